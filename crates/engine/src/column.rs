@@ -174,7 +174,7 @@ pub trait ColType: Sized {
     /// Whether NULL is a value.
     const NULLABLE: bool = false;
     /// Reads the column `col`.
-    fn load<'a, S: Store + ?Sized>(store: &'a S, col: Col<Self>) -> Self::Value<'a>;
+    fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> Self::Value<'_>;
     /// Writes the column `col`.
     fn save<S: Store + ?Sized>(store: &mut S, col: Col<Self>, value: Self::Value<'_>);
     /// Appends a value to a key.
@@ -190,7 +190,7 @@ impl<T: ColType> ColType for Null<T> {
     const NULLABLE: bool = true;
 
     #[inline]
-    fn load<'a, S: Store + ?Sized>(store: &'a S, col: Col<Self>) -> Self::Value<'a> {
+    fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> Self::Value<'_> {
         let (byte, bit) = col.presence();
         (store.load::<1>(byte)[0] & bit != 0).then(|| T::load(store, col.value_of()))
     }
@@ -224,7 +224,7 @@ macro_rules! number_column {
             const TYPE: ColumnType = $ty;
 
             #[inline]
-            fn load<'a, S: Store + ?Sized>(store: &'a S, col: Col<Self>) -> $number {
+            fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> $number {
                 <$number>::from_le_bytes(store.load(col.offset()))
             }
 
@@ -265,7 +265,7 @@ impl ColType for Bool {
     const TYPE: ColumnType = ColumnType::Bool;
 
     #[inline]
-    fn load<'a, S: Store + ?Sized>(store: &'a S, col: Col<Self>) -> bool {
+    fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> bool {
         store.load::<1>(col.offset())[0] != 0
     }
 
@@ -288,7 +288,7 @@ impl<const MAX: u16> ColType for Text<MAX> {
     const TYPE: ColumnType = ColumnType::Text { max: MAX };
 
     #[inline]
-    fn load<'a, S: Store + ?Sized>(store: &'a S, col: Col<Self>) -> &'a str {
+    fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> &str {
         std::str::from_utf8(store.load_sized(col.offset(), MAX as usize)).unwrap_or("")
     }
 
@@ -311,7 +311,7 @@ impl<const MAX: u16> ColType for Bytes<MAX> {
     const TYPE: ColumnType = ColumnType::Bytes { max: MAX };
 
     #[inline]
-    fn load<'a, S: Store + ?Sized>(store: &'a S, col: Col<Self>) -> &'a [u8] {
+    fn load<S: Store + ?Sized>(store: &S, col: Col<Self>) -> &[u8] {
         store.load_sized(col.offset(), MAX as usize)
     }
 
