@@ -1,9 +1,9 @@
 //! The nodes of a [`super::LocalTree`] and the search in one.
 //!
 //! ```text
-//! node n   keys[n * CAPACITY * W ..]   CAPACITY keys of W words, ascending; those that are not used are all ones
-//!          slots[n * CAPACITY ..]      CAPACITY numbers: of rows in a leaf, of child nodes in an inner node
-//!          heads[n]                    how many slots are used, and a leaf's neighbours
+//! blocks[n]  | CAPACITY keys of W words, ascending; those that are not used are all ones |
+//!            | CAPACITY slots, u32: numbers of rows in a leaf, of child nodes in an inner node |
+//! heads[n]   how many slots are used, and a leaf's neighbours
 //! ```
 //!
 //! Invariants:
@@ -12,11 +12,16 @@
 //!    child i + 1. So both kinds are searched the same way: go to the first place whose key is not less.
 //! 3. A key that is not used is never less than anything, so that the search does not look at the count.
 
+use zerocopy::{FromBytes, IntoBytes};
+
 /// Most slots in a node.
 pub(super) const CAPACITY: usize = 64;
 
 /// Keys that the second step of a search looks at.
 const GROUP: usize = 8;
+
+/// Words of a node's slots.
+const SLOT_WORDS: usize = CAPACITY / 2;
 
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
@@ -39,8 +44,7 @@ pub(super) struct Head {
 pub(super) struct Nodes {
     /// Words of a key.
     pub(super) words: usize,
-    keys: Vec<u64>,
-    slots: Vec<u32>,
+    blocks: Vec<u64>,
     heads: Vec<Head>,
     free: u32,
     used: usize,
@@ -48,7 +52,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn new(words: usize) -> Nodes {
-        Nodes { words, keys: Vec::new(), slots: Vec::new(), heads: Vec::new(), free: NONE, used: 0 }
+        Nodes { words, blocks: Vec::new(), heads: Vec::new(), free: NONE, used: 0 }
     }
 
     /// An empty node.
@@ -64,8 +68,8 @@ impl Nodes {
         let node = self.heads.len() as u32;
         assert!(node < NONE, "a tree has at most 2^32 - 1 nodes");
         self.heads.push(head);
-        self.slots.resize(self.slots.len() + CAPACITY, 0);
-        self.keys.resize(self.keys.len() + CAPACITY * self.words, u64::MAX);
+        self.blocks.resize(self.blocks.len() + CAPACITY * self.words, u64::MAX);
+        self.blocks.resize(self.blocks.len() + SLOT_WORDS, 0);
         node
     }
 
@@ -84,7 +88,7 @@ impl Nodes {
 
     /// Bytes that the nodes take, free ones included.
     pub(super) fn bytes(&self) -> usize {
-        8 * self.keys.capacity() + 4 * self.slots.capacity() + size_of::<Head>() * self.heads.capacity()
+        8 * self.blocks.capacity() + size_of::<Head>() * self.heads.capacity()
     }
 
     #[inline]
@@ -103,50 +107,60 @@ impl Nodes {
     }
 
     #[inline]
+    fn block(&self, node: u32) -> &[u64] {
+        let size = CAPACITY * self.words + SLOT_WORDS;
+        &self.blocks[node as usize * size..][..size]
+    }
+
+    /// The keys' words and the slots.
+    #[inline]
+    fn parts(&mut self, node: u32) -> (&mut [u64], &mut [u32]) {
+        let keys = CAPACITY * self.words;
+        let size = keys + SLOT_WORDS;
+        let (keys, slots) = self.blocks[node as usize * size..][..size].split_at_mut(keys);
+        (keys, <[u32]>::mut_from_bytes(slots.as_mut_bytes()).expect("whole slots"))
+    }
+
+    #[inline]
     pub(super) fn slot(&self, node: u32, at: usize) -> u32 {
-        debug_assert!(at < CAPACITY);
-        self.slots[node as usize * CAPACITY + at]
+        let slots = &self.block(node)[CAPACITY * self.words..];
+        <[u32]>::ref_from_bytes(slots.as_bytes()).expect("whole slots")[at]
     }
 
     #[inline]
     pub(super) fn set_slot(&mut self, node: u32, at: usize, slot: u32) {
-        self.slots[node as usize * CAPACITY + at] = slot;
-    }
-
-    #[inline]
-    fn key_at(&self, node: u32, at: usize) -> usize {
-        debug_assert!(at <= CAPACITY);
-        (node as usize * CAPACITY + at) * self.words
+        self.parts(node).1[at] = slot;
     }
 
     #[inline]
     pub(super) fn key(&self, node: u32, at: usize) -> &[u64] {
-        let start = self.key_at(node, at);
-        &self.keys[start..start + self.words]
+        &self.block(node)[..CAPACITY * self.words][at * self.words..][..self.words]
     }
 
     #[inline]
     pub(super) fn set_key(&mut self, node: u32, at: usize, key: &[u64]) {
-        let start = self.key_at(node, at);
-        self.keys[start..start + self.words].copy_from_slice(key);
+        let words = self.words;
+        self.parts(node).0[at * words..][..words].copy_from_slice(key);
     }
 
-    /// How many of the node's keys are less than `key`.
+    /// The place of the first key that is not less than `key`, its slot, and whether it is `key`. If all are less, the
+    /// place is [`CAPACITY`], and the slot some slot.
     #[inline(always)]
-    pub(super) fn rank<const W: usize>(&self, node: u32, key: &[u64; W]) -> usize {
-        let all = self.keys.as_chunks::<W>().0;
-        let keys: &[[u64; W]; CAPACITY] =
-            all[node as usize * CAPACITY..][..CAPACITY].try_into().expect("CAPACITY keys");
-        rank(keys, key)
-    }
-
-    /// Whether key `at` of the node is `key`.
-    #[inline(always)]
-    pub(super) fn is_key<const W: usize>(&self, node: u32, at: usize, key: &[u64; W]) -> bool {
+    pub(super) fn find<const W: usize>(&self, node: u32, key: &[u64; W]) -> (usize, u32, bool) {
+        let size = CAPACITY * W + SLOT_WORDS;
+        let (keys, slots) = self.blocks[node as usize * size..][..size].split_at(CAPACITY * W);
+        let keys: &[[u64; W]; CAPACITY] = keys.as_chunks().0.try_into().expect("CAPACITY keys");
+        let slots: &[u64; SLOT_WORDS] = slots.try_into().expect("CAPACITY slots");
+        // Load the slots' lines now, so that their cache misses overlap with those of the keys.
+        for line in slots.chunks_exact(8) {
+            std::hint::black_box(line[0]);
+        }
+        let at = rank(keys, key);
+        let kept = at % CAPACITY;
+        let slot = (slots[kept / 2] >> (32 * (kept % 2))) as u32;
         // A key of all ones equals the places that are not used.
-        at < CAPACITY
-            && self.keys.as_chunks::<W>().0[node as usize * CAPACITY + at] == *key
-            && (*key != [u64::MAX; W] || at < self.count(node))
+        let found = at < CAPACITY && keys[kept] == *key && (*key != [u64::MAX; W] || at < self.count(node));
+        (at, slot, found)
     }
 
     /// Makes place `key_at` for `key` and place `slot_at` for `slot`; the node has `count` keys.
@@ -156,14 +170,13 @@ impl Nodes {
         (key_at, key): (usize, &[u64]),
         (slot_at, slot): (usize, u32),
     ) {
-        let count = self.count(node);
+        let (count, words) = (self.count(node), self.words);
         debug_assert!(count < CAPACITY && slot_at <= count && key_at <= slot_at);
-        let (start, end) = (self.key_at(node, key_at), self.key_at(node, count));
-        self.keys.copy_within(start..end, start + self.words);
-        self.set_key(node, key_at, key);
-        let base = node as usize * CAPACITY;
-        self.slots.copy_within(base + slot_at..base + count, base + slot_at + 1);
-        self.set_slot(node, slot_at, slot);
+        let (keys, slots) = self.parts(node);
+        keys.copy_within(key_at * words..count * words, (key_at + 1) * words);
+        keys[key_at * words..][..words].copy_from_slice(key);
+        slots.copy_within(slot_at..count, slot_at + 1);
+        slots[slot_at] = slot;
         let head = self.head_mut(node);
         head.count += 1;
         head.last = slot_at as u32;
@@ -171,26 +184,28 @@ impl Nodes {
 
     /// Removes key `key_at` and slot `slot_at`.
     pub(super) fn remove(&mut self, node: u32, key_at: usize, slot_at: usize) {
-        let count = self.count(node);
+        let (count, words) = (self.count(node), self.words);
         debug_assert!(slot_at < count && key_at < count);
-        let (start, end) = (self.key_at(node, key_at), self.key_at(node, count));
-        self.keys.copy_within(start + self.words..end, start);
-        self.keys[end - self.words..end].fill(u64::MAX);
-        let base = node as usize * CAPACITY;
-        self.slots.copy_within(base + slot_at + 1..base + count, base + slot_at);
+        let (keys, slots) = self.parts(node);
+        keys.copy_within((key_at + 1) * words..count * words, key_at * words);
+        keys[(count - 1) * words..count * words].fill(u64::MAX);
+        slots.copy_within(slot_at + 1..count, slot_at);
         self.head_mut(node).count -= 1;
     }
 
     /// Moves what is in `from` from place `at` on to the end of `to`.
     pub(super) fn move_tail(&mut self, from: u32, at: usize, to: u32) {
-        let (count, had) = (self.count(from), self.count(to));
+        let (count, had, words) = (self.count(from), self.count(to), self.words);
         debug_assert!(at <= count && had + count - at <= CAPACITY);
-        let (start, end) = (self.key_at(from, at), self.key_at(from, count));
-        let there = self.key_at(to, had);
-        self.keys.copy_within(start..end, there);
-        self.keys[start..end].fill(u64::MAX);
-        let (from_base, to_base) = (from as usize * CAPACITY, to as usize * CAPACITY);
-        self.slots.copy_within(from_base + at..from_base + count, to_base + had);
+        let size = CAPACITY * words + SLOT_WORDS;
+        let (from_block, to_block) = (from as usize * size, to as usize * size);
+        let source = from_block + at * words..from_block + count * words;
+        self.blocks.copy_within(source.clone(), to_block + had * words);
+        self.blocks[source].fill(u64::MAX);
+        for i in at..count {
+            let slot = self.slot(from, i);
+            self.set_slot(to, had + i - at, slot);
+        }
         self.head_mut(from).count = at as u32;
         self.head_mut(to).count = (had + count - at) as u32;
     }
@@ -198,12 +213,14 @@ impl Nodes {
 
 #[inline(always)]
 fn less<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
-    // No branches: their outcome is random, and a mispredicted one costs as much as all comparisons of a search.
-    let mut less = false;
+    // The borrow of a - b. No branches: their outcome is random, and a mispredicted one costs as much as all comparisons
+    // of a search.
+    let mut borrow = false;
     for (a, b) in a.iter().zip(b).rev() {
-        less = (a < b) | ((a == b) & less);
+        let (difference, below) = a.overflowing_sub(*b);
+        borrow = below | difference.overflowing_sub(borrow as u64).1;
     }
-    less
+    borrow
 }
 
 /// How many of `keys` are less than `key`: first among the last keys of the groups, whose cache misses overlap, then in

@@ -67,12 +67,12 @@ pub struct Neighbors {
     pub next: Option<u32>,
 }
 
-/// Where a search has ended: the first place in the leaf whose key is not less, and whether it is equal.
+/// Where a search has ended: the first place in the leaf whose key is not less, and the row if it is equal.
 #[derive(Clone, Copy)]
 struct Place {
     leaf: u32,
     at: usize,
-    found: bool,
+    row: Option<u32>,
 }
 
 /// The inner nodes of a search, root first, and which child was taken.
@@ -145,12 +145,12 @@ impl LocalTree {
         let key: &[u64; W] = key.try_into().expect("a key of the tree's width");
         let mut node = self.root;
         for _ in 0..self.height {
-            let child = self.nodes.rank(node, key);
+            let (child, slot, _) = self.nodes.find(node, key);
             step(node, child);
-            node = self.nodes.slot(node, child);
+            node = slot;
         }
-        let at = self.nodes.rank(node, key);
-        Place { leaf: node, at, found: self.nodes.is_key(node, at, key) }
+        let (at, row, found) = self.nodes.find(node, key);
+        Place { leaf: node, at, row: found.then_some(row) }
     }
 
     #[inline]
@@ -168,18 +168,17 @@ impl LocalTree {
     /// The row with this key.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<u32> {
-        let place = self.place(key);
-        place.found.then(|| self.nodes.slot(place.leaf, place.at))
+        self.place(key).row
     }
 
     /// The rows around `key`, with one search.
     pub fn neighbors(&self, key: &[u64]) -> Neighbors {
-        let Place { leaf, at, found } = self.place(key);
+        let Place { leaf, at, row: found } = self.place(key);
         let row = |cursor: Cursor| self.nodes.slot(cursor.leaf, cursor.at as usize);
         Neighbors {
             prev: self.before(leaf, at).map(row),
-            found: found.then(|| self.nodes.slot(leaf, at)),
-            next: self.normal(leaf, at + found as usize).map(row),
+            found,
+            next: self.normal(leaf, at + found.is_some() as usize).map(row),
         }
     }
 
@@ -274,9 +273,9 @@ impl LocalTree {
     /// Adds a key; if it is there, changes nothing and returns its row as the error.
     pub fn insert(&mut self, key: &[u64], row: u32) -> Result<(), u32> {
         let (place, path) = self.place_and_path(key);
-        let Place { leaf, at, found } = place;
-        if found {
-            return Err(self.nodes.slot(leaf, at));
+        let Place { leaf, at, row: found } = place;
+        if let Some(there) = found {
+            return Err(there);
         }
         self.len += 1;
         self.changes = self.changes.wrapping_add(1);
@@ -364,11 +363,8 @@ impl LocalTree {
     /// Removes a key and returns its row.
     pub fn remove(&mut self, key: &[u64]) -> Option<u32> {
         let (place, path) = self.place_and_path(key);
-        let Place { leaf, at, found } = place;
-        if !found {
-            return None;
-        }
-        let row = self.nodes.slot(leaf, at);
+        let Place { leaf, at, row } = place;
+        let row = row?;
         self.nodes.remove(leaf, at, at);
         self.len -= 1;
         self.changes = self.changes.wrapping_add(1);
