@@ -1,13 +1,15 @@
 //! The byte layouts of a checked table: rows, keys, index entries, and which partition a key belongs to.
 //!
 //! Invariants:
-//! 1. A partition is computed from key bytes alone, and is the same from every key of a row that holds the partition
-//!    columns, wherever they stand in it and however they are sorted.
-//! 2. One integer partition column that is not nullable: the value modulo the number of partitions, never negative, so
-//!    that users place rows themselves (warehouse 5 of 4 partitions lives in partition 1). Anything else: a fixed hash.
-//! 3. An index entry's key is the index's columns, and, unless the index is unique, the primary key's columns that are
-//!    not among them. Its row is the primary key's words, little-endian. If the index's columns hold the table's
-//!    partition columns, the entry lives in its row's partition (co-located), else where its own columns say (global).
+//! 1. A partition is computed from key bytes alone, and is the same from every key of a row that holds the
+//!    partition columns, wherever they stand in it and however they are sorted.
+//! 2. One integer partition column that is not nullable: the value modulo the number of partitions, never
+//!    negative, so that users place rows themselves (warehouse 5 of 4 partitions lives in partition 1).
+//!    Anything else: a fixed hash.
+//! 3. An index entry's key is the index's columns, and, unless the index is unique, the primary key's columns
+//!    that are not among them. Its row is the primary key's words, little-endian. If the index's columns hold
+//!    the table's partition columns, the entry lives in its row's partition (co-located), else where its own
+//!    columns say (global).
 
 use crate::column::{ColumnType, column_offset, presence_bit, row_len};
 use crate::key::{Key, KeyBuilder, MAX_KEY_WORDS};

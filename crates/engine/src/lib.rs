@@ -1,8 +1,9 @@
 //! Tables and transactions.
 //!
-//! The base types that every access method and protocol shares: keys whose bytes sort like their values ([`Key`]),
-//! table descriptions and their byte layouts ([`TableSchema`], [`TableLayout`]), typed access to row bytes ([`Row`],
-//! [`RowMut`], [`NewRow`]), and what a transaction can do ([`Transaction`], [`Session`]). It knows no SQL.
+//! The base types that every access method and protocol shares: keys whose bytes sort like their values
+//! ([`Key`]), table descriptions and their byte layouts ([`TableSchema`], [`TableLayout`]), typed access to
+//! row bytes ([`Row`], [`RowMut`], [`NewRow`]), and what a transaction can do ([`Transaction`], [`Session`]).
+//! It knows no SQL.
 
 #![forbid(unsafe_code)]
 

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A row's number and its bytes' place never change while it is allocated; chunks are never moved or given back.
-//! 2. A fresh row's header and bytes are zero. A free row has only the flag [`RowFlags::FREE`]; in debug builds its other
-//!    bytes are poisoned, and every use of it panics.
+//! 1. A row's number and its bytes' place never change while it is allocated; chunks are never moved or given
+//!    back.
+//! 2. A fresh row's header and bytes are zero. A free row has only the flag [`RowFlags::FREE`]; in debug
+//!    builds its other bytes are poisoned, and every use of it panics.
 //! 3. The same operations give the same numbers: the row that was freed last is used first.
 //!
 //! It does NOT lock: what the header means is decided by the transactions that use it.
