@@ -179,9 +179,14 @@ impl State {
         }
         if !self.kills.is_empty() {
             self.planned_kills();
+            if self.workers[me].killed {
+                return true;
+            }
         }
         let pauses = verb == Verb::Pause;
         let next = match &mut self.memory {
+            // These concern nobody but the worker (and its host's tags): no need to wait for slower clocks.
+            Memory::Timed(_) if matches!(verb, Verb::Fence | Verb::Invalidate) => me,
             Memory::Timed(memory) => memory.turn(me),
             Memory::Incoherent(_) if self.script.is_some() => self.scripted_choices(me, pauses),
             Memory::Incoherent(memory) => {
