@@ -299,6 +299,27 @@ fn a_seed_replays_to_the_same_trace() {
     assert!(all.iter().any(|one| *one != all[0]), "seeds differ");
 }
 
+/// The same numbers in every build and on every machine: a change here means that old seeds replay differently.
+#[test]
+fn traces_do_not_depend_on_the_build() {
+    let mut sim = Simulation::new(SimConfig::adversarial(2, LEN, 42));
+    message_passing(&mut sim, Omit::Nothing, 1000);
+    let report = sim.run().expect_completed();
+    assert_eq!((report.trace_hash, report.verbs), (8_641_309_436_227_107_347, 46));
+}
+
+/// A worker that reads for long while others wait for it (it holds a latch, say) is no deadlock.
+#[test]
+fn waiting_for_a_reader_is_no_deadlock() {
+    let mut sim = Simulation::new(SimConfig::adversarial(2, LEN, 1));
+    sim.spawn(HostId(0), WorkerId(0), |cx| {
+        (0..20_000).for_each(|_| _ = cx.load(OTHER));
+        cx.store(FLAG, 1);
+    });
+    (0..3).for_each(|n| sim.spawn(HostId(1), WorkerId(n), |cx| wait_for(cx, FLAG, 1)));
+    sim.run().expect_completed();
+}
+
 mod crashes {
     use super::*;
     use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report};
@@ -595,7 +616,7 @@ mod on_timed {
         sim.spawn(HostId(1), WorkerId(0), |cx| wait_for(cx, FLAG, 1));
         let report = sim.run().expect_completed();
         near(report.virtual_ns as f64, 2_000_000.0, 1.0);
-        assert!(report.verbs < 2000, "{} verbs to wait 2 ms", report.verbs);
+        assert!(report.verbs < 3000, "{} verbs to wait 2 ms", report.verbs);
     }
 
     #[test]

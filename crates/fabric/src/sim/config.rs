@@ -35,6 +35,8 @@ pub struct Adversary {
     pub completions: u16,
     /// Hosts' clocks start apart by up to this.
     pub clock_skew_ns: u64,
+    /// Hosts' clocks run too fast or too slow by up to this, in parts per million.
+    pub clock_drift_ppm: u32,
 }
 
 impl Default for Adversary {
@@ -51,6 +53,7 @@ impl Default for Adversary {
             drains: 4,
             completions: 4,
             clock_skew_ns: 1_000_000,
+            clock_drift_ppm: 200,
         }
     }
 }
@@ -110,7 +113,8 @@ pub struct SimConfig {
     pub mode: Mode,
     /// Verbs after which the run ends as `OutOfVerbs`.
     pub max_verbs: u64,
-    /// Fruitless `pause`s per worker, with nobody making progress, after which the run ends as `Deadlock`.
+    /// When every worker has paused this often since anybody changed anything, the run ends as `Deadlock` (in the timed
+    /// mode, whose pauses are short, 200 times this).
     pub max_idle_pauses: u64,
     /// Planned deaths.
     pub kills: Vec<Kill>,

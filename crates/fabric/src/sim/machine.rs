@@ -39,6 +39,22 @@ pub(crate) struct Worker {
     pub waits_for_crash: bool,
     last: By,
     inert_verbs: u32,
+    /// Pauses since the progress of this number.
+    pauses: u64,
+    pauses_since: u64,
+}
+
+/// One host's clock in the adversarial mode.
+struct Clock {
+    skew_ns: u64,
+    drift_ppm: i64,
+}
+
+impl Clock {
+    fn read(&self, ns: u64) -> u64 {
+        let drifted = i128::from(ns) * i128::from(1_000_000 + self.drift_ppm) / 1_000_000;
+        self.skew_ns + drifted as u64
+    }
 }
 
 /// The pod's shared memory, in one of the two modes.
@@ -65,11 +81,15 @@ pub(crate) struct State {
     pub current: usize,
     /// One worker alone, no adversary.
     pub quiet: bool,
-    skew_ns: Vec<u64>,
+    clocks: Vec<Clock>,
     /// Timed: when the present `run` began.
     origin_ps: u64,
     paused_ns: u64,
+    /// Pauses of all workers since somebody made progress.
     idle_pauses: u64,
+    /// Number of times somebody made progress, and how many workers have lost patience since.
+    progress: u64,
+    impatient: usize,
     kills: Vec<(HostId, KillAt, CrashDomain)>,
     recent: Recent,
     site_of: BTreeMap<(usize, Verb), usize>,
@@ -97,8 +117,12 @@ impl State {
             at => (kill.host, at, kill.domain),
         });
         let kills = kills.collect();
-        let skew = |_| random.next() % (adversary.clock_skew_ns + 1);
-        let skew_ns = (0..config.hosts).map(skew).collect();
+        let drift = i64::from(adversary.clock_drift_ppm);
+        let clock = |_| Clock {
+            skew_ns: random.next() % (adversary.clock_skew_ns + 1),
+            drift_ppm: (random.next() % (2 * drift + 1) as u64) as i64 - drift,
+        };
+        let clocks = (0..config.hosts).map(clock).collect();
         Self {
             memory,
             workers: Vec::new(),
@@ -113,10 +137,12 @@ impl State {
             victims: Vec::new(),
             current: 0,
             quiet: false,
-            skew_ns,
+            clocks,
             origin_ps: 0,
             paused_ns: 0,
             idle_pauses: 0,
+            progress: 0,
+            impatient: 0,
             kills,
             recent: Recent::new(),
             site_of: BTreeMap::new(),
@@ -141,6 +167,8 @@ impl State {
             waits_for_crash,
             last,
             inert_verbs: 0,
+            pauses: 0,
+            pauses_since: 0,
         });
         match &mut self.memory {
             Memory::Incoherent(memory) => memory.add_worker(),
@@ -152,7 +180,7 @@ impl State {
     pub fn now_ns(&self, me: usize) -> u64 {
         match &self.memory {
             Memory::Incoherent(_) => {
-                self.step * VERB_NS + self.paused_ns + self.skew_ns[self.workers[me].host]
+                self.clocks[self.workers[me].host].read(self.step * VERB_NS + self.paused_ns)
             }
             Memory::Timed(memory) => memory.clock(me) / 1000,
         }
@@ -203,16 +231,15 @@ impl State {
         next != me || !self.victims.is_empty()
     }
 
-    /// Counts a pause; true when everybody has paused in vain for too long.
+    /// Counts a pause; true when every worker has paused in vain for too long.
     fn gives_up(&mut self, me: usize) -> bool {
-        self.idle_pauses += 1;
-        let workers = self.picker.runnable().len().max(1) as u64;
-        let rounds = self.idle_pauses / workers;
+        let runnable = self.picker.runnable().len().max(1);
         let mut patience = self.config.max_idle_pauses;
         match &mut self.memory {
             Memory::Incoherent(memory) => {
+                let rounds = self.idle_pauses / runnable as u64;
                 self.paused_ns += (PAUSE_NS.0 << rounds.min(10)).min(PAUSE_NS.1);
-                if self.idle_pauses.is_multiple_of(2 * workers) {
+                if (self.idle_pauses + 1).is_multiple_of(2 * runnable as u64) {
                     (0..self.workers.len()).for_each(|w| memory.drain(w));
                 }
             }
@@ -221,7 +248,14 @@ impl State {
                 patience = patience.saturating_mul(TIMED_PATIENCE);
             }
         }
-        if rounds > patience {
+        self.idle_pauses += 1;
+        let worker = &mut self.workers[me];
+        if worker.pauses_since != self.progress {
+            (worker.pauses_since, worker.pauses) = (self.progress, 0);
+        }
+        worker.pauses += 1;
+        self.impatient += usize::from(worker.pauses == patience);
+        if self.impatient >= runnable {
             self.stop(Outcome::Deadlock { workers: self.last_places() });
         }
         self.stop.is_some()
@@ -230,10 +264,16 @@ impl State {
     /// Somebody changed something: waiting may be over.
     #[inline]
     pub fn progress(&mut self, me: usize) {
-        self.idle_pauses = 0;
+        self.anybody_progressed();
         if let Memory::Timed(memory) = &mut self.memory {
             memory.progress(me);
         }
+    }
+
+    fn anybody_progressed(&mut self) {
+        self.idle_pauses = 0;
+        self.impatient = 0;
+        self.progress += 1;
     }
 
     /// Everything reaches the shared memory (before and after a lone worker).
@@ -346,7 +386,7 @@ impl State {
         }
         self.hosts[host].killed.push(step);
         self.mix(usize::from(u8::MAX), Verb::Pause, host as u64, step);
-        self.idle_pauses = 0;
+        self.anybody_progressed();
     }
 
     /// Records why the run ends (the first reason counts).
@@ -490,7 +530,7 @@ impl State {
         }
         if !self.workers[worker].killed {
             self.picker.remove(worker);
-            self.idle_pauses = 0;
+            self.anybody_progressed();
             self.choose_after(worker);
         }
     }

@@ -98,9 +98,13 @@ struct Worker {
     clock: u64,
     /// When its earlier stores and cache commands are complete.
     pending: u64,
-    /// When it began to wait, if it waits.
+    /// When it began to wait, if it waits, and the end of its last pause.
     waiting_since: Option<u64>,
+    paused_until: u64,
 }
+
+/// A worker that has not paused for so long begins a new wait.
+const NEW_WAIT_PS: u64 = 1_000_000;
 
 /// A hardware-coherent sync line: which hosts share it, who owns it, from when it can move.
 #[derive(Clone, Copy, Default)]
@@ -200,9 +204,11 @@ impl Timed {
     /// Time passes for a waiting worker: an eighth of its wait so far, within the profile's bounds.
     pub fn pause(&mut self, me: usize) {
         let w = &mut self.workers[me];
-        let since = *w.waiting_since.get_or_insert(w.clock);
+        let same = w.waiting_since.filter(|_| w.clock - w.paused_until < NEW_WAIT_PS);
+        let since = same.unwrap_or(w.clock);
         let (least, most) = self.costs.pause;
         w.clock += ((w.clock - since) / 8).clamp(least, most.max(least));
+        (w.waiting_since, w.paused_until) = (Some(since), w.clock);
     }
 
     pub fn progress(&mut self, me: usize) {
