@@ -110,6 +110,18 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// All of them.
+    pub const ALL: [Rule; 8] = [
+        Rule::StaleRead,
+        Rule::UnpublishedRead,
+        Rule::TwoWriters,
+        Rule::StaleBase,
+        Rule::MixedLine,
+        Rule::UseAfterFree,
+        Rule::UnwrittenRead,
+        Rule::OutOfBounds,
+    ];
+
     /// The name that is printed and that tests match.
     pub fn name(self) -> &'static str {
         match self {
