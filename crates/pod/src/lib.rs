@@ -1,0 +1,18 @@
+//! What the hosts of a pod share below any table: the map of the memory, allocation, reclamation and message lanes.
+//!
+//! * [`plan`]: where everything lies, computed from one configuration that all hosts agree on;
+//! * [`heap`]: sync words and data blocks for whoever asks, with exact accounts;
+//! * [`epochs`]: when a block that was unlinked may be used again, on every host;
+//! * [`lanes`]: messages from host to host.
+//!
+//! It knows no table and no transaction (docs/protocols/allocation.md, lanes.md, reclamation.md).
+
+#![forbid(unsafe_code)]
+
+pub mod epochs;
+pub mod heap;
+pub mod lanes;
+pub mod plan;
+
+/// Protocol steps of this crate that a test can leave out (see `Cx::sabotaged`).
+pub const SABOTAGE_STEPS: &[&str] = &[];
