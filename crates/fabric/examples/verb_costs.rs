@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use liger_fabric::native::{CacheInstructions, Mapping, MemorySpec, Native, SyncMode};
-use liger_fabric::{Cx, DataAddr, HostId, SyncAddr, WorkerId};
+use liger_fabric::native::{CacheInstructions, Mapping, MemorySpec, Native};
+use liger_fabric::{Cx, DataAddr, HostId, SyncAddr, SyncMode, WorkerId};
 
 const BYTES: u64 = 64 << 20;
 const STRIDE: u64 = 4096 + 64;

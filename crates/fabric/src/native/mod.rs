@@ -21,60 +21,18 @@ mod memory;
 mod workers;
 
 use std::cell::Cell;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use cache::{CacheInstructions, LineInstruction};
 pub use mapping::Mapping;
 pub use memory::{MemoryError, MemorySpec};
-pub use workers::{WorkerPanicked, run_workers};
+pub use workers::{WorkerPanicked, run_hosts, run_workers};
 
 use crate::addr::{DataAddr, SyncAddr};
 use crate::fabric::Fabric;
+use crate::sync_mode::SyncMode;
 use clock::Clock;
-
-/// How the pod makes sync words visible to every host at once.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum SyncMode {
-    /// The hardware keeps the sync words coherent: ordinary atomics.
-    #[default]
-    Hwcc,
-    /// Nothing is coherent: every sync access goes past the cache of a write-back mapping. Load = drop the line, fence,
-    /// load; store and compare-and-swap = drop, fence, change, drop, fence.
-    ///
-    /// This is the best an ordinary mapping can do. The processor swaps atomically in its own cache, so two hosts whose
-    /// caches are not coherent can still both win, and can overwrite another word of the same line; only a device that
-    /// swaps by itself closes that gap. The pod's self-test at join finds out which it is.
-    Pcc,
-}
-
-impl FromStr for SyncMode {
-    type Err = UnknownSyncMode;
-
-    fn from_str(text: &str) -> Result<Self, UnknownSyncMode> {
-        match text {
-            "hwcc" => Ok(Self::Hwcc),
-            "pcc" => Ok(Self::Pcc),
-            _ => Err(UnknownSyncMode(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for SyncMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hwcc => "hwcc",
-            Self::Pcc => "pcc",
-        })
-    }
-}
-
-/// The text names no sync mode.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("'{0}' is no sync mode: write hwcc (sync words are coherent) or pcc (they bypass the cache)")]
-pub struct UnknownSyncMode(String);
 
 /// Pauses that spin before the first that gives the processor away: a few microseconds, about what another core's reply
 /// takes. Hosts may be processes that share few cores, so waiting longer than that without yielding starves the other.

@@ -105,11 +105,3 @@ fn time_goes_forward_across_workers() {
     }
     assert!(cx.now_ns() > before);
 }
-
-#[test]
-fn sync_modes_survive_being_written_and_read() {
-    for mode in MODES {
-        assert_eq!(mode.to_string().parse(), Ok(mode));
-    }
-    assert!("both".parse::<SyncMode>().is_err_and(|e| e.to_string().contains("hwcc")));
-}

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{Mapping, Native, SyncMode};
+use super::{Mapping, Native};
 use crate::cx::{Cx, HostId, WorkerId};
+use crate::sync_mode::SyncMode;
 
 /// A worker that panicked. The rest of the host went on; a real host would treat this as its own death.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -20,11 +21,10 @@ pub struct WorkerPanicked {
     pub message: String,
 }
 
-/// Runs `work` on `n_workers` threads, each with its own context, and waits for all of them. Results come in worker
-/// order. Where the process may use at least as many processors as there are workers, each is bound to one.
+/// Runs `work` on `n_workers` threads of host `host`, each with its own context, and waits for all of them. Results come
+/// in worker order. Where the process may use at least as many processors as there are workers, each is bound to one.
 ///
 /// Host and worker numbers and `seed` decide the workers' random numbers, as in [`Cx::new`].
-#[expect(clippy::disallowed_methods, reason = "the backend is where workers are started")]
 pub fn run_workers<T: Send>(
     mapping: &Arc<Mapping>,
     sync_mode: SyncMode,
@@ -33,22 +33,51 @@ pub fn run_workers<T: Send>(
     seed: u64,
     work: impl Fn(&Cx<Native>) -> T + Sync,
 ) -> Vec<Result<T, WorkerPanicked>> {
+    let workers: Vec<_> = (0..n_workers).map(|worker| (host, WorkerId(worker))).collect();
+    run_all(mapping, sync_mode, &workers, seed, work)
+}
+
+/// As [`run_workers`] for hosts `0..n_hosts` at once, all in this process: what a test of several hosts needs. Results
+/// come in order of host, then worker.
+pub fn run_hosts<T: Send>(
+    mapping: &Arc<Mapping>,
+    sync_mode: SyncMode,
+    n_hosts: u8,
+    n_workers: u8,
+    seed: u64,
+    work: impl Fn(&Cx<Native>) -> T + Sync,
+) -> Vec<Result<T, WorkerPanicked>> {
+    let of_host = |host| (0..n_workers).map(move |worker| (HostId(host), WorkerId(worker)));
+    let workers: Vec<_> = (0..n_hosts).flat_map(of_host).collect();
+    run_all(mapping, sync_mode, &workers, seed, work)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the backend is where workers are started")]
+fn run_all<T: Send>(
+    mapping: &Arc<Mapping>,
+    sync_mode: SyncMode,
+    workers: &[(HostId, WorkerId)],
+    seed: u64,
+    work: impl Fn(&Cx<Native>) -> T + Sync,
+) -> Vec<Result<T, WorkerPanicked>> {
     let processors = allowed_processors();
-    let run_one = |worker: WorkerId| {
-        if processors.len() >= usize::from(n_workers) {
-            let slot = usize::from(host.0) * usize::from(n_workers) + usize::from(worker.0);
-            bind_to(processors[slot % processors.len()]);
+    let run_one = |slot: usize, host: HostId, worker: WorkerId| {
+        if processors.len() >= workers.len() {
+            // Hosts in other processes start at other processors.
+            let first = usize::from(workers[0].0.0) * workers.len();
+            bind_to(processors[(first + slot) % processors.len()]);
         }
         work(&Cx::new(Native::with_sync_mode(mapping.clone(), sync_mode), host, worker, seed))
     };
     std::thread::scope(|scope| {
         let run_one = &run_one;
-        let start = |worker| (worker, scope.spawn(move || run_one(worker)));
-        let started: Vec<_> = (0..n_workers).map(WorkerId).map(start).collect();
-        let finish = |(worker, thread): (WorkerId, std::thread::ScopedJoinHandle<'_, T>)| {
-            thread.join().map_err(|panic| WorkerPanicked { host, worker, message: message_of(&*panic) })
-        };
-        started.into_iter().map(finish).collect()
+        let start = |(slot, &(host, worker))| scope.spawn(move || run_one(slot, host, worker));
+        let started: Vec<_> = workers.iter().enumerate().map(start).collect();
+        let finish =
+            |(thread, &(host, worker)): (std::thread::ScopedJoinHandle<'_, T>, &(HostId, WorkerId))| {
+                thread.join().map_err(|panic| WorkerPanicked { host, worker, message: message_of(&*panic) })
+            };
+        started.into_iter().zip(workers).map(finish).collect()
     })
 }
 
@@ -87,5 +116,18 @@ mod tests {
         assert_eq!(outcome, [Ok(0), Ok(1), Err(panicked), Ok(3)]);
         let total = run_workers(&mapping, SyncMode::Hwcc, HostId(0), 1, 1, |cx| cx.load(SyncAddr::new(64)));
         assert_eq!(total, [Ok(4)]);
+    }
+
+    #[test]
+    fn hosts_run_at_once() {
+        let mapping = Mapping::anonymous(4096).expect("memory");
+        let met = run_hosts(&mapping, SyncMode::Hwcc, 3, 2, 1, |cx| {
+            cx.fetch_add(SyncAddr::new(0), 1);
+            while cx.load(SyncAddr::new(0)) < 6 {
+                cx.pause();
+            }
+            cx.host().0 * 10 + cx.worker().0
+        });
+        assert_eq!(met, [0, 1, 10, 11, 20, 21].map(Ok));
     }
 }
