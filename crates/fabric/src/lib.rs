@@ -20,8 +20,8 @@ mod fabric;
 mod latch;
 mod layout;
 pub mod native;
-mod sync_mode;
 pub mod sim;
+mod sync_mode;
 
 pub use addr::{DataAddr, LINE, SyncAddr, lines};
 pub use cx::{Counts, Cx, HostId, WorkerId};

@@ -324,7 +324,8 @@ mod crashes {
 
     #[test]
     fn each_crash_domain_keeps_what_it_should() {
-        let left = |domain, step| (0..40).map(|seed| survivor_reads(domain, step, seed).1).collect::<Vec<_>>();
+        let left =
+            |domain, step| (0..40).map(|seed| survivor_reads(domain, step, seed).1).collect::<Vec<_>>();
         for domain in [CrashDomain::Process, CrashDomain::HostPersistent] {
             assert_eq!(left(domain, 1), [0; 40]);
             assert_eq!(left(domain, 2), [1; 40], "a dirty line reaches the memory");
