@@ -247,7 +247,6 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
     cx.store(line.word(HEARTBEAT), u64::from(incarnation) << 48);
     cx.store(line.word(PROCESS), process);
     cx.store(line.word(TESTED), 0);
-    cx.fence();
     Ok(Joining { own: Own { plan: plan.clone(), slot } })
 }
 
@@ -363,8 +362,7 @@ struct Own {
 impl Own {
     fn become_state<F: Fabric>(self, cx: &Cx<F>, state: HostState) -> Result<Own, PodError> {
         let next = Slot { state, ..self.slot };
-        // What this host stored before, everybody sees before its new state.
-        cx.fence();
+        // The swap completes this host's earlier stores: whoever sees its new state sees what it says of itself.
         if self.slot.change(cx, &self.plan, next) {
             return Ok(Own { slot: next, ..self });
         }

@@ -268,8 +268,7 @@ impl Responder {
         }
         let Some(kind) = ORDERS.get((order & 0xff) as usize) else { return false };
         let result = carry_out(cx, &lines, *kind, (order >> 8) as u32 & 0xff_ffff, number_of(order));
-        // What was done is seen before the reply, and the reply at once.
-        cx.fence();
+        // Stores are seen in order, so what was done before the reply; the fence makes it seen at once.
         cx.store(lines.reply, u64::from(number_of(order)) << 32 | u64::from(result));
         cx.fence();
         true
