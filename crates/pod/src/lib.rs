@@ -26,5 +26,14 @@ mod testing;
 pub use error::PodError;
 
 /// Protocol steps of this crate that a test can leave out (see `Cx::sabotaged`).
-pub const SABOTAGE_STEPS: &[&str] =
-    &["heap.nodes-keep-their-chunks", "selftest.hello-first", "superblock.clear-sync-region"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "heap.nodes-keep-their-chunks",
+    "lanes.spare-unread-slots",
+    "epochs.pin",
+    "epochs.tag-after-unlinking",
+    "epochs.wait-for-readers",
+    "epochs.wait-for-drops",
+    "epochs.drop-nodes",
+    "selftest.hello-first",
+    "superblock.clear-sync-region",
+];
