@@ -1,9 +1,11 @@
 //! What to simulate: the pod, the adversary or the hardware, the faults, and what to leave out.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::explain::Site;
 use super::incoherent::CrashDomain;
+use super::profile::Profile;
 use super::schedule::{Random, Scheduler};
 use crate::cx::HostId;
 
@@ -124,6 +126,8 @@ pub struct SimConfig {
 pub enum Mode {
     /// Incoherent caches, hostile schedules.
     Adversarial(Adversary),
+    /// Coherent contents, virtual time, the costs of this hardware.
+    Timed(Arc<Profile>),
 }
 
 impl SimConfig {
@@ -135,6 +139,12 @@ impl SimConfig {
     /// An adversarial pod whose adversary depends on the seed.
     pub fn swarm(hosts: usize, len: usize, seed: u64) -> Self {
         Self::new(hosts, len, seed, Mode::Adversarial(Adversary::swarm(seed)))
+    }
+
+    /// A pod with the speed of this hardware. `max_verbs` has no bound: workers stop by `Cx::now_ns`.
+    pub fn timed(hosts: usize, len: usize, seed: u64, profile: Arc<Profile>) -> Self {
+        let own = Self::new(hosts, len, seed, Mode::Timed(profile));
+        Self { max_verbs: u64::MAX, ..own }
     }
 
     fn new(hosts: usize, len: usize, seed: u64, mode: Mode) -> Self {
