@@ -13,6 +13,8 @@ pub mod epochs;
 pub mod heap;
 pub mod lanes;
 pub mod plan;
+#[cfg(test)]
+mod testing;
 
 /// Protocol steps of this crate that a test can leave out (see `Cx::sabotaged`).
-pub const SABOTAGE_STEPS: &[&str] = &[];
+pub const SABOTAGE_STEPS: &[&str] = &["heap.nodes-keep-their-chunks"];

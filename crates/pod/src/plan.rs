@@ -33,9 +33,9 @@ pub const SELFTEST_LINES: u64 = 4;
 
 const LINE_BYTES: u64 = LINE as u64;
 /// Lines of sync words that the epochs keep for each host (see `epochs`).
-const EPOCH_LINES_PER_HOST: u64 = 5;
+const EPOCH_LINES_PER_HOST: u64 = 4;
 /// Lines of sync words that the heap keeps for each host (see `heap`).
-const HEAP_LINES_PER_HOST: u64 = 2;
+const HEAP_LINES_PER_HOST: u64 = 3;
 /// Bytes of one entry of a batch of retired blocks.
 pub(crate) const RETIRE_ENTRY_BYTES: u64 = 16;
 /// A free sync word keeps the next one's number (offset / 8) in its low 32 bits.
@@ -456,8 +456,8 @@ mod tests {
       1000         64 Sync  SuperblockState
       1040         64 Sync  Controller
       1080       1024 Sync  Membership
-      1480       1024 Sync  Epochs
-      1880        448 Sync  HeapLines
+      1480        832 Sync  Epochs
+      17c0        640 Sync  HeapLines
       1a40       1152 Sync  LaneWords
       1ec0       2304 Sync  SelftestWords
       27c0       4096 Sync  Counters
