@@ -298,3 +298,186 @@ fn a_seed_replays_to_the_same_trace() {
     assert_eq!(all, (0..200).map(run).collect::<Vec<_>>());
     assert!(all.iter().any(|one| *one != all[0]), "seeds differ");
 }
+
+mod crashes {
+    use super::*;
+    use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report};
+
+    /// A host writes a line, publishes it and writes it again; it dies at some verb. A survivor reads what is left.
+    fn survivor_reads(domain: CrashDomain, step: u64, seed: u64) -> (Report, u8) {
+        let mut config = SimConfig::adversarial(2, LEN, seed);
+        config.kills.push(Kill { host: HostId(0), at: KillAt::HostStep(step), domain });
+        let mut sim = Simulation::new(config);
+        sim.spawn(HostId(0), WorkerId(0), |cx| {
+            cx.publish(DATA, &[1; 8]);
+            cx.write(DATA, &[2; 8]);
+            cx.load(FLAG);
+        });
+        let report = sim.run().expect_completed();
+        let left = sim.alone(HostId(1), WorkerId(0), |cx| {
+            let mut bytes = [0; 8];
+            cx.refresh(DATA, &mut bytes);
+            bytes[0]
+        });
+        (report, left)
+    }
+
+    #[test]
+    fn each_crash_domain_keeps_what_it_should() {
+        let left = |domain, step| (0..40).map(|seed| survivor_reads(domain, step, seed).1).collect::<Vec<_>>();
+        for domain in [CrashDomain::Process, CrashDomain::HostPersistent] {
+            assert_eq!(left(domain, 1), [0; 40]);
+            assert_eq!(left(domain, 2), [1; 40], "a dirty line reaches the memory");
+            assert_eq!(left(domain, 5), [2; 40]);
+        }
+        let after_write = left(CrashDomain::Host, 2);
+        assert!(after_write.contains(&0) && after_write.contains(&1), "a dirty line may be lost");
+        let after_second = left(CrashDomain::Host, 5);
+        assert!(after_second.contains(&1) && after_second.contains(&2) && !after_second.contains(&0));
+    }
+
+    #[test]
+    fn destructors_of_a_dead_host_run_and_their_verbs_do_nothing() {
+        struct Stores<'a, F: Fabric>(&'a Cx<F>);
+        impl<F: Fabric> Drop for Stores<'_, F> {
+            fn drop(&mut self) {
+                self.0.store(OTHER, 1);
+                self.0.fence();
+            }
+        }
+        let mut config = SimConfig::adversarial(2, LEN, 5);
+        config.kills.push(Kill { host: HostId(0), at: KillAt::Step(50), domain: CrashDomain::Host });
+        let mut sim = Simulation::new(config);
+        sim.spawn(HostId(0), WorkerId(0), |cx| {
+            let _stores = Stores(cx);
+            wait_for(cx, FLAG, 1);
+        });
+        sim.spawn(HostId(1), WorkerId(0), |cx| {
+            for _ in 0..100 {
+                assert_eq!(cx.load(OTHER), 0);
+            }
+        });
+        let report = sim.run().expect_completed();
+        assert_eq!(report.hosts[0].killed, [50]);
+    }
+
+    #[test]
+    fn a_restarted_process_must_invalidate_what_its_host_cached() {
+        for (refresh, rule) in [(true, "other"), (false, "stale-read")] {
+            let mut sim = Simulation::new(SimConfig::adversarial(2, LEN, 9));
+            sim.spawn(HostId(0), WorkerId(0), |cx| {
+                cx.read(DATA, &mut [0; 8]);
+                cx.store(OTHER, 1);
+                cx.fence();
+                wait_for(cx, FLAG, 9);
+            });
+            sim.spawn(HostId(1), WorkerId(0), |cx| {
+                wait_for(cx, OTHER, 1);
+                cx.publish(DATA, &[3; 8]);
+                cx.store(FLAG, 1);
+                cx.fence();
+                cx.fabric().kill_host(HostId(0), CrashDomain::Process);
+            });
+            sim.spawn_after_crash(HostId(0), WorkerId(1), move |cx| {
+                wait_for(cx, FLAG, 1);
+                let mut bytes = [0; 8];
+                if refresh {
+                    cx.refresh(DATA, &mut bytes);
+                } else {
+                    cx.read(DATA, &mut bytes);
+                }
+                assert_eq!(bytes, [3; 8]);
+            });
+            assert_eq!(rule_of(&sim.run().outcome), rule);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_a_finding_with_its_place() {
+        let mut sim = Simulation::new(SimConfig::adversarial(1, LEN, 0));
+        sim.spawn(HostId(0), WorkerId(3), |cx| assert_eq!(cx.load(FLAG), 1, "the flag is up"));
+        let outcome = sim.run().outcome;
+        let Outcome::Panicked { message, worker, .. } = &outcome else { panic!("{outcome}") };
+        assert_eq!(*worker, WorkerId(3));
+        assert!(message.contains("the flag is up") && message.contains("litmus.rs"), "{message}");
+    }
+}
+
+mod mutations {
+    use super::*;
+    use liger_fabric::sim::Verb;
+
+    /// Switching off any one cache instruction of message passing is caught; the report lists the sites.
+    #[test]
+    fn every_site_of_message_passing_matters() {
+        let program = |sim: &mut Simulation| message_passing(sim, Omit::Nothing, 100);
+        let mut sim = Simulation::new(SimConfig::adversarial(2, LEN, 1));
+        program(&mut sim);
+        let sites = sim.run().expect_completed().sites;
+        let verbs: Vec<_> = sites.iter().map(|(site, _)| site.verb).collect();
+        assert_eq!(verbs, [Verb::WriteBack, Verb::Fence, Verb::Invalidate, Verb::Fence]);
+        for (site, count) in sites {
+            assert_eq!(count, 1);
+            let mut config = with(true, true);
+            config.disabled_site = Some(site.clone());
+            assert_ne!(searched(&config, 2, program), "none", "{site} can go");
+        }
+    }
+
+    #[test]
+    fn named_steps_are_listed_and_left_out() {
+        let program = |sim: &mut Simulation| {
+            sim.spawn(HostId(0), WorkerId(0), |cx| {
+                let raised = !cx.sabotaged("litmus.raise") && cx.compare_exchange(FLAG, 0, 1).is_ok();
+                assert!(raised);
+            });
+        };
+        let mut sim = Simulation::new(with(true, true));
+        program(&mut sim);
+        assert_eq!(sim.run().expect_completed().steps_asked, ["litmus.raise"]);
+        let mut config = with(true, true);
+        config.sabotage = Some("litmus.raise");
+        assert_eq!(searched(&config, 0, program), "panic");
+    }
+}
+
+mod on_native {
+    use super::*;
+    use liger_fabric::native::{Mapping, Native};
+
+    fn pair(first: impl FnOnce(&Cx<Native>) + Send, second: impl FnOnce(&Cx<Native>) + Send) {
+        let mapping = Mapping::anonymous(LEN).expect("memory");
+        let cx = |host| {
+            let mapping = mapping.clone();
+            move || Cx::new(Native::new(mapping), HostId(host), WorkerId(0), 1)
+        };
+        let (one, two) = (cx(0), cx(1));
+        #[expect(clippy::disallowed_methods, reason = "native workers are threads")]
+        std::thread::scope(|scope| {
+            scope.spawn(move || first(&one()));
+            scope.spawn(move || second(&two()));
+        });
+    }
+
+    #[test]
+    fn message_passing_works() {
+        for len in [8, 64, 1000] {
+            pair(|cx| writer(cx, Omit::Nothing, len), |cx| reader(cx, Omit::Nothing, len));
+        }
+    }
+
+    #[test]
+    fn increments_are_not_lost() {
+        let count = |cx: &Cx<Native>| {
+            for _ in 0..1000 {
+                cx.fetch_add(FLAG, 1);
+            }
+            cx.fetch_add(OTHER, 1);
+            while cx.load(OTHER) < 2 {
+                cx.pause();
+            }
+            assert_eq!(cx.load(FLAG), 2000);
+        };
+        pair(count, count);
+    }
+}
