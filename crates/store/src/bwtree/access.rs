@@ -18,6 +18,10 @@ use super::node::{Block, Change, Fault, MAX_CHAIN, Node, Record, encode_delta};
 use super::word::Word;
 use super::{BwTree, TreeError, TreeHost};
 
+/// Readers of records invalidate before they read (invariant 1), so records need not wait until every host has dropped
+/// them from its cache, as blocks of class `Node` do.
+const RECORDS: BlockClass = BlockClass::Scratch;
+
 /// Why an attempt did not finish.
 pub(super) enum Stop {
     /// Somebody removed a node under us: start again at the root.
@@ -141,7 +145,7 @@ impl<F: Fabric> Op<'_, F> {
     /// Writes a record where nobody knows it yet.
     pub fn write(&self, words: &[u64]) -> Result<Block, TreeError> {
         let bytes = words.as_bytes();
-        let place = self.host.heap.alloc(self.cx, BlockClass::Node, bytes.len())?;
+        let place = self.host.heap.alloc(self.cx, RECORDS, bytes.len())?;
         self.cx.write(place, bytes);
         self.cx.write_back(place, bytes.len());
         self.cx.fence();
@@ -150,7 +154,7 @@ impl<F: Fabric> Op<'_, F> {
 
     /// Gives back a record that no word ever named.
     pub fn discard(&self, block: Block) {
-        self.host.heap.free(self.cx, BlockClass::Node, block.0, block.1);
+        self.host.heap.free(self.cx, RECORDS, block.0, block.1);
     }
 
     /// Changes the word of a node that was seen; false if somebody was faster.
@@ -206,9 +210,9 @@ impl<F: Fabric> Op<'_, F> {
     pub fn retire_chain(&self, node: &Node) {
         for (place, len) in &node.chain {
             if self.cx.sabotaged("bwtree.retire-without-grace") {
-                self.host.heap.free(self.cx, BlockClass::Node, *place, *len);
+                self.host.heap.free(self.cx, RECORDS, *place, *len);
             } else {
-                self.host.epochs.retire(self.cx, BlockClass::Node, *place, *len);
+                self.host.epochs.retire(self.cx, RECORDS, *place, *len);
             }
         }
     }

@@ -99,15 +99,27 @@ impl<F: Fabric> Op<'_, F> {
     }
 
     /// The low fence that a node needs so that it may hold `key`. It owns the key, but its fence may be above it if
-    /// nodes left of it were removed: then these are unlinked first, so that fences keep telling the order of nodes.
+    /// nodes left of it were removed. Before the fence may sink,
+    /// 1. these are unlinked, so that fences keep telling the order of nodes, and
+    /// 2. the parents' bound before the node sinks as far. A bound that outlived its node lies at or below the low
+    ///    fence of the next live one: so a node belongs to a bound's group exactly if it ends at or below the bound.
     fn low_for(&self, seen: &Seen, key: &Key) -> Result<Fence, Stop> {
         let node = &seen.node;
         let inside = if node.level > 0 { Fence::At(*key) > node.low } else { Fence::At(*key) >= node.low };
         if inside || self.cx.sabotaged("bwtree.lower-fence") {
             return Ok(node.low);
         }
-        let low = self.unlink_before(node.level, node.low)?;
-        if (node.level > 0 && Fence::At(*key) <= low) || Fence::At(*key) < low {
+        let low = loop {
+            let Some(left) = self.unlink_before(node.level, node.low)? else { break Fence::Min };
+            if !self.cx.sabotaged("bwtree.lower-bound") {
+                self.post(node.level + 1, left.id())?;
+            }
+            let now = self.load_live(left.id())?;
+            if !now.is_removed() && now.node.high == left.node.high {
+                break left.node.high;
+            }
+        };
+        if low > Fence::At(*key) || (node.level > 0 && low == Fence::At(*key)) {
             return Err(Stop::Restart);
         }
         Ok(low)

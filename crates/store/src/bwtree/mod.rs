@@ -50,6 +50,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "bwtree.sibling-before-split",
     "bwtree.retire-without-grace",
     "bwtree.lower-fence",
+    "bwtree.lower-bound",
     "bwtree.detach",
     "bwtree.unlink",
     "bwtree.bump",

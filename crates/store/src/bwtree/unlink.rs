@@ -113,21 +113,20 @@ impl<F: Fabric> Op<'_, F> {
     }
 
     /// Unlinks and claims the removed nodes between the live nodes on either side of the low fence of a node, whichever
-    /// they are, and says where the one on the left ends (`Min` if there is none).
-    pub fn unlink_before(&self, level: u8, low: Fence) -> Result<Fence, Stop> {
-        let Fence::At(low) = low else { return Ok(Fence::Min) };
+    /// they are, and returns the one on the left, if there is one.
+    pub fn unlink_before(&self, level: u8, low: Fence) -> Result<Option<Seen>, Stop> {
+        let Fence::At(low) = low else { return Ok(None) };
         loop {
-            let Some(gap) = self.gap(level, &low)? else { return Ok(Fence::Min) };
-            let end = gap.left.node.high;
+            let Some(gap) = self.gap(level, &low)? else { return Ok(None) };
             if gap.removed.is_empty() {
-                return Ok(end);
+                return Ok(Some(gap.left));
             }
             for removed in &gap.removed {
                 self.detach(removed)?;
             }
             if self.install(&gap.left, Node { next: gap.right, ..Node::clone(&gap.left.node) })? {
                 gap.removed.iter().for_each(|removed| self.claim(removed));
-                return Ok(end);
+                return Ok(Some(gap.left));
             }
             self.cx.pause();
         }
