@@ -229,6 +229,8 @@ impl Epochs {
         if collector.published == collector.freed && !collector.nodes.is_empty() {
             self.publish_batch(cx, &mut collector);
         }
+        // Before another worker of this host stores to the same words: its stores could become visible first.
+        cx.fence();
         drop(collector);
         heap.tidy(cx);
         freed
@@ -312,8 +314,9 @@ impl Epochs {
             if batch.number == *dropped {
                 continue;
             }
+            let Some(entries) = self.entries(cx, retirer, batch) else { continue };
             if !cx.sabotaged("epochs.drop-nodes") {
-                drop_nodes(cx, &self.entries(cx, retirer, batch));
+                drop_nodes(cx, &entries);
                 cx.fence();
             }
             *dropped = batch.number;
@@ -321,11 +324,16 @@ impl Epochs {
         }
     }
 
-    fn entries<F: Fabric>(&self, cx: &Cx<F>, retirer: HostId, batch: Batch) -> Vec<Entry> {
+    /// The entries of a batch; `None` if the batch is over (only a host that nobody waits for can be that late).
+    fn entries<F: Fabric>(&self, cx: &Cx<F>, retirer: HostId, batch: Batch) -> Option<Vec<Entry>> {
         let mut entries = vec![Entry::new_zeroed(); batch.entries as usize];
         cx.refresh(batch_data(&self.plan, retirer), entries.as_mut_bytes());
-        assert!(entries.iter().all(|e| e.batch == batch.number as u32), "stale entries of {batch:?}");
-        entries
+        if entries.iter().all(|e| e.batch == batch.number as u32) {
+            return Some(entries);
+        }
+        let now = cx.load(published_word(&self.plan, retirer));
+        assert_ne!(now, batch.encode(), "stale entries of {batch:?} of host {}", retirer.0);
+        None
     }
 
     fn finish_own_batch<F: Fabric>(
@@ -368,7 +376,7 @@ impl Epochs {
         if wait && !cx.sabotaged("epochs.wait-for-drops") {
             return None;
         }
-        let entries = self.entries(cx, retirer, batch);
+        let entries = self.entries(cx, retirer, batch).expect("nobody replaces an unfinished batch");
         let from = if done.number == batch.number { done.entries } else { 0 };
         for (i, entry) in (1..).zip(&entries).skip(from as usize) {
             // Said first: a death in between leaks one node, which recovery finds, and frees none twice.

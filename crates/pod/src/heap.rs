@@ -312,14 +312,19 @@ impl Heap {
     fn account<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut Pool, live: i64, reserved: i64) {
         let at = self.plan.heap_lines(self.host).word(class as u64);
         // A host that starts again goes on from what its earlier life left: its words and blocks are still in use.
-        let (l, r) = pool.account.get_or_insert_with(|| (cx.load(at), cx.load(at.line(1))));
-        if live != 0 {
-            *l = l.wrapping_add_signed(live);
-            cx.store(at, *l);
-        }
-        if reserved != 0 {
-            *r = r.wrapping_add_signed(reserved);
-            cx.store(at.line(1), *r);
+        let account = pool.account.get_or_insert_with(|| (cx.load(at), cx.load(at.line(1))));
+        for (at, now, by) in [(at, &mut account.0, live), (at.line(1), &mut account.1, reserved)] {
+            if by != 0 {
+                let before = *now;
+                *now = before.wrapping_add_signed(by);
+                // Not a store: it could become visible after a later one by another worker of this host.
+                let swapped = cx.compare_exchange(at, before, *now);
+                assert!(
+                    swapped.is_ok(),
+                    "somebody else writes host {}'s accounts: {swapped:x?}",
+                    self.host.0
+                );
+            }
         }
     }
 
@@ -345,15 +350,10 @@ impl Heap {
             return false;
         }
         let chunks = self.chunks(class);
-        let Some((chunk, used)) = chunks.claim(cx, &mut pool.cursor, self.my_word(class, size)) else {
+        let Some(chunk) = chunks.claim(cx, &mut pool.cursor, self.my_word(class, size)) else {
             pool.exhausted_at = Some(released);
             return false;
         };
-        if used && !class.is_word() {
-            // Lines of its former owner's time may still be in this host's cache.
-            cx.invalidate(DataAddr::new(chunks.offset(chunk)), chunks.bytes as usize);
-            cx.fence();
-        }
         pool.add(chunk, size, (chunks.bytes / self.slot_bytes(class, size)) as u32);
         self.account(cx, class, pool, 0, chunks.bytes as i64);
         true
@@ -374,12 +374,11 @@ impl Heap {
         }
         drop(pool);
         if !class.is_word() {
+            // No change stays in this host's cache, to be evicted over what the owner will write.
+            // (Complete before the owner knows: `set_next` has a fence.)
             let at = DataAddr::new(offset);
-            // No line of the block stays in this host's cache: the owner will write it.
             cx.invalidate(at, len);
-            // The first line carries the list, so it counts as free only when the owner has it.
-            let rest = len.next_multiple_of(LINE) - LINE;
-            cx.range_use(at.byte(LINE as u64), rest, RangeUse::Free);
+            cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Free);
         }
         self.push(cx, class, offset);
     }
@@ -444,10 +443,12 @@ impl Heap {
             cx.store(at, kept | next / 8);
         } else {
             let at = DataAddr::new(offset);
-            cx.write(at, &next.to_le_bytes());
-            // Not only written back: this host must not keep a line that it no longer owns.
-            cx.invalidate(at, 8);
-            cx.fence();
+            with_free(cx, at, LINE, || {
+                cx.write(at, &next.to_le_bytes());
+                // Not only written back: this host must not keep a line that it no longer owns.
+                cx.invalidate(at, 8);
+                cx.fence();
+            });
         }
     }
 
@@ -456,11 +457,7 @@ impl Heap {
             return (cx.load(SyncAddr::new(offset)) & u64::from(u32::MAX)) * 8;
         }
         let (at, mut next) = (DataAddr::new(offset), [0; 8]);
-        let word = self.blocks.word(cx, self.blocks.around(offset));
-        cx.invalidate(at, bytes_of_size(word.size));
-        cx.fence();
-        cx.read(at, &mut next);
-        cx.range_use(at, LINE, RangeUse::Free);
+        with_free(cx, at, LINE, || cx.refresh(at, &mut next));
         u64::from_le_bytes(next)
     }
 
@@ -488,6 +485,13 @@ impl Heap {
         }
         count
     }
+}
+
+/// Lets the heap itself use a block that is free (the simulator allows nobody else to).
+fn with_free<F: Fabric>(cx: &Cx<F>, at: DataAddr, len: usize, access: impl FnOnce()) {
+    cx.range_use(at, len, RangeUse::Allocated);
+    access();
+    cx.range_use(at, len, RangeUse::Free);
 }
 
 #[cfg(test)]

@@ -103,14 +103,17 @@ impl Lanes {
             }
             Latch::new(Receiver { head: tail })
         };
+        let senders = plan.hosts().map(sender).collect();
+        let receivers = plan.hosts().map(receiver).collect();
+        cx.fence();
         Lanes {
             plan: plan.clone(),
             host: me,
             incarnation,
             slots: plan.config().lane_slots.into(),
             slot_bytes: plan.config().lane_slot_bytes as usize,
-            senders: plan.hosts().map(sender).collect(),
-            receivers: plan.hosts().map(receiver).collect(),
+            senders,
+            receivers,
             oldest: Default::default(),
         }
     }
@@ -153,6 +156,8 @@ impl Lanes {
         cx.fence();
         sender.tail += needed;
         cx.store(tail_word(&self.plan, self.host, to), sender.tail);
+        // Before another worker of this host moves the tail on: its store could become visible first.
+        cx.fence();
         Ok(())
     }
 
@@ -237,6 +242,8 @@ impl Lanes {
         }
         receiver.head = tail;
         cx.store(head_word(&self.plan, from, self.host), tail);
+        // As for the tail.
+        cx.fence();
         Some((mail, head))
     }
 

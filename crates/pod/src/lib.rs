@@ -17,4 +17,12 @@ pub mod plan;
 mod testing;
 
 /// Protocol steps of this crate that a test can leave out (see `Cx::sabotaged`).
-pub const SABOTAGE_STEPS: &[&str] = &["heap.nodes-keep-their-chunks"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "heap.nodes-keep-their-chunks",
+    "lanes.spare-unread-slots",
+    "epochs.pin",
+    "epochs.tag-after-unlinking",
+    "epochs.wait-for-readers",
+    "epochs.wait-for-drops",
+    "epochs.drop-nodes",
+];

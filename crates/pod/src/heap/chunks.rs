@@ -93,8 +93,8 @@ impl Chunks {
     }
 
     /// Claims a free chunk, looking from `cursor` on and first among those last used alike (they need no other class's
-    /// room); leaves the cursor behind it. True: the chunk has been used before.
-    pub fn claim<F: Fabric>(&self, cx: &Cx<F>, cursor: &mut u64, mine: ChunkWord) -> Option<(u32, bool)> {
+    /// room); leaves the cursor behind it.
+    pub fn claim<F: Fabric>(&self, cx: &Cx<F>, cursor: &mut u64, mine: ChunkWord) -> Option<u32> {
         let class = mine.class.expect("a claim names its class");
         for alike in [true, false] {
             for step in 0..self.count {
@@ -109,18 +109,22 @@ impl Chunks {
                 };
                 if last.owner.is_none() && fits && cx.compare_exchange(at, seen, mine.encode()).is_ok() {
                     *cursor = (chunk + 1) % self.count;
-                    return Some((chunk as u32, seen != 0));
+                    return Some(chunk as u32);
                 }
             }
         }
         None
     }
 
-    /// Gives a chunk back for any host to claim. This host's cache keeps no line of it: a change left in it could later
-    /// be evicted over the next owner's bytes.
+    /// Gives a chunk of free blocks back for any host to claim. This host's cache keeps no line of it: a change left in
+    /// it could later be evicted over the next owner's bytes. (The next owner need not invalidate: of a block, it reads
+    /// only what it wrote.)
     pub fn release<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, mine: ChunkWord) {
-        cx.invalidate(DataAddr::new(self.offset(chunk)), self.bytes as usize);
-        cx.fence();
+        let (at, len) = (DataAddr::new(self.offset(chunk)), self.bytes as usize);
+        super::with_free(cx, at, len, || {
+            cx.invalidate(at, len);
+            cx.fence();
+        });
         let free = ChunkWord { owner: None, ..mine };
         let released = cx.compare_exchange(self.table.word(chunk.into()), mine.encode(), free.encode());
         assert!(released.is_ok(), "chunk {chunk} was taken from its owner: {released:x?}");
