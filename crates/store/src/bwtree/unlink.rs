@@ -149,6 +149,10 @@ impl<F: Fabric> Op<'_, F> {
                 if !at.is_removed() {
                     removed.clear();
                     left = Some(at);
+                    if next == 0 {
+                        // Its low fence has sunk meanwhile, and what we look for is unlinked.
+                        break 'search Ok(left.map(|left| Gap { left, removed, right: 0 }));
+                    }
                 } else if left.is_some() {
                     removed.push(at);
                 } else if at.node.low < Fence::At(*low) {
@@ -159,9 +163,9 @@ impl<F: Fabric> Op<'_, F> {
                 at = self.load_live(next)?;
             }
             match (left, place.floor) {
-                (Some(left), _) => return Ok(Some(Gap { left, removed, right: at.id() })),
+                (Some(left), _) => break Ok(Some(Gap { left, removed, right: at.id() })),
                 (None, Fence::At(floor)) => bound = floor,
-                (None, _) => return Ok(None),
+                (None, _) => break Ok(None),
             }
         }
     }

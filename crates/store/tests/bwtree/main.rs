@@ -2,4 +2,5 @@
 
 mod kit;
 mod model;
+mod sim;
 mod threads;
