@@ -38,10 +38,12 @@ impl<F: Fabric> Checked<'_, F> {
         let upto = (other >= key).then_some(other);
         self.tree.scan(self.cx, &host, key, upto, limit, &mut out, &mut trace).unwrap();
         let range = self.model.range(key.to_vec()..);
-        let expected: Vec<_> = range.take_while(|(k, _)| upto.is_none_or(|u| &k[..] < u)).take(limit).collect();
+        let expected: Vec<_> =
+            range.take_while(|(k, _)| upto.is_none_or(|u| &k[..] < u)).take(limit).collect();
         assert!(out.iter().eq(expected.iter().map(|(k, v)| (&k[..], **v))), "{out:?} is not {expected:?}");
         assert!(!trace.is_empty() && self.tree.unchanged(self.cx, &trace));
-        let words = |found: Option<(liger_store::bwtree::Key, u64)>| found.map(|(k, v)| (k.words(width).to_vec(), v));
+        let words =
+            |found: Option<(liger_store::bwtree::Key, u64)>| found.map(|(k, v)| (k.words(width).to_vec(), v));
         let entry = |found: Option<(&Vec<u64>, &u64)>| found.map(|(k, v)| (k.clone(), *v));
         let first = self.tree.first_at_or_after(self.cx, &host, key, &mut trace).unwrap();
         assert_eq!(words(first), entry(self.model.range(key.to_vec()..).next()));
@@ -198,7 +200,8 @@ fn misuse_and_damage_are_errors() {
             let mut bad = bytes.clone();
             bad[at] ^= 0x10;
             cx.write(place, &bad);
-            let host = Host { cache: liger_store::bwtree::NodeCache::new(16), ..Host::new(&cx, &pod.plan, 16) };
+            let host =
+                Host { cache: liger_store::bwtree::NodeCache::new(16), ..Host::new(&cx, &pod.plan, 16) };
             let found = tree.get(&cx, &host.tree(), &[1, 2]);
             assert!(matches!(found, Err(TreeError::Damaged { .. })), "byte {at}: {found:?}");
         }
