@@ -14,6 +14,7 @@
 //! | `mean_us`, `p50_us`, `p90_us`, `p99_us`, `p999_us`, `max_us` | us | latency of committed transactions, retries included |
 //! | `verbs_per_commit` | | shared-memory verbs of all attempts by name, over committed transactions |
 //! | `aborts` | | aborted attempts by reason |
+//! | `stopped` | | errors that ended workers before their time |
 //! | `kinds` | | the same figures for each transaction type |
 //! | `consistent` | | `true`, `false`, or `null` when the check did not run |
 //! | `failures` | | the check's findings, in words |
@@ -125,6 +126,7 @@ pub struct Report {
     pub all: Figures,
     pub aborted_per_s: f64,
     pub aborts: BTreeMap<String, u64>,
+    pub stopped: Vec<String>,
     pub kinds: BTreeMap<String, Figures>,
     pub consistent: Option<bool>,
     pub failures: Vec<String>,
@@ -169,6 +171,7 @@ impl Report {
             all: Figures::new(&stats.total(), stats),
             aborted_per_s: stats.per_second(stats.aborted()),
             aborts: stats.aborts.clone(),
+            stopped: stats.stopped.clone(),
             kinds: stats.kinds.iter().map(|(name, k)| (name.clone(), Figures::new(k, stats))).collect(),
             consistent: failures.as_ref().map(Vec::is_empty),
             failures: failures.unwrap_or_default(),
@@ -210,6 +213,7 @@ impl Report {
         for (reason, n) in &self.aborts {
             writeln!(out, "  {reason:<28}{n:>12}")?;
         }
+        self.stopped.iter().try_for_each(|error| writeln!(out, "a worker was stopped: {error}"))?;
         writeln!(out, "shared-memory verbs per commit:")?;
         for (name, n) in &self.all.verbs_per_commit {
             writeln!(out, "  {name:<28}{n:>12.2}")?;

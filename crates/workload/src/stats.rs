@@ -60,6 +60,8 @@ pub struct WorkerStats {
     /// Effects acknowledged since the worker started, warm-up included, by the workload's own names (TPC-C:
     /// `new_orders`, `payments`, `deliveries`); the consistency check compares them with the database.
     pub acknowledged: BTreeMap<String, u64>,
+    /// The errors that ended workers before their time, one for each such worker.
+    pub stopped: Vec<String>,
 }
 
 fn add_all(into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
@@ -78,6 +80,8 @@ impl WorkerStats {
         }
         add_all(&mut self.aborts, &other.aborts);
         add_all(&mut self.acknowledged, &other.acknowledged);
+        self.stopped.extend_from_slice(&other.stopped);
+        self.stopped.sort();
     }
 
     /// The sum over all workers given.
@@ -119,6 +123,7 @@ mod tests {
             kinds: [("payment".to_owned(), kind)].into(),
             aborts: [(reason.to_owned(), 1)].into(),
             acknowledged: [("payments".to_owned(), committed + 1)].into(),
+            stopped: vec![reason.to_owned()],
         }
     }
 

@@ -9,8 +9,18 @@
 //! Money is exact: cents in integers, never floating point. What is not here: terminals with keying and think times,
 //! priced configurations, and the pacing that the official metric asks for. Results are therefore not tpmC.
 
+pub mod check;
+pub mod delivery;
+pub mod driver;
 pub mod input;
+pub mod load;
+mod lookup;
+pub mod new_order;
 pub mod nurand;
+pub mod order_status;
+pub mod payment;
+pub mod schema;
+pub mod stock_level;
 
 use thiserror::Error;
 
