@@ -98,7 +98,7 @@ conditions! {
     /// The order says whether all its lines are of its warehouse.
     AllLocal = "order: O_ALL_LOCAL is 1 exactly if every line is supplied by its warehouse",
     /// What workers were told is committed is there (and, without crashes, nothing else).
-    Acknowledged = "acknowledged commits are in the database",
+    Commits = "acknowledged commits are in the database",
 }
 
 /// One finding: what, where, and both numbers.

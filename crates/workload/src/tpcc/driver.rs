@@ -22,7 +22,8 @@ use crate::histogram::Histogram;
 use crate::random::Rng;
 use crate::stats::{KindStats, WorkerStats};
 use crate::tpcc::Scale;
-use crate::tpcc::input::{Generator, Input, Kind, Mix, Remote};
+use crate::tpcc::generate::Generator;
+use crate::tpcc::input::{Input, Kind, Mix, Remote};
 use crate::tpcc::schema::{Tables, history_id};
 use crate::tpcc::{delivery, new_order, order_status, payment, stock_level};
 
@@ -61,12 +62,27 @@ pub struct RunConfig {
     pub mix: Mix,
     /// How many of them are remote.
     pub remote: Remote,
-    /// This worker's home warehouses (see [`crate::tpcc::input::Homes`]).
+    /// This worker's home warehouses (see [`crate::tpcc::generate::Homes`]).
     pub homes: Vec<i16>,
     /// How long.
     pub length: Length,
     /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
     pub max_attempts: Option<u32>,
+}
+
+impl RunConfig {
+    /// The parameters by name, for a report. The placement of homes is the caller's, and so is the number of workers.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let settings = [
+            ("warehouses", self.scale.warehouses.to_string()),
+            ("items", self.scale.items.to_string()),
+            ("customers_per_district", self.scale.customers.to_string()),
+            ("database_seed", self.database_seed.to_string()),
+            ("mix", self.mix.name().to_owned()),
+            ("remote", self.remote.to_string()),
+        ];
+        settings.map(|(name, value)| (name.to_owned(), value)).into()
+    }
 }
 
 /// What a transaction that committed has entered, as the consistency check counts it.

@@ -1,7 +1,8 @@
 //! TPC-C as its specification (revision 5.11) has it, and the two-number remote shares of Tigon's evaluation
 //! (OSDI 2025, section 6.1).
 //!
-//! * [`schema`]: the nine tables, [`load`]: their initial contents, [`input`]: what the terminals ask for.
+//! * [`schema`]: the nine tables, [`load`]: their initial contents, [`input`] and [`generate`]: what the
+//!   terminals ask for.
 //! * One file per transaction: [`new_order`], [`payment`], [`order_status`], [`delivery`], [`stock_level`].
 //! * [`driver`]: one worker's loop. [`check`]: the twelve consistency conditions over the whole database and the proof
 //!   that no update of a customer or a stock row was lost.
@@ -12,6 +13,7 @@
 pub mod check;
 pub mod delivery;
 pub mod driver;
+pub mod generate;
 pub mod input;
 pub mod load;
 mod lookup;

@@ -358,19 +358,17 @@ mod tests {
     fn row_sizes() {
         // Fixed sizes: what one shared tuple costs in memory follows from them.
         let sizes = [
-            (warehouse::ROW_LEN, 113),
-            (district::ROW_LEN, 119),
-            (customer::ROW_LEN, 707),
-            (history::ROW_LEN, 62),
-            (new_order::ROW_LEN, 8),
-            (orders::ROW_LEN, 27),
-            (order_line::ROW_LEN, 60),
-            (item::ROW_LEN, 94),
-            (stock::ROW_LEN, 332),
+            warehouse::ROW_LEN,
+            district::ROW_LEN,
+            customer::ROW_LEN,
+            history::ROW_LEN,
+            new_order::ROW_LEN,
+            orders::ROW_LEN,
+            order_line::ROW_LEN,
+            item::ROW_LEN,
+            stock::ROW_LEN,
         ];
-        for (found, expected) in sizes {
-            assert_eq!(found, expected);
-        }
+        assert_eq!(sizes, [111, 117, 701, 62, 8, 27, 61, 94, 332]);
     }
 
     #[test]

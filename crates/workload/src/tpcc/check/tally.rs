@@ -414,7 +414,7 @@ impl Tally {
         for (name, found) in entered {
             let told = told.get(name).copied().unwrap_or(0) as i64;
             if found < told || (exact && found != told) {
-                self.findings.report(Condition::Acknowledged, || name.to_owned(), told, found);
+                self.findings.report(Condition::Commits, || name.to_owned(), told, found);
             }
         }
     }
