@@ -123,7 +123,8 @@ impl Histogram {
         if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
     }
 
-    /// The value that a share `quantile` (0 to 1) of all values does not exceed, rounded up to its bucket; 0 when empty.
+    /// The value that a share `quantile` (0 to 1) of all values does not exceed, rounded up to its bucket; 0 when
+    /// empty.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
