@@ -1,18 +1,20 @@
 //! Recorded histories: what each transaction of a run saw and did.
 //!
-//! A recorder (the simulator, or a driver of real processes) appends one [`Transaction`] per attempt, with its operations
-//! in program order, and states the rows that were loaded before the run.
+//! A recorder (the simulator, or a driver of real processes) appends one [`Transaction`] per attempt, with
+//! its operations in program order, and states the rows that were loaded before the run.
 //!
 //! Invariants that the recorder keeps:
-//! 1. The versions of one key are ordered by their number: a later version has a greater number. They need not be
-//!    contiguous; one counter for the whole run is as good as one per key.
-//! 2. A delete installs a version too (its `new`): it is the dead state between the row's death and its next insert.
-//! 3. `order` is taken while the transaction holds all its locks, so it is the order in which transactions take effect.
-//! 4. An aborted transaction's version numbers are not used again. Where they are, the number is taken to belong to the
-//!    committed transaction, and a read of the aborted version cannot be told apart.
+//! 1. The versions of one key are ordered by their number: a later version has a greater number. They need
+//!    not be contiguous; one counter for the whole run is as good as one per key.
+//! 2. A delete installs a version too (its `new`): it is the dead state between the row's death and its next
+//!    insert.
+//! 3. `order` is taken while the transaction holds all its locks, so it is the order in which transactions
+//!    take effect.
+//! 4. An aborted transaction's version numbers are not used again. Where they are, the number is taken to
+//!    belong to the committed transaction, and a read of the aborted version cannot be told apart.
 //!
-//! Operations are one list, not separate lists of reads and writes, because only the order between them says whether a
-//! read had to see the transaction's own write.
+//! Operations are one list, not separate lists of reads and writes, because only the order between them says
+//! whether a read had to see the transaction's own write.
 
 use std::fmt;
 
@@ -95,7 +97,8 @@ pub enum Operation {
         /// The version found; `None` where there was no row.
         seen: Option<Version>,
     },
-    /// Read every row of `table` from `low` to before `high`. A scan that stopped early records the range it covered.
+    /// Read every row of `table` from `low` to before `high`. A scan that stopped early records the range it
+    /// covered.
     Range {
         /// Number of the table.
         table: u16,
@@ -123,8 +126,8 @@ pub enum Outcome {
     Committed,
     /// It was rolled back.
     Aborted,
-    /// Its host died before anyone was told. It counts as committed if a committed transaction saw one of its versions
-    /// (or a dead row that only it can have deleted), else as aborted.
+    /// Its host died before anyone was told. It counts as committed if a committed transaction saw one of its
+    /// versions (or a dead row that only it can have deleted), else as aborted.
     Unknown,
 }
 
@@ -139,7 +142,8 @@ pub struct Transaction {
     pub worker: u8,
     /// How it ended.
     pub outcome: Outcome,
-    /// Place in the commit order, unique among transactions that committed; `None` where the recorder cannot know.
+    /// Place in the commit order, unique among transactions that committed; `None` where the recorder cannot
+    /// know.
     pub order: Option<u64>,
     /// Operations in program order.
     pub operations: Vec<Operation>,

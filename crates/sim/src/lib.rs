@@ -1,4 +1,5 @@
-//! Checking a whole pod: what its transactions saw and did, and whether that could have happened one at a time.
+//! Checking a whole pod: what its transactions saw and did, and whether that could have happened one at a
+//! time.
 //!
 //! * [`history`]: a recorded history of transactions, printable and storable as JSON;
 //! * [`serializability`]: the exact check of such a history.

@@ -1,22 +1,22 @@
 //! Exact check that a history is serializable.
 //!
-//! The order of the versions of every key is known (they are numbered), so nothing has to be guessed or searched: the
-//! dependencies between transactions follow from the history, and it is serializable if and only if they have no cycle.
-//! The definitions are those of Adya, "Weak Consistency: A Generalized Theory and Optimistic Implementations for
-//! Distributed Transactions" (MIT, 1999), chapters 3 and 4.
+//! The order of the versions of every key is known (they are numbered), so nothing has to be guessed or
+//! searched: the dependencies between transactions follow from the history, and it is serializable if and
+//! only if they have no cycle. The definitions are those of Adya, "Weak Consistency: A Generalized Theory and
+//! Optimistic Implementations for Distributed Transactions" (MIT, 1999), chapters 3 and 4.
 //!
 //! Three parts, in the order in which they run:
-//! 1. **structure** (`index`): every version read or replaced exists, was committed and is its writer's last; no version
-//!    has two writers or two successors; a transaction sees its own writes.
-//! 2. **replay** (`replay`), where the commit order of all transactions is known: applied in that order, every lookup and
-//!    every range read equals the state at its transaction's commit. Strict two-phase locking promises this, and it is
-//!    stronger than serializability.
-//! 3. **graph** (`graph`): the dependency graph has no cycle. A history that passes the first two has none (every
-//!    dependency points forward in the commit order), so then this part is left out; for one that fails it names
-//!    the shortest cycle.
+//! 1. **structure** (`index`): every version read or replaced exists, was committed and is its writer's last;
+//!    no version has two writers or two successors; a transaction sees its own writes.
+//! 2. **replay** (`replay`), where the commit order of all transactions is known: applied in that order,
+//!    every lookup and every range read equals the state at its transaction's commit. Strict two-phase
+//!    locking promises this, and it is stronger than serializability.
+//! 3. **graph** (`graph`): the dependency graph has no cycle. A history that passes the first two has none
+//!    (every dependency points forward in the commit order), so then this part is left out; for one that
+//!    fails it names the shortest cycle.
 //!
-//! Not checked: what aborted transactions saw (they may see anything), and real-time order between transactions beyond
-//! what the commit order states.
+//! Not checked: what aborted transactions saw (they may see anything), and real-time order between
+//! transactions beyond what the commit order states.
 
 use std::fmt;
 
@@ -81,8 +81,8 @@ pub enum CycleClass {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Anomaly {
-    /// Two committed transactions (or a transaction and the load: `None`) installed the same version, or a row was
-    /// loaded twice.
+    /// Two committed transactions (or a transaction and the load: `None`) installed the same version, or a
+    /// row was loaded twice.
     DuplicateVersion {
         /// Key.
         key: Key,
@@ -120,7 +120,8 @@ pub enum Anomaly {
         /// The key.
         key: Key,
     },
-    /// A version was read or replaced that nobody installed; `None`: a row was missing that was never deleted.
+    /// A version was read or replaced that nobody installed; `None`: a row was missing that was never
+    /// deleted.
     UnknownVersion {
         /// Who saw it.
         transaction: u64,
@@ -205,7 +206,8 @@ pub enum Anomaly {
     Cycle {
         /// Class of the cycle.
         class: CycleClass,
-        /// Its dependencies: the `to` of each is the `from` of the next, and of the last is the `from` of the first.
+        /// Its dependencies: the `to` of each is the `from` of the next, and of the last is the `from` of the
+        /// first.
         edges: Vec<Edge>,
     },
 }
@@ -213,7 +215,8 @@ pub enum Anomaly {
 /// Result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Transactions checked: the committed ones, and those of unknown outcome that turned out to have committed.
+    /// Transactions checked: the committed ones, and those of unknown outcome that turned out to have
+    /// committed.
     pub transactions: usize,
     /// True where the commit order was known and replayed.
     pub replayed: bool,
@@ -240,8 +243,8 @@ impl Report {
     }
 }
 
-/// Checks a history: structure, then replay if the commit order is known, then the dependency graph unless the replay
-/// has already proved that it has no cycle.
+/// Checks a history: structure, then replay if the commit order is known, then the dependency graph unless
+/// the replay has already proved that it has no cycle.
 pub fn check(history: &History) -> Report {
     let mut report = Report::default();
     let index = Index::build(history, &mut report);

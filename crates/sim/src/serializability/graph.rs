@@ -1,11 +1,11 @@
 //! The dependency graph and its shortest cycles.
 //!
-//! A history has far more dependencies than are worth storing: a range read depends on every delete and every insert in
-//! its range. But every cycle goes backward somewhere in *any* order of the transactions, and where the order is close
-//! to the real one, hardly any dependency goes backward. So:
-//! 1. Visit all dependencies once, keeping only how far each transaction is reached backward. Overlapping backward spans
-//!    merge into **windows**. Every cycle lies in one window: each gap between its first and its last transaction is
-//!    crossed backward by one of its own dependencies.
+//! A history has far more dependencies than are worth storing: a range read depends on every delete and every
+//! insert in its range. But every cycle goes backward somewhere in *any* order of the transactions, and where
+//! the order is close to the real one, hardly any dependency goes backward. So:
+//! 1. Visit all dependencies once, keeping only how far each transaction is reached backward. Overlapping
+//!    backward spans merge into **windows**. Every cycle lies in one window: each gap between its first and
+//!    its last transaction is crossed backward by one of its own dependencies.
 //! 2. Visit them again, storing those inside a window; no window, no cycle.
 //! 3. Strongly connected components (Tarjan), and in each the shortest cycle of the weakest class.
 
@@ -15,7 +15,8 @@ use crate::history::Version;
 
 /// Components reported; a broken run has many and the first few tell the story.
 const COMPONENTS_MAX: usize = 8;
-/// Dependencies visited while searching one component for one class of cycle; after that the best found stands.
+/// Dependencies visited while searching one component for one class of cycle; after that the best found
+/// stands.
 const VISITS_MAX: usize = 20_000_000;
 
 /// A dependency between nodes; `entry` is the state that was seen or replaced.
@@ -60,8 +61,8 @@ fn edge(index: &Index<'_>, link: &Link) -> Edge {
     }
 }
 
-/// Calls `f` with every dependency that one node's own operations give; adds to `ambiguous` the sightings that give none
-/// because they cannot be told apart.
+/// Calls `f` with every dependency that one node's own operations give; adds to `ambiguous` the sightings
+/// that give none because they cannot be told apart.
 fn for_each_link(index: &Index<'_>, node: u32, ambiguous: &mut u64, mut f: impl FnMut(Link)) {
     let mut link = |from: Option<u32>, to: Option<u32>, kind: Dependency, by_range: bool, entry: usize| {
         if let (Some(from), Some(to)) = (from, to)
@@ -178,8 +179,8 @@ impl Graph {
         &self.links[self.starts[node as usize]..self.starts[node as usize + 1]]
     }
 
-    /// Strongly connected components of more than one node (Tarjan 1972, with its own stack), by first node; the nodes
-    /// of each in order.
+    /// Strongly connected components of more than one node (Tarjan 1972, with its own stack), by first node;
+    /// the nodes of each in order.
     fn components(&self) -> Vec<Vec<u32>> {
         const UNSEEN: u32 = u32::MAX;
         let count = self.starts.len() - 1;
@@ -234,7 +235,8 @@ impl Graph {
         found.expect("every link of a component lies on a cycle")
     }
 
-    /// The shortest acceptable cycle: each has a backward link, so the shortest way from the end of one to its start.
+    /// The shortest acceptable cycle: each has a backward link, so the shortest way from the end of one to
+    /// its start.
     fn shortest_cycle(&self, component: &[u32], accept: Accept) -> Option<Vec<Link>> {
         let mut search = Search::new(self, component, accept);
         let mut best: Option<Vec<Link>> = None;
@@ -275,7 +277,8 @@ impl<'g> Search<'g> {
         self.component.binary_search(&node).ok().map(|member| member * 2 + anti)
     }
 
-    /// The shortest acceptable cycle through `last` of at most `length_max` links; it starts where `last` ends.
+    /// The shortest acceptable cycle through `last` of at most `length_max` links; it starts where `last`
+    /// ends.
     fn close(&mut self, last: Link, length_max: usize) -> Option<Vec<Link>> {
         let anti_first = self.accept.step(0, last.kind)?;
         let goal = self.state(last.from, self.accept.wanted()).expect("a component holds its links' ends");

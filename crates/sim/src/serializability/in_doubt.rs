@@ -1,11 +1,11 @@
 //! Which transactions count as committed.
 //!
-//! A transaction whose host died before anyone was told its outcome committed if something of it was seen: a version
-//! that only it can have installed, or the absence of a loaded row that only it can have deleted. It may in turn have
-//! seen another such transaction, so the rule is applied until nothing changes.
+//! A transaction whose host died before anyone was told its outcome committed if something of it was seen: a
+//! version that only it can have installed, or the absence of a loaded row that only it can have deleted. It
+//! may in turn have seen another such transaction, so the rule is applied until nothing changes.
 //!
-//! Not recognised: a transaction of unknown outcome whose only visible effect is the delete of a row that a committed
-//! transaction also deleted once.
+//! Not recognised: a transaction of unknown outcome whose only visible effect is the delete of a row that a
+//! committed transaction also deleted once.
 
 use std::collections::BTreeMap;
 

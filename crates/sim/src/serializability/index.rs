@@ -1,13 +1,13 @@
 //! The history in the form that replay and graph work on, and the checks of its structure.
 //!
-//! Keys become ranks (their place among all keys of the history, so that a range of keys is a range of ranks), each
-//! key's versions become a chain, and a transaction becomes what it saw of others and what it left behind: reads of its
-//! own writes are checked here and dropped.
+//! Keys become ranks (their place among all keys of the history, so that a range of keys is a range of
+//! ranks), each key's versions become a chain, and a transaction becomes what it saw of others and what it
+//! left behind: reads of its own writes are checked here and dropped.
 //!
 //! Invariants:
 //! 1. Nodes are numbered in commit order where that is known, else in the history's order.
-//! 2. A chain starts with the loaded row, or with the unborn state (`version` `None`) where no row was loaded, and is
-//!    sorted by version.
+//! 2. A chain starts with the loaded row, or with the unborn state (`version` `None`) where no row was
+//!    loaded, and is sorted by version.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -40,7 +40,8 @@ impl Entry {
     }
 }
 
-/// A range read: ranks `low..high`, the rows seen in rank order, and the ranks that the reader itself had written.
+/// A range read: ranks `low..high`, the rows seen in rank order, and the ranks that the reader itself had
+/// written.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub low: u32,

@@ -1,8 +1,8 @@
 //! Replay: the transactions applied one at a time in commit order to a model of the tables.
 //!
-//! Where this finds nothing, every dependency points forward in the commit order: the writer of a seen version had
-//! committed before the reader, its replacement comes after the reader, and versions are installed in their order. So
-//! the dependency graph has no cycle, and the commit order is a serial order.
+//! Where this finds nothing, every dependency points forward in the commit order: the writer of a seen
+//! version had committed before the reader, its replacement comes after the reader, and versions are
+//! installed in their order. So the dependency graph has no cycle, and the commit order is a serial order.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Tests of the checker: each anomaly by hand, random serial histories with and without damage, and random interleaved
-//! histories against a brute-force search over all serial orders.
+//! Tests of the checker: each anomaly by hand, random serial histories with and without damage, and random
+//! interleaved histories against a brute-force search over all serial orders.
 
 use super::*;
 use crate::history::{Change, Operation, Outcome, Transaction};

@@ -1,5 +1,5 @@
-//! Random histories: serial ones must pass, each kind of damage to them must be found, and on small interleaved ones the
-//! graph must agree with trying every serial order.
+//! Random histories: serial ones must pass, each kind of damage to them must be found, and on small
+//! interleaved ones the graph must agree with trying every serial order.
 
 use std::collections::BTreeMap;
 
