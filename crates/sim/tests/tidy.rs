@@ -25,6 +25,8 @@ const APART: &[(&str, &[&str])] = &[("crates/store/src", &["bwtree", "local"])];
 /// The only crate that may contain `unsafe`.
 const UNSAFE_CRATE: &str = "crates/fabric/";
 
+/// Of code and of comments; rustfmt keeps only code within it. Rows of Markdown tables cannot be wrapped and
+/// may be wider.
 const LINE_COLUMNS_MAX: usize = 110;
 const FUNCTION_LINES_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 800;
@@ -273,7 +275,11 @@ fn sources_are_ascii_and_fit_the_width() {
             if !line.is_ascii() {
                 breaches.push(format!("{path}:{number}: not ASCII"));
             }
-            if columns > LINE_COLUMNS_MAX {
+            let in_table = line
+                .trim_start()
+                .strip_prefix("//")
+                .is_some_and(|rest| rest.trim_start_matches(['!', '/']).starts_with(" |"));
+            if columns > LINE_COLUMNS_MAX && !in_table {
                 breaches.push(format!("{path}:{number}: {columns} columns, {LINE_COLUMNS_MAX} at most"));
             }
         }
