@@ -50,7 +50,8 @@ impl<T> Latch<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<LatchGuard<'_, T>> {
         let free = !self.held.load(Ordering::Relaxed) && !self.held.swap(true, Ordering::Acquire);
-        free.then_some(LatchGuard { latch: self })
+        // Not `then_some`: a guard made for nothing would unlatch somebody else's latch when dropped.
+        free.then(|| LatchGuard { latch: self })
     }
 
     /// The value, for a caller that alone can reach the latch.
@@ -85,5 +86,20 @@ impl<T> Drop for LatchGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.latch.held.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failing_to_take_a_latch_leaves_it_held() {
+        let latch = Latch::new(1);
+        let guard = latch.try_lock().expect("free");
+        assert!(latch.try_lock().is_none());
+        assert!(latch.try_lock().is_none(), "the first failure must not have unlatched it");
+        drop(guard);
+        assert_eq!(latch.try_lock().map(|g| *g), Some(1));
     }
 }

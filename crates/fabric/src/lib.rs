@@ -5,7 +5,7 @@
 //! shared byte layouts ([`layout!`]), and holds the backends:
 //!
 //! * [`native`]: real memory shared by processes, with the processor's own cache instructions;
-//! * `sim`: a simulated pod in one thread, whose memory is truly incoherent.
+//! * [`sim`]: a simulated pod in one thread, whose memory is truly incoherent.
 //!
 //! It is the only crate with `unsafe`. It knows no table, no lock protocol, no message.
 
@@ -20,9 +20,12 @@ mod fabric;
 mod latch;
 mod layout;
 pub mod native;
+pub mod sim;
+mod sync_mode;
 
 pub use addr::{DataAddr, LINE, SyncAddr, lines};
 pub use cx::{Counts, Cx, HostId, WorkerId};
 pub use fabric::{Fabric, RangeUse, Work};
 pub use latch::{Latch, LatchGuard};
 pub use layout::Layout;
+pub use sync_mode::{SyncMode, UnknownSyncMode};

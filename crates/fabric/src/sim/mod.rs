@@ -1,0 +1,282 @@
+//! A simulated pod in one thread: coroutines as workers, memory that is truly incoherent, every choice from a seed.
+//!
+//! ```
+//! use liger_fabric::sim::{SimConfig, Simulation};
+//! use liger_fabric::{DataAddr, HostId, SyncAddr, WorkerId};
+//!
+//! let (flag, data) = (SyncAddr::new(0), DataAddr::new(64));
+//! let mut sim = Simulation::new(SimConfig::adversarial(2, 4096, 7));
+//! sim.spawn(HostId(0), WorkerId(0), move |cx| {
+//!     cx.publish(data, &[42]);
+//!     cx.store(flag, 1);
+//! });
+//! sim.spawn(HostId(1), WorkerId(0), move |cx| {
+//!     while cx.load(flag) == 0 {
+//!         cx.pause();
+//!     }
+//!     let mut byte = [0];
+//!     cx.refresh(data, &mut byte);
+//!     assert_eq!(byte, [42]);
+//! });
+//! sim.run().expect_completed();
+//! ```
+//!
+//! Invariants:
+//! 1. A run is a function of its configuration and program: no clock, no thread, no address, no hashing order.
+//! 2. A verb is a point where others may run; between two verbs a worker is alone.
+//! 3. A worker of a dead host runs no more; its destructors do, and their verbs do nothing.
+//!
+//! What it does not do: tear data inside a line, reorder a worker's data accesses, or simulate the network.
+
+mod config;
+mod coroutine;
+mod explain;
+mod explore;
+mod incoherent;
+mod machine;
+mod profile;
+mod report;
+mod rules;
+mod schedule;
+mod tags;
+mod timed;
+mod verbs;
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::panic::Location;
+use std::rc::Rc;
+
+pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
+pub use explain::{Actor, Rule, Site, Verb, Violation};
+pub use explore::{Exploration, explore};
+pub use incoherent::CrashDomain;
+pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, SyncWords, Wait};
+pub use report::{HostReport, Outcome, Report};
+pub use schedule::Scheduler;
+
+use crate::cx::{Cx, HostId, WorkerId};
+use coroutine::{Door, Thread, unwind_killed};
+use machine::State;
+use rules::Broken;
+
+/// One worker's door to a simulated pod.
+pub struct Sim {
+    state: Rc<RefCell<State>>,
+    me: usize,
+    door: Door,
+    timed: bool,
+}
+
+/// A pod and the workers that run on it.
+pub struct Simulation {
+    state: Rc<RefCell<State>>,
+    threads: Vec<Thread>,
+}
+
+impl Simulation {
+    /// An empty pod, its memory all zeros.
+    pub fn new(config: SimConfig) -> Self {
+        Self { state: Rc::new(RefCell::new(State::new(config))), threads: Vec::new() }
+    }
+
+    /// Adds a worker; it starts with [`Self::run`].
+    pub fn spawn(&mut self, host: HostId, worker: WorkerId, body: impl FnOnce(&Cx<Sim>) + 'static) {
+        let index = self.add(host, worker, false, body);
+        let state = &mut *self.state.borrow_mut();
+        state.picker.add(index, &mut state.random);
+    }
+
+    /// Adds a worker that starts when its host has died once: the host's next life. It never runs if the host lives.
+    pub fn spawn_after_crash(
+        &mut self,
+        host: HostId,
+        worker: WorkerId,
+        body: impl FnOnce(&Cx<Sim>) + 'static,
+    ) {
+        self.add(host, worker, true, body);
+    }
+
+    fn add(
+        &mut self,
+        host: HostId,
+        worker: WorkerId,
+        waits: bool,
+        body: impl FnOnce(&Cx<Sim>) + 'static,
+    ) -> usize {
+        let mut state = self.state.borrow_mut();
+        let me = state.add_worker(host, worker, waits);
+        // Lives of one worker number differ in their random numbers.
+        let seed = state.config.seed.wrapping_add((me as u64) << 48);
+        let timed = state.is_timed();
+        drop(state);
+        let state = Rc::clone(&self.state);
+        self.threads.push(Thread::new(move |door| {
+            body(&Cx::new(Sim { state, me, door, timed }, host, worker, seed));
+        }));
+        me
+    }
+
+    /// Runs `body` to its end with nobody else running and no adversary, and lets everything reach the shared memory:
+    /// for preparing memory before a run and looking at it afterwards.
+    ///
+    /// # Panics
+    /// If `body` does, breaks a rule, or waits for somebody.
+    #[track_caller]
+    pub fn alone<R: 'static>(
+        &mut self,
+        host: HostId,
+        worker: WorkerId,
+        body: impl FnOnce(&Cx<Sim>) -> R + 'static,
+    ) -> R {
+        let result = Rc::new(Cell::new(None));
+        let slot = Rc::clone(&result);
+        self.state.borrow_mut().settle();
+        let index = self.add(host, worker, false, move |cx| slot.set(Some(body(cx))));
+        let stop = self.state.borrow_mut().stop.take();
+        self.state.borrow_mut().quiet = true;
+        self.resume(index);
+        let mut state = self.state.borrow_mut();
+        state.quiet = false;
+        state.settle();
+        let failure = std::mem::replace(&mut state.stop, stop);
+        if self.threads[index].alive() {
+            state.retire(index);
+            drop(state);
+            self.unwind(index);
+        }
+        result.take().unwrap_or_else(|| match failure {
+            Some(failure) => panic!("a lone worker failed: {failure}"),
+            None => panic!("a lone worker was killed"),
+        })
+    }
+
+    /// Runs all workers until they have ended or something stops the run. More workers may be added afterwards and run
+    /// on the memory as it is.
+    pub fn run(&mut self) -> Report {
+        self.state.borrow_mut().choose_first();
+        loop {
+            self.unwind_victims();
+            let state = self.state.borrow();
+            if state.stop.is_some() || state.picker.runnable().is_empty() {
+                break;
+            }
+            let next = state.current;
+            drop(state);
+            self.resume(next);
+        }
+        self.unwind_everybody();
+        self.state.borrow_mut().report()
+    }
+
+    fn unwind_victims(&mut self) {
+        loop {
+            let victim = self.state.borrow_mut().victims.pop();
+            let Some(victim) = victim else { return };
+            self.unwind(victim);
+            self.state.borrow_mut().choose_if_gone();
+        }
+    }
+
+    /// Ends all workers that have not ended; those that never ran are dropped.
+    fn unwind_everybody(&mut self) {
+        for index in 0..self.threads.len() {
+            if self.threads[index].alive() {
+                self.state.borrow_mut().retire(index);
+                self.unwind(index);
+            }
+        }
+    }
+
+    fn unwind(&mut self, index: usize) {
+        if self.threads[index].started() {
+            self.resume(index);
+            assert!(!self.threads[index].alive(), "a killed worker caught its own unwinding and went on");
+        } else {
+            self.threads[index].discard();
+        }
+    }
+
+    fn resume(&mut self, index: usize) {
+        let Some(end) = self.threads[index].resume() else { return };
+        self.state.borrow_mut().ended(index, end);
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.unwind_everybody();
+        }
+    }
+}
+
+impl Sim {
+    /// Kills a host now (for tests that steer a crash to a place in the program). A worker may kill its own host.
+    pub fn kill_host(&self, host: HostId, domain: CrashDomain) {
+        let mut state = self.state.borrow_mut();
+        if self.is_inert(&mut state) {
+            return;
+        }
+        state.kill(usize::from(host.0), domain);
+        drop(state);
+        self.suspend();
+    }
+
+    fn is_inert(&self, state: &mut State) -> bool {
+        let inert = state.workers[self.me].inert || std::thread::panicking();
+        if inert {
+            state.inert_verb(self.me);
+        }
+        inert
+    }
+
+    /// Gives control back; unwinds if this worker may not go on.
+    fn suspend(&self) {
+        self.door.suspend();
+        let mut state = self.state.borrow_mut();
+        if state.workers[self.me].killed {
+            state.workers[self.me].inert = true;
+            drop(state);
+            unwind_killed();
+        }
+    }
+
+    /// The turn before a verb; `None` when the worker is dying and the verb must do nothing.
+    #[inline]
+    fn enter(
+        &self,
+        verb: Verb,
+        at: u64,
+        len: usize,
+        place: &'static Location<'static>,
+    ) -> Option<RefMut<'_, State>> {
+        let mut state = self.state.borrow_mut();
+        if self.is_inert(&mut state) {
+            return None;
+        }
+        if state.before(self.me, verb, at, place) {
+            drop(state);
+            self.suspend();
+            state = self.state.borrow_mut();
+        }
+        if at.saturating_add(len as u64) > state.config.len as u64 {
+            self.leave(state, Err(Broken::out_of_bounds(at)))
+        } else {
+            Some(state)
+        }
+    }
+
+    /// The end of a verb: stops the run if it broke a rule.
+    #[inline]
+    fn leave<T>(&self, mut state: RefMut<'_, State>, result: Result<T, Broken>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(broken) => {
+                state.violation(self.me, &broken);
+                state.workers[self.me].inert = true;
+                drop(state);
+                unwind_killed();
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a run gives back.
+
+use std::fmt;
+
+use super::explain::{Actor, Site, Violation};
+use crate::cx::{HostId, WorkerId};
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Every worker returned, or died with its host.
+    Completed,
+    /// A rule of the memory model was broken.
+    Violation(Box<Violation>),
+    /// A worker panicked (a failed assertion of the program is a finding, too).
+    Panicked {
+        /// Its host.
+        host: HostId,
+        /// Its number.
+        worker: WorkerId,
+        /// The panic's message and place.
+        message: String,
+    },
+    /// All workers wait and nothing can change any more.
+    Deadlock {
+        /// Where each of them was last seen.
+        workers: Vec<Actor>,
+    },
+    /// The run was longer than `max_verbs`.
+    OutOfVerbs {
+        /// Where each worker was last seen.
+        workers: Vec<Actor>,
+    },
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, workers) = match self {
+            Outcome::Completed => return f.write_str("completed"),
+            Outcome::Violation(violation) => return violation.fmt(f),
+            Outcome::Panicked { host, worker, message } => {
+                return write!(f, "host {} worker {} panicked: {message}", host.0, worker.0);
+            }
+            Outcome::Deadlock { workers } => ("deadlock: nobody makes progress", workers),
+            Outcome::OutOfVerbs { workers } => ("out of verbs: the run is longer than its bound", workers),
+        };
+        writeln!(f, "{what}; last seen:")?;
+        workers.iter().try_for_each(|actor| writeln!(f, "  {actor}"))
+    }
+}
+
+/// What one host did.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct HostReport {
+    /// Verbs of its workers.
+    pub verbs: u64,
+    /// Steps before which it was killed.
+    pub killed: Vec<u64>,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The seed that replays it.
+    pub seed: u64,
+    /// Hash over worker, verb, address and value of every step: equal runs have equal hashes, in every build.
+    pub trace_hash: u64,
+    /// Verbs performed (a data verb counts once per line it reads or writes).
+    pub verbs: u64,
+    /// Changes from one worker to another.
+    pub switches: u64,
+    /// Virtual nanoseconds that passed.
+    pub virtual_ns: u64,
+    /// Call sites of write_back, invalidate and fence, with how often each was reached, in order of first use.
+    pub sites: Vec<(Site, u64)>,
+    /// Names that `Cx::sabotaged` was asked for, in order of first use.
+    pub steps_asked: Vec<&'static str>,
+    /// Per host.
+    pub hosts: Vec<HostReport>,
+}
+
+impl Report {
+    /// True when every worker ended by itself or with its host.
+    pub fn completed(&self) -> bool {
+        matches!(self.outcome, Outcome::Completed)
+    }
+
+    /// The violation, if the run ended with one.
+    pub fn violation(&self) -> Option<&Violation> {
+        match &self.outcome {
+            Outcome::Violation(violation) => Some(violation),
+            _ => None,
+        }
+    }
+
+    /// Returns the report of a completed run.
+    ///
+    /// # Panics
+    /// With the explanation, if the run ended otherwise.
+    #[track_caller]
+    pub fn expect_completed(self) -> Self {
+        assert!(self.completed(), "seed {}: {}", self.seed, self.outcome);
+        self
+    }
+}

@@ -1,0 +1,498 @@
+//! Allocation of sync words and data blocks (docs/protocols/allocation.md).
+//!
+//! Memory is divided into chunks. A host claims a chunk by compare-and-swap on its word in the chunk table, hands out
+//! its slots from a bitmap in its own DRAM, and takes back what other hosts freed through a list that they push to. So
+//! the common case touches no shared word but the host's own accounts, and a shared word costs one eighth of a byte of
+//! overhead (8 bytes of table per 512 words).
+//!
+//! Invariants:
+//! 1. A slot is in exactly one of: use, its owner's bitmap as free, its owner's list of remote frees.
+//! 2. Chunks of words keep their class for ever, so a stale address of a tuple word points at a tuple word.
+//! 3. Nodes lie only where nodes lay before, or nothing: their readers do not invalidate.
+//! 4. Only the owner hands out a chunk's slots; every host may give one back.
+//! 5. Consecutive words of a host lie in different lines, so that hot words do not share one by accident.
+//! 6. The accounts of all hosts add up to the bytes in use. A host's own figure may be "negative" (it frees what others
+//!    allocated), so only the wrapping sum means something.
+//!
+//! ```text
+//! heap lines of a host     line 0: live bytes of each class       written by this host
+//!                          line 1: reserved bytes of each class   written by this host
+//!                          line 2: remote frees of each class     pushed by others, taken by this host
+//! line before all of them: word 0: chunks of blocks ever released
+//! free word                upper 32 bits as left, lower 32: (offset of the next) / 8
+//! free block               first 8 bytes: offset of the next
+//! ```
+//!
+//! It does not reclaim (see `epochs`), keeps no budget, and zeroes nothing.
+
+mod chunks;
+mod pool;
+mod sizes;
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, LatchGuard, RangeUse, SyncAddr};
+
+use self::chunks::{ChunkWord, Chunks, Class};
+use self::pool::Pool;
+pub use self::sizes::MAX_BLOCK_BYTES;
+use self::sizes::{bytes_of_size, size_of_len};
+use crate::plan::{Part, Plan, Region};
+
+/// What a sync word is used for, for ever: a stale address of a tuple word always points at a tuple word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum WordClass {
+    /// Metadata of a shared tuple: one word, or two adjacent words in one line in pods of more than 8 hosts.
+    Tuple,
+    /// Mapping word of an index node: one word.
+    Mapping,
+}
+
+/// What a block of data is used for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum BlockClass {
+    /// A shared row: changed in place, so every reader invalidates before it reads.
+    Row,
+    /// A node of an out-of-place structure: immutable while linked, so readers do not invalidate.
+    Node,
+    /// Anything short-lived whose reader invalidates before it reads.
+    Scratch,
+}
+
+impl From<WordClass> for Class {
+    fn from(class: WordClass) -> Class {
+        match class {
+            WordClass::Tuple => Class::Tuple,
+            WordClass::Mapping => Class::Mapping,
+        }
+    }
+}
+
+impl From<BlockClass> for Class {
+    fn from(class: BlockClass) -> Class {
+        match class {
+            BlockClass::Row => Class::Row,
+            BlockClass::Node => Class::Node,
+            BlockClass::Scratch => Class::Scratch,
+        }
+    }
+}
+
+/// No room for a word or block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("out of shared memory: {class} of {bytes} bytes")]
+pub struct OutOfMemory {
+    /// Class that was asked for.
+    pub class: &'static str,
+    /// Bytes that were asked for.
+    pub bytes: u64,
+}
+
+/// Bytes in use in the whole pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Live tuple words, bytes of the sync region.
+    pub tuple_bytes: u64,
+    /// Live mapping words, bytes of the sync region.
+    pub mapping_bytes: u64,
+    /// Live rows, bytes of the data region (rounded up to their size class).
+    pub row_bytes: u64,
+    /// Live nodes, bytes of the data region.
+    pub node_bytes: u64,
+    /// Live scratch blocks, bytes of the data region.
+    pub scratch_bytes: u64,
+    /// Bytes of the sync region in chunks that hosts have claimed, live or not.
+    pub word_chunk_bytes: u64,
+    /// Bytes of the data region in chunks that hosts have claimed, live or not.
+    pub block_chunk_bytes: u64,
+}
+
+/// What is in one host's chunks of one class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassAudit {
+    /// Name of the class.
+    pub class: &'static str,
+    /// Chunks.
+    pub chunks: u64,
+    /// Slots in use.
+    pub live: u64,
+    /// Slots free.
+    pub free: u64,
+    /// Offsets in use that are not among the reachable ones.
+    pub leaked: Vec<u64>,
+    /// Reachable offsets in these chunks that are not in use (or not the start of a slot).
+    pub dangling: Vec<u64>,
+}
+
+/// What is in one host's chunks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audit {
+    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks.
+    pub classes: Vec<ClassAudit>,
+}
+
+impl Audit {
+    /// True when what is in use is exactly what is reachable.
+    pub fn is_clean(&self) -> bool {
+        self.classes.iter().all(|c| c.leaked.is_empty() && c.dangling.is_empty())
+    }
+}
+
+/// One host's door to the shared heap, shared by its workers.
+pub struct Heap {
+    plan: Plan,
+    host: HostId,
+    incarnation: u16,
+    words: Chunks,
+    blocks: Chunks,
+    pools: [Latch<Pool>; 5],
+}
+
+impl Heap {
+    /// The door of `host` in its life number `incarnation`.
+    pub fn new(plan: &Plan, host: HostId, incarnation: u16) -> Heap {
+        let chunks = |table: Part, heap: Part, bytes: u64| {
+            let Region { start, bytes: all, .. } = plan.region(heap);
+            Chunks { table: plan.sync(table), count: all / bytes, start, bytes }
+        };
+        let words = chunks(Part::WordChunks, Part::WordHeap, crate::plan::WORD_CHUNK_BYTES);
+        let blocks = chunks(Part::BlockChunks, Part::BlockHeap, plan.config().block_chunk_bytes.into());
+        // Hosts start their searches at different places, so that they seldom want the same chunk.
+        let cursor = |count: u64| count * u64::from(host.0) / u64::from(plan.config().hosts);
+        let pools = Class::ALL.map(|class| {
+            let count = if class.is_word() { words.count } else { blocks.count };
+            Latch::new(Pool::new(cursor(count)))
+        });
+        Heap { plan: plan.clone(), host, incarnation, words, blocks, pools }
+    }
+
+    /// A sync word that nobody else uses (two adjacent ones, 16-byte aligned, where tuple words are two). Its upper 32
+    /// bits are 0 or what its last user left, its lower 32 bits are anything: the caller stores the first value.
+    pub fn alloc_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass) -> Result<SyncAddr, OutOfMemory> {
+        let offset = self.take(cx, class.into(), 0);
+        let out =
+            || OutOfMemory { class: Class::from(class).name(), bytes: self.slot_bytes(class.into(), 0) };
+        offset.map(SyncAddr::new).ok_or_else(out)
+    }
+
+    /// Gives a word back. The lower 32 bits (of the first word of two) are the heap's from here on: whoever may still
+    /// look must take the word for dead whatever they are, and nobody else may store to it.
+    pub fn free_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
+        self.give(cx, class.into(), at.offset(), 0);
+    }
+
+    /// A block of at least `len` bytes (1 to 64 KiB), 64-byte aligned, contents undefined.
+    pub fn alloc<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        class: BlockClass,
+        len: usize,
+    ) -> Result<DataAddr, OutOfMemory> {
+        let (class, size) = (class.into(), size_of_len(len));
+        let mut offset = self.take(cx, class, size);
+        if offset.is_none() && self.release_empty(cx) > 0 {
+            offset = self.take(cx, class, size);
+        }
+        let at = DataAddr::new(offset.ok_or(OutOfMemory { class: class.name(), bytes: len as u64 })?);
+        cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Allocated);
+        Ok(at)
+    }
+
+    /// Gives a block back; any host may. `class` and `len` as in `alloc`. Nobody may read it any more, and no host's
+    /// cache may hold it if it is a node (see `epochs`).
+    pub fn free<F: Fabric>(&self, cx: &Cx<F>, class: BlockClass, at: DataAddr, len: usize) {
+        self.give(cx, class.into(), at.offset(), len);
+    }
+
+    /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
+    pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
+        let (mut live, mut reserved) = ([0u64; 5], [0u64; 5]);
+        for host in self.plan.hosts() {
+            let lines = self.plan.heap_lines(host);
+            for class in Class::ALL {
+                let i = class as usize;
+                live[i] = live[i].wrapping_add(cx.load(lines.word(i as u64)));
+                reserved[i] = reserved[i].wrapping_add(cx.load(lines.line(1).word(i as u64)));
+            }
+        }
+        Usage {
+            tuple_bytes: live[0],
+            mapping_bytes: live[1],
+            row_bytes: live[2],
+            node_bytes: live[3],
+            scratch_bytes: live[4],
+            word_chunk_bytes: reserved[0].wrapping_add(reserved[1]),
+            block_chunk_bytes: reserved[2].wrapping_add(reserved[3]).wrapping_add(reserved[4]),
+        }
+    }
+
+    /// Takes back what other hosts have freed. Called from time to time, it keeps the memory of a host that stopped
+    /// allocating available to the others; one sync load per class when there is nothing.
+    pub fn tidy<F: Fabric>(&self, cx: &Cx<F>) {
+        for class in Class::ALL {
+            if cx.load(self.remote_head(self.host, class)) != 0 {
+                let mut pool = self.pools[class as usize].lock(cx);
+                self.drain(cx, class, &mut pool);
+            }
+        }
+    }
+
+    /// Compares this host's chunks with the offsets (words and blocks, of any host) that the caller can reach. Means
+    /// something only while nobody allocates or frees.
+    pub fn audit<F: Fabric>(&self, cx: &Cx<F>, reachable: &BTreeSet<u64>) -> Audit {
+        self.tidy(cx);
+        let classes = Class::ALL.map(|class| self.audit_class(cx, class, reachable)).into();
+        Audit { classes }
+    }
+
+    fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
+        let pool = self.pools[class as usize].lock(cx);
+        let (mut chunks, mut live, mut free) = (0, 0, 0);
+        let (mut leaked, mut dangling) = (Vec::new(), Vec::new());
+        for (number, chunk) in pool.chunks() {
+            chunks += 1;
+            live += u64::from(chunk.live_count());
+            free += u64::from(chunk.slot_count() - chunk.live_count());
+            let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
+            leaked.extend(offsets.filter(|o| !reachable.contains(o)));
+            let start = self.chunks(class).offset(number);
+            let inside = reachable.range(start..start + self.chunks(class).bytes).copied();
+            dangling.extend(inside.filter(|&o| {
+                let slot = self.slot_at(class, chunk.size, o - start);
+                !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
+            }));
+        }
+        ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
+    }
+
+    fn chunks(&self, class: Class) -> &Chunks {
+        if class.is_word() { &self.words } else { &self.blocks }
+    }
+
+    fn slot_bytes(&self, class: Class, size: u8) -> u64 {
+        match class {
+            Class::Tuple => 8 * self.plan.config().tuple_width(),
+            Class::Mapping => 8,
+            Class::Row | Class::Node | Class::Scratch => bytes_of_size(size) as u64,
+        }
+    }
+
+    /// Where a slot lies. Words go through the lines first and through a line last (invariant 5).
+    fn offset_of(&self, class: Class, size: u8, chunk: u32, slot: u32) -> u64 {
+        let (start, bytes) = (self.chunks(class).offset(chunk), self.slot_bytes(class, size));
+        if class.is_word() {
+            let lines = self.words.bytes / LINE as u64;
+            return start + u64::from(slot) % lines * LINE as u64 + u64::from(slot) / lines * bytes;
+        }
+        start + u64::from(slot) * bytes
+    }
+
+    /// The slot around a distance from the start of its chunk; the inverse of `offset_of`.
+    fn slot_at(&self, class: Class, size: u8, distance: u64) -> u32 {
+        let (line, bytes) = (LINE as u64, self.slot_bytes(class, size));
+        if class.is_word() {
+            return (distance / line + distance % line / bytes * (self.words.bytes / line)) as u32;
+        }
+        (distance / bytes) as u32
+    }
+
+    fn my_word(&self, class: Class, size: u8) -> ChunkWord {
+        ChunkWord { owner: Some((self.host, self.incarnation)), class: Some(class), size }
+    }
+
+    fn remote_head(&self, host: HostId, class: Class) -> SyncAddr {
+        self.plan.heap_lines(host).line(2).word(class as u64)
+    }
+
+    fn released(&self) -> SyncAddr {
+        self.plan.sync(Part::HeapLines)
+    }
+
+    /// Adds to this host's accounts of a class and publishes them.
+    fn account<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut Pool, live: i64, reserved: i64) {
+        let at = self.plan.heap_lines(self.host).word(class as u64);
+        // A host that starts again goes on from what its earlier life left: its words and blocks are still in use.
+        let account = pool.account.get_or_insert_with(|| (cx.load(at), cx.load(at.line(1))));
+        for (at, now, by) in [(at, &mut account.0, live), (at.line(1), &mut account.1, reserved)] {
+            if by != 0 {
+                let before = *now;
+                *now = before.wrapping_add_signed(by);
+                // Not a store: it could become visible after a later one by another worker of this host.
+                let swapped = cx.compare_exchange(at, before, *now);
+                assert!(
+                    swapped.is_ok(),
+                    "somebody else writes host {}'s accounts: {swapped:x?}",
+                    self.host.0
+                );
+            }
+        }
+    }
+
+    /// Takes a slot: from an open chunk, else from what others freed, else from a chunk claimed now.
+    fn take<F: Fabric>(&self, cx: &Cx<F>, class: Class, size: u8) -> Option<u64> {
+        let mut pool = self.pools[class as usize].lock(cx);
+        let mut found = pool.take(size);
+        if found.is_none() && self.drain(cx, class, &mut pool) > 0 {
+            found = pool.take(size);
+        }
+        if found.is_none() && self.claim(cx, class, size, &mut pool) {
+            found = pool.take(size);
+        }
+        let (chunk, slot) = found?;
+        self.account(cx, class, &mut pool, self.slot_bytes(class, size) as i64, 0);
+        Some(self.offset_of(class, size, chunk, slot))
+    }
+
+    /// Claims a chunk for slots of one size. False: none is free.
+    fn claim<F: Fabric>(&self, cx: &Cx<F>, class: Class, size: u8, pool: &mut Pool) -> bool {
+        let released = cx.load(self.released());
+        if pool.exhausted_at == Some(released) {
+            return false;
+        }
+        let chunks = self.chunks(class);
+        let Some(chunk) = chunks.claim(cx, &mut pool.cursor, self.my_word(class, size)) else {
+            pool.exhausted_at = Some(released);
+            return false;
+        };
+        pool.add(chunk, size, (chunks.bytes / self.slot_bytes(class, size)) as u32);
+        self.account(cx, class, pool, 0, chunks.bytes as i64);
+        true
+    }
+
+    /// Gives a slot back: to the bitmap if the chunk is this host's, else to its owner's list.
+    fn give<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, len: usize) {
+        let chunk = self.chunks(class).around(offset);
+        let mut pool = self.pools[class as usize].lock(cx);
+        let size = if class.is_word() { 0 } else { size_of_len(len) };
+        self.account(cx, class, &mut pool, -(self.slot_bytes(class, size) as i64), 0);
+        if pool.chunk(chunk).is_some() {
+            if !class.is_word() {
+                cx.range_use(DataAddr::new(offset), len.next_multiple_of(LINE), RangeUse::Free);
+            }
+            self.put(cx, class, &mut pool, offset);
+            return;
+        }
+        drop(pool);
+        if !class.is_word() {
+            // No change stays in this host's cache, to be evicted over what the owner will write.
+            // (Complete before the owner knows: `set_next` has a fence.)
+            let at = DataAddr::new(offset);
+            cx.invalidate(at, len);
+            cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Free);
+        }
+        self.push(cx, class, offset);
+    }
+
+    /// Marks a slot of one of this host's chunks free, and gives the chunk back if it can be spared.
+    fn put<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>, offset: u64) {
+        let number = self.chunks(class).around(offset);
+        let size = pool.chunk(number).expect("the chunk is ours").size;
+        let slot = self.slot_at(class, size, offset - self.chunks(class).offset(number));
+        let start = self.offset_of(class, size, number, slot);
+        assert_eq!(start, offset, "a {} is freed at {offset:#x}, it starts at {start:#x}", class.name());
+        let spare = pool.put(number, slot);
+        if spare && !class.is_word() {
+            self.release(cx, class, pool, number);
+        }
+    }
+
+    fn release<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut Pool, chunk: u32) {
+        let size = pool.chunk(chunk).expect("the chunk is ours").size;
+        pool.remove(chunk);
+        self.account(cx, class, pool, 0, -(self.blocks.bytes as i64));
+        self.blocks.release(cx, chunk, self.my_word(class, size));
+        cx.fetch_add(self.released(), 1);
+    }
+
+    /// Releases every empty chunk of blocks of this host; how many.
+    fn release_empty<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.tidy(cx);
+        let mut released = 0;
+        for class in Class::BLOCKS {
+            let mut pool = self.pools[class as usize].lock(cx);
+            for chunk in pool.empty() {
+                self.release(cx, class, &mut pool, chunk);
+                released += 1;
+            }
+        }
+        released
+    }
+
+    /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return to an
+    /// earlier value between load and swap without harm.
+    fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) {
+        let chunk = self.chunks(class).around(offset);
+        let word = self.chunks(class).word(cx, chunk);
+        assert_eq!(word.class, Some(class), "a {} is freed at {offset:#x} in {word:?}", class.name());
+        let (owner, _) = word.owner.unwrap_or_else(|| panic!("{offset:#x} is freed in a free chunk"));
+        let head = self.remote_head(owner, class);
+        let mut seen = cx.load(head);
+        loop {
+            self.set_next(cx, class, offset, seen);
+            match cx.compare_exchange(head, seen, offset) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn set_next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, next: u64) {
+        if class.is_word() {
+            let at = SyncAddr::new(offset);
+            let kept = cx.load(at) & !u64::from(u32::MAX);
+            cx.store(at, kept | next / 8);
+        } else {
+            let at = DataAddr::new(offset);
+            with_free(cx, at, LINE, || {
+                cx.write(at, &next.to_le_bytes());
+                // Not only written back: this host must not keep a line that it no longer owns.
+                cx.invalidate(at, 8);
+                cx.fence();
+            });
+        }
+    }
+
+    fn next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) -> u64 {
+        if class.is_word() {
+            return (cx.load(SyncAddr::new(offset)) & u64::from(u32::MAX)) * 8;
+        }
+        let (at, mut next) = (DataAddr::new(offset), [0; 8]);
+        with_free(cx, at, LINE, || cx.refresh(at, &mut next));
+        u64::from_le_bytes(next)
+    }
+
+    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
+    /// host's goes on to its owner.
+    fn drain<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>) -> usize {
+        let head = self.remote_head(self.host, class);
+        let mut at = cx.load(head);
+        while at != 0 {
+            match cx.compare_exchange(head, at, 0) {
+                Ok(_) => break,
+                Err(now) => at = now,
+            }
+        }
+        let mut count = 0;
+        while at != 0 {
+            let next = self.next(cx, class, at);
+            if pool.chunk(self.chunks(class).around(at)).is_some() {
+                self.put(cx, class, pool, at);
+            } else {
+                self.push(cx, class, at);
+            }
+            at = next;
+            count += 1;
+        }
+        count
+    }
+}
+
+/// Lets the heap itself use a block that is free (the simulator allows nobody else to).
+fn with_free<F: Fabric>(cx: &Cx<F>, at: DataAddr, len: usize, access: impl FnOnce()) {
+    cx.range_use(at, len, RangeUse::Allocated);
+    access();
+    cx.range_use(at, len, RangeUse::Free);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The table of chunks: one sync word per chunk says whose it is, so that a dead host's chunks can be found.
+//!
+//! ```text
+//! bit 0      1..8    8..16   16..24   24..40        40..48        48..64
+//! owned      0       class   host     incarnation   size class    0
+//! ```
+//!
+//! A word of 0 is a chunk never used. A free chunk keeps the class of its last use: blocks of out-of-place nodes are
+//! read without invalidating, so they may only lie where no host can have cached something else (`Class::may_follow`).
+
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
+
+/// Class of a chunk; the number is the index of its pool and of its words in the heap lines of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Class {
+    Tuple = 0,
+    Mapping = 1,
+    Row = 2,
+    Node = 3,
+    Scratch = 4,
+}
+
+impl Class {
+    pub const ALL: [Class; 5] = [Class::Tuple, Class::Mapping, Class::Row, Class::Node, Class::Scratch];
+    pub const BLOCKS: [Class; 3] = [Class::Row, Class::Node, Class::Scratch];
+
+    pub fn is_word(self) -> bool {
+        matches!(self, Class::Tuple | Class::Mapping)
+    }
+
+    pub fn name(self) -> &'static str {
+        ["tuple word", "mapping word", "row", "node", "scratch block"][self as usize]
+    }
+
+    /// Whether a chunk last used for `last` (`None`: never) may be used for `self`. Row and scratch lines may be stale
+    /// in any host's cache; a node's readers would believe them.
+    fn may_follow(self, last: Option<Class>) -> bool {
+        last.is_none_or(|last| self != Class::Node || last == Class::Node)
+    }
+}
+
+/// What a chunk word says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkWord {
+    /// Owner and its incarnation; none if the chunk is free.
+    pub owner: Option<(HostId, u16)>,
+    /// Present or last class; none if never used.
+    pub class: Option<Class>,
+    /// Size class of the blocks in it; 0 for words.
+    pub size: u8,
+}
+
+impl ChunkWord {
+    pub fn decode(word: u64) -> Self {
+        let owned = word & 1 != 0;
+        let class = (word >> 8) as u8;
+        let owner = owned.then_some((HostId((word >> 16) as u8), (word >> 24) as u16));
+        let class = class.checked_sub(1).map(|c| Class::ALL[usize::from(c)]);
+        Self { owner, class, size: (word >> 40) as u8 }
+    }
+
+    pub fn encode(self) -> u64 {
+        let class = self.class.map_or(0, |c| c as u64 + 1) << 8 | u64::from(self.size) << 40;
+        self.owner.map_or(class, |(host, incarnation)| {
+            class | 1 | u64::from(host.0) << 16 | u64::from(incarnation) << 24
+        })
+    }
+}
+
+/// One of the two tables of chunks, and the memory it divides.
+pub struct Chunks {
+    pub table: SyncAddr,
+    pub count: u64,
+    pub start: u64,
+    pub bytes: u64,
+}
+
+impl Chunks {
+    /// First byte of a chunk.
+    pub fn offset(&self, chunk: u32) -> u64 {
+        self.start + u64::from(chunk) * self.bytes
+    }
+
+    /// The chunk around `offset`.
+    pub fn around(&self, offset: u64) -> u32 {
+        let chunk = offset.checked_sub(self.start).map(|distance| distance / self.bytes);
+        chunk.filter(|&c| c < self.count).unwrap_or_else(|| panic!("{offset:#x} is not in this heap")) as u32
+    }
+
+    pub fn word<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> ChunkWord {
+        ChunkWord::decode(cx.load(self.table.word(chunk.into())))
+    }
+
+    /// Claims a free chunk, looking from `cursor` on and first among those last used alike (they need no other class's
+    /// room); leaves the cursor behind it.
+    pub fn claim<F: Fabric>(&self, cx: &Cx<F>, cursor: &mut u64, mine: ChunkWord) -> Option<u32> {
+        let class = mine.class.expect("a claim names its class");
+        for alike in [true, false] {
+            for step in 0..self.count {
+                let chunk = (*cursor + step) % self.count;
+                let at = self.table.word(chunk);
+                let seen = cx.load(at);
+                let last = ChunkWord::decode(seen);
+                let fits = if alike {
+                    last.class.is_none_or(|c| c == class)
+                } else {
+                    class.may_follow(last.class) || cx.sabotaged("heap.nodes-keep-their-chunks")
+                };
+                if last.owner.is_none() && fits && cx.compare_exchange(at, seen, mine.encode()).is_ok() {
+                    *cursor = (chunk + 1) % self.count;
+                    return Some(chunk as u32);
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a chunk of free blocks back for any host to claim. This host's cache keeps no line of it: a change left in
+    /// it could later be evicted over the next owner's bytes. (The next owner need not invalidate: of a block, it reads
+    /// only what it wrote.)
+    pub fn release<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, mine: ChunkWord) {
+        let (at, len) = (DataAddr::new(self.offset(chunk)), self.bytes as usize);
+        super::with_free(cx, at, len, || {
+            cx.invalidate(at, len);
+            cx.fence();
+        });
+        let free = ChunkWord { owner: None, ..mine };
+        let released = cx.compare_exchange(self.table.word(chunk.into()), mine.encode(), free.encode());
+        assert!(released.is_ok(), "chunk {chunk} was taken from its owner: {released:x?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_put_in() {
+        assert_eq!(ChunkWord::decode(0), ChunkWord { owner: None, class: None, size: 0 });
+        for class in Class::ALL {
+            for owner in [None, Some((HostId(15), 0xfedc)), Some((HostId(0), 0))] {
+                let word = ChunkWord { owner, class: Some(class), size: 39 };
+                assert_eq!(ChunkWord::decode(word.encode()), word);
+            }
+        }
+    }
+
+    #[test]
+    fn only_nodes_are_particular_about_their_past() {
+        for class in Class::ALL {
+            assert!(class.may_follow(None));
+            assert!(class.may_follow(Some(class)));
+            assert_eq!(class.may_follow(Some(Class::Row)), class != Class::Node);
+        }
+    }
+}

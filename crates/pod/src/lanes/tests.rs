@@ -1,0 +1,140 @@
+use super::*;
+use crate::plan::PodConfig;
+use crate::testing::TestPod;
+
+fn config() -> PodConfig {
+    PodConfig::small(3, 4)
+}
+
+fn message(number: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (number as usize * 31 + i) as u8).collect()
+}
+
+#[test]
+fn messages_arrive_in_order_over_many_laps() {
+    let pod = TestPod::new(&config());
+    let (a, b) = (pod.cx(0, 0), pod.cx(2, 0));
+    let (sending, receiving) = (Lanes::new(&a, &pod.plan, 1), Lanes::new(&b, &pod.plan, 1));
+    let (mut sent, mut received) = (0, 0);
+    while received < 500 {
+        while a.random_below(4) > 0 {
+            let len = a.random_below(sending.max_message() as u64 + 1) as usize;
+            match sending.try_send(&a, HostId(2), &message(sent, len)) {
+                Ok(()) => sent += 1,
+                Err(SendError::Full { .. }) => break,
+                Err(e) => panic!("{e}"),
+            }
+        }
+        receiving.poll(&b, |from, bytes| {
+            assert_eq!(from, HostId(0));
+            assert_eq!(bytes, message(received, bytes.len()));
+            received += 1;
+        });
+        assert!(!receiving.has_mail(&b));
+        assert_eq!(sent, received);
+    }
+}
+
+#[test]
+fn a_full_lane_says_so_and_works_again() {
+    let pod = TestPod::new(&config());
+    let (a, b) = (pod.cx(0, 0), pod.cx(1, 0));
+    let (sending, receiving) = (Lanes::new(&a, &pod.plan, 1), Lanes::new(&b, &pod.plan, 1));
+    // 16 slots of 64 bytes; each message takes 3.
+    let sent = (0..).take_while(|&i| sending.try_send(&a, HostId(1), &message(i, 130)).is_ok()).count();
+    assert_eq!(sent, 5);
+    let error = sending.try_send(&a, HostId(1), &message(0, 130)).unwrap_err();
+    assert_eq!(error.to_string(), "lane to host 1 is full: 3 slots needed, 1 free");
+    assert!(sending.try_send(&a, HostId(1), b"fits").is_ok());
+    assert!(receiving.has_mail(&b));
+    assert_eq!(receiving.poll(&b, |_, _| ()), 6);
+    assert!(sending.try_send(&a, HostId(1), &message(0, 130)).is_ok());
+    let error = sending.try_send(&a, HostId(1), &[0; 505]).unwrap_err();
+    assert_eq!(error, SendError::TooLong { len: 505, max: 504 });
+}
+
+#[test]
+fn idle_polls_cost_one_load_per_other_host() {
+    let pod = TestPod::new(&config());
+    let (a, b) = (pod.cx(0, 0), pod.cx(1, 0));
+    let (sending, receiving) = (Lanes::new(&a, &pod.plan, 1), Lanes::new(&b, &pod.plan, 1));
+    let before = b.counts();
+    receiving.poll(&b, |_, _| ());
+    let idle = b.counts().since(&before);
+    assert_eq!((idle.sync_loads, idle.sync_stores, idle.fences), (2, 0, 0));
+    let before = a.counts();
+    (0..3).for_each(|i| sending.try_send(&a, HostId(1), &message(i, 40)).unwrap());
+    let sent = a.counts().since(&before);
+    assert_eq!((sent.sync_loads, sent.sync_stores, sent.sync_swaps), (0, 3, 0));
+    let before = b.counts();
+    assert_eq!(receiving.poll(&b, |_, _| ()), 3);
+    let batch = b.counts().since(&before);
+    assert_eq!((batch.sync_stores, batch.fences, batch.lines_invalidated), (1, 2, 3));
+}
+
+#[test]
+fn an_earlier_life_neither_speaks_nor_is_spoken_to() {
+    let pod = TestPod::new(&config());
+    let (a, b) = (pod.cx(0, 0), pod.cx(1, 0));
+    let (old, receiving) = (Lanes::new(&a, &pod.plan, 0xffff), Lanes::new(&b, &pod.plan, 1));
+    old.try_send(&a, HostId(1), b"old").unwrap();
+    let new = Lanes::new(&a, &pod.plan, 0);
+    new.try_send(&a, HostId(1), b"new").unwrap();
+    receiving.drop_before(HostId(0), 0);
+    let mut got = Vec::new();
+    assert_eq!(receiving.poll(&b, |_, m| got.push(m.to_vec())), 1);
+    assert_eq!(got, [b"new"]);
+    receiving.try_send(&b, HostId(0), b"to the dead").unwrap();
+    let newer = Lanes::new(&a, &pod.plan, 1);
+    assert_eq!(newer.poll(&a, |_, _| ()), 0);
+    receiving.try_send(&b, HostId(0), b"to the living").unwrap();
+    assert_eq!(newer.poll(&a, |_, m| assert_eq!(m, b"to the living")), 1);
+}
+
+/// Real threads: two workers per host, each sends numbered messages to both other hosts and counts what arrives.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test on the native backend runs real threads")]
+fn many_threads_lose_and_duplicate_nothing() {
+    const EACH: u64 = 2000;
+    let pod = TestPod::new(&config());
+    let lanes: Vec<Lanes> = (0..3).map(|h| Lanes::new(&pod.cx(h, 0), &pod.plan, 1)).collect();
+    let seen: Vec<Latch<Vec<u64>>> = (0..3).map(|_| Latch::default()).collect();
+    std::thread::scope(|scope| {
+        for worker in 0..6u8 {
+            let (pod, lanes, seen) = (&pod, &lanes, &seen);
+            scope.spawn(move || {
+                let cx = pod.cx(worker / 2, worker % 2);
+                let mine = &lanes[cx.host().0 as usize];
+                let drain = || {
+                    mine.poll(&cx, |_, m| {
+                        let number = u64::from_le_bytes(m[..8].try_into().unwrap());
+                        assert!(m[8..].iter().all(|&b| b == number as u8));
+                        seen[cx.host().0 as usize].lock(&cx).push(number);
+                    })
+                };
+                for i in 0..EACH {
+                    let number = u64::from(worker) << 32 | i;
+                    let mut bytes = number.to_le_bytes().to_vec();
+                    bytes.resize(8 + cx.random_below(200) as usize, number as u8);
+                    for to in mine.others() {
+                        while mine.try_send(&cx, to, &bytes).is_err() {
+                            drain();
+                            cx.pause();
+                        }
+                    }
+                }
+                while seen[cx.host().0 as usize].lock(&cx).len() < 4 * EACH as usize {
+                    drain();
+                    cx.pause();
+                }
+            });
+        }
+    });
+    for (host, seen) in seen.into_iter().enumerate() {
+        let mut seen = seen.into_inner();
+        seen.sort_unstable();
+        let others = (0..6u64).filter(|w| *w as usize / 2 != host);
+        let expected: Vec<u64> = others.flat_map(|w| (0..EACH).map(move |i| w << 32 | i)).collect();
+        assert_eq!(seen, expected);
+    }
+}

@@ -1,0 +1,516 @@
+//! The map of a pod's memory: one configuration in, the place of everything out.
+//!
+//! Invariants:
+//! 1. The plan is a pure function of [`PodConfig`]; all hosts that agree on the configuration agree on every address.
+//! 2. Regions do not overlap, start on a line, and hold sync words or data, never both.
+//! 3. The superblock is at offset 0 and its state word at [`Plan::SUPERBLOCK_STATE`] in every plan, so a host can read
+//!    the configuration before it knows the plan.
+//!
+//! ```text
+//! 0            4096                                                  sync_end                              len
+//! | superblock | sync region (HWcc, or cache-bypassing words)        | data region (CXL, software coherence) |
+//! |   data     | state, membership, epochs, usage, lanes, ..., words | self-test, lane slots, batches, blocks |
+//! ```
+//!
+//! It does not touch memory, and it does not say what the words mean: each region belongs to the module named there.
+
+use std::fmt;
+
+pub use liger_fabric::SyncMode;
+use liger_fabric::{DataAddr, HostId, LINE, SyncAddr};
+
+/// Most hosts in a pod.
+pub const MAX_HOSTS: usize = 16;
+/// Most workers on a host.
+pub const MAX_WORKERS: usize = 32;
+/// Bytes of the superblock.
+pub const SUPERBLOCK_BYTES: u64 = 4096;
+/// Bytes in a chunk of sync words.
+pub const WORD_CHUNK_BYTES: u64 = 4096;
+/// Named counters in a pod.
+pub const COUNTERS: u64 = 64;
+/// Sync lines and data lines of the self-test, for each ordered pair of hosts.
+pub const SELFTEST_LINES: u64 = 4;
+
+const LINE_BYTES: u64 = LINE as u64;
+/// Lines of sync words that the epochs keep for each host (see `epochs`).
+const EPOCH_LINES_PER_HOST: u64 = 4;
+/// Lines of sync words that the heap keeps for each host (see `heap`).
+const HEAP_LINES_PER_HOST: u64 = 3;
+/// Bytes of one entry of a batch of retired blocks.
+pub(crate) const RETIRE_ENTRY_BYTES: u64 = 16;
+/// A free sync word keeps the next one's number (offset / 8) in its low 32 bits.
+const MAX_SYNC_BYTES: u64 = 8 << 32;
+
+/// What all hosts of a pod agree on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodConfig {
+    /// Hosts in the pod, 1 to 16.
+    pub hosts: u8,
+    /// Most workers on each host, 1 to 32.
+    pub workers: u8,
+    /// Partitions of each table, at least 1.
+    pub partitions: u16,
+    /// Most tables, at least 1.
+    pub max_tables: u16,
+    /// How sync words work.
+    pub sync_mode: SyncMode,
+    /// Bytes of the whole sync region, a multiple of 4096.
+    pub hwcc_bytes: u64,
+    /// Bytes of the whole data region, a multiple of 4096.
+    pub cxl_bytes: u64,
+    /// Slots of a message lane, a power of two, at least 4.
+    pub lane_slots: u32,
+    /// Bytes of a slot, a multiple of 64.
+    pub lane_slot_bytes: u32,
+    /// Blocks that a host may have waiting for the other hosts' invalidation, at least 1.
+    pub retire_entries: u32,
+    /// Bytes of a chunk of blocks, a power of two, 64 KiB to 1 MiB.
+    pub block_chunk_bytes: u32,
+}
+
+impl PodConfig {
+    /// A pod of `hosts` hosts with `hwcc_bytes` of sync words and `cxl_bytes` of data, everything else as usual.
+    pub fn new(hosts: u8, workers: u8, hwcc_bytes: u64, cxl_bytes: u64) -> Self {
+        Self {
+            hosts,
+            workers,
+            partitions: u16::from(hosts.max(1)),
+            max_tables: 16,
+            sync_mode: SyncMode::Hwcc,
+            hwcc_bytes,
+            cxl_bytes,
+            lane_slots: 256,
+            lane_slot_bytes: 256,
+            retire_entries: 1024,
+            block_chunk_bytes: 256 << 10,
+        }
+    }
+
+    /// A pod small enough for simulated tests: few lane slots, small batches, small chunks.
+    pub fn small(hosts: u8, workers: u8) -> Self {
+        Self {
+            lane_slots: 16,
+            lane_slot_bytes: 64,
+            retire_entries: 16,
+            block_chunk_bytes: 64 << 10,
+            ..Self::new(hosts, workers, 512 << 10, 8 << 20)
+        }
+    }
+
+    /// Checks the numbers against their ranges.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        let range = |name, value: u64, min, max| {
+            let ok = (min..=max).contains(&value);
+            if ok { Ok(()) } else { Err(PlanError::OutOfRange { name, value, min, max }) }
+        };
+        let multiple = |name, value: u64, of: u64| {
+            if value.is_multiple_of(of) { Ok(()) } else { Err(PlanError::NotMultiple { name, value, of }) }
+        };
+        let power = |name, value: u64| {
+            if value.is_power_of_two() { Ok(()) } else { Err(PlanError::NotPowerOfTwo { name, value }) }
+        };
+        range("hosts", self.hosts.into(), 1, MAX_HOSTS as u64)?;
+        range("workers", self.workers.into(), 1, MAX_WORKERS as u64)?;
+        range("partitions", self.partitions.into(), 1, u16::MAX.into())?;
+        range("max_tables", self.max_tables.into(), 1, u16::MAX.into())?;
+        range("lane_slots", self.lane_slots.into(), 4, 1 << 20)?;
+        range("lane_slot_bytes", self.lane_slot_bytes.into(), LINE_BYTES, 4096)?;
+        range("retire_entries", self.retire_entries.into(), 1, 1 << 15)?;
+        range("block_chunk_bytes", self.block_chunk_bytes.into(), 64 << 10, 1 << 20)?;
+        range("hwcc_bytes", self.hwcc_bytes, 4096, MAX_SYNC_BYTES - SUPERBLOCK_BYTES)?;
+        range("cxl_bytes", self.cxl_bytes, 4096, 1 << 40)?;
+        multiple("hwcc_bytes", self.hwcc_bytes, 4096)?;
+        multiple("cxl_bytes", self.cxl_bytes, 4096)?;
+        multiple("lane_slot_bytes", self.lane_slot_bytes.into(), LINE_BYTES)?;
+        power("lane_slots", self.lane_slots.into())?;
+        power("block_chunk_bytes", self.block_chunk_bytes.into())
+    }
+
+    /// Adjacent sync words in a tuple word: 1 up to 8 hosts, 2 (in one line) beyond.
+    pub fn tuple_width(&self) -> u64 {
+        if self.hosts <= 8 { 1 } else { 2 }
+    }
+}
+
+/// Why a configuration has no plan.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A number outside its range.
+    #[error("{name} is {value}, must be {min} to {max}")]
+    OutOfRange {
+        /// Field of the configuration.
+        name: &'static str,
+        /// What it says.
+        value: u64,
+        /// Least value.
+        min: u64,
+        /// Greatest value.
+        max: u64,
+    },
+    /// A number that must be a multiple of another.
+    #[error("{name} is {value}, must be a multiple of {of}")]
+    NotMultiple {
+        /// Field of the configuration.
+        name: &'static str,
+        /// What it says.
+        value: u64,
+        /// The unit.
+        of: u64,
+    },
+    /// A number that must be a power of two.
+    #[error("{name} is {value}, must be a power of two")]
+    NotPowerOfTwo {
+        /// Field of the configuration.
+        name: &'static str,
+        /// What it says.
+        value: u64,
+    },
+    /// A region is too small for its fixed parts and the least heap.
+    #[error("{name} is {given} bytes, at least {needed} are needed")]
+    TooSmall {
+        /// Field of the configuration.
+        name: &'static str,
+        /// What it says.
+        given: u64,
+        /// The least that works.
+        needed: u64,
+    },
+}
+
+/// What a region holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RegionKind {
+    /// Sync words.
+    Sync,
+    /// Data.
+    Data,
+}
+
+/// A named range of the pod's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Which part it is.
+    pub part: Part,
+    /// What it holds.
+    pub kind: RegionKind,
+    /// First byte, a multiple of 64.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// The parts of a pod's memory, in address order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Part {
+    /// Format and configuration of the pod (`superblock`).
+    Superblock,
+    /// One sync line: state of the format.
+    SuperblockState,
+    /// One sync line: the controller's lease.
+    Controller,
+    /// One sync line per host (`membership`).
+    Membership,
+    /// The pod's epoch and each host's lines (`epochs`).
+    Epochs,
+    /// Usage and remote-free heads of each host (`heap`).
+    HeapLines,
+    /// Tail and head line of every lane (`lanes`).
+    LaneWords,
+    /// Sync lines of the memory self-test (`selftest`).
+    SelftestWords,
+    /// Named counters, a line each.
+    Counters,
+    /// Root words of the shared indexes, one per table and partition.
+    Directory,
+    /// One word per chunk of sync words (`heap`).
+    WordChunks,
+    /// One word per chunk of blocks (`heap`).
+    BlockChunks,
+    /// Chunks of sync words (`heap`).
+    WordHeap,
+    /// Data lines of the memory self-test (`selftest`).
+    SelftestData,
+    /// Slots of the lanes (`lanes`).
+    LaneSlots,
+    /// Batches of retired blocks, one per host (`epochs`).
+    RetireBatches,
+    /// Chunks of blocks (`heap`).
+    BlockHeap,
+}
+
+const PARTS: usize = Part::BlockHeap as usize + 1;
+
+/// Where everything in a pod lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    config: PodConfig,
+    regions: [Region; PARTS],
+}
+
+/// Lays regions one after the other.
+struct Layer {
+    at: u64,
+    regions: Vec<Region>,
+}
+
+impl Layer {
+    fn put(&mut self, part: Part, kind: RegionKind, bytes: u64) {
+        assert_eq!(part as usize, self.regions.len(), "parts are laid in order");
+        let bytes = bytes.next_multiple_of(LINE_BYTES);
+        self.regions.push(Region { part, kind, start: self.at, bytes });
+        self.at += bytes;
+    }
+}
+
+impl Plan {
+    /// State word of the superblock, in a sync line of its own; the same in every plan.
+    pub const SUPERBLOCK_STATE: SyncAddr = SyncAddr::new(SUPERBLOCK_BYTES);
+
+    /// The plan of a configuration.
+    pub fn new(config: &PodConfig) -> Result<Self, PlanError> {
+        config.validate()?;
+        let c = config;
+        let hosts = u64::from(c.hosts);
+        let pairs = hosts * hosts;
+        let mut l = Layer { at: 0, regions: Vec::with_capacity(PARTS) };
+        l.put(Part::Superblock, RegionKind::Data, SUPERBLOCK_BYTES);
+        let sync_end = SUPERBLOCK_BYTES + c.hwcc_bytes;
+        l.put(Part::SuperblockState, RegionKind::Sync, LINE_BYTES);
+        l.put(Part::Controller, RegionKind::Sync, LINE_BYTES);
+        l.put(Part::Membership, RegionKind::Sync, MAX_HOSTS as u64 * LINE_BYTES);
+        l.put(Part::Epochs, RegionKind::Sync, (1 + hosts * EPOCH_LINES_PER_HOST) * LINE_BYTES);
+        l.put(Part::HeapLines, RegionKind::Sync, (1 + hosts * HEAP_LINES_PER_HOST) * LINE_BYTES);
+        l.put(Part::LaneWords, RegionKind::Sync, pairs * 2 * LINE_BYTES);
+        l.put(Part::SelftestWords, RegionKind::Sync, pairs * SELFTEST_LINES * LINE_BYTES);
+        l.put(Part::Counters, RegionKind::Sync, COUNTERS * LINE_BYTES);
+        l.put(Part::Directory, RegionKind::Sync, u64::from(c.max_tables) * u64::from(c.partitions) * 8);
+
+        let selftest = pairs * SELFTEST_LINES * LINE_BYTES;
+        let slots = pairs * u64::from(c.lane_slots) * u64::from(c.lane_slot_bytes);
+        let batch = (u64::from(c.retire_entries) * RETIRE_ENTRY_BYTES).next_multiple_of(LINE_BYTES);
+        let fixed_data = (selftest + slots + hosts * batch).next_multiple_of(4096);
+        let chunk = u64::from(c.block_chunk_bytes);
+        let block_chunks = c.cxl_bytes.saturating_sub(fixed_data) / chunk;
+        if block_chunks < hosts {
+            let needed = fixed_data + hosts * chunk;
+            return Err(PlanError::TooSmall { name: "cxl_bytes", given: c.cxl_bytes, needed });
+        }
+        let block_table = (block_chunks * 8).next_multiple_of(LINE_BYTES);
+
+        // Each chunk of words costs itself and a word of the table; a line of slack covers the rounding of the table.
+        let fixed_sync = l.at - SUPERBLOCK_BYTES + block_table + LINE_BYTES;
+        let word_chunks = c.hwcc_bytes.saturating_sub(fixed_sync) / (WORD_CHUNK_BYTES + 8);
+        if word_chunks < 2 * hosts {
+            let needed = (fixed_sync + 2 * hosts * (WORD_CHUNK_BYTES + 8)).next_multiple_of(4096);
+            return Err(PlanError::TooSmall { name: "hwcc_bytes", given: c.hwcc_bytes, needed });
+        }
+        l.put(Part::WordChunks, RegionKind::Sync, word_chunks * 8);
+        l.put(Part::BlockChunks, RegionKind::Sync, block_table);
+        l.put(Part::WordHeap, RegionKind::Sync, word_chunks * WORD_CHUNK_BYTES);
+        assert!(l.at <= sync_end, "sync region overflows: {} > {sync_end}", l.at);
+
+        l.at = sync_end;
+        l.put(Part::SelftestData, RegionKind::Data, selftest);
+        l.put(Part::LaneSlots, RegionKind::Data, slots);
+        l.put(Part::RetireBatches, RegionKind::Data, hosts * batch);
+        l.at = sync_end + fixed_data;
+        l.put(Part::BlockHeap, RegionKind::Data, block_chunks * chunk);
+        let regions = l.regions.try_into().expect("every part was laid");
+        let plan = Self { config: config.clone(), regions };
+        assert!(plan.region(Part::BlockHeap).start + block_chunks * chunk <= plan.len());
+        Ok(plan)
+    }
+
+    /// The configuration that this is the plan of.
+    pub fn config(&self) -> &PodConfig {
+        &self.config
+    }
+
+    /// Bytes of the whole pod.
+    #[expect(clippy::len_without_is_empty, reason = "a pod is never empty")]
+    pub fn len(&self) -> u64 {
+        self.sync_end() + self.config.cxl_bytes
+    }
+
+    /// One past the last byte of the sync region, which starts behind the superblock.
+    pub fn sync_end(&self) -> u64 {
+        SUPERBLOCK_BYTES + self.config.hwcc_bytes
+    }
+
+    /// Where a part lies.
+    pub fn region(&self, part: Part) -> Region {
+        self.regions[part as usize]
+    }
+
+    /// Every part, in address order.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// Hosts of the pod, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.config.hosts).map(HostId)
+    }
+
+    /// The controller's sync line.
+    pub fn controller(&self) -> SyncAddr {
+        self.sync(Part::Controller)
+    }
+
+    /// The membership line of `host` (any of the 16 numbers).
+    pub fn membership(&self, host: HostId) -> SyncAddr {
+        assert!(usize::from(host.0) < MAX_HOSTS, "host {} of {MAX_HOSTS}", host.0);
+        self.sync(Part::Membership).line(host.0.into())
+    }
+
+    /// Sync line `line` (0 to 3) of the self-test of the ordered pair.
+    pub fn selftest_sync(&self, from: HostId, to: HostId, line: u64) -> SyncAddr {
+        assert!(line < SELFTEST_LINES, "self-test line {line} of {SELFTEST_LINES}");
+        self.sync(Part::SelftestWords).line(self.pair(from, to) * SELFTEST_LINES + line)
+    }
+
+    /// Data line `line` (0 to 3) of the self-test of the ordered pair.
+    pub fn selftest_data(&self, from: HostId, to: HostId, line: u64) -> DataAddr {
+        assert!(line < SELFTEST_LINES, "self-test line {line} of {SELFTEST_LINES}");
+        let nth = self.pair(from, to) * SELFTEST_LINES + line;
+        self.data(Part::SelftestData).byte(nth * LINE_BYTES)
+    }
+
+    /// Named counter `counter` (0 to 63), in a sync line of its own.
+    pub fn counter(&self, counter: u64) -> SyncAddr {
+        assert!(counter < COUNTERS, "counter {counter} of {COUNTERS}");
+        self.sync(Part::Counters).line(counter)
+    }
+
+    /// Root word of the shared index of one partition of one table.
+    pub fn directory(&self, table: u16, partition: u16) -> SyncAddr {
+        let c = &self.config;
+        assert!(table < c.max_tables, "table {table} of {}", c.max_tables);
+        assert!(partition < c.partitions, "partition {partition} of {}", c.partitions);
+        self.sync(Part::Directory).word(u64::from(table) * u64::from(c.partitions) + u64::from(partition))
+    }
+
+    /// Number of an ordered pair of hosts.
+    pub(crate) fn pair(&self, from: HostId, to: HostId) -> u64 {
+        let hosts = self.config.hosts;
+        assert!(from.0 < hosts && to.0 < hosts, "hosts {} and {} of {hosts}", from.0, to.0);
+        u64::from(from.0) * u64::from(hosts) + u64::from(to.0)
+    }
+
+    /// First word of the lines that the epochs keep for `host`.
+    pub(crate) fn epoch_lines(&self, host: HostId) -> SyncAddr {
+        assert!(host.0 < self.config.hosts);
+        self.sync(Part::Epochs).line(1 + u64::from(host.0) * EPOCH_LINES_PER_HOST)
+    }
+
+    /// First word of the lines that the heap keeps for `host`.
+    pub(crate) fn heap_lines(&self, host: HostId) -> SyncAddr {
+        assert!(host.0 < self.config.hosts);
+        self.sync(Part::HeapLines).line(1 + u64::from(host.0) * HEAP_LINES_PER_HOST)
+    }
+
+    /// First word of a sync region.
+    pub(crate) fn sync(&self, part: Part) -> SyncAddr {
+        let region = self.region(part);
+        assert_eq!(region.kind, RegionKind::Sync);
+        SyncAddr::new(region.start)
+    }
+
+    /// First byte of a data region.
+    pub(crate) fn data(&self, part: Part) -> DataAddr {
+        let region = self.region(part);
+        assert_eq!(region.kind, RegionKind::Data);
+        DataAddr::new(region.start)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for r in &self.regions {
+            writeln!(f, "{:>10x} {:>10} {:<5} {:?}", r.start, r.bytes, format!("{:?}", r.kind), r.part)?;
+        }
+        write!(f, "{:>10x}", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_pod_of_three_hosts() {
+        let plan = Plan::new(&PodConfig::small(3, 2)).unwrap();
+        let expected = "
+         0       4096 Data  Superblock
+      1000         64 Sync  SuperblockState
+      1040         64 Sync  Controller
+      1080       1024 Sync  Membership
+      1480        832 Sync  Epochs
+      17c0        640 Sync  HeapLines
+      1a40       1152 Sync  LaneWords
+      1ec0       2304 Sync  SelftestWords
+      27c0       4096 Sync  Counters
+      37c0        384 Sync  Directory
+      3940       1024 Sync  WordChunks
+      3d40       1024 Sync  BlockChunks
+      4140     507904 Sync  WordHeap
+     81000       2304 Data  SelftestData
+     81900       9216 Data  LaneSlots
+     83d00        768 Data  RetireBatches
+     84000    8323072 Data  BlockHeap
+    881000";
+        assert_eq!(format!("\n{plan}"), expected);
+    }
+
+    #[test]
+    fn regions_are_in_order_aligned_and_of_one_kind_on_each_side() {
+        for hosts in 1..=16 {
+            for config in [
+                PodConfig::new(hosts, 32, 200 << 20, 4 << 30),
+                PodConfig::new(hosts, 1, 1 << 20, 64 << 20),
+                PodConfig { partitions: 64, max_tables: 100, ..PodConfig::new(hosts, 8, 4 << 20, 256 << 20) },
+            ] {
+                let plan = Plan::new(&config).unwrap();
+                assert_eq!(Plan::SUPERBLOCK_STATE.offset(), plan.region(Part::SuperblockState).start);
+                let mut end = 0;
+                for r in plan.regions() {
+                    assert!(r.start >= end && r.start.is_multiple_of(64), "{plan}");
+                    end = r.start + r.bytes;
+                    let sync = r.start >= SUPERBLOCK_BYTES && r.start < plan.sync_end();
+                    assert_eq!(r.kind == RegionKind::Sync, sync, "{plan}");
+                    assert!(r.start >= plan.sync_end() || end <= plan.sync_end(), "{plan}");
+                }
+                assert!(end <= plan.len());
+                let last = plan.directory(config.max_tables - 1, config.partitions - 1);
+                assert!(last.offset() < plan.region(Part::WordChunks).start);
+            }
+        }
+    }
+
+    #[test]
+    fn bad_numbers_are_named() {
+        let good = PodConfig::small(2, 2);
+        let error = |config: PodConfig| Plan::new(&config).unwrap_err().to_string();
+        assert_eq!(error(PodConfig { hosts: 17, ..good.clone() }), "hosts is 17, must be 1 to 16");
+        assert_eq!(
+            error(PodConfig { lane_slots: 12, ..good.clone() }),
+            "lane_slots is 12, must be a power of two"
+        );
+        assert_eq!(
+            error(PodConfig { hwcc_bytes: 5000, ..good.clone() }),
+            "hwcc_bytes is 5000, must be a multiple of 4096"
+        );
+        assert_eq!(
+            error(PodConfig { cxl_bytes: 4096, ..good.clone() }),
+            "cxl_bytes is 4096 bytes, at least 139264 are needed"
+        );
+        let needed = match Plan::new(&PodConfig { hwcc_bytes: 4096, ..good.clone() }) {
+            Err(PlanError::TooSmall { needed, .. }) => needed,
+            other => panic!("{other:?}"),
+        };
+        assert!(Plan::new(&PodConfig { hwcc_bytes: needed, ..good }).is_ok());
+    }
+}

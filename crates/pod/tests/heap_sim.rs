@@ -1,0 +1,167 @@
+//! The heap under adversarial schedules and caches: blocks travel from host to host, are freed where they arrive, and
+//! come back to be used again.
+
+mod common;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use common::{Case, mutations_are_caught};
+use liger_fabric::sim::{Report, SimConfig, Simulation};
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
+use liger_pod::heap::{BlockClass, Heap, WordClass};
+use liger_pod::plan::{Plan, PodConfig};
+
+const HOSTS: u8 = 3;
+const TURNS: u64 = 25;
+
+/// Where a host leaves a block for the next host.
+fn mailbox(plan: &Plan, host: u8) -> SyncAddr {
+    plan.counter(u64::from(host))
+}
+
+fn stamp(at: u64, turn: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&at.to_le_bytes());
+    bytes[8..].copy_from_slice(&turn.to_le_bytes());
+    bytes
+}
+
+/// Allocates a block and writes its first and last line.
+fn make<F: Fabric>(cx: &Cx<F>, heap: &Heap, class: BlockClass, len: usize, turn: u64) -> Option<DataAddr> {
+    let at = heap.alloc(cx, class, len).ok()?;
+    for place in [at, at.byte(len as u64 - 16)] {
+        cx.write(place, &stamp(at.offset(), turn));
+        cx.write_back(place, 16);
+    }
+    cx.fence();
+    Some(at)
+}
+
+/// Reads a block that arrived: its turn.
+fn check<F: Fabric>(cx: &Cx<F>, at: DataAddr, len: usize) -> u64 {
+    let (mut first, mut last) = ([0; 16], [0; 16]);
+    cx.invalidate(at, len);
+    cx.fence();
+    cx.read(at, &mut first);
+    cx.read(at.byte(len as u64 - 16), &mut last);
+    let turn = u64::from_le_bytes(first[8..].try_into().unwrap());
+    assert_eq!((first, last), (stamp(at.offset(), turn), stamp(at.offset(), turn)), "block {at:?} is shared");
+    turn
+}
+
+/// Leaves a change in this host's cache, as an abandoned update may.
+fn scribble<F: Fabric>(cx: &Cx<F>, at: DataAddr, len: usize) {
+    cx.write(at.byte(len as u64 - 16), &[0xee; 8]);
+}
+
+fn len_of(plan: &Plan, turn: u64) -> usize {
+    // In a pod of few chunks, blocks fill whole chunks, so that chunks change hosts and classes.
+    let few = plan.config().cxl_bytes < 1 << 20;
+    [[100, 200], [60_000, 40_000]][usize::from(few)][turn as usize % 2]
+}
+
+fn class_of(turn: u64) -> BlockClass {
+    if turn & 2 == 0 { BlockClass::Row } else { BlockClass::Scratch }
+}
+
+fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, words: &RefCell<Vec<SyncAddr>>) {
+    let me = cx.host().0;
+    let (mine, next) = (mailbox(plan, me), mailbox(plan, (me + 1) % HOSTS));
+    for turn in 0..TURNS {
+        if cx.load(next) == 0
+            && let Some(at) = make(cx, heap, class_of(turn), len_of(plan, turn), turn)
+            && cx.compare_exchange(next, 0, at.offset() << 8 | turn).is_err()
+        {
+            scribble(cx, at, len_of(plan, turn));
+            heap.free(cx, class_of(turn), at, len_of(plan, turn));
+        }
+        let arrived = cx.load(mine);
+        if arrived != 0 && cx.compare_exchange(mine, arrived, 0).is_ok() {
+            let (at, turn) = (DataAddr::new(arrived >> 8), arrived & 0xff);
+            assert_eq!(check(cx, at, len_of(plan, turn)), turn);
+            scribble(cx, at, len_of(plan, turn));
+            heap.free(cx, class_of(turn), at, len_of(plan, turn));
+        }
+        if let Ok(word) = heap.alloc_word(cx, WordClass::Tuple) {
+            cx.store(word, word.offset() << 32 | 5);
+            cx.fence();
+            words.borrow_mut().push(word);
+        }
+        let taken = cx.random_below(2) == 0;
+        let word = if taken { words.borrow_mut().pop() } else { None };
+        if let Some(word) = word {
+            assert_eq!(cx.load(word), word.offset() << 32 | 5, "a word has two users");
+            heap.free_word(cx, WordClass::Tuple, word);
+        }
+        if cx.random_below(2) == 0 {
+            heap.tidy(cx);
+        }
+    }
+}
+
+fn hand_around(plan: &Plan, config: SimConfig) -> Result<Report, String> {
+    let mut sim = Simulation::new(config);
+    let heaps: Vec<Rc<Heap>> = (0..HOSTS).map(|h| Rc::new(Heap::new(plan, HostId(h), 1))).collect();
+    let words = Rc::new(RefCell::new(Vec::new()));
+    for host in 0..HOSTS {
+        for number in 0..2 {
+            let (plan, heap, words) = (plan.clone(), Rc::clone(&heaps[usize::from(host)]), Rc::clone(&words));
+            sim.spawn(HostId(host), WorkerId(number), move |cx| worker(cx, &plan, &heap, &words));
+        }
+    }
+    let report = sim.run();
+    if !report.completed() {
+        return Ok(report);
+    }
+    let mut reachable: BTreeSet<u64> = words.borrow().iter().map(|w| w.offset()).collect();
+    let boxes: Vec<SyncAddr> = (0..HOSTS).map(|h| mailbox(plan, h)).collect();
+    let waiting = sim.alone(HostId(0), WorkerId(0), move |cx| {
+        boxes.iter().map(|&at| cx.load(at) >> 8).filter(|&at| at != 0).collect::<Vec<_>>()
+    });
+    reachable.extend(waiting);
+    for (host, heap) in heaps.iter().enumerate() {
+        let (heap, reachable) = (Rc::clone(heap), reachable.clone());
+        let audit = sim.alone(HostId(host as u8), WorkerId(0), move |cx| heap.audit(cx, &reachable));
+        if !audit.is_clean() {
+            return Err(format!("host {host}: {audit:?}"));
+        }
+    }
+    let heap = Rc::clone(&heaps[0]);
+    let usage = sim.alone(HostId(0), WorkerId(0), move |cx| heap.usage(cx));
+    let tuples = words.borrow().len() as u64 * 8;
+    if usage.tuple_bytes != tuples {
+        return Err(format!("{tuples} bytes of words are in use, {usage:?}"));
+    }
+    Ok(report)
+}
+
+fn roomy() -> Case {
+    Case::new(&PodConfig::small(HOSTS, 2), true, hand_around)
+}
+
+fn crowded() -> Case {
+    let config = PodConfig { cxl_bytes: 16384 + (7 << 16), ..PodConfig::small(HOSTS, 2) };
+    Case::new(&config, true, hand_around)
+}
+
+#[test]
+fn blocks_come_back() {
+    roomy().passes(60);
+}
+
+#[test]
+fn chunks_change_hosts() {
+    crowded().passes(40);
+}
+
+#[test]
+fn mutations_of_remote_frees_are_caught() {
+    mutations_are_caught(&[(roomy(), 200)], "heap.rs", &[], &[]);
+}
+
+#[test]
+fn mutations_of_chunk_changes_are_caught() {
+    mutations_are_caught(&[(crowded(), 200)], "chunks.rs", &[], &[]);
+}
