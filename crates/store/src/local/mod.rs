@@ -7,5 +7,5 @@ mod node;
 mod slab;
 mod tree;
 
-pub use slab::{RowFlags, RowSlab};
+pub use slab::{Holders, RowFlags, RowSlab};
 pub use tree::{Cursor, LocalTree, Neighbors};

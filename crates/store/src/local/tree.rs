@@ -113,6 +113,12 @@ impl LocalTree {
         LocalTree { nodes, root, height: 0, len: 0, changes: 0 }
     }
 
+    /// Inner levels above the leaves.
+    #[inline]
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
     /// Words of a key.
     #[inline]
     pub fn words(&self) -> usize {
