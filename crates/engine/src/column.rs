@@ -18,7 +18,7 @@
 //! own. No fixed column moves and no handle changes.
 
 use crate::key::KeyBuilder;
-use crate::row::Store;
+use crate::record::Store;
 use std::marker::PhantomData;
 
 /// The type of a column's values.

@@ -96,6 +96,20 @@ impl Key {
         None
     }
 
+    /// The key before it of the same width, or `None` before the first one.
+    #[inline]
+    pub fn before(&self) -> Option<Key> {
+        let mut key = *self;
+        for word in key.words[..self.len as usize].iter_mut().rev() {
+            let borrows = *word == 0;
+            *word = word.wrapping_sub(1);
+            if !borrows {
+                return Some(key);
+            }
+        }
+        None
+    }
+
     /// `bytes` (1 to 8) bytes from byte offset `at`, as the low bits of a number.
     #[inline]
     pub const fn extract(&self, at: usize, bytes: usize) -> u64 {

@@ -12,8 +12,8 @@
 //!    columns say (global).
 
 use crate::column::{ColumnType, column_offset, presence_bit, row_len};
-use crate::key::{Key, KeyBuilder, MAX_KEY_WORDS};
-use crate::row::{PatchRange, Patches, Store};
+use crate::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
+use crate::record::{PatchRange, Patches, Store};
 use crate::schema::{IndexSchema, SchemaError, TableSchema};
 
 /// Where a column is in a row.
@@ -181,6 +181,15 @@ impl Partitioning {
         } else {
             (((self.hash(key) as u128) * partitions as u128) >> 64) as u16
         }
+    }
+
+    /// True if all keys of the range are in one partition for sure: they agree up to the last partition column.
+    pub fn is_constant_in(&self, range: &KeyRange) -> bool {
+        let Some(high) = range.high else { return false };
+        let end = self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0);
+        let same = |high: &Key| (0..end).all(|at| range.low.extract(at, 1) == high.extract(at, 1));
+        // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's successor.
+        same(&high) || high.before().is_some_and(|last| same(&last))
     }
 
     /// A fixed hash of the partition columns: the finaliser of splitmix64 over words of up to 8 bytes.

@@ -7,20 +7,24 @@
 
 #![forbid(unsafe_code)]
 
+mod catalog;
 mod column;
+pub mod history;
 mod key;
 mod layout;
 mod macros;
-mod row;
+mod record;
+pub mod row;
 mod schema;
 mod txn;
 
+pub use catalog::{Catalog, Kind, Relation};
 pub use column::{
     BigInt, Bool, Bytes, Col, ColType, ColumnType, Decimal, Int, Null, SmallInt, Text, Timestamp,
 };
 pub use column::{column_offset, presence_bit, row_len};
 pub use key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 pub use layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
-pub use row::{NewRow, PatchRange, Patches, Row, RowMut};
+pub use record::{NewRow, PatchRange, Patches, Row, RowMut};
 pub use schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
 pub use txn::{Conflict, IndexId, Session, TableId, Transaction, TxnError};

@@ -11,7 +11,7 @@
 //! 4. Closures that are given rows must not block or call the transaction: they may run under a latch.
 
 use crate::key::{Key, KeyRange};
-use crate::row::{NewRow, Row, RowMut};
+use crate::record::{NewRow, Row, RowMut};
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -137,6 +137,18 @@ pub enum TxnError {
     #[error("an update changed a key column of table {table}")]
     KeyChanged {
         /// The table.
+        table: TableId,
+    },
+    /// The one key whose bytes are all ones stands for the end of the table.
+    #[error("the greatest possible key of table {table} cannot be stored")]
+    KeyReserved {
+        /// The table or index.
+        table: TableId,
+    },
+    /// Every host has a copy of a replicated table; it is filled when the pod is loaded.
+    #[error("table {table} is replicated and cannot be changed by transactions")]
+    ReadOnly {
+        /// The table or index.
         table: TableId,
     },
     /// The application asked for it.
