@@ -1,23 +1,24 @@
 //! Columns: their types, where they lie in a row, and typed handles to them.
 //!
 //! ```text
-//! row: | presence bits, 1 per nullable column, rounded up to bytes | column 0 | column 1 | ...      (little-endian)
+//! row:   | presence bits, 1 per nullable column, rounded up to bytes | column 0 | column 1 | ...
 //! text and bytes: | length u16 | max bytes; those behind the length mean nothing |
+//! (all numbers little-endian)
 //! ```
 //!
 //! Invariants:
-//! 1. Every row of a table has one size and every column one offset, in declaration order without gaps, so that a
-//!    handle ([`Col`]) is a constant.
+//! 1. Every row of a table has one size and every column one offset, in declaration order without gaps, so
+//!    that a handle ([`Col`]) is a constant.
 //! 2. A nullable column's presence bit is 1 when it has a value; so a row of zeros is NULL in all of them.
-//! 3. No byte string is a wrong row: integers are any bytes, a length is cut to its column, text that is not UTF-8
-//!    reads as empty. Damage is found by whoever reads rows back from outside (checksums), not here.
+//! 3. No byte string is a wrong row: integers are any bytes, a length is cut to its column, text that is not
+//!    UTF-8 reads as empty. Damage is found by whoever reads rows back from outside (checksums), not here.
 //!
-//! Rows that vary in length will keep this fixed part: a variable column's slot holds (offset u32, length u32) into a
-//! tail behind the fixed part, and the row's length in the log and in a slab becomes the row's own. No fixed column moves
-//! and no handle changes.
+//! Rows that vary in length will keep this fixed part: a variable column's slot holds (offset u32, length
+//! u32) into a tail behind the fixed part, and the row's length in the log and in a slab becomes the row's
+//! own. No fixed column moves and no handle changes.
 
 use crate::key::KeyBuilder;
-use crate::row::Store;
+use crate::record::Store;
 use std::marker::PhantomData;
 
 /// The type of a column's values.
@@ -130,7 +131,8 @@ impl<T: ColType> Col<T> {
     /// The handle of column `index`, of columns given as (type, nullable).
     ///
     /// # Panics
-    /// If that column is not a `T`, or lies beyond 65535 bytes; at compile time where the handle is a constant.
+    /// If that column is not a `T`, or lies beyond 65535 bytes; at compile time where the handle is a
+    /// constant.
     pub const fn new(columns: &[(ColumnType, bool)], index: usize) -> Col<T> {
         let offset = column_offset(columns, index);
         assert!(row_len(columns) <= u16::MAX as usize, "a row has at most 65535 bytes");
@@ -155,7 +157,8 @@ impl<T> Col<T> {
         self.offset as usize
     }
 
-    /// Byte of the row that holds the presence bit, and the bit in it; means something in nullable columns only.
+    /// Byte of the row that holds the presence bit, and the bit in it; means something in nullable columns
+    /// only.
     pub const fn presence(self) -> (usize, u8) {
         (self.presence as usize / 8, 1 << (self.presence % 8))
     }

@@ -2,20 +2,22 @@
 //!
 //! ```text
 //! (w: smallint, d: smallint, o: int, name: text(3))         one column after the other, no gaps
-//!   | w ^ 8000 | d ^ 8000 | o ^ 80000000 | 'A' 'B' 0 |      big-endian, sign bit flipped, text padded with zeros
+//!   | w ^ 8000 | d ^ 8000 | o ^ 80000000 | 'A' 'B' 0 |      big-endian, sign bit flipped, text zero-padded
 //!   |<------------- word 0 ------------->|<- word 1, rest zero ->|
 //! ```
 //!
 //! Invariants:
-//! 1. The bytes are packed into `u64` words, first byte in the top bits, so that comparing words as unsigned numbers
-//!    compares the bytes. Words behind the last one are zero.
+//! 1. The bytes are packed into `u64` words, first byte in the top bits, so that comparing words as unsigned
+//!    numbers compares the bytes. Words behind the last one are zero.
 //! 2. All keys of one index have one width: the sum of its columns' widths, rounded up to whole words.
-//! 3. Encodings: `bool` 1 byte; integers 2, 4 or 8 bytes, big-endian with the sign bit flipped; text its bytes padded
-//!    with zeros to the column's width (text holds no zero byte; the order is the bytes', PostgreSQL's "C" collation);
-//!    bytes like text and then their length in 2 bytes. A nullable column has one byte more in front: 0 for a value,
-//!    1 for NULL (NULLs last, as in PostgreSQL). Descending: every bit inverted (and so NULLs first, as in PostgreSQL).
+//! 3. Encodings: `bool` 1 byte; integers 2, 4 or 8 bytes, big-endian with the sign bit flipped; text its
+//!    bytes padded with zeros to the column's width (text holds no zero byte; the order is the bytes',
+//!    PostgreSQL's "C" collation); bytes like text and then their length in 2 bytes. A nullable column has
+//!    one byte more in front: 0 for a value, 1 for NULL (NULLs last, as in PostgreSQL). Descending: every bit
+//!    inverted (and so NULLs first, as in PostgreSQL).
 //!
-//! Nothing is ever decoded from a key except partition columns ([`crate::Partitioning`]): rows hold the values.
+//! Nothing is ever decoded from a key except partition columns ([`crate::Partitioning`]): rows hold the
+//! values.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -88,6 +90,20 @@ impl Key {
         for word in key.words[..self.len as usize].iter_mut().rev() {
             *word = word.wrapping_add(1);
             if *word != 0 {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// The key before it of the same width, or `None` before the first one.
+    #[inline]
+    pub fn before(&self) -> Option<Key> {
+        let mut key = *self;
+        for word in key.words[..self.len as usize].iter_mut().rev() {
+            let borrows = *word == 0;
+            *word = word.wrapping_sub(1);
+            if !borrows {
                 return Some(key);
             }
         }
@@ -182,7 +198,8 @@ impl KeyBuilder {
     /// Appends a text padded to `width` bytes.
     ///
     /// # Panics
-    /// If the text is longer than `width`: whoever takes texts from outside checks them against the column first.
+    /// If the text is longer than `width`: whoever takes texts from outside checks them against the column
+    /// first.
     #[inline]
     pub fn text(self, value: &str, width: usize) -> KeyBuilder {
         debug_assert!(!value.as_bytes().contains(&0), "text holds no zero byte");

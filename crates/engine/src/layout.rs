@@ -1,17 +1,19 @@
 //! The byte layouts of a checked table: rows, keys, index entries, and which partition a key belongs to.
 //!
 //! Invariants:
-//! 1. A partition is computed from key bytes alone, and is the same from every key of a row that holds the partition
-//!    columns, wherever they stand in it and however they are sorted.
-//! 2. One integer partition column that is not nullable: the value modulo the number of partitions, never negative, so
-//!    that users place rows themselves (warehouse 5 of 4 partitions lives in partition 1). Anything else: a fixed hash.
-//! 3. An index entry's key is the index's columns, and, unless the index is unique, the primary key's columns that are
-//!    not among them. Its row is the primary key's words, little-endian. If the index's columns hold the table's
-//!    partition columns, the entry lives in its row's partition (co-located), else where its own columns say (global).
+//! 1. A partition is computed from key bytes alone, and is the same from every key of a row that holds the
+//!    partition columns, wherever they stand in it and however they are sorted.
+//! 2. One integer partition column that is not nullable: the value modulo the number of partitions, never
+//!    negative, so that users place rows themselves (warehouse 5 of 4 partitions lives in partition 1).
+//!    Anything else: a fixed hash.
+//! 3. An index entry's key is the index's columns, and, unless the index is unique, the primary key's columns
+//!    that are not among them. Its row is the primary key's words, little-endian. If the index's columns hold
+//!    the table's partition columns, the entry lives in its row's partition (co-located), else where its own
+//!    columns say (global).
 
 use crate::column::{ColumnType, column_offset, presence_bit, row_len};
-use crate::key::{Key, KeyBuilder, MAX_KEY_WORDS};
-use crate::row::{PatchRange, Patches, Store};
+use crate::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
+use crate::record::{PatchRange, Patches, Store};
 use crate::schema::{IndexSchema, SchemaError, TableSchema};
 
 /// Where a column is in a row.
@@ -179,6 +181,15 @@ impl Partitioning {
         } else {
             (((self.hash(key) as u128) * partitions as u128) >> 64) as u16
         }
+    }
+
+    /// True if all keys of the range are in one partition for sure: they agree up to the last partition column.
+    pub fn is_constant_in(&self, range: &KeyRange) -> bool {
+        let Some(high) = range.high else { return false };
+        let end = self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0);
+        let same = |high: &Key| (0..end).all(|at| range.low.extract(at, 1) == high.extract(at, 1));
+        // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's successor.
+        same(&high) || high.before().is_some_and(|last| same(&last))
     }
 
     /// A fixed hash of the partition columns: the finaliser of splitmix64 over words of up to 8 bytes.

@@ -2,9 +2,9 @@
 
 /// Declares a table as a module: a typed handle per column, the row's length, and the schema.
 ///
-/// Column names become lower case in the schema. After the columns, in this order and each but the first optional:
-/// `primary key (..);`, `partition by (..);`, `replicated;`, and any number of `index` or `unique index` lines, whose
-/// columns may be `desc`.
+/// Column names become lower case in the schema. After the columns, in this order and each but the first
+/// optional: `primary key (..);`, `partition by (..);`, `replicated;`, and any number of `index` or
+/// `unique index` lines, whose columns may be `desc`.
 ///
 /// ```
 /// use liger_engine::{Key, NewRow, table};

@@ -37,8 +37,8 @@ pub struct IndexSchema {
     pub columns: Vec<IndexColumn>,
     /// Whether two rows must differ in its columns.
     pub unique: bool,
-    /// The columns that say where an entry lives, if it does not live with its row (see [`crate::IndexLayout`]);
-    /// `None`: the index's first column.
+    /// The columns that say where an entry lives, if it does not live with its row (see
+    /// [`crate::IndexLayout`]); `None`: the index's first column.
     pub partition_by: Option<Vec<usize>>,
 }
 
@@ -51,8 +51,8 @@ pub struct TableSchema {
     pub columns: Vec<Column>,
     /// Columns of the primary key, in key order.
     pub primary_key: Vec<usize>,
-    /// The columns that say in which partition a row lives; `None`: the first column of the primary key. One integer
-    /// column places rows by its value modulo the number of partitions, anything else by a hash.
+    /// The columns that say in which partition a row lives; `None`: the first column of the primary key. One
+    /// integer column places rows by its value modulo the number of partitions, anything else by a hash.
     pub partition_by: Option<Vec<usize>>,
     /// Every host has a copy and nobody changes it after it has been loaded.
     pub replicated: bool,

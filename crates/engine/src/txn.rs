@@ -1,14 +1,17 @@
 //! What a transaction can do, and how it ends.
 //!
 //! Invariants:
-//! 1. A conflict is a normal value: nothing went wrong, running the transaction again may work. Everything else is final.
-//! 2. After an error every further call of the same transaction may fail; its effects vanish when its body returns.
-//! 3. Effects are visible to the transaction itself at once, to others only after the commit, and then in one step:
-//!    transactions are serializable, phantoms included (ranges and absent keys are protected like rows).
+//! 1. A conflict is a normal value: nothing went wrong, running the transaction again may work. Everything
+//!    else is final.
+//! 2. After an error every further call of the same transaction may fail; its effects vanish when its body
+//!    returns.
+//! 3. Effects are visible to the transaction itself at once, to others only after the commit, and then in one
+//!    step: transactions are serializable, phantoms included (ranges and absent keys are protected like
+//!    rows).
 //! 4. Closures that are given rows must not block or call the transaction: they may run under a latch.
 
 use crate::key::{Key, KeyRange};
-use crate::row::{NewRow, Row, RowMut};
+use crate::record::{NewRow, Row, RowMut};
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -136,6 +139,18 @@ pub enum TxnError {
         /// The table.
         table: TableId,
     },
+    /// The one key whose bytes are all ones stands for the end of the table.
+    #[error("the greatest possible key of table {table} cannot be stored")]
+    KeyReserved {
+        /// The table or index.
+        table: TableId,
+    },
+    /// Every host has a copy of a replicated table; it is filled when the pod is loaded.
+    #[error("table {table} is replicated and cannot be changed by transactions")]
+    ReadOnly {
+        /// The table or index.
+        table: TableId,
+    },
     /// The application asked for it.
     #[error("rolled back")]
     Rollback,
@@ -150,7 +165,8 @@ impl From<Conflict> for TxnError {
 
 /// A transaction that is running.
 ///
-/// All methods fail with [`TxnError::Conflict`] when they meet another transaction; see the module's invariants.
+/// All methods fail with [`TxnError::Conflict`] when they meet another transaction; see the module's
+/// invariants.
 pub trait Transaction {
     /// Reads the row with this key: what `f` returns, or `None` if there is no such row.
     fn get<R>(
@@ -190,7 +206,8 @@ pub trait Transaction {
         visit: impl FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>,
     ) -> Result<(), TxnError>;
 
-    /// Visits the table's rows whose index entries are in `range`, in the index's order, until `visit` breaks.
+    /// Visits the table's rows whose index entries are in `range`, in the index's order, until `visit`
+    /// breaks.
     fn scan_index(
         &mut self,
         index: IndexId,
@@ -201,8 +218,9 @@ pub trait Transaction {
 
 /// One worker's door to the tables: it runs transactions one after the other.
 ///
-/// A session keeps its one transaction value, and with it the buffers, from one run to the next. (A transaction that
-/// borrows its session, `Txn<'a>`, cannot be named in the bound of `body` for all `'a` unless the session is `'static`.)
+/// A session keeps its one transaction value, and with it the buffers, from one run to the next. (A
+/// transaction that borrows its session, `Txn<'a>`, cannot be named in the bound of `body` for all `'a`
+/// unless the session is `'static`.)
 pub trait Session {
     /// Its transactions.
     type Txn: Transaction;

@@ -120,7 +120,8 @@ fn typed_and_schema_keys_are_the_same_bytes() {
 #[test]
 fn every_key_of_a_row_names_one_partition() {
     let layout = all::schema().layout().expect("valid");
-    // A search by its own columns must know where to go; that its keys end with the primary key does not help.
+    // A search by its own columns must know where to go; that its keys end with the primary key does not
+    // help.
     assert!(!layout.indexes[0].unique && !layout.indexes[0].colocated);
     assert!(layout.indexes[1].unique && layout.indexes[1].colocated);
     let (mut numbers, mut row) = (Numbers(3), NewRow::default());

@@ -1,7 +1,7 @@
 //! Nanoseconds per operation of the structures in local memory: `cargo run --release --example local_bench`.
 //!
-//! W is words per key. get: look-ups that may overlap; chained: each waits for the one before; with-row: chained, and
-//! each reads its row of 96 bytes; around: neighbors; insert and remove: runs of random keys.
+//! W is words per key. get: look-ups that may overlap; chained: each waits for the one before; with-row:
+//! chained, and each reads its row of 96 bytes; around: neighbors; insert and remove: runs of random keys.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

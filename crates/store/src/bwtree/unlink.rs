@@ -35,6 +35,11 @@ impl<F: Fabric> Op<'_, F> {
         if seen.is_removed() || !empty || !self.swap(id, seen.word, seen.word.removed()) {
             return Ok(());
         }
+        self.finish_own_removal(id)
+    }
+
+    /// Steps 2 to 4 for a node that we removed: nobody else may know of it, so others in the way are no excuse.
+    fn finish_own_removal(&self, id: u64) -> Result<(), TreeError> {
         for _ in 0..MAX_TRIES {
             match self.finish_removal(id) {
                 Err(Stop::Restart) => self.cx.pause(),
@@ -95,7 +100,7 @@ impl<F: Fabric> Op<'_, F> {
             if !shared && node.len() == 1 {
                 // The entry stays where nobody reads it any more: routes lead past removed nodes.
                 if self.swap(parent.id(), parent.word, parent.word.removed()) {
-                    return self.finish_removal(parent.id());
+                    return Ok(self.finish_own_removal(parent.id())?);
                 }
                 continue;
             }

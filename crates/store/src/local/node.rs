@@ -8,8 +8,9 @@
 //!
 //! Invariants:
 //! 1. Leaf: slot i belongs to key i.
-//! 2. Inner node of c children: key i, for i < c - 1, is at least every key under child i and less than every key under
-//!    child i + 1. So both kinds are searched the same way: go to the first place whose key is not less.
+//! 2. Inner node of c children: key i, for i < c - 1, is at least every key under child i and less than every
+//!    key under child i + 1. So both kinds are searched the same way: go to the first place whose key is not
+//!    less.
 //! 3. A key that is not used is never less than anything, so that the search does not look at the count.
 
 use zerocopy::{FromBytes, IntoBytes};
@@ -143,8 +144,8 @@ impl Nodes {
         self.parts(node).0[at * words..][..words].copy_from_slice(key);
     }
 
-    /// The place of the first key that is not less than `key`, its slot, and whether it is `key`. If all are less, the
-    /// place is [`CAPACITY`], and the slot some slot.
+    /// The place of the first key that is not less than `key`, its slot, and whether it is `key`. If all are
+    /// less, the place is [`CAPACITY`], and the slot some slot.
     #[inline(always)]
     pub(super) fn find<const W: usize>(&self, node: u32, key: &[u64; W]) -> (usize, u32, bool) {
         let size = CAPACITY * W + SLOT_WORDS;
@@ -213,8 +214,8 @@ impl Nodes {
 
 #[inline(always)]
 fn less<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
-    // The borrow of a - b. No branches: their outcome is random, and a mispredicted one costs as much as all comparisons
-    // of a search.
+    // The borrow of a - b. No branches: their outcome is random, and a mispredicted one costs as much as all
+    // comparisons of a search.
     let mut borrow = false;
     for (a, b) in a.iter().zip(b).rev() {
         let (difference, below) = a.overflowing_sub(*b);
@@ -223,8 +224,8 @@ fn less<const W: usize>(a: &[u64; W], b: &[u64; W]) -> bool {
     borrow
 }
 
-/// How many of `keys` are less than `key`: first among the last keys of the groups, whose cache misses overlap, then in
-/// one group.
+/// How many of `keys` are less than `key`: first among the last keys of the groups, whose cache misses
+/// overlap, then in one group.
 #[inline(always)]
 fn rank<const W: usize>(keys: &[[u64; W]; CAPACITY], key: &[u64; W]) -> usize {
     let (groups, []) = keys.as_chunks::<GROUP>() else { unreachable!("whole groups") };

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A row's number and its bytes' place never change while it is allocated; chunks are never moved or given back.
-//! 2. A fresh row's header and bytes are zero. A free row has only the flag [`RowFlags::FREE`]; in debug builds its other
-//!    bytes are poisoned, and every use of it panics.
+//! 1. A row's number and its bytes' place never change while it is allocated; chunks are never moved or given
+//!    back.
+//! 2. A fresh row's header and bytes are zero. A free row has only the flag [`RowFlags::FREE`]; in debug
+//!    builds its other bytes are poisoned, and every use of it panics.
 //! 3. The same operations give the same numbers: the row that was freed last is used first.
 //!
 //! It does NOT lock: what the header means is decided by the transactions that use it.
@@ -39,6 +40,8 @@ impl RowFlags {
     pub const PLACEHOLDER: RowFlags = RowFlags(2);
     /// It has been deleted; its key is still in the tree.
     pub const DELETED: RowFlags = RowFlags(4);
+    /// Its shared copy carries changes of the writer that is about to let go.
+    pub const WRITTEN: RowFlags = RowFlags(8);
     /// For the slab alone: nobody's row.
     pub const FREE: RowFlags = RowFlags(0x80);
 
@@ -71,6 +74,19 @@ impl Not for RowFlags {
     fn not(self) -> RowFlags {
         RowFlags(!self.0)
     }
+}
+
+/// Who holds a row, and what state it is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Holders {
+    /// The workers that read it: a bit each.
+    pub readers: u32,
+    /// The workers whose lock covers the gap below its key: a bit each.
+    pub gap: u32,
+    /// The worker that writes it, plus one; 0: nobody.
+    pub writer: u8,
+    /// Its state.
+    pub flags: RowFlags,
 }
 
 /// The rows of one table partition, numbered from 0.
@@ -309,6 +325,26 @@ impl RowSlab {
     #[inline]
     pub fn set_shared(&mut self, row: u32, offset: u64) {
         self.words_mut(row)[3] = offset;
+    }
+
+    /// Who holds the row.
+    #[inline]
+    pub fn holders(&self, row: u32) -> Holders {
+        let words = self.words(row);
+        Holders {
+            readers: words[0] as u32,
+            gap: (words[0] >> 32) as u32,
+            writer: words[1] as u8,
+            flags: RowFlags((words[1] >> 8) as u8),
+        }
+    }
+
+    /// Sets [`RowSlab::holders`].
+    #[inline]
+    pub fn set_holders(&mut self, row: u32, holders: Holders) {
+        let words = self.words_mut(row);
+        words[0] = u64::from(holders.readers) | u64::from(holders.gap) << 32;
+        words[1] = words[1] & !0xffff | u64::from(holders.writer) | u64::from(holders.flags.0) << 8;
     }
 
     #[inline]

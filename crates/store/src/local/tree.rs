@@ -1,21 +1,22 @@
 //! A B+-tree in DRAM: keys of a fixed number of words to row numbers.
 //!
 //! Invariants:
-//! 1. All leaves are equally deep. No leaf is empty, except the root of an empty tree; an inner node has at least one
-//!    child, the root at least two. Leaves are linked both ways, in key order.
-//! 2. A leaf that is full splits in the middle; if the new key goes to its end or its start, the new key begins a leaf of
-//!    its own; if the new key goes right behind or before the one that was inserted last, the split is there. So every
-//!    ascending or descending sequence of insertions, also beside others, leaves full leaves behind.
-//! 3. A removal takes away a leaf that it empties, and joins one that has become nearly empty with its neighbour under the
-//!    same parent, so that memory follows the number of keys.
+//! 1. All leaves are equally deep. No leaf is empty, except the root of an empty tree; an inner node has at
+//!    least one child, the root at least two. Leaves are linked both ways, in key order.
+//! 2. A leaf that is full splits in the middle; if the new key goes to its end or its start, the new key
+//!    begins a leaf of its own; if the new key goes right behind or before the one that was inserted last,
+//!    the split is there. So every ascending or descending sequence of insertions, also beside others, leaves
+//!    full leaves behind.
+//! 3. A removal takes away a leaf that it empties, and joins one that has become nearly empty with its
+//!    neighbour under the same parent, so that memory follows the number of keys.
 //! 4. The same operations make the same tree, node numbers included.
 //!
 //! It does NOT lock, allocate per operation, or know what a row is.
 
 use super::node::{CAPACITY, NONE, Nodes};
 
-/// Most inner levels. With half-full nodes 2^32 keys need 6; more are only made by inserting beside inner nodes that
-/// removals have left nearly empty.
+/// Most inner levels. With half-full nodes 2^32 keys need 6; more are only made by inserting beside inner
+/// nodes that removals have left nearly empty.
 const MAX_HEIGHT: usize = 24;
 
 /// Leaves with fewer keys are joined with a neighbour, if both together have at most half of what fits.
@@ -110,6 +111,12 @@ impl LocalTree {
         let mut nodes = Nodes::new(words);
         let root = nodes.alloc();
         LocalTree { nodes, root, height: 0, len: 0, changes: 0 }
+    }
+
+    /// Inner levels above the leaves.
+    #[inline]
+    pub fn height(&self) -> usize {
+        self.height
     }
 
     /// Words of a key.
@@ -217,7 +224,8 @@ impl LocalTree {
     /// The entry behind this one.
     ///
     /// # Panics
-    /// Like all methods that take a cursor, in debug builds if the tree has changed since the cursor was made.
+    /// Like all methods that take a cursor, in debug builds if the tree has changed since the cursor was
+    /// made.
     #[inline]
     pub fn next(&self, cursor: Cursor) -> Option<Cursor> {
         self.check_cursor(cursor);
@@ -326,7 +334,8 @@ impl LocalTree {
         }
     }
 
-    /// Puts `right` behind its left sibling `left`, the last node of `path`, splitting inner nodes that are full.
+    /// Puts `right` behind its left sibling `left`, the last node of `path`, splitting inner nodes that are
+    /// full.
     fn add_child(&mut self, mut path: Path, mut left: u32, separator: &mut [u64], mut right: u32) {
         while let Some((node, child)) = path.pop() {
             if self.nodes.count(node) < CAPACITY {
@@ -414,7 +423,8 @@ impl LocalTree {
         self.lower_root();
     }
 
-    /// Removes a child and the key that separated it from the next one, or from the one before if it was the last.
+    /// Removes a child and the key that separated it from the next one, or from the one before if it was the
+    /// last.
     fn remove_child_of(&mut self, node: u32, child: usize) {
         let last = self.nodes.count(node) - 1;
         self.nodes.remove(node, child.min(last.saturating_sub(1)), child);

@@ -1,10 +1,10 @@
 //! Row bytes through typed columns: reading, recorded changes, and new rows.
 //!
 //! Invariants:
-//! 1. [`RowMut`] never changes the row: `set` records a [`Patches`] entry (offset, bytes), and `get` sees it. A commit
-//!    applies the entries to the row and writes the same entries to the log; an abort forgets them.
-//! 2. The entries of one row are a contiguous range ([`PatchRange`]), in the order of first change, one per column: a
-//!    second change of a column overwrites the first. An entry starts where its column starts.
+//! 1. [`RowMut`] never changes the row: `set` records a [`Patches`] entry (offset, bytes), and `get` sees it.
+//!    A commit applies the entries to the row and writes the same entries to the log; an abort forgets them.
+//! 2. The entries of one row are a contiguous range ([`PatchRange`]), in the order of first change, one per
+//!    column: a second change of a column overwrites the first. An entry starts where its column starts.
 //! 3. Changing an earlier row again moves its range (not its values) to the end of the list.
 //!
 //! It does NOT know which row or table the bytes belong to.
@@ -229,10 +229,18 @@ impl RowMut<'_> {
         T::load(self, col)
     }
 
+    /// Appends the row's bytes, own changes included, to `out`.
+    pub fn copy_to(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(self.base);
+        self.patches.apply(*self.range, &mut out[start..]);
+    }
+
     /// Records that `col` becomes `value`.
     ///
     /// # Panics
-    /// If a text or byte string is longer than its column: whoever takes values from outside checks them first.
+    /// If a text or byte string is longer than its column: whoever takes values from outside checks them
+    /// first.
     #[inline]
     pub fn set<T: ColType>(&mut self, col: Col<T>, value: T::Value<'_>) {
         T::save(self, col, value);
@@ -292,7 +300,8 @@ impl NewRow {
     /// Sets `col` to `value`.
     ///
     /// # Panics
-    /// If a text or byte string is longer than its column: whoever takes values from outside checks them first.
+    /// If a text or byte string is longer than its column: whoever takes values from outside checks them
+    /// first.
     #[inline]
     pub fn set<T: ColType>(&mut self, col: Col<T>, value: T::Value<'_>) -> &mut NewRow {
         T::save(self.bytes.as_mut_slice(), col, value);
