@@ -66,7 +66,9 @@ pub struct Quantity {
 }
 
 macro_rules! section {
-    ($(#[$doc:meta])* $section:ident $name:literal { $($(#[$fdoc:meta])* $field:ident $unit:literal $min:literal,)* }) => {
+    ($(#[$doc:meta])* $section:ident $name:literal {
+        $($(#[$fdoc:meta])* $field:ident $unit:literal $min:literal,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
