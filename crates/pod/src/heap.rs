@@ -440,7 +440,7 @@ impl Heap {
         if class.is_word() {
             let at = SyncAddr::new(offset);
             let kept = cx.load(at) & !u64::from(u32::MAX);
-            cx.store(at, kept | next / 8);
+            cx.store(at, kept | (next / 8));
         } else {
             let at = DataAddr::new(offset);
             with_free(cx, at, LINE, || {
