@@ -26,14 +26,15 @@
 //! It does not reclaim (see `epochs`), keeps no budget, and zeroes nothing.
 
 mod chunks;
+mod inventory;
 mod pool;
+mod remote;
 mod sizes;
-
-use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, LatchGuard, RangeUse, SyncAddr};
 
 use self::chunks::{ChunkWord, Chunks, Class};
+pub use self::inventory::{Audit, ClassAudit, Orphan};
 use self::pool::Pool;
 pub use self::sizes::MAX_BLOCK_BYTES;
 use self::sizes::{bytes_of_size, size_of_len};
@@ -105,46 +106,6 @@ pub struct Usage {
     pub word_chunk_bytes: u64,
     /// Bytes of the data region in chunks that hosts have claimed, live or not.
     pub block_chunk_bytes: u64,
-}
-
-/// What is in one host's chunks of one class.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClassAudit {
-    /// Name of the class.
-    pub class: &'static str,
-    /// Chunks.
-    pub chunks: u64,
-    /// Slots in use.
-    pub live: u64,
-    /// Slots free.
-    pub free: u64,
-    /// Offsets in use that are not among the reachable ones.
-    pub leaked: Vec<u64>,
-    /// Reachable offsets in these chunks that are not in use (or not the start of a slot).
-    pub dangling: Vec<u64>,
-}
-
-/// What is in one host's chunks.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Audit {
-    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks.
-    pub classes: Vec<ClassAudit>,
-}
-
-impl Audit {
-    /// True when what is in use is exactly what is reachable.
-    pub fn is_clean(&self) -> bool {
-        self.classes.iter().all(|c| c.leaked.is_empty() && c.dangling.is_empty())
-    }
-}
-
-/// A slot of a dead host's chunk that nothing reaches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Orphan {
-    /// A block: class, address, length in bytes.
-    Block(BlockClass, DataAddr, usize),
-    /// A sync word.
-    Word(WordClass, SyncAddr),
 }
 
 /// One host's door to the shared heap, shared by its workers.
@@ -246,119 +207,9 @@ impl Heap {
         }
     }
 
-    /// Compares this host's chunks with the offsets (words and blocks, of any host) that the caller can reach. Means
-    /// something only while nobody allocates or frees.
-    pub fn audit<F: Fabric>(&self, cx: &Cx<F>, reachable: &BTreeSet<u64>) -> Audit {
-        self.tidy(cx);
-        let classes = Class::ALL.map(|class| self.audit_class(cx, class, reachable)).into();
-        Audit { classes }
-    }
-
-    /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier life of this
-    /// one). `in_use` is everything of the pod that is in use, retired things included; nobody may allocate or free
-    /// meanwhile. Everything else in these chunks is in use from now on, too, and returned: readers of other hosts may
-    /// still be looking at it, so it has to be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both).
-    /// Leaves exact accounts. May be repeated if the adopter dies, too.
-    pub fn adopt<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        dead: HostId,
-        incarnation: u16,
-        in_use: &BTreeSet<u64>,
-    ) -> Vec<Orphan> {
-        let mut orphans = Vec::new();
-        for class in Class::ALL {
-            let mut pool = self.pools[class as usize].lock(cx);
-            let (before, mut taken) = (orphans.len(), 0);
-            let chunks = self.chunks(class);
-            for chunk in 0..chunks.count as u32 {
-                let word = chunks.word(cx, chunk);
-                if (word.owner, word.class) == (Some((dead, incarnation)), Some(class)) {
-                    chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
-                    self.fill(&mut pool, class, word.size, chunk, in_use, &mut orphans);
-                    taken += 1;
-                }
-            }
-            if taken == 0 {
-                continue;
-            }
-            // What others had freed is among the orphans.
-            self.take_list(cx, self.remote_head(dead, class));
-            let live = self.bytes_in_use(cx, class, in_use);
-            let orphaned: u64 = orphans[before..].iter().map(|&orphan| self.orphan_bytes(orphan)).sum();
-            let accounted = self.accounted(cx, class);
-            let missing = live.wrapping_add(orphaned).wrapping_sub(accounted);
-            self.account(cx, class, &mut pool, missing as i64, 0);
-        }
-        orphans
-    }
-
-    /// Adds a chunk all of whose slots are in use, and lists those that nothing reaches.
-    fn fill(
-        &self,
-        pool: &mut Pool,
-        class: Class,
-        size: u8,
-        chunk: u32,
-        in_use: &BTreeSet<u64>,
-        orphans: &mut Vec<Orphan>,
-    ) {
-        let slots = (self.chunks(class).bytes / self.slot_bytes(class, size)) as u32;
-        pool.add(chunk, size, slots);
-        for _ in 0..slots {
-            let slot = pool.take_from(chunk).expect("as many as it has");
-            let at = self.offset_of(class, size, chunk, slot);
-            if in_use.contains(&at) {
-                continue;
-            }
-            let block = |class| Orphan::Block(class, DataAddr::new(at), bytes_of_size(size));
-            orphans.push(match class {
-                Class::Tuple => Orphan::Word(WordClass::Tuple, SyncAddr::new(at)),
-                Class::Mapping => Orphan::Word(WordClass::Mapping, SyncAddr::new(at)),
-                Class::Row => block(BlockClass::Row),
-                Class::Node => block(BlockClass::Node),
-                Class::Scratch => block(BlockClass::Scratch),
-            });
-        }
-    }
-
-    fn orphan_bytes(&self, orphan: Orphan) -> u64 {
-        match orphan {
-            Orphan::Block(_, _, len) => len as u64,
-            Orphan::Word(class, _) => self.slot_bytes(class.into(), 0),
-        }
-    }
-
-    fn bytes_in_use<F: Fabric>(&self, cx: &Cx<F>, class: Class, in_use: &BTreeSet<u64>) -> u64 {
-        let chunks = self.chunks(class);
-        let inside = in_use.range(chunks.start..chunks.start + chunks.count * chunks.bytes);
-        let words = inside.map(|&at| chunks.word(cx, chunks.around(at)));
-        words.filter(|word| word.class == Some(class)).map(|word| self.slot_bytes(class, word.size)).sum()
-    }
-
     fn accounted<F: Fabric>(&self, cx: &Cx<F>, class: Class) -> u64 {
         let figures = self.plan.hosts().map(|host| cx.load(self.plan.heap_lines(host).word(class as u64)));
         figures.fold(0, u64::wrapping_add)
-    }
-
-    fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
-        let pool = self.pools[class as usize].lock(cx);
-        let (mut chunks, mut live, mut free) = (0, 0, 0);
-        let (mut leaked, mut dangling) = (Vec::new(), Vec::new());
-        for (number, chunk) in pool.chunks() {
-            chunks += 1;
-            live += u64::from(chunk.live_count());
-            free += u64::from(chunk.slot_count() - chunk.live_count());
-            let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
-            leaked.extend(offsets.filter(|o| !reachable.contains(o)));
-            let start = self.chunks(class).offset(number);
-            let inside = reachable.range(start..start + self.chunks(class).bytes).copied();
-            dangling.extend(inside.filter(|&o| {
-                let slot = self.slot_at(class, chunk.size, o - start);
-                !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
-            }));
-        }
-        ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
     }
 
     fn chunks(&self, class: Class) -> &Chunks {
@@ -512,79 +363,6 @@ impl Heap {
             }
         }
         released
-    }
-
-    /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return to an
-    /// earlier value between load and swap without harm.
-    fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) {
-        let chunk = self.chunks(class).around(offset);
-        let word = self.chunks(class).word(cx, chunk);
-        assert_eq!(word.class, Some(class), "a {} is freed at {offset:#x} in {word:?}", class.name());
-        let (owner, _) = word.owner.unwrap_or_else(|| panic!("{offset:#x} is freed in a free chunk"));
-        let head = self.remote_head(owner, class);
-        let mut seen = cx.load(head);
-        loop {
-            self.set_next(cx, class, offset, seen);
-            match cx.compare_exchange(head, seen, offset) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    fn set_next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, next: u64) {
-        if class.is_word() {
-            let at = SyncAddr::new(offset);
-            let kept = cx.load(at) & !u64::from(u32::MAX);
-            cx.store(at, kept | (next / 8));
-        } else {
-            let at = DataAddr::new(offset);
-            with_free(cx, at, LINE, || {
-                cx.write(at, &next.to_le_bytes());
-                // Not only written back: this host must not keep a line that it no longer owns.
-                cx.invalidate(at, 8);
-                cx.fence();
-            });
-        }
-    }
-
-    fn next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) -> u64 {
-        if class.is_word() {
-            return (cx.load(SyncAddr::new(offset)) & u64::from(u32::MAX)) * 8;
-        }
-        let (at, mut next) = (DataAddr::new(offset), [0; 8]);
-        with_free(cx, at, LINE, || cx.refresh(at, &mut next));
-        u64::from_le_bytes(next)
-    }
-
-    /// Takes a whole list: its newest slot, or 0.
-    fn take_list<F: Fabric>(&self, cx: &Cx<F>, head: SyncAddr) -> u64 {
-        let mut at = cx.load(head);
-        while at != 0 {
-            match cx.compare_exchange(head, at, 0) {
-                Ok(_) => break,
-                Err(now) => at = now,
-            }
-        }
-        at
-    }
-
-    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
-    /// host's goes on to its owner.
-    fn drain<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>) -> usize {
-        let mut at = self.take_list(cx, self.remote_head(self.host, class));
-        let mut count = 0;
-        while at != 0 {
-            let next = self.next(cx, class, at);
-            if pool.chunk(self.chunks(class).around(at)).is_some() {
-                self.put(cx, class, pool, at);
-            } else {
-                self.push(cx, class, at);
-            }
-            at = next;
-            count += 1;
-        }
-        count
     }
 }
 
