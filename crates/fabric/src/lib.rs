@@ -21,9 +21,11 @@ mod latch;
 mod layout;
 pub mod native;
 pub mod sim;
+mod sync_mode;
 
 pub use addr::{DataAddr, LINE, SyncAddr, lines};
 pub use cx::{Counts, Cx, HostId, WorkerId};
 pub use fabric::{Fabric, RangeUse, Work};
 pub use latch::{Latch, LatchGuard};
 pub use layout::Layout;
+pub use sync_mode::{SyncMode, UnknownSyncMode};

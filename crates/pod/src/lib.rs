@@ -3,18 +3,27 @@
 //! * [`plan`]: where everything lies, computed from one configuration that all hosts agree on;
 //! * [`heap`]: sync words and data blocks for whoever asks, with exact accounts;
 //! * [`epochs`]: when a block that was unlinked may be used again, on every host;
-//! * [`lanes`]: messages from host to host.
+//! * [`lanes`]: messages from host to host;
+//! * [`superblock`]: what the pod is, checked by every host that opens it;
+//! * [`membership`]: which hosts are in it;
+//! * [`selftest`]: whether its memory keeps the promises that everything above relies on.
 //!
 //! It knows no table and no transaction (docs/protocols/allocation.md, lanes.md, reclamation.md).
 
 #![forbid(unsafe_code)]
 
 pub mod epochs;
+mod error;
 pub mod heap;
 pub mod lanes;
+pub mod membership;
 pub mod plan;
+pub mod selftest;
+pub mod superblock;
 #[cfg(test)]
 mod testing;
+
+pub use error::PodError;
 
 /// Protocol steps of this crate that a test can leave out (see `Cx::sabotaged`).
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -25,4 +34,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "epochs.wait-for-readers",
     "epochs.wait-for-drops",
     "epochs.drop-nodes",
+    "selftest.hello-first",
+    "superblock.clear-sync-region",
 ];

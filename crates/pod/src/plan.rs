@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+pub use liger_fabric::SyncMode;
 use liger_fabric::{DataAddr, HostId, LINE, SyncAddr};
 
 /// Most hosts in a pod.
@@ -40,15 +41,6 @@ const HEAP_LINES_PER_HOST: u64 = 3;
 pub(crate) const RETIRE_ENTRY_BYTES: u64 = 16;
 /// A free sync word keeps the next one's number (offset / 8) in its low 32 bits.
 const MAX_SYNC_BYTES: u64 = 8 << 32;
-
-/// How the pod's sync words are made visible to all hosts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SyncMode {
-    /// The module keeps this region coherent in hardware: ordinary atomics.
-    Hwcc,
-    /// Partial coherence: loads, stores and compare-and-swaps that bypass the caches.
-    Pcc,
-}
 
 /// What all hosts of a pod agree on.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,9 +1,11 @@
 //! What to simulate: the pod, the adversary or the hardware, the faults, and what to leave out.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::explain::Site;
 use super::incoherent::CrashDomain;
+use super::profile::Profile;
 use super::schedule::{Random, Scheduler};
 use crate::cx::HostId;
 
@@ -33,6 +35,8 @@ pub struct Adversary {
     pub completions: u16,
     /// Hosts' clocks start apart by up to this.
     pub clock_skew_ns: u64,
+    /// Hosts' clocks run too fast or too slow by up to this, in parts per million.
+    pub clock_drift_ppm: u32,
 }
 
 impl Default for Adversary {
@@ -49,6 +53,7 @@ impl Default for Adversary {
             drains: 4,
             completions: 4,
             clock_skew_ns: 1_000_000,
+            clock_drift_ppm: 200,
         }
     }
 }
@@ -108,7 +113,8 @@ pub struct SimConfig {
     pub mode: Mode,
     /// Verbs after which the run ends as `OutOfVerbs`.
     pub max_verbs: u64,
-    /// Fruitless `pause`s per worker, with nobody making progress, after which the run ends as `Deadlock`.
+    /// When every worker has paused this often since anybody changed anything, the run ends as `Deadlock` (in the timed
+    /// mode, whose pauses are short, 200 times this).
     pub max_idle_pauses: u64,
     /// Planned deaths.
     pub kills: Vec<Kill>,
@@ -124,6 +130,8 @@ pub struct SimConfig {
 pub enum Mode {
     /// Incoherent caches, hostile schedules.
     Adversarial(Adversary),
+    /// Coherent contents, virtual time, the costs of this hardware.
+    Timed(Arc<Profile>),
 }
 
 impl SimConfig {
@@ -135,6 +143,12 @@ impl SimConfig {
     /// An adversarial pod whose adversary depends on the seed.
     pub fn swarm(hosts: usize, len: usize, seed: u64) -> Self {
         Self::new(hosts, len, seed, Mode::Adversarial(Adversary::swarm(seed)))
+    }
+
+    /// A pod with the speed of this hardware. `max_verbs` has no bound: workers stop by `Cx::now_ns`.
+    pub fn timed(hosts: usize, len: usize, seed: u64, profile: Arc<Profile>) -> Self {
+        let own = Self::new(hosts, len, seed, Mode::Timed(profile));
+        Self { max_verbs: u64::MAX, ..own }
     }
 
     fn new(hosts: usize, len: usize, seed: u64, mode: Mode) -> Self {

@@ -110,6 +110,18 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// All of them.
+    pub const ALL: [Rule; 8] = [
+        Rule::StaleRead,
+        Rule::UnpublishedRead,
+        Rule::TwoWriters,
+        Rule::StaleBase,
+        Rule::MixedLine,
+        Rule::UseAfterFree,
+        Rule::UnwrittenRead,
+        Rule::OutOfBounds,
+    ];
+
     /// The name that is printed and that tests match.
     pub fn name(self) -> &'static str {
         match self {
@@ -176,18 +188,14 @@ pub struct Actor {
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Actor { host, worker, step, verb, at, .. } = self;
-        match self.location {
-            Some(place) => write!(
-                f,
-                "step {step}: host {} worker {} {verb} {at:#x} at {}:{}:{}",
-                host.0,
-                worker.0,
-                place.file(),
-                place.line(),
-                place.column()
-            ),
-            None => write!(f, "step {step}: crash of host {}", host.0),
+        let Some(place) = self.location else {
+            return write!(f, "step {step}: crash of host {}", host.0);
+        };
+        write!(f, "step {step}: host {} worker {} {verb} ", host.0, worker.0)?;
+        if !matches!(verb, Verb::Fence | Verb::Pause) {
+            write!(f, "{at:#x} ")?;
         }
+        write!(f, "at {place}")
     }
 }
 

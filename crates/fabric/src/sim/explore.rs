@@ -32,7 +32,9 @@ pub fn explore(
     max_runs: u64,
     mut build: impl FnMut(&mut Simulation),
 ) -> Exploration {
-    let Mode::Adversarial(adversary) = &mut config.mode;
+    let Mode::Adversarial(adversary) = &mut config.mode else {
+        panic!("only an adversarial pod is searched")
+    };
     adversary.scheduler = Scheduler::Scripted;
     config.max_idle_pauses = config.max_idle_pauses.min(16);
     let mut found = Exploration { runs: 0, exhausted: false, failure: None };

@@ -167,6 +167,10 @@ impl Incoherent {
         }
     }
 
+    pub fn hosts(&self) -> usize {
+        self.caches.len()
+    }
+
     pub fn add_worker(&mut self) {
         self.locals.push(Local::default());
     }

@@ -14,13 +14,16 @@ use super::explain::{Actor, By, Recent, Site, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
 use super::report::{HostReport, Outcome, Report};
 use super::rules::{Broken, Rules};
-use super::schedule::{Picker, Random, Script};
+use super::schedule::{Picker, Random, Scheduler, Script};
+use super::timed::Timed;
 use crate::cx::{HostId, WorkerId};
 
 /// Virtual time of one verb in the adversarial mode.
 const VERB_NS: u64 = 20;
 /// First and longest virtual time of a fruitless pause.
 const PAUSE_NS: (u64, u64) = (100, 100_000);
+/// Timed pauses are short: so many times more of them are in vain before a run counts as a deadlock.
+const TIMED_PATIENCE: u64 = 200;
 /// Verbs that destructors of a dying worker may call before we call it a loop.
 const INERT_VERBS: u32 = 1_000_000;
 
@@ -36,6 +39,28 @@ pub(crate) struct Worker {
     pub waits_for_crash: bool,
     last: By,
     inert_verbs: u32,
+    /// Pauses since the progress of this number.
+    pauses: u64,
+    pauses_since: u64,
+}
+
+/// One host's clock in the adversarial mode.
+struct Clock {
+    skew_ns: u64,
+    drift_ppm: i64,
+}
+
+impl Clock {
+    fn read(&self, ns: u64) -> u64 {
+        let drifted = i128::from(ns) * i128::from(1_000_000 + self.drift_ppm) / 1_000_000;
+        self.skew_ns + drifted as u64
+    }
+}
+
+/// The pod's shared memory, in one of the two modes.
+pub(crate) enum Memory {
+    Incoherent(Box<Incoherent>),
+    Timed(Box<Timed>),
 }
 
 pub(crate) struct State {
@@ -43,7 +68,7 @@ pub(crate) struct State {
     adversary: Adversary,
     pub workers: Vec<Worker>,
     pub hosts: Vec<HostReport>,
-    pub memory: Incoherent,
+    pub memory: Memory,
     pub picker: Picker,
     pub random: Random,
     pub script: Option<Script>,
@@ -56,9 +81,15 @@ pub(crate) struct State {
     pub current: usize,
     /// One worker alone, no adversary.
     pub quiet: bool,
-    skew_ns: Vec<u64>,
+    clocks: Vec<Clock>,
+    /// Timed: when the present `run` began.
+    origin_ps: u64,
     paused_ns: u64,
+    /// Pauses of all workers since somebody made progress.
     idle_pauses: u64,
+    /// Number of times somebody made progress, and how many workers have lost patience since.
+    progress: u64,
+    impatient: usize,
     kills: Vec<(HostId, KillAt, CrashDomain)>,
     recent: Recent,
     site_of: BTreeMap<(usize, Verb), usize>,
@@ -68,21 +99,32 @@ pub(crate) struct State {
 
 impl State {
     pub fn new(config: SimConfig) -> Self {
-        let Mode::Adversarial(adversary) = config.mode.clone();
         let mut random = Random::new(config.seed);
-        let rules = adversary.rules.then(|| {
-            let (hosts, len) = (config.hosts, config.len);
-            Rules::new(hosts, len, adversary.prefetch, adversary.unwritten_reads, config.sync.clone())
-        });
+        let (hosts, len) = (config.hosts, config.len);
+        let (memory, adversary) = match &config.mode {
+            Mode::Adversarial(a) => {
+                let sync = config.sync.clone();
+                let rules = a.rules.then(|| Rules::new(hosts, len, a.prefetch, a.unwritten_reads, sync));
+                (Memory::Incoherent(Box::new(Incoherent::new(hosts, len, rules))), a.clone())
+            }
+            Mode::Timed(profile) => {
+                let calm = Adversary { scheduler: Scheduler::Scripted, ..Adversary::default() };
+                (Memory::Timed(Box::new(Timed::new(profile, hosts, len))), calm)
+            }
+        };
         let kills = config.kills.iter().map(|kill| match kill.at {
             KillAt::RandomStep(n) => (kill.host, KillAt::Step(1 + random.next() % n.max(1)), kill.domain),
             at => (kill.host, at, kill.domain),
         });
         let kills = kills.collect();
-        let skew = |_| random.next() % (adversary.clock_skew_ns + 1);
-        let skew_ns = (0..config.hosts).map(skew).collect();
+        let drift = i64::from(adversary.clock_drift_ppm);
+        let clock = |_| Clock {
+            skew_ns: random.next() % (adversary.clock_skew_ns + 1),
+            drift_ppm: (random.next() % (2 * drift + 1) as u64) as i64 - drift,
+        };
+        let clocks = (0..config.hosts).map(clock).collect();
         Self {
-            memory: Incoherent::new(config.hosts, config.len, rules),
+            memory,
             workers: Vec::new(),
             hosts: vec![HostReport::default(); config.hosts],
             picker: Picker::new(adversary.scheduler, &mut random),
@@ -95,9 +137,12 @@ impl State {
             victims: Vec::new(),
             current: 0,
             quiet: false,
-            skew_ns,
+            clocks,
+            origin_ps: 0,
             paused_ns: 0,
             idle_pauses: 0,
+            progress: 0,
+            impatient: 0,
             kills,
             recent: Recent::new(),
             site_of: BTreeMap::new(),
@@ -122,13 +167,23 @@ impl State {
             waits_for_crash,
             last,
             inert_verbs: 0,
+            pauses: 0,
+            pauses_since: 0,
         });
-        self.memory.add_worker();
+        match &mut self.memory {
+            Memory::Incoherent(memory) => memory.add_worker(),
+            Memory::Timed(memory) => memory.add_worker(host),
+        }
         index
     }
 
     pub fn now_ns(&self, me: usize) -> u64 {
-        self.step * VERB_NS + self.paused_ns + self.skew_ns[self.workers[me].host]
+        match &self.memory {
+            Memory::Incoherent(_) => {
+                self.clocks[self.workers[me].host].read(self.step * VERB_NS + self.paused_ns)
+            }
+            Memory::Timed(memory) => memory.clock(me) / 1000,
+        }
     }
 
     /// Accounts for the verb and lets the adversary act; true when the worker must give control back first.
@@ -140,7 +195,7 @@ impl State {
         self.hosts[host].verbs += 1;
         self.workers[me].last = by;
         self.recent.note(by);
-        if verb == Verb::Pause && self.gives_up() {
+        if verb == Verb::Pause && self.gives_up(me) {
             return true;
         }
         if self.quiet {
@@ -152,16 +207,23 @@ impl State {
         }
         if !self.kills.is_empty() {
             self.planned_kills();
+            if self.workers[me].killed {
+                return true;
+            }
         }
         let pauses = verb == Verb::Pause;
-        let next = if self.script.is_some() {
-            self.scripted_choices(me, pauses)
-        } else {
-            self.random_event();
-            if pauses {
-                self.picker.yield_from(me, &mut self.random)
-            } else {
-                self.picker.preempt(me, self.step, &mut self.random)
+        let next = match &mut self.memory {
+            // These concern nobody but the worker (and its host's tags): no need to wait for slower clocks.
+            Memory::Timed(_) if matches!(verb, Verb::Fence | Verb::Invalidate) => me,
+            Memory::Timed(memory) => memory.turn(me),
+            Memory::Incoherent(_) if self.script.is_some() => self.scripted_choices(me, pauses),
+            Memory::Incoherent(memory) => {
+                Self::random_event(&self.adversary, memory, &self.workers, &mut self.random);
+                if pauses {
+                    self.picker.yield_from(me, &mut self.random)
+                } else {
+                    self.picker.preempt(me, self.step, &mut self.random)
+                }
             }
         };
         self.current = next;
@@ -169,16 +231,31 @@ impl State {
         next != me || !self.victims.is_empty()
     }
 
-    /// Counts a pause; true when everybody has paused in vain for too long.
-    fn gives_up(&mut self) -> bool {
-        self.idle_pauses += 1;
-        let workers = self.picker.runnable().len().max(1) as u64;
-        let rounds = self.idle_pauses / workers;
-        self.paused_ns += (PAUSE_NS.0 << rounds.min(10)).min(PAUSE_NS.1);
-        if self.idle_pauses.is_multiple_of(2 * workers) {
-            (0..self.workers.len()).for_each(|w| self.memory.drain(w));
+    /// Counts a pause; true when every worker has paused in vain for too long.
+    fn gives_up(&mut self, me: usize) -> bool {
+        let runnable = self.picker.runnable().len().max(1);
+        let mut patience = self.config.max_idle_pauses;
+        match &mut self.memory {
+            Memory::Incoherent(memory) => {
+                let rounds = self.idle_pauses / runnable as u64;
+                self.paused_ns += (PAUSE_NS.0 << rounds.min(10)).min(PAUSE_NS.1);
+                if (self.idle_pauses + 1).is_multiple_of(2 * runnable as u64) {
+                    (0..self.workers.len()).for_each(|w| memory.drain(w));
+                }
+            }
+            Memory::Timed(memory) => {
+                memory.pause(me);
+                patience = patience.saturating_mul(TIMED_PATIENCE);
+            }
         }
-        if rounds > self.config.max_idle_pauses {
+        self.idle_pauses += 1;
+        let worker = &mut self.workers[me];
+        if worker.pauses_since != self.progress {
+            (worker.pauses_since, worker.pauses) = (self.progress, 0);
+        }
+        worker.pauses += 1;
+        self.impatient += usize::from(worker.pauses == patience);
+        if self.impatient >= runnable {
             self.stop(Outcome::Deadlock { workers: self.last_places() });
         }
         self.stop.is_some()
@@ -186,8 +263,28 @@ impl State {
 
     /// Somebody changed something: waiting may be over.
     #[inline]
-    pub fn progress(&mut self) {
+    pub fn progress(&mut self, me: usize) {
+        self.anybody_progressed();
+        if let Memory::Timed(memory) = &mut self.memory {
+            memory.progress(me);
+        }
+    }
+
+    fn anybody_progressed(&mut self) {
         self.idle_pauses = 0;
+        self.impatient = 0;
+        self.progress += 1;
+    }
+
+    /// Everything reaches the shared memory (before and after a lone worker).
+    pub fn settle(&mut self) {
+        if let Memory::Incoherent(memory) = &mut self.memory {
+            memory.settle();
+        }
+    }
+
+    pub fn is_timed(&self) -> bool {
+        matches!(self.memory, Memory::Timed(_))
     }
 
     pub fn by(&self, me: usize) -> By {
@@ -201,66 +298,51 @@ impl State {
         self.hash = (h ^ value).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31);
     }
 
-    fn random_event(&mut self) {
-        let die = self.random.next();
-        if die & 1023 >= u64::from(self.adversary.events_per_1024) {
+    /// Perhaps one event of the memory system.
+    fn random_event(a: &Adversary, memory: &mut Incoherent, workers: &[Worker], random: &mut Random) {
+        let die = random.next();
+        if die & 1023 >= u64::from(a.events_per_1024) {
             return;
         }
-        let a = &self.adversary;
-        let weights =
-            [a.write_backs, a.drops, if a.prefetch { a.prefetches } else { 0 }, a.drains, a.completions];
-        let total: u32 = weights.iter().map(|&w| u32::from(w)).sum();
+        let prefetches = if a.prefetch { a.prefetches } else { 0 };
+        let weights = [a.write_backs, a.drops, prefetches, a.drains, a.completions].map(u32::from);
+        let total: u32 = weights.iter().sum();
         let mut ticket = (((die >> 32) * u64::from(total)) >> 32) as u32;
-        let host = ((die >> 10) as usize & 0xffff) % self.config.hosts;
-        let worker = ((die >> 10) as usize & 0xffff) % self.workers.len();
-        for (kind, &weight) in weights.iter().enumerate() {
-            if ticket < u32::from(weight) {
+        let pick = (die >> 10) as usize & 0xffff;
+        let (host, worker) = (pick % memory.hosts(), pick % workers.len());
+        for (kind, weight) in weights.into_iter().enumerate() {
+            if ticket < weight {
                 match kind {
-                    0 => self.memory.evict_dirty(host, &mut self.random),
-                    1 => self.memory.evict_clean(host, &mut self.random),
-                    2 => self.memory.prefetch(host, &mut self.random),
-                    3 => self.memory.drain_one(worker),
-                    _ => self.memory.complete_one(self.workers[worker].host, worker, &mut self.random),
+                    0 => memory.evict_dirty(host, random),
+                    1 => memory.evict_clean(host, random),
+                    2 => memory.prefetch(host, random),
+                    3 => memory.drain_one(worker),
+                    _ => memory.complete_one(workers[worker].host, worker, random),
                 }
                 return;
             }
-            ticket -= u32::from(weight);
+            ticket -= weight;
         }
     }
 
     /// Bounded-exhaustive mode: any number of memory events, then who runs.
     fn scripted_choices(&mut self, me: usize, paused: bool) -> usize {
+        let Memory::Incoherent(memory) = &mut self.memory else { return me };
         loop {
             let default = if paused { self.picker.yield_from(me, &mut self.random) } else { me };
             let mut options: Vec<Act> = vec![Act::Run(default)];
             let others = self.picker.runnable().iter().map(|&w| usize::from(w));
             options.extend(others.filter(|&w| w != default && w != me).map(Act::Run));
-            options
-                .extend((0..self.workers.len()).filter(|&w| self.memory.buffers_stores(w)).map(Act::Drain));
+            options.extend((0..self.workers.len()).filter(|&w| memory.buffers_stores(w)).map(Act::Drain));
             if !self.adversary.rules {
-                self.memory_acts(&mut options);
+                memory_acts(memory, self.adversary.prefetch, &mut options);
             }
             let script = self.script.as_mut().expect("scripted");
             match options[script.choose(options.len(), true)] {
                 Act::Run(worker) => return worker,
-                Act::Drain(worker) => self.memory.drain_one(worker),
-                Act::Evict { host, dirty, index } => self.memory.evict_nth(host, dirty, index, true),
-                Act::Prefetch { host, line } => self.memory.prefetch_line(host, line),
-            }
-        }
-    }
-
-    /// What the caches may do now. With the rules on, a program that reads anything stale stops anyway, so these
-    /// choices are left out there.
-    fn memory_acts(&self, options: &mut Vec<Act>) {
-        for host in 0..self.config.hosts {
-            let (dirty, clean) = self.memory.cached_lines(host);
-            options.extend((0..dirty).map(|index| Act::Evict { host, dirty: true, index }));
-            options.extend((0..clean).map(|index| Act::Evict { host, dirty: false, index }));
-            if self.adversary.prefetch {
-                let lines = self.memory.used_lines().iter().map(|&l| u64::from(l));
-                let missing = lines.filter(|&line| !self.memory.is_cached(host, line));
-                options.extend(missing.map(|line| Act::Prefetch { host, line }));
+                Act::Drain(worker) => memory.drain_one(worker),
+                Act::Evict { host, dirty, index } => memory.evict_nth(host, dirty, index, true),
+                Act::Prefetch { host, line } => memory.prefetch_line(host, line),
             }
         }
     }
@@ -283,11 +365,13 @@ impl State {
         let own: Vec<usize> =
             all.filter(|&w| self.workers[w].host == host && !self.workers[w].waits_for_crash).collect();
         let by = By { step, worker: own.first().map_or(0, |&w| w as u16), ..By::NOBODY };
-        self.memory.crash(host, &own, domain, by, &mut self.random);
+        match &mut self.memory {
+            Memory::Incoherent(memory) => memory.crash(host, &own, domain, by, &mut self.random),
+            Memory::Timed(memory) => memory.crash(host),
+        }
         for worker in own {
             if !self.workers[worker].done && !self.workers[worker].killed {
-                self.workers[worker].killed = true;
-                self.picker.remove(worker);
+                self.retire(worker);
                 self.victims.push(worker);
             }
         }
@@ -295,11 +379,14 @@ impl State {
             if self.workers[worker].host == host && std::mem::take(&mut self.workers[worker].waits_for_crash)
             {
                 self.picker.add(worker, &mut self.random);
+                if let Memory::Timed(memory) = &mut self.memory {
+                    memory.start(worker, memory.clock(self.current));
+                }
             }
         }
         self.hosts[host].killed.push(step);
         self.mix(usize::from(u8::MAX), Verb::Pause, host as u64, step);
-        self.progress();
+        self.anybody_progressed();
     }
 
     /// Records why the run ends (the first reason counts).
@@ -373,6 +460,21 @@ impl State {
     }
 }
 
+/// What the caches may do now, in a search without rules. With the rules on, a program that could read anything stale
+/// stops anyway, so these choices are left out there.
+fn memory_acts(memory: &Incoherent, prefetch: bool, options: &mut Vec<Act>) {
+    for host in 0..memory.hosts() {
+        let (dirty, clean) = memory.cached_lines(host);
+        options.extend((0..dirty).map(|index| Act::Evict { host, dirty: true, index }));
+        options.extend((0..clean).map(|index| Act::Evict { host, dirty: false, index }));
+        if prefetch {
+            let lines = memory.used_lines().iter().map(|&l| u64::from(l));
+            let missing = lines.filter(|&line| !memory.is_cached(host, line));
+            options.extend(missing.map(|line| Act::Prefetch { host, line }));
+        }
+    }
+}
+
 /// One option of the scripted adversary.
 #[derive(Clone, Copy)]
 enum Act {
@@ -385,8 +487,13 @@ enum Act {
 impl State {
     /// Whom `run` starts with.
     pub fn choose_first(&mut self) {
-        let last = self.workers.len();
-        self.current = self.picker.successor(last, &mut self.random).unwrap_or(0);
+        if let Memory::Timed(memory) = &mut self.memory {
+            self.origin_ps = memory.latest();
+            for &worker in self.picker.runnable() {
+                memory.start(usize::from(worker), self.origin_ps);
+            }
+        }
+        self.choose_after(self.workers.len());
     }
 
     /// Chooses somebody else if the chosen worker cannot run any more.
@@ -398,15 +505,20 @@ impl State {
     }
 
     fn choose_after(&mut self, gone: usize) {
-        if let Some(next) = self.picker.successor(gone, &mut self.random) {
-            self.current = next;
-        }
+        let next = match &mut self.memory {
+            Memory::Incoherent(_) => self.picker.successor(gone, &mut self.random),
+            Memory::Timed(memory) => memory.next(),
+        };
+        self.current = next.unwrap_or(0);
     }
 
     /// The run is over for this worker.
     pub fn retire(&mut self, worker: usize) {
         self.workers[worker].killed = true;
         self.picker.remove(worker);
+        if let Memory::Timed(memory) = &mut self.memory {
+            memory.remove(worker);
+        }
     }
 
     /// The worker's coroutine has ended.
@@ -418,7 +530,7 @@ impl State {
         }
         if !self.workers[worker].killed {
             self.picker.remove(worker);
-            self.progress();
+            self.anybody_progressed();
             self.choose_after(worker);
         }
     }
@@ -430,7 +542,10 @@ impl State {
             trace_hash: self.hash,
             verbs: self.step,
             switches: self.switches,
-            virtual_ns: self.step * VERB_NS + self.paused_ns,
+            virtual_ns: match &self.memory {
+                Memory::Incoherent(_) => self.step * VERB_NS + self.paused_ns,
+                Memory::Timed(memory) => (memory.latest() - self.origin_ps) / 1000,
+            },
             sites: self.sites.clone(),
             steps_asked: self.steps_asked.clone(),
             hosts: self.hosts.clone(),

@@ -34,9 +34,13 @@ mod explain;
 mod explore;
 mod incoherent;
 mod machine;
+mod profile;
 mod report;
 mod rules;
 mod schedule;
+mod tags;
+mod timed;
+mod verbs;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::panic::Location;
@@ -46,12 +50,11 @@ pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
+pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, SyncWords, Wait};
 pub use report::{HostReport, Outcome, Report};
 pub use schedule::Scheduler;
 
-use crate::addr::{DataAddr, LINE, SyncAddr, lines};
 use crate::cx::{Cx, HostId, WorkerId};
-use crate::fabric::{Fabric, RangeUse, Work};
 use coroutine::{Door, Thread, unwind_killed};
 use machine::State;
 use rules::Broken;
@@ -61,6 +64,7 @@ pub struct Sim {
     state: Rc<RefCell<State>>,
     me: usize,
     door: Door,
+    timed: bool,
 }
 
 /// A pod and the workers that run on it.
@@ -103,10 +107,11 @@ impl Simulation {
         let me = state.add_worker(host, worker, waits);
         // Lives of one worker number differ in their random numbers.
         let seed = state.config.seed.wrapping_add((me as u64) << 48);
+        let timed = state.is_timed();
         drop(state);
         let state = Rc::clone(&self.state);
         self.threads.push(Thread::new(move |door| {
-            body(&Cx::new(Sim { state, me, door }, host, worker, seed));
+            body(&Cx::new(Sim { state, me, door, timed }, host, worker, seed));
         }));
         me
     }
@@ -125,14 +130,14 @@ impl Simulation {
     ) -> R {
         let result = Rc::new(Cell::new(None));
         let slot = Rc::clone(&result);
-        self.state.borrow_mut().memory.settle();
+        self.state.borrow_mut().settle();
         let index = self.add(host, worker, false, move |cx| slot.set(Some(body(cx))));
         let stop = self.state.borrow_mut().stop.take();
         self.state.borrow_mut().quiet = true;
         self.resume(index);
         let mut state = self.state.borrow_mut();
         state.quiet = false;
-        state.memory.settle();
+        state.settle();
         let failure = std::mem::replace(&mut state.stop, stop);
         if self.threads[index].alive() {
             state.retire(index);
@@ -274,147 +279,4 @@ impl Sim {
             }
         }
     }
-
-    fn cache_command(&self, verb: Verb, at: DataAddr, len: usize, place: &'static Location<'static>) {
-        let Some(mut state) = self.enter(verb, at.offset(), len, place) else { return };
-        if !state.site_enabled(verb, place) {
-            return;
-        }
-        let by = state.by(self.me);
-        let range = lines(at.offset(), len);
-        let result = state.memory.start(self.me, range, verb == Verb::Invalidate, by);
-        state.mix(self.me, verb, at.offset(), len as u64);
-        self.leave(state, result);
-    }
-}
-
-impl Fabric for Sim {
-    const CHECKED: bool = true;
-
-    fn load(&self, at: SyncAddr) -> u64 {
-        let at = at.offset();
-        let Some(mut state) = self.enter(Verb::Load, at, 8, Location::caller()) else { return 0 };
-        let by = state.by(self.me);
-        let result = state.memory.load(self.me, at, by);
-        state.mix(self.me, Verb::Load, at, *result.as_ref().unwrap_or(&0));
-        self.leave(state, result)
-    }
-
-    fn store(&self, at: SyncAddr, value: u64) {
-        let at = at.offset();
-        let Some(mut state) = self.enter(Verb::Store, at, 8, Location::caller()) else { return };
-        let by = state.by(self.me);
-        let result = state.memory.store(self.me, at, value, by);
-        state.mix(self.me, Verb::Store, at, value);
-        state.progress();
-        self.leave(state, result);
-    }
-
-    fn compare_exchange(&self, at: SyncAddr, current: u64, new: u64) -> Result<u64, u64> {
-        let at = at.offset();
-        let place = Location::caller();
-        let Some(mut state) = self.enter(Verb::CompareExchange, at, 8, place) else { return Err(!current) };
-        let by = state.by(self.me);
-        let result = state.memory.compare_exchange(self.me, at, current, new, by);
-        if let Ok(outcome) = &result {
-            let (Ok(seen) | Err(seen)) = *outcome;
-            state.mix(self.me, Verb::CompareExchange, at, seen ^ new.rotate_left(32));
-            if outcome.is_ok() && seen != new {
-                state.progress();
-            }
-        }
-        self.leave(state, result)
-    }
-
-    fn read(&self, at: DataAddr, out: &mut [u8]) {
-        let place = Location::caller();
-        let mut done = 0;
-        while done < out.len() {
-            let from = at.offset() + done as u64;
-            let len = (LINE - from as usize % LINE).min(out.len() - done);
-            let Some(mut state) = self.enter(Verb::Read, from, len, place) else { return };
-            let (by, host) = (state.by(self.me), state.workers[self.me].host);
-            let piece = &mut out[done..done + len];
-            let result = state.memory.read(host, from, piece, by);
-            state.mix(self.me, Verb::Read, from, fold(piece));
-            self.leave(state, result);
-            done += len;
-        }
-    }
-
-    fn write(&self, at: DataAddr, bytes: &[u8]) {
-        let place = Location::caller();
-        let mut done = 0;
-        while done < bytes.len() {
-            let to = at.offset() + done as u64;
-            let len = (LINE - to as usize % LINE).min(bytes.len() - done);
-            let Some(mut state) = self.enter(Verb::Write, to, len, place) else { return };
-            let (by, host) = (state.by(self.me), state.workers[self.me].host);
-            let piece = &bytes[done..done + len];
-            let result = state.memory.write(host, to, piece, by);
-            state.mix(self.me, Verb::Write, to, fold(piece));
-            state.progress();
-            self.leave(state, result);
-            done += len;
-        }
-    }
-
-    fn write_back(&self, at: DataAddr, len: usize) {
-        self.cache_command(Verb::WriteBack, at, len, Location::caller());
-    }
-
-    fn invalidate(&self, at: DataAddr, len: usize) {
-        self.cache_command(Verb::Invalidate, at, len, Location::caller());
-    }
-
-    fn fence(&self) {
-        let place = Location::caller();
-        let Some(mut state) = self.enter(Verb::Fence, 0, 0, place) else { return };
-        if state.site_enabled(Verb::Fence, place) {
-            let host = state.workers[self.me].host;
-            state.memory.fence(host, self.me);
-            state.mix(self.me, Verb::Fence, 0, 0);
-        }
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.state.borrow().now_ns(self.me)
-    }
-
-    fn pause(&self) {
-        let place = Location::caller();
-        drop(self.enter(Verb::Pause, 0, 0, place));
-    }
-
-    fn spend(&self, work: Work, times: u32) {
-        let _ = (work, times);
-    }
-
-    fn range_use(&self, at: DataAddr, len: usize, now: RangeUse) {
-        let Some(mut state) = self.enter(Verb::RangeUse, at.offset(), len, Location::caller()) else {
-            return;
-        };
-        let by = state.by(self.me);
-        state.progress();
-        if let Some(rules) = &mut state.memory.rules {
-            let touched = lines(at.offset(), len);
-            let whole = at.offset().div_ceil(LINE as u64)..(at.offset() + len as u64) / LINE as u64;
-            rules.range_use(touched, whole, now == RangeUse::Free, by);
-        }
-    }
-
-    fn sabotaged(&self, step: &'static str) -> bool {
-        self.state.borrow_mut().sabotaged(step)
-    }
-}
-
-/// Bytes folded into a word, for the trace hash.
-fn fold(bytes: &[u8]) -> u64 {
-    let mut folded = bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        folded = (folded ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(27);
-    }
-    folded
 }

@@ -264,7 +264,8 @@ impl Rules {
                 l.version = 0;
             }
         }
-        self.fresh.iter_mut().for_each(|f| f.fill(0));
+        // New zeroed tables cost nothing until touched; filling old ones touches every page.
+        self.fresh.iter_mut().for_each(|f| *f = vec![0; f.len()]);
     }
 }
 

@@ -1,0 +1,156 @@
+//! The tables of a pod, as the engine sees them: every table and every secondary index is a *relation* with an id.
+//!
+//! Invariants:
+//! 1. Ids follow from the order in which tables are declared: a table, then its indexes, then the next table. All hosts
+//!    of a pod declare the same tables; a hash of the declarations is part of the pod's configuration.
+//! 2. An index relation's row is the primary key of the table's row.
+
+use crate::key::{Key, KeyRange};
+use crate::layout::{IndexLayout, Partitioning, TableLayout};
+use crate::schema::{SchemaError, TableSchema};
+use crate::txn::{IndexId, TableId, TxnError};
+
+/// What a relation is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A table and the ids of its indexes, in the layout's order.
+    Table {
+        /// Its bytes.
+        layout: TableLayout,
+        /// Its indexes.
+        indexes: Vec<IndexId>,
+    },
+    /// A secondary index.
+    Index {
+        /// The table it belongs to.
+        of: TableId,
+        /// Its bytes.
+        layout: IndexLayout,
+    },
+}
+
+/// A table or a secondary index.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// Its id.
+    pub id: TableId,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Words of a key.
+    pub key_words: usize,
+    /// Bytes of a row.
+    pub row_len: usize,
+    /// True if every host has a copy that is read without locks.
+    pub replicated: bool,
+    partitioning: Partitioning,
+}
+
+impl Relation {
+    /// The partition of a key, of `partitions`.
+    #[inline]
+    pub fn partition_of(&self, key: &Key, partitions: u16) -> u16 {
+        self.partitioning.partition_of(key, partitions)
+    }
+
+    /// The partition that holds the whole range, if one does.
+    pub fn partition_of_range(&self, range: &KeyRange, partitions: u16) -> Option<u16> {
+        self.partitioning.is_constant_in(range).then(|| self.partition_of(&range.low, partitions))
+    }
+
+    /// The table's layout.
+    ///
+    /// # Errors
+    /// If this is an index.
+    #[inline]
+    pub fn table(&self) -> Result<(&TableLayout, &[IndexId]), TxnError> {
+        match &self.kind {
+            Kind::Table { layout, indexes } => Ok((layout, indexes)),
+            Kind::Index { .. } => Err(TxnError::NoSuchTable { table: self.id }),
+        }
+    }
+
+    /// Checks the width of a key of this relation.
+    #[inline]
+    pub fn check_key(&self, key: &Key) -> Result<(), TxnError> {
+        if key.width() == self.key_words {
+            return Ok(());
+        }
+        let (expected_bytes, found_bytes) = (8 * self.key_words as u32, 8 * key.width() as u32);
+        Err(TxnError::WrongSize { table: self.id, expected_bytes, found_bytes })
+    }
+}
+
+/// All relations of a pod.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    relations: Vec<Relation>,
+}
+
+impl Catalog {
+    /// The catalog of these tables.
+    pub fn new(schemas: &[TableSchema]) -> Result<Self, SchemaError> {
+        let mut relations = Vec::new();
+        for schema in schemas {
+            let layout = schema.layout()?;
+            let of = TableId(relations.len() as u16);
+            let index_id = |n: usize| IndexId(TableId(of.0 + 1 + n as u16));
+            let indexes = (0..layout.indexes.len()).map(index_id).collect();
+            let index_layouts = layout.indexes.clone();
+            relations.push(Relation {
+                id: of,
+                name: schema.name.clone(),
+                key_words: layout.primary.words(),
+                row_len: layout.row_len,
+                replicated: schema.replicated,
+                partitioning: layout.partitioning.clone(),
+                kind: Kind::Table { layout, indexes },
+            });
+            for (n, (layout, index)) in index_layouts.into_iter().zip(&schema.indexes).enumerate() {
+                relations.push(Relation {
+                    id: index_id(n).0,
+                    name: index.name.clone(),
+                    key_words: layout.key.words(),
+                    row_len: layout.row_len,
+                    replicated: schema.replicated,
+                    partitioning: layout.partitioning.clone(),
+                    kind: Kind::Index { of, layout },
+                });
+            }
+        }
+        Ok(Self { relations })
+    }
+
+    /// The relation with this id.
+    #[inline]
+    pub fn relation(&self, id: TableId) -> Result<&Relation, TxnError> {
+        self.relations.get(usize::from(id.0)).ok_or(TxnError::NoSuchTable { table: id })
+    }
+
+    /// All relations, by id.
+    pub fn relations(&self) -> &[Relation] {
+        &self.relations
+    }
+
+    /// The table with this name.
+    pub fn table_named(&self, name: &str) -> Option<TableId> {
+        let is_it = |r: &&Relation| r.name == name && matches!(r.kind, Kind::Table { .. });
+        self.relations.iter().find(is_it).map(|r| r.id)
+    }
+
+    /// The index with this name.
+    pub fn index_named(&self, name: &str) -> Option<IndexId> {
+        let is_it = |r: &&Relation| r.name == name && matches!(r.kind, Kind::Index { .. });
+        self.relations.iter().find(is_it).map(|r| IndexId(r.id))
+    }
+
+    /// A hash of all names and layouts, for the pod's configuration.
+    pub fn hash(&self) -> u64 {
+        let mut state = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in format!("{:?}", self.relations).bytes() {
+            state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        state
+    }
+}

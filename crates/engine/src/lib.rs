@@ -1,0 +1,30 @@
+//! Tables and transactions.
+//!
+//! The base types that every access method and protocol shares: keys whose bytes sort like their values
+//! ([`Key`]), table descriptions and their byte layouts ([`TableSchema`], [`TableLayout`]), typed access to
+//! row bytes ([`Row`], [`RowMut`], [`NewRow`]), and what a transaction can do ([`Transaction`], [`Session`]).
+//! It knows no SQL.
+
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod column;
+pub mod history;
+mod key;
+mod layout;
+mod macros;
+mod record;
+pub mod row;
+mod schema;
+mod txn;
+
+pub use catalog::{Catalog, Kind, Relation};
+pub use column::{
+    BigInt, Bool, Bytes, Col, ColType, ColumnType, Decimal, Int, Null, SmallInt, Text, Timestamp,
+};
+pub use column::{column_offset, presence_bit, row_len};
+pub use key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
+pub use layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
+pub use record::{NewRow, PatchRange, Patches, Row, RowMut};
+pub use schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
+pub use txn::{Conflict, IndexId, Session, TableId, Transaction, TxnError};

@@ -1,0 +1,147 @@
+//! Checks of the row engine's invariants in a pod at rest: no transaction runs, no message is under way.
+//!
+//! Checked: every lock is free; nothing uncommitted is left; the shared index holds exactly the shared rows, under
+//! their keys and words; words are live and lead to a block that names the row; neighbour bits tell the truth; the
+//! index's own structure; and the heap: what is in use is what can be reached from here.
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, Fabric};
+use liger_store::bwtree::{Entries, Trace};
+
+use super::host::RowHost;
+use super::load::for_each;
+use super::moves::sentinel_key;
+use super::partition::{RowId, TablePart};
+use super::shared::{block_is, freshen};
+use crate::key::Key;
+use crate::txn::TableId;
+
+/// What a check of one host found.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Rows in this host's partitions, index entries included.
+    pub rows: u64,
+    /// Of them, shared now.
+    pub shared_rows: u64,
+    /// Everything that is wrong, in words. Empty: all is well.
+    pub problems: Vec<String>,
+}
+
+impl RowHost {
+    /// Checks this host's partitions and its part of the shared memory. Reclamation should have caught up; what is
+    /// still waiting for a grace period is reported as a leak.
+    pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Checked {
+        let mut checked = Checked::default();
+        let mut reachable = BTreeSet::new();
+        for partition in self.own_partitions() {
+            for relation in self.catalog.relations().iter().filter(|r| !r.replicated) {
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id.0);
+                self.check_part(cx, part, (partition, relation.id), &mut checked, &mut reachable);
+            }
+        }
+        for class in self.heap.audit(cx, &reachable).classes {
+            if !class.leaked.is_empty() || !class.dangling.is_empty() {
+                let (leaked, dangling) = (class.leaked.len(), class.dangling.len());
+                let first = class.leaked.first().or(class.dangling.first()).copied().unwrap_or(0);
+                let class = class.class;
+                checked
+                    .problems
+                    .push(format!("{class}: {leaked} leaked, {dangling} dangling, the first at {first:#x}"));
+            }
+        }
+        checked
+    }
+
+    fn check_part<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &TablePart,
+        place: (u16, TableId),
+        checked: &mut Checked,
+        reachable: &mut BTreeSet<u64>,
+    ) {
+        part.tree.check();
+        let (partition, table) = place;
+        let mut rows: Vec<(Key, RowId)> = Vec::new();
+        for_each(part, |key, row| rows.push((key, row)));
+        checked.rows += rows.len() as u64;
+        rows.push((sentinel_key(part.key_words), part.sentinel));
+        let mut wrong = |what: String| {
+            checked.problems.push(format!("table {table} partition {partition}: {what}"));
+        };
+        if part.rows.len() != rows.len() {
+            wrong(format!("{} rows in the slab, {} in the tree", part.rows.len(), rows.len()));
+        }
+        let mut shared = Vec::new();
+        for (i, (key, row)) in rows.iter().enumerate() {
+            let holders = part.rows.holders(*row);
+            if holders.readers != 0 || holders.writer != 0 || holders.gap != 0 || part.is_uncommitted(*row) {
+                wrong(format!("{key:?} is held by its owner: {holders:?}"));
+            }
+            let Some(at) = part.word(*row) else { continue };
+            let word = self.shared.peek(cx, at);
+            shared.push((*key, at.offset()));
+            reachable.extend([at.offset(), word.row().offset()]);
+            if !word.is_live() || !word.is_free(self.shared.format) {
+                wrong(format!("{key:?} at rest has the word {word:?}"));
+                continue;
+            }
+            if !self.shared.is_fresh(cx, at, word) {
+                freshen(cx, word.row(), part.block_len());
+            }
+            match block_is(cx, word.row(), table.0, partition, key) {
+                None => wrong(format!("{key:?}: its block holds another row")),
+                Some(head) if !word.is_modified() && head.llsn != part.rows.version(*row) => wrong(format!(
+                    "{key:?}: version {} in DRAM, {} shared, but unmodified",
+                    part.rows.version(*row),
+                    head.llsn
+                )),
+                Some(_) => {}
+            }
+            let neighbour =
+                |row: Option<&(Key, RowId)>| row.is_some_and(|(_, row)| part.word(*row).is_some());
+            if word.next_real() && !neighbour(rows.get(i + 1)) {
+                wrong(format!("{key:?} vouches for a next key that is not shared"));
+            }
+            if word.prev_real() && !neighbour(i.checked_sub(1).and_then(|i| rows.get(i))) {
+                wrong(format!("{key:?} vouches for a previous key that is not shared"));
+            }
+        }
+        checked.shared_rows += shared.len() as u64;
+        self.check_index(cx, part, &shared, &mut wrong, reachable);
+    }
+
+    fn check_index<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &TablePart,
+        shared: &[(Key, u64)],
+        wrong: &mut impl FnMut(String),
+        reachable: &mut BTreeSet<u64>,
+    ) {
+        match part.index.check(cx, &self.tree_env()) {
+            Ok(census) => {
+                reachable.extend(census.words.iter().map(|word| word.offset()));
+                reachable.extend(census.records.iter().map(|(at, _)| at.offset()));
+            }
+            Err(broken) => wrong(format!("shared index: {broken}")),
+        }
+        let (mut entries, mut trace) = (Entries::default(), Trace::new());
+        let from = Key::zero(part.key_words);
+        let scanned =
+            part.index.scan(cx, &self.tree_env(), from.words(), None, usize::MAX, &mut entries, &mut trace);
+        if let Err(broken) = scanned {
+            return wrong(format!("shared index: {broken}"));
+        }
+        let indexed: Vec<(Key, u64)> = entries.iter().map(|(k, v)| (Key::from_words(k), v)).collect();
+        if indexed != shared {
+            wrong(format!(
+                "{} rows are shared, {} are in the shared index, or other ones",
+                shared.len(),
+                indexed.len()
+            ));
+        }
+    }
+}

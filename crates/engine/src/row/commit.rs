@@ -1,0 +1,243 @@
+//! The end of a transaction.
+//!
+//! Commit, in this order (`docs/protocols/transactions.md` says what a crash after each step means):
+//! 1. take a version above everything touched;
+//! 2. write changed shared rows (own and foreign) through to shared memory, write the lines back, one fence;
+//!    write changed rows of this host to DRAM;
+//! 3. the commit point: record the history;
+//! 4. release every lock, and remove deleted rows on the way.
+//!
+//! Until step 4 no other transaction can see anything of it.
+
+use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
+use liger_store::local::RowFlags;
+
+use super::partition::Partition;
+use super::shared::row_start;
+use super::transaction::{Change, Place, RowTxn};
+use crate::history::{WriteKind, WriteRecord};
+use crate::record::Patches;
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["commit.write-own-dram-copy", "commit.version-above-all-touched"];
+
+impl<'h, F: Fabric> RowTxn<'h, F> {
+    /// Makes all changes visible and gives everything back.
+    pub(super) fn commit(&mut self) {
+        if !self.changes.is_empty() {
+            let above = if self.cx.sabotaged("commit.version-above-all-touched") { 0 } else { self.llsn };
+            self.llsn = above + 1;
+            let shared_foreign = self.write_foreign();
+            let shared_own = self.write_own();
+            if shared_foreign || shared_own {
+                self.cx.fence();
+            }
+        }
+        self.record_history();
+        self.release_all(true);
+    }
+
+    /// Undoes everything.
+    pub(super) fn abort(&mut self) {
+        self.release_all(false);
+    }
+
+    /// Writes changed rows of other hosts to their blocks; true if there were any.
+    fn write_foreign(&mut self) -> bool {
+        let mut any = false;
+        for change in &self.changes {
+            let Place::Foreign(i) = change.place else { continue };
+            if change.doomed {
+                continue;
+            }
+            let row = &mut self.foreign[i as usize];
+            let key_words = row.key.width();
+            write_through(self.cx, row.block, key_words, self.llsn, change, &self.patches, &self.images);
+            row.wrote = true;
+            any = true;
+        }
+        any
+    }
+
+    /// Writes changed rows of this host to DRAM, and to their blocks if they are shared; true if any was.
+    fn write_own(&mut self) -> bool {
+        let (cx, host) = (self.cx, self.host);
+        let mut any_shared = false;
+        let mut latched: Option<LatchGuard<'h, Partition>> = None;
+        for change in &self.changes {
+            let Place::Own { partition, table, row } = change.place else { continue };
+            if change.doomed {
+                continue;
+            }
+            let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
+            if let Some(at) = part.word(row) {
+                let block = host.shared.peek(cx, at).row();
+                write_through(cx, block, part.key_words, self.llsn, change, &self.patches, &self.images);
+                part.set_flag(row, RowFlags::WRITTEN, true);
+                any_shared = true;
+            }
+            if change.is_new {
+                part.set_flag(row, RowFlags::PLACEHOLDER, false);
+            }
+            if part.word(row).is_some() && cx.sabotaged("commit.write-own-dram-copy") {
+                continue;
+            }
+            let bytes = part.rows.bytes_mut(row);
+            if let Some((start, end)) = change.image {
+                bytes.copy_from_slice(&self.images[start as usize..end as usize]);
+            }
+            self.patches.apply(change.patches, bytes);
+            part.rows.set_version(row, self.llsn);
+            cx.spend(Work::DramLine, 2);
+        }
+        any_shared
+    }
+
+    fn record_history(&mut self) {
+        let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
+        for change in &self.changes {
+            let kind = match (change.is_new, change.doomed) {
+                (true, true) => continue,
+                (true, false) => WriteKind::Insert,
+                (false, true) => WriteKind::Delete,
+                (false, false) => WriteKind::Update,
+            };
+            let previous = (!change.is_new).then_some(change.previous);
+            let (table, key, version) = (change.table, change.key, self.llsn);
+            record.writes.push(WriteRecord { table, key, previous, version, kind });
+        }
+        sink.committed(record);
+    }
+
+    fn release_all(&mut self, committed: bool) {
+        let (cx, host) = (self.cx, self.host);
+        let mut latched: Option<LatchGuard<'h, Partition>> = None;
+        let held = std::mem::take(&mut self.held);
+        for &place in &held {
+            match place {
+                Place::Foreign(i) => {
+                    latched = None;
+                    self.release_foreign(i as usize, committed);
+                }
+                Place::Own { partition, table, row } => {
+                    let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
+                    let flags = part.rows.holders(row).flags;
+                    let fresh = flags.has(RowFlags::PLACEHOLDER);
+                    let doomed = flags.has(RowFlags::DELETED);
+                    if fresh || committed && doomed {
+                        let change = self.changes.iter().rfind(|change| change.place == place);
+                        let key = change.expect("a row that goes has a change").key;
+                        let llsn = if committed && !fresh { self.llsn } else { 0 };
+                        host.remove_row(cx, part, &key, row, host.me, llsn);
+                    } else {
+                        part.set_flag(row, RowFlags::DELETED | RowFlags::WRITTEN, false);
+                        part.unlock(cx, host.shared, row, self.me, flags.has(RowFlags::WRITTEN));
+                    }
+                }
+            }
+        }
+        drop(latched);
+        self.held = held;
+        self.clear();
+    }
+
+    fn release_foreign(&mut self, i: usize, committed: bool) {
+        let (cx, host) = (self.cx, self.host);
+        let row = self.foreign[i];
+        let change = self.changes.iter().rfind(|change| change.place == Place::Foreign(i as u32));
+        let goes = change.is_some_and(|c| if committed { c.doomed } else { c.is_new });
+        let mut shard = host.remote.shard(cx, row.hash);
+        let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
+        if goes {
+            debug_assert_eq!(entry.writer, self.me.0 + 1);
+            shard.remove(&row.hash);
+            drop(shard);
+            let relation = host.catalog.relation(row.table).expect("a row's table exists");
+            let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.llsn } else { 0 };
+            self.post_removal(host.owner(row.partition), relation, row.partition, &row.key, row.word, llsn);
+            return;
+        }
+        entry.readers &= !(1 << self.me.0);
+        if entry.writer == self.me.0 + 1 {
+            entry.writer = 0;
+            host.shared.release_write(cx, row.word, row.wrote, true);
+        } else if entry.readers == 0 {
+            host.shared.release_read(cx, row.word);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.held.clear();
+        self.foreign.clear();
+        self.changes.clear();
+        self.patches.clear();
+        self.images.clear();
+        if let Some(record) = &mut self.record {
+            record.clear();
+        }
+    }
+}
+
+/// The partition, latched; the latch of the one used before is given back first.
+fn reach<'a, 'h>(
+    latched: &'a mut Option<LatchGuard<'h, Partition>>,
+    partition: u16,
+    latch: impl FnOnce(u16) -> LatchGuard<'h, Partition>,
+) -> &'a mut Partition {
+    if latched.as_ref().is_none_or(|guard| guard.id != partition) {
+        *latched = None;
+        *latched = Some(latch(partition));
+    }
+    latched.as_mut().expect("set above")
+}
+
+/// Writes a change to a row's block in shared memory and starts the write-back of the lines it touched.
+fn write_through<F: Fabric>(
+    cx: &Cx<F>,
+    block: DataAddr,
+    key_words: usize,
+    llsn: u64,
+    change: &Change,
+    patches: &Patches,
+    images: &[u8],
+) {
+    let start = block.byte(row_start(key_words));
+    if let Some((from, to)) = change.image {
+        let image = &images[from as usize..to as usize];
+        cx.write(start, image);
+        cx.write_back(start, image.len());
+    }
+    let mut dirty = Dirty { from: 0, to: 8 };
+    cx.write(block, &llsn.to_ne_bytes());
+    for (offset, bytes) in patches.iter(change.patches) {
+        let at = start.byte(u64::from(offset));
+        cx.write(at, bytes);
+        let (from, to) = (at.offset() - block.offset(), at.offset() - block.offset() + bytes.len() as u64);
+        dirty.add(cx, block, from, to);
+    }
+    dirty.write_back(cx, block);
+}
+
+/// A run of changed bytes of a block whose lines are written back together.
+struct Dirty {
+    from: u64,
+    to: u64,
+}
+
+impl Dirty {
+    /// Adds bytes; a run that does not touch or neighbour the lines so far starts anew.
+    fn add<F: Fabric>(&mut self, cx: &Cx<F>, block: DataAddr, from: u64, to: u64) {
+        let line = liger_fabric::LINE as u64;
+        if from / line <= self.to.div_ceil(line) && to.div_ceil(line) >= self.from / line {
+            self.from = self.from.min(from);
+            self.to = self.to.max(to);
+        } else {
+            self.write_back(cx, block);
+            (self.from, self.to) = (from, to);
+        }
+    }
+
+    fn write_back<F: Fabric>(&self, cx: &Cx<F>, block: DataAddr) {
+        cx.write_back(block.byte(self.from), (self.to - self.from) as usize);
+    }
+}

@@ -1,0 +1,471 @@
+//! A transaction's work on rows of other hosts: through their tuple words, in shared memory.
+//!
+//! Invariants:
+//! 1. A row is used only after its word is locked, its lines are fresh, and its key has been compared.
+//! 2. A range is protected when all of these hold at one moment: every row found and the first one beyond are locked,
+//!    the index leaves that were read have not changed since, and every row but the last vouches that its next key is
+//!    the partition's next key (the first one, unless it stands at the start, that its previous one is).
+//! 3. What cannot be proven is asked of the owner, a bounded number of times, and then is a conflict.
+
+use std::ops::ControlFlow;
+
+use liger_fabric::{Fabric, HostId, SyncAddr};
+use liger_store::bwtree::{Entries, Trace, TreeError};
+
+use super::message::{Answer, Message, Wish};
+use super::moves::sentinel_key;
+use super::partition::Mode;
+use super::policy::refusal;
+use super::remote::{Entry, hash_of};
+use super::shared::{Acquired, block_is, block_len, freshen, freshen_unknown, row_start};
+use super::transaction::{ForeignRow, Place, RowTxn, Visitor};
+use super::tree_error;
+use crate::catalog::Relation;
+use crate::key::{Key, KeyRange};
+use crate::txn::{Conflict, TxnError};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "foreign.compare-key",
+    "foreign.check-next-real",
+    "foreign.check-prev-real",
+    "foreign.recheck-index",
+    "foreign.lock-beyond-range",
+    "foreign.prove-own-gap",
+];
+
+/// Rounds of asking and looking again before a row that keeps moving counts as a conflict.
+const ROUNDS: usize = 8;
+/// Rows asked for and locked at once by a scan, at first and at most.
+const FIRST_BATCH: usize = 8;
+const LARGEST_BATCH: usize = 64;
+
+/// What came of trying to lock a row whose word is known.
+enum Try {
+    Held(usize),
+    Stale,
+    Unknown,
+}
+
+impl<F: Fabric> RowTxn<'_, F> {
+    /// See `RowTxn::point`.
+    pub(super) fn point_foreign(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
+        match self.lock_foreign(relation, partition, key, visitor.mode())? {
+            Some(i) => Ok(self.show_foreign(relation, i, visitor)?.is_some()),
+            None => {
+                // Absent, said the owner; proven once the gap is locked.
+                let mut shown = false;
+                let range = KeyRange::point(*key);
+                let _ = self.range_foreign_with(relation, partition, &range, visitor, &mut shown)?;
+                Ok(shown)
+            }
+        }
+    }
+
+    /// Locks the row with this key, moving it in if need be; `None` if the owner knows no such row.
+    fn lock_foreign(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        mode: Mode,
+    ) -> Result<Option<usize>, TxnError> {
+        let hash = hash_of(relation.id, key);
+        for _ in 0..ROUNDS {
+            match self.try_lock(relation, partition, key, hash, mode)? {
+                Try::Held(i) => return Ok(Some(i)),
+                Try::Stale | Try::Unknown => {}
+            }
+            if let Some(word) = self.look_up(relation, partition, key)? {
+                self.host.remote.learn(self.cx, hash, word);
+                if let Try::Held(i) = self.try_lock(relation, partition, key, hash, mode)? {
+                    return Ok(Some(i));
+                }
+            }
+            match self.host.ask(self.cx, relation.id, partition, Wish::MoveIn(*key))? {
+                Answer::Shared(word) => self.host.remote.learn(self.cx, hash, word),
+                Answer::Absent => return Ok(None),
+                refused => return Err(refused_by_owner(refused)),
+            }
+        }
+        Err(Conflict::Moved.into())
+    }
+
+    /// The word of a key in the shared index.
+    fn look_up(&self, relation: &Relation, partition: u16, key: &Key) -> Result<Option<SyncAddr>, TxnError> {
+        let tree = self.host.foreign_index(relation, partition);
+        match tree.get(self.cx, &self.host.tree_env(), key.words()) {
+            Ok(found) => Ok(found.map(SyncAddr::new)),
+            // The owner has not come up yet.
+            Err(TreeError::NotFormatted { .. }) => Ok(None),
+            Err(broken) => Err(tree_error(relation.id, broken)),
+        }
+    }
+
+    /// Locks a row through what this host knows of it.
+    fn try_lock(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        hash: u64,
+        mode: Mode,
+    ) -> Result<Try, TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let (mine, writer) = (1u32 << self.me.0, self.me.0 + 1);
+        let mut shard = host.remote.shard(cx, hash);
+        let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
+        if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
+            drop(shard);
+            return self.held_already(relation, key, hash);
+        }
+        if entry.writer != 0 {
+            return Err(Conflict::WriteLocked.into());
+        }
+        if mode == Mode::Write && entry.readers & !mine != 0 {
+            return Err(Conflict::ReadLocked.into());
+        }
+        let acquired = match mode {
+            Mode::Read if entry.readers != 0 => {
+                Acquired::Granted { word: host.shared.peek(cx, entry.word), fresh: true }
+            }
+            Mode::Read => host.shared.acquire_read(cx, entry.word),
+            Mode::Write => host.shared.acquire_write(cx, entry.word, entry.readers != 0),
+        };
+        let word = match acquired {
+            Acquired::Granted { word, fresh } => {
+                if !fresh {
+                    freshen_unknown(cx, word.row());
+                }
+                word
+            }
+            Acquired::Conflict => return Err(refusal(mode).into()),
+            Acquired::Gone => {
+                shard.remove(&hash);
+                return Ok(Try::Stale);
+            }
+        };
+        let upgraded = entry.readers & mine != 0;
+        let head = block_is(cx, word.row(), relation.id.0, partition, key)
+            .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(word.row())));
+        let Some(head) = head else {
+            // Another row by now (or another key with this hash, which a worker of this host holds).
+            if entry.is_unheld() {
+                match mode {
+                    Mode::Read => host.shared.release_read(cx, entry.word),
+                    Mode::Write => host.shared.release_write(cx, entry.word, false, false),
+                }
+                shard.remove(&hash);
+                return Ok(Try::Stale);
+            }
+            return Err(Conflict::Moved.into());
+        };
+        match mode {
+            Mode::Read => entry.readers |= mine,
+            Mode::Write => entry.writer = writer,
+        }
+        let at = entry.word;
+        drop(shard);
+        if upgraded {
+            return self.held_already(relation, key, hash);
+        }
+        self.foreign.push(ForeignRow {
+            hash,
+            word: at,
+            block: word.row(),
+            table: relation.id,
+            partition,
+            key: *key,
+            row_len: relation.row_len,
+            llsn: head.llsn,
+            wrote: false,
+        });
+        self.held.push(Place::Foreign(self.foreign.len() as u32 - 1));
+        if *key != sentinel_key(relation.key_words) {
+            self.note_read(relation.id, key, Some(head.llsn));
+        }
+        Ok(Try::Held(self.foreign.len() - 1))
+    }
+
+    fn held_already(&self, relation: &Relation, key: &Key, hash: u64) -> Result<Try, TxnError> {
+        let is_it = |row: &ForeignRow| row.hash == hash && row.table == relation.id && row.key == *key;
+        // Held, but not under this key: two keys with one hash.
+        self.foreign.iter().rposition(is_it).map(Try::Held).ok_or(Conflict::Moved.into())
+    }
+
+    /// Shows a locked row of another host to the visitor. `None`: the transaction has deleted it.
+    fn show_foreign(
+        &mut self,
+        relation: &Relation,
+        i: usize,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        let row = self.foreign[i];
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.resize(row.row_len, 0);
+        let start = row.block.byte(row_start(relation.key_words));
+        self.cx.read(start, &mut bytes);
+        let shown = self.show(relation, Place::Foreign(i as u32), &row.key, &bytes, row.llsn, visitor);
+        self.scratch = bytes;
+        shown
+    }
+
+    /// Visits a range of one partition of another host.
+    pub(super) fn range_foreign(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<ControlFlow<()>, TxnError> {
+        self.range_foreign_with(relation, partition, range, visitor, &mut false)
+    }
+
+    fn range_foreign_with(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+        shown: &mut bool,
+    ) -> Result<ControlFlow<()>, TxnError> {
+        let mut rest = *range;
+        let mut previous: Option<usize> = None;
+        let mut batch = FIRST_BATCH;
+        loop {
+            let locked = self.lock_batch(relation, partition, &rest, batch, previous, visitor.mode())?;
+            let mut found = Vec::new();
+            for &i in &locked.rows {
+                let row = self.foreign[i];
+                if self.record.is_some() && !self.is_own_insert(Place::Foreign(i as u32)) {
+                    found.push((row.key, row.llsn));
+                }
+                let Some(flow) = self.show_foreign(relation, i, visitor)? else { continue };
+                *shown = true;
+                if flow.is_break() {
+                    self.note_range(relation.id, KeyRange { low: rest.low, high: row.key.next() }, found);
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            let last = locked.rows.last().map(|i| self.foreign[*i].key);
+            if locked.complete {
+                self.note_range(relation.id, rest, found);
+                return Ok(ControlFlow::Continue(()));
+            }
+            let last = last.expect("an incomplete batch has rows");
+            let after = last.next().expect("the sentinel is beyond every key");
+            self.note_range(relation.id, KeyRange { low: rest.low, high: Some(after) }, found);
+            rest.low = after;
+            previous = locked.rows.last().copied();
+            batch = (2 * batch).min(LARGEST_BATCH);
+        }
+    }
+
+    fn is_own_insert(&self, place: Place) -> bool {
+        self.change_of(place).is_some_and(|i| self.changes[i].is_new)
+    }
+
+    /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2). `previous`:
+    /// the row locked last, whose next row the first one must be.
+    fn lock_batch(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        rest: &KeyRange,
+        batch: usize,
+        previous: Option<usize>,
+        mode: Mode,
+    ) -> Result<Batch, TxnError> {
+        let host = self.host;
+        for _ in 0..ROUNDS {
+            if let Some(locked) = self.try_batch(relation, partition, rest, batch, previous, mode)? {
+                return Ok(locked);
+            }
+            let wish = Wish::MoveInRange { range: *rest, limit: batch as u32 };
+            match host.ask(self.cx, relation.id, partition, wish)? {
+                Answer::RangeShared => {}
+                refused => return Err(refused_by_owner(refused)),
+            }
+        }
+        Err(Conflict::Moved.into())
+    }
+
+    fn try_batch(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        rest: &KeyRange,
+        batch: usize,
+        previous: Option<usize>,
+        mode: Mode,
+    ) -> Result<Option<Batch>, TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let tree = host.foreign_index(relation, partition);
+        let (mut candidates, mut trace) = (Entries::default(), Trace::new());
+        let scanned =
+            tree.scan(cx, &host.tree_env(), rest.low.words(), None, batch + 1, &mut candidates, &mut trace);
+        match scanned {
+            Ok(()) => {}
+            Err(TreeError::NotFormatted { .. }) => return Ok(None),
+            Err(broken) => return Err(tree_error(relation.id, broken)),
+        }
+        let mut locked = Batch { rows: Vec::with_capacity(batch), complete: false };
+        let mut chain: Vec<usize> = previous.into_iter().collect();
+        let sentinel = sentinel_key(relation.key_words);
+        for (words, word) in candidates.iter() {
+            let key = Key::from_words(words);
+            let beyond = rest.ends_before(&key) || key == sentinel;
+            let mode = if beyond { Mode::Read } else { mode };
+            if beyond && cx.sabotaged("foreign.lock-beyond-range") {
+                locked.complete = true;
+                break;
+            }
+            let hash = hash_of(relation.id, &key);
+            host.remote.learn(cx, hash, SyncAddr::new(word));
+            let Try::Held(i) = self.try_lock(relation, partition, &key, hash, mode)? else { return Ok(None) };
+            chain.push(i);
+            if beyond {
+                locked.complete = true;
+                break;
+            }
+            locked.rows.push(i);
+            if locked.rows.len() == batch {
+                break;
+            }
+        }
+        let enough = locked.complete || locked.rows.len() == batch;
+        let proven = enough
+            && (tree.unchanged(cx, &trace) || cx.sabotaged("foreign.recheck-index"))
+            && self.is_chain_proven(&chain, previous.is_some(), rest);
+        Ok(proven.then_some(locked))
+    }
+
+    /// True if no key of the partition stands between the rows of the chain, nor between the start and the first.
+    fn is_chain_proven(&self, chain: &[usize], continues: bool, rest: &KeyRange) -> bool {
+        let word = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].word);
+        let Some((_, others)) = chain.split_last() else { return false };
+        let first = chain[0];
+        let starts = continues
+            || self.foreign[first].key == rest.low
+            || word(first).prev_real()
+            || self.cx.sabotaged("foreign.check-prev-real");
+        starts && others.iter().all(|i| word(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
+    }
+
+    /// Inserts into a partition of another host; false if the key exists (which is then protected).
+    pub(super) fn insert_foreign(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        bytes: &[u8],
+    ) -> Result<bool, TxnError> {
+        let is_it = |row: &ForeignRow| row.table == relation.id && row.key == *key;
+        if let Some(i) = self.foreign.iter().rposition(is_it)
+            && self.revive(Place::Foreign(i as u32), bytes)
+        {
+            return Ok(true);
+        }
+        match self.host.ask(self.cx, relation.id, partition, Wish::Create(*key))? {
+            Answer::Created { word, next, llsn } => {
+                self.take_created(relation, partition, key, bytes, (word, next, llsn))?;
+                Ok(true)
+            }
+            Answer::Duplicate => {
+                let mut look = |_: &Key, _: crate::record::Row<'_>| ControlFlow::Break(());
+                let found = self.point_foreign(relation, partition, key, &mut Visitor::Read(&mut look))?;
+                if found { Ok(false) } else { Err(Conflict::Moved.into()) }
+            }
+            refused => Err(refused_by_owner(refused)),
+        }
+    }
+
+    /// Takes over a new row that the owner has write-locked for this host.
+    fn take_created(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        bytes: &[u8],
+        (word, next, llsn): (SyncAddr, Option<SyncAddr>, u64),
+    ) -> Result<(), TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let hash = hash_of(relation.id, key);
+        let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
+        let mut shard = host.remote.shard(cx, hash);
+        let clash = shard.get(&hash).is_some_and(|entry| !entry.is_unheld());
+        if clash || !gap_is_mine && !cx.sabotaged("foreign.prove-own-gap") {
+            drop(shard);
+            self.post_removal(host.owner(partition), relation, partition, key, word, 0);
+            return Err(Conflict::Gap.into());
+        }
+        shard.insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 });
+        drop(shard);
+        let block = host.shared.peek(cx, word).row();
+        freshen(cx, block, block_len(relation.key_words, relation.row_len));
+        let row_len = relation.row_len;
+        let key_copy = *key;
+        self.foreign.push(ForeignRow {
+            hash,
+            word,
+            block,
+            table: relation.id,
+            partition,
+            key: key_copy,
+            row_len,
+            llsn,
+            wrote: false,
+        });
+        let place = Place::Foreign(self.foreign.len() as u32 - 1);
+        self.held.push(place);
+        self.llsn = self.llsn.max(llsn);
+        let image = self.store_image(bytes);
+        let change = self.begin_change(place, relation.id, key, 0);
+        self.changes[change].is_new = true;
+        self.changes[change].image = Some(image);
+        Ok(())
+    }
+
+    /// True if this worker holds the word's row, and no other worker of this host does.
+    fn holds_alone(&self, word: SyncAddr) -> bool {
+        let Some(row) = self.foreign.iter().rfind(|row| row.word == word) else { return false };
+        let shard = self.host.remote.shard(self.cx, row.hash);
+        shard.get(&row.hash).is_some_and(|entry| entry.word == word && entry.is_held_only_by(self.me))
+    }
+
+    /// Hands a row back to its owner for removal; this host keeps the write lock, and the owner drops it.
+    pub(super) fn post_removal(
+        &self,
+        owner: HostId,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        word: SyncAddr,
+        llsn: u64,
+    ) {
+        let message = Message::Remove { table: relation.id, partition, key: *key, word, llsn };
+        self.host.post(self.cx, owner, &message);
+    }
+}
+
+/// Rows locked by one step of a scan.
+struct Batch {
+    /// Those in the range, in key order.
+    rows: Vec<usize>,
+    /// The first row beyond the range is locked too.
+    complete: bool,
+}
+
+fn refused_by_owner(answer: Answer) -> TxnError {
+    match answer {
+        Answer::Conflict => Conflict::WriteLocked.into(),
+        Answer::OutOfMemory => TxnError::OutOfMemory { what: "shared memory", needed_bytes: 0 },
+        _ => Conflict::Moved.into(),
+    }
+}

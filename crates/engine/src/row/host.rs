@@ -1,0 +1,289 @@
+//! The row engine of one host: its partitions, its share of the pod's memory, and what its workers have in common.
+//!
+//! Invariants:
+//! 1. Partition p lives on host p modulo the number of hosts, in that host's DRAM.
+//! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to one worker
+//!    is in its session (session.rs).
+//! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then remote
+//!    shard, then policy, heap, epochs, lanes, outbox, mailbox.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use liger_fabric::{Cx, Fabric, HostId, Latch, LatchGuard};
+use liger_pod::PodError;
+use liger_pod::epochs::Epochs;
+use liger_pod::heap::{Heap, Usage};
+use liger_pod::lanes::Lanes;
+use liger_pod::membership::{self, Member};
+use liger_pod::plan::Plan;
+use liger_pod::selftest::Responder;
+use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
+
+use super::message::Answer;
+use super::partition::{Partition, TablePart};
+use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteThrough};
+use super::remote::RemoteRows;
+use super::shared::SharedRows;
+use super::word::WordFormat;
+use crate::catalog::{Catalog, Relation};
+use crate::history::HistorySink;
+use crate::txn::{TableId, TxnError};
+
+/// How much shared memory rows and their index may use, in the whole pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Bytes of hardware-coherent memory: tuple words and mapping words.
+    pub hwcc_bytes: u64,
+    /// Bytes of data memory: rows and index nodes.
+    pub cxl_bytes: u64,
+}
+
+/// What may differ between hosts, or between runs over the same memory.
+pub struct Options {
+    /// Memory that shared rows may use; move-out starts beyond it.
+    pub budget: Budget,
+    /// How hosts keep their cached copies of shared rows coherent.
+    pub coherence: &'static (dyn Coherence + Sync),
+    /// What a worker does when it meets a lock.
+    pub wait: &'static (dyn WaitPolicy + Sync),
+    /// Which shared row leaves first.
+    pub move_out: Box<dyn MoveOutPolicy + Send>,
+    /// Most entries of the cache of other hosts' rows.
+    pub remote_entries: usize,
+    /// Most index nodes of other hosts kept in DRAM.
+    pub node_entries: usize,
+    /// Where committed transactions are recorded, for checkers.
+    pub history: Option<Arc<dyn HistorySink>>,
+}
+
+impl Options {
+    /// The defaults: write-through, no waiting, CLOCK, and a budget of everything that the pod has.
+    pub fn new(plan: &Plan) -> Self {
+        let config = plan.config();
+        Self {
+            budget: Budget { hwcc_bytes: config.hwcc_bytes, cxl_bytes: config.cxl_bytes },
+            coherence: &WriteThrough,
+            wait: &NoWait,
+            move_out: Box::new(Clock::default()),
+            remote_entries: 4 << 20,
+            node_entries: 1 << 20,
+            history: None,
+        }
+    }
+}
+
+/// Counts of what a host's workers did together.
+#[derive(Default, Debug)]
+pub struct Moves {
+    /// Rows moved into shared memory.
+    pub moved_in: AtomicU64,
+    /// Rows moved out of it.
+    pub moved_out: AtomicU64,
+    /// Messages sent.
+    pub messages: AtomicU64,
+    /// Messages that could not be understood.
+    pub messages_dropped: AtomicU64,
+    /// Rows of this host that are shared now.
+    pub shared_rows: AtomicU64,
+}
+
+/// Adds to a counter that only informs.
+pub(super) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// A worker's place for the answer it waits for.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    /// Running number of the request it waits for.
+    pub(super) request: u32,
+    /// The answer, once it came.
+    pub(super) answer: Option<Answer>,
+}
+
+/// The row engine of one host.
+pub struct RowHost {
+    pub(super) me: HostId,
+    pub(super) plan: Plan,
+    pub(super) catalog: Arc<Catalog>,
+    /// By partition; `None` where another host owns it.
+    partitions: Vec<Option<Latch<Partition>>>,
+    /// By table; the current copy of a replicated table.
+    replicas: Vec<Latch<Arc<TablePart>>>,
+    pub(super) shared: SharedRows,
+    pub(super) remote: RemoteRows,
+    pub(super) heap: Heap,
+    pub(super) epochs: Epochs,
+    pub(super) lanes: Lanes,
+    pub(super) nodes: NodeCache,
+    pub(super) mailboxes: Vec<Latch<Mailbox>>,
+    pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
+    pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
+    pub(super) wait: &'static (dyn WaitPolicy + Sync),
+    pub(super) budget: Budget,
+    pub(super) history: Option<Arc<dyn HistorySink>>,
+    pub(super) moves: Moves,
+    pub(super) member: Member,
+    pub(super) responder: Responder,
+    /// Set when the pod has ruled that this host is not a member any more.
+    pub(super) overruled: AtomicBool,
+}
+
+impl RowHost {
+    /// The engine of the caller's host, which has just become a member. Its partitions are empty; their shared indexes
+    /// are created (other hosts may already ask for them: an index that is not there yet reads as empty).
+    pub fn new<F: Fabric>(
+        cx: &Cx<F>,
+        plan: &Plan,
+        catalog: Arc<Catalog>,
+        member: Member,
+        options: Options,
+    ) -> Result<Self, TxnError> {
+        let config = plan.config();
+        let me = cx.host();
+        let format = WordFormat::for_hosts(config.hosts);
+        let partitions = (0..config.partitions)
+            .map(|p| {
+                (p % u16::from(config.hosts) == u16::from(me.0)).then(|| new_partition(plan, &catalog, p))
+            })
+            .collect();
+        let replicas =
+            catalog.relations().iter().map(|r| Latch::new(Arc::new(new_part(plan, r, 0)))).collect();
+        let host = Self {
+            me,
+            plan: plan.clone(),
+            catalog,
+            partitions,
+            replicas,
+            shared: SharedRows { format, host: me, coherence: options.coherence },
+            remote: RemoteRows::new(options.remote_entries),
+            heap: Heap::new(plan, me, member.incarnation()),
+            epochs: Epochs::new(cx, plan),
+            lanes: Lanes::new(cx, plan, member.incarnation()),
+            nodes: NodeCache::new(options.node_entries),
+            mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
+            outbox: Latch::default(),
+            move_out: Latch::new(options.move_out),
+            wait: options.wait,
+            budget: options.budget,
+            history: options.history,
+            moves: Moves::default(),
+            responder: Responder::new(plan),
+            overruled: AtomicBool::new(false),
+            member,
+        };
+        host.create_indexes(cx)?;
+        Ok(host)
+    }
+
+    fn create_indexes<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), TxnError> {
+        for partition in self.partitions.iter().flatten() {
+            for part in partition.lock(cx).tables.iter().flatten() {
+                part.index.create(cx, &self.tree_env()).map_err(|e| super::tree_error(TableId(0), e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// This host's number.
+    pub fn id(&self) -> HostId {
+        self.me
+    }
+
+    /// The pod's tables.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The host that owns a partition.
+    #[inline]
+    pub fn owner(&self, partition: u16) -> HostId {
+        HostId((partition % u16::from(self.plan.config().hosts)) as u8)
+    }
+
+    /// Number of partitions in the pod.
+    #[inline]
+    pub fn partition_count(&self) -> u16 {
+        self.plan.config().partitions
+    }
+
+    /// The partitions that this host owns.
+    pub fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.partition_count()).filter(|p| self.owner(*p) == self.me)
+    }
+
+    /// A partition of this host, latched.
+    #[inline]
+    pub(super) fn partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> LatchGuard<'_, Partition> {
+        self.partitions[usize::from(partition)].as_ref().expect("a partition of this host").lock(cx)
+    }
+
+    /// True if this host owns the partition.
+    #[inline]
+    pub(super) fn owns(&self, partition: u16) -> bool {
+        self.partitions.get(usize::from(partition)).is_some_and(Option::is_some)
+    }
+
+    /// The current copy of a replicated table.
+    pub(super) fn replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Arc<TablePart> {
+        self.replicas[usize::from(table.0)].lock(cx).clone()
+    }
+
+    /// Replaces the copy of a replicated table.
+    pub(super) fn set_replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId, part: TablePart) {
+        *self.replicas[usize::from(table.0)].lock(cx) = Arc::new(part);
+    }
+
+    /// The shared index of another host's partition.
+    pub(super) fn foreign_index(&self, relation: &Relation, partition: u16) -> BwTree {
+        BwTree::new(self.plan.directory(relation.id.0, partition), relation.key_words)
+    }
+
+    /// What the shared indexes need.
+    pub(super) fn tree_env(&self) -> TreeHost<'_> {
+        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.nodes }
+    }
+
+    /// The live hosts, bit h for host h.
+    pub(super) fn members<F: Fabric>(&self, cx: &Cx<F>) -> u16 {
+        membership::members(cx, &self.plan)
+    }
+
+    /// True once the pod has ruled that this host is not a member any more: nothing may be committed.
+    #[inline]
+    pub fn is_overruled(&self) -> bool {
+        self.overruled.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
+    pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
+        self.member.leave(cx)?.finish(cx)
+    }
+
+    /// Shared memory in use in the whole pod.
+    pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
+        self.heap.usage(cx)
+    }
+
+    /// What this host's workers did together.
+    pub fn moves(&self) -> &Moves {
+        &self.moves
+    }
+
+    /// The heap, for audits.
+    pub fn heap(&self) -> &Heap {
+        &self.heap
+    }
+}
+
+fn new_partition(plan: &Plan, catalog: &Catalog, id: u16) -> Latch<Partition> {
+    let part = |r: &Relation| (!r.replicated).then(|| new_part(plan, r, id));
+    Latch::new(Partition { id, tables: catalog.relations().iter().map(part).collect() })
+}
+
+/// An empty share of a relation.
+pub(super) fn new_part(plan: &Plan, relation: &Relation, partition: u16) -> TablePart {
+    TablePart::new(relation.key_words, relation.row_len, plan.directory(relation.id.0, partition))
+}

@@ -1,0 +1,154 @@
+//! Filling a pod before it is used, and reading all of it afterwards. Nobody else works on this host meanwhile.
+
+use std::collections::BTreeMap;
+
+use liger_fabric::{Cx, Fabric};
+use liger_store::local::RowFlags;
+
+use super::host::{RowHost, new_part};
+use super::partition::{Mode, TablePart};
+use crate::catalog::Relation;
+use crate::key::{Key, MAX_KEY_WORDS};
+use crate::record::{NewRow, Row};
+use crate::txn::{IndexId, TableId, TxnError};
+
+/// Puts rows into the partitions of one host, without locks or transactions.
+///
+/// Rows of other hosts' partitions are passed over, so that every host can be given the same rows. Replicated tables
+/// become visible with [`Loader::finish`].
+pub struct Loader<'h> {
+    host: &'h RowHost,
+    replicas: BTreeMap<TableId, TablePart>,
+}
+
+impl<'h> Loader<'h> {
+    /// A loader for this host.
+    pub fn new(host: &'h RowHost) -> Self {
+        Self { host, replicas: BTreeMap::new() }
+    }
+
+    /// Adds a row and its index entries where they belong to this host.
+    pub fn put<F: Fabric>(&mut self, cx: &Cx<F>, table: TableId, row: &NewRow) -> Result<(), TxnError> {
+        let relation = self.host.catalog.relation(table)?;
+        let (layout, indexes) = relation.table()?;
+        let bytes = row.bytes();
+        if bytes.len() != relation.row_len {
+            let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
+            return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
+        }
+        let primary = layout.primary.key_of(bytes);
+        self.put_one(cx, relation, &primary, bytes)?;
+        let mut entry = [0u8; 8 * MAX_KEY_WORDS];
+        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
+            let entry = &mut entry[..index.row_len];
+            index.write_primary(&primary, entry);
+            self.put_one(cx, self.host.catalog.relation(*id)?, &index.key.key_of(bytes), entry)?;
+        }
+        Ok(())
+    }
+
+    fn put_one<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        relation: &Relation,
+        key: &Key,
+        bytes: &[u8],
+    ) -> Result<(), TxnError> {
+        if relation.replicated {
+            let plan = &self.host.plan;
+            let part = self.replicas.entry(relation.id).or_insert_with(|| new_part(plan, relation, 0));
+            return add(part, relation, key, bytes);
+        }
+        let partition = relation.partition_of(key, self.host.partition_count());
+        if !self.host.owns(partition) {
+            return Ok(());
+        }
+        add(self.host.partition(cx, partition).table(relation.id.0), relation, key, bytes)
+    }
+
+    /// Makes the replicated tables visible.
+    pub fn finish<F: Fabric>(self, cx: &Cx<F>) {
+        for (table, part) in self.replicas {
+            self.host.set_replica(cx, table, part);
+        }
+    }
+}
+
+fn add(part: &mut TablePart, relation: &Relation, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+    let full = TxnError::OutOfMemory { what: "rows of a partition", needed_bytes: bytes.len() as u64 };
+    let row = part.rows.alloc().ok_or(full)?;
+    if part.tree.insert(key.words(), row).is_err() {
+        part.rows.free(row);
+        return Err(TxnError::DuplicateKey { index: relation.id });
+    }
+    part.rows.bytes_mut(row).copy_from_slice(bytes);
+    part.set_flag(row, RowFlags::LIVE, true);
+    Ok(())
+}
+
+impl RowHost {
+    /// Shares every row of the listed tables in this host's partitions, as if other hosts had asked for them: the state
+    /// that published evaluations start from. Returns the number of rows moved in.
+    pub fn share_all<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
+        let mut moved = 0;
+        for partition in self.own_partitions().collect::<Vec<_>>() {
+            for &table in tables {
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(table.0);
+                let mut at = part.tree.first();
+                while let Some(cursor) = at {
+                    let (words, row) = part.tree.entry(cursor);
+                    let key = Key::from_words(words);
+                    if part.word(row).is_none() {
+                        self.move_in(cx, part, (partition, table), &key, row, None)
+                            .map_err(|e| super::tree_error(table, e))?;
+                        moved += 1;
+                    }
+                    at = part.tree.next(cursor);
+                }
+            }
+            self.collect(cx);
+        }
+        Ok(moved)
+    }
+
+    /// Shows all rows of a table that live on this host, partition by partition in key order (of a replicated table,
+    /// this host's copy). A row that a transaction holds is a conflict: wait until the pod is at rest.
+    pub fn for_each_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        mut show: impl FnMut(&Key, Row<'_>),
+    ) -> Result<(), TxnError> {
+        let relation = self.catalog.relation(table)?;
+        if relation.replicated {
+            let part = self.replica(cx, table);
+            for_each(&part, |key, row| show(&key, Row::new(part.rows.bytes(row))));
+            return Ok(());
+        }
+        for partition in self.own_partitions() {
+            let mut latched = self.partition(cx, partition);
+            let part = latched.table(table.0);
+            let mut at = part.tree.first();
+            while let Some(cursor) = at {
+                let (words, row) = part.tree.entry(cursor);
+                let key = Key::from_words(words);
+                part.lock(cx, self.shared, row, cx.worker(), Mode::Read, false)?;
+                show(&key, Row::new(part.rows.bytes(row)));
+                part.unlock(cx, self.shared, row, cx.worker(), false);
+                at = part.tree.next(cursor);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Visits all rows of a table's share.
+pub(super) fn for_each(part: &TablePart, mut visit: impl FnMut(Key, u32)) {
+    let mut at = part.tree.first();
+    while let Some(cursor) = at {
+        let (words, row) = part.tree.entry(cursor);
+        visit(Key::from_words(words), row);
+        at = part.tree.next(cursor);
+    }
+}

@@ -1,0 +1,331 @@
+//! What hosts say to each other about rows: requests to the owner of a partition, and its replies.
+//!
+//! Data never travels in a message: a reply names the tuple word, and the requester goes there itself. The encoding is
+//! a kind byte and then the fields in order, little-endian; decoding checks every length and kind, and what does not
+//! decode is `None`, never trusted.
+
+use liger_fabric::{SyncAddr, WorkerId};
+
+use crate::key::{Key, KeyRange, MAX_KEY_WORDS};
+use crate::txn::TableId;
+
+/// A request or a reply between two hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Asks the owner to do something and to answer.
+    Request {
+        /// Who waits for the answer.
+        from: Asker,
+        /// The table.
+        table: TableId,
+        /// The partition, owned by the receiver.
+        partition: u16,
+        /// What to do.
+        wish: Wish,
+    },
+    /// The sender's host holds the write lock of a row that must go: undo of an insert, or a committed delete.
+    Remove {
+        /// The table.
+        table: TableId,
+        /// The partition, owned by the receiver.
+        partition: u16,
+        /// The row's key.
+        key: Key,
+        /// The row's tuple word.
+        word: SyncAddr,
+        /// Version of the removal: a later row with this key gets a greater one.
+        llsn: u64,
+    },
+    /// The pod is short of shared memory: move rows out until `bytes` are free.
+    Evict {
+        /// Bytes of data memory to free.
+        bytes: u32,
+    },
+    /// The owner's answer.
+    Reply {
+        /// Who waits for it.
+        to: Asker,
+        /// What came of it.
+        answer: Answer,
+    },
+}
+
+/// Which worker waits for an answer, and to which of its requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// The waiting worker.
+    pub worker: WorkerId,
+    /// Its running number; answers to older requests are stale.
+    pub request: u32,
+}
+
+/// What a requester wants of the owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Share the row with this key.
+    MoveIn(Key),
+    /// Share up to `limit` rows of the range, the row before it and the first beyond it.
+    MoveInRange {
+        /// Which keys.
+        range: KeyRange,
+        /// Most rows of the range.
+        limit: u32,
+    },
+    /// Make room for a new row, write-locked for the requester's host.
+    Create(Key),
+}
+
+/// What the owner says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The row is shared behind this word.
+    Shared(SyncAddr),
+    /// The range is shared now.
+    RangeShared,
+    /// There is no such row.
+    Absent,
+    /// The new row's word, write-locked for the requester's host.
+    Created {
+        /// The word.
+        word: SyncAddr,
+        /// The next row's word, if the requester's host holds it: the requester must prove that it is its own lock.
+        next: Option<SyncAddr>,
+        /// The new row's version must be greater than this.
+        llsn: u64,
+    },
+    /// A row with this key exists.
+    Duplicate,
+    /// Somebody holds the row or the gap.
+    Conflict,
+    /// Shared memory is exhausted and nothing can be moved out.
+    OutOfMemory,
+}
+
+const MOVE_IN: u8 = 1;
+const MOVE_IN_RANGE: u8 = 2;
+const CREATE: u8 = 3;
+const REMOVE: u8 = 4;
+const EVICT: u8 = 5;
+const SHARED: u8 = 16;
+const RANGE_SHARED: u8 = 17;
+const ABSENT: u8 = 18;
+const CREATED: u8 = 19;
+const DUPLICATE: u8 = 20;
+const CONFLICT: u8 = 21;
+const OUT_OF_MEMORY: u8 = 22;
+
+struct Out<'a>(&'a mut Vec<u8>);
+
+impl Out<'_> {
+    fn number(&mut self, value: u64, bytes: usize) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes()[..bytes]);
+        self
+    }
+
+    fn key(&mut self, key: &Key) -> &mut Self {
+        self.number(key.words().len() as u64, 1);
+        for word in key.words() {
+            self.number(*word, 8);
+        }
+        self
+    }
+
+    fn asker(&mut self, asker: &Asker) -> &mut Self {
+        self.number(u64::from(asker.worker.0), 1).number(u64::from(asker.request), 4)
+    }
+
+    fn place(&mut self, table: TableId, partition: u16) -> &mut Self {
+        self.number(u64::from(table.0), 2).number(u64::from(partition), 2)
+    }
+}
+
+struct In<'a>(&'a [u8]);
+
+impl In<'_> {
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        let (head, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        let mut value = [0; 8];
+        value[..bytes].copy_from_slice(head);
+        Some(u64::from_le_bytes(value))
+    }
+
+    fn key(&mut self) -> Option<Key> {
+        let words = self.number(1)? as usize;
+        if words > MAX_KEY_WORDS {
+            return None;
+        }
+        let mut key = [0; MAX_KEY_WORDS];
+        for word in &mut key[..words] {
+            *word = self.number(8)?;
+        }
+        Some(Key::from_words(&key[..words]))
+    }
+
+    fn asker(&mut self) -> Option<Asker> {
+        Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
+    }
+
+    fn word(&mut self) -> Option<SyncAddr> {
+        let offset = self.number(8)?;
+        (offset % 8 == 0 && offset != 0).then(|| SyncAddr::new(offset))
+    }
+}
+
+impl Message {
+    /// Appends the message's bytes to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut out = Out(out);
+        match self {
+            Self::Request { from, table, partition, wish } => {
+                let kind = match wish {
+                    Wish::MoveIn(_) => MOVE_IN,
+                    Wish::MoveInRange { .. } => MOVE_IN_RANGE,
+                    Wish::Create(_) => CREATE,
+                };
+                out.number(kind.into(), 1).asker(from).place(*table, *partition);
+                match wish {
+                    Wish::MoveIn(key) | Wish::Create(key) => out.key(key),
+                    Wish::MoveInRange { range, limit } => {
+                        out.number((*limit).into(), 4).key(&range.low).number(range.high.is_some().into(), 1);
+                        if let Some(high) = &range.high { out.key(high) } else { &mut out }
+                    }
+                };
+            }
+            Self::Remove { table, partition, key, word, llsn } => {
+                out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
+                out.number(word.offset(), 8).number(*llsn, 8);
+            }
+            Self::Evict { bytes } => {
+                out.number(EVICT.into(), 1).number((*bytes).into(), 4);
+            }
+            Self::Reply { to, answer } => encode_answer(&mut out, to, answer),
+        }
+    }
+
+    /// The message in `bytes`, or `None` if they are not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut input = In(bytes);
+        let kind = input.number(1)? as u8;
+        let message = match kind {
+            MOVE_IN | MOVE_IN_RANGE | CREATE => {
+                let from = input.asker()?;
+                let (table, partition) = (TableId(input.number(2)? as u16), input.number(2)? as u16);
+                let wish = match kind {
+                    MOVE_IN => Wish::MoveIn(input.key()?),
+                    CREATE => Wish::Create(input.key()?),
+                    _ => {
+                        let limit = input.number(4)? as u32;
+                        let low = input.key()?;
+                        let high = if input.number(1)? == 1 { Some(input.key()?) } else { None };
+                        Wish::MoveInRange { range: KeyRange { low, high }, limit }
+                    }
+                };
+                Self::Request { from, table, partition, wish }
+            }
+            REMOVE => Self::Remove {
+                table: TableId(input.number(2)? as u16),
+                partition: input.number(2)? as u16,
+                key: input.key()?,
+                word: input.word()?,
+                llsn: input.number(8)?,
+            },
+            EVICT => Self::Evict { bytes: input.number(4)? as u32 },
+            _ => Self::Reply { to: input.asker()?, answer: decode_answer(kind, &mut input)? },
+        };
+        input.0.is_empty().then_some(message)
+    }
+}
+
+fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
+    let kind = match answer {
+        Answer::Shared(_) => SHARED,
+        Answer::RangeShared => RANGE_SHARED,
+        Answer::Absent => ABSENT,
+        Answer::Created { .. } => CREATED,
+        Answer::Duplicate => DUPLICATE,
+        Answer::Conflict => CONFLICT,
+        Answer::OutOfMemory => OUT_OF_MEMORY,
+    };
+    out.number(kind.into(), 1).asker(to);
+    match answer {
+        Answer::Shared(word) => {
+            out.number(word.offset(), 8);
+        }
+        Answer::Created { word, next, llsn } => {
+            out.number(word.offset(), 8).number(next.map_or(0, SyncAddr::offset), 8).number(*llsn, 8);
+        }
+        _ => {}
+    }
+}
+
+fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
+    Some(match kind {
+        SHARED => Answer::Shared(input.word()?),
+        RANGE_SHARED => Answer::RangeShared,
+        ABSENT => Answer::Absent,
+        CREATED => {
+            let word = input.word()?;
+            let next = input.number(8)?;
+            if next % 8 != 0 {
+                return None;
+            }
+            let next = (next != 0).then(|| SyncAddr::new(next));
+            Answer::Created { word, next, llsn: input.number(8)? }
+        }
+        DUPLICATE => Answer::Duplicate,
+        CONFLICT => Answer::Conflict,
+        OUT_OF_MEMORY => Answer::OutOfMemory,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples() -> Vec<Message> {
+        let key = Key::from_words(&[7, 1 << 60]);
+        let from = Asker { worker: WorkerId(3), request: 99 };
+        let request = |wish| Message::Request { from, table: TableId(5), partition: 600, wish };
+        let range = KeyRange { low: key, high: Some(Key::from_words(&[8, 0])) };
+        let answers = [
+            Answer::Shared(SyncAddr::new(4096)),
+            Answer::RangeShared,
+            Answer::Absent,
+            Answer::Created { word: SyncAddr::new(8), next: None, llsn: 12 },
+            Answer::Created { word: SyncAddr::new(8), next: Some(SyncAddr::new(16)), llsn: 12 },
+            Answer::Duplicate,
+            Answer::Conflict,
+            Answer::OutOfMemory,
+        ];
+        let mut all = vec![
+            request(Wish::MoveIn(key)),
+            request(Wish::MoveInRange { range, limit: 12 }),
+            request(Wish::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
+            request(Wish::Create(key)),
+            Message::Remove { table: TableId(1), partition: 2, key, word: SyncAddr::new(64), llsn: u64::MAX },
+            Message::Evict { bytes: 1 << 30 },
+        ];
+        all.extend(answers.map(|answer| Message::Reply { to: from, answer }));
+        all
+    }
+
+    #[test]
+    fn every_message_survives_the_trip_and_no_prefix_of_it_does() {
+        for message in examples() {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            assert_eq!(Message::decode(&bytes), Some(message.clone()));
+            for cut in 0..bytes.len() {
+                assert_eq!(Message::decode(&bytes[..cut]), None, "{message:?} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_and_misaligned_words_are_refused() {
+        assert_eq!(Message::decode(&[77, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Message::decode(&[SHARED, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! The row engine: rows partitioned over the hosts' DRAM; rows that several hosts touch live in shared memory, where
+//! every host locks and changes them in place (Pasha, CIDR'25; Tigon, OSDI'25).
+//!
+//! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
+//! * `partition`: rows of this host; `moves`: into shared memory and back; `remote`: what is known of other hosts' rows;
+//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
+//! * `message`, `service`: what hosts ask of each other; [`policy`]: decisions as values; [`host`]: what workers share.
+
+mod check;
+mod commit;
+mod foreign;
+pub mod host;
+mod load;
+mod message;
+mod moves;
+mod own;
+mod partition;
+pub mod policy;
+mod remote;
+mod service;
+mod session;
+pub mod shared;
+mod transaction;
+pub mod word;
+
+use liger_store::bwtree::TreeError;
+
+use crate::txn::{TableId, TxnError};
+
+pub use check::Checked;
+pub use host::{Budget, Moves, Options, RowHost};
+pub use load::Loader;
+pub use session::RowSession;
+pub use transaction::RowTxn;
+
+/// Protocol steps of the row engine that a mutation test can leave out.
+pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
+    [
+        shared::SABOTAGE_STEPS,
+        partition::SABOTAGE_STEPS,
+        moves::SABOTAGE_STEPS,
+        own::SABOTAGE_STEPS,
+        foreign::SABOTAGE_STEPS,
+        commit::SABOTAGE_STEPS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+/// What a failure of a shared index means to a transaction.
+fn tree_error(table: TableId, error: TreeError) -> TxnError {
+    match error {
+        TreeError::OutOfMemory(full) => {
+            TxnError::OutOfMemory { what: "shared memory", needed_bytes: full.bytes }
+        }
+        TreeError::Damaged { offset, .. } => TxnError::Damaged { table, what: "shared index", found: offset },
+        TreeError::NotFormatted { root } => TxnError::Damaged { table, what: "index directory", found: root },
+        other => unreachable!("a shared index used as none of its operations allows: {other}"),
+    }
+}

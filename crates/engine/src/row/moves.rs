@@ -1,0 +1,391 @@
+//! The owner's side of sharing: rows move into shared memory, move out, are created for and removed by other hosts.
+//!
+//! Invariants:
+//! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows has one
+//!    writing host.
+//! 2. A row is published in this order: block written, written back and fenced; word born; entry in the shared index;
+//!    neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody can lock it, so its
+//!    block and word can be reused at once. Only index nodes need a grace period.
+//! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key differs.
+//!
+//! What happens if a host dies at each step: docs/protocols/data-movement.md.
+
+use liger_fabric::{Cx, Fabric, HostId, SyncAddr, Work};
+use liger_pod::heap::{BlockClass, WordClass};
+use liger_store::bwtree::TreeError;
+
+use super::host::{RowHost, count};
+use super::message::{Answer, Wish};
+use super::partition::{RowId, TablePart};
+use super::policy::SharedRow;
+use super::shared::{Held, ROW_MAGIC, RowHead, freshen, read_key, write_block};
+use crate::key::{Key, KeyRange};
+use crate::txn::TableId;
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["moves.retract-from-index"];
+
+/// The key of the sentinel row in the shared index: no row has it.
+pub fn sentinel_key(words: usize) -> Key {
+    Key::from_words(&[u64::MAX; crate::key::MAX_KEY_WORDS][..words])
+}
+
+impl RowHost {
+    /// Shares a row. The partition is latched. With `holder`, another host gets the write lock at once.
+    pub(super) fn move_in<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &mut TablePart,
+        place: (u16, TableId),
+        key: &Key,
+        row: RowId,
+        holder: Option<HostId>,
+    ) -> Result<SyncAddr, TreeError> {
+        debug_assert!(part.word(row).is_none(), "a row is shared once");
+        let (partition, table) = place;
+        let len = part.block_len();
+        let word = self.heap.alloc_word(cx, WordClass::Tuple)?;
+        let block = match self.heap.alloc(cx, BlockClass::Row, len) {
+            Ok(block) => block,
+            Err(full) => {
+                self.heap.free_word(cx, WordClass::Tuple, word);
+                return Err(full.into());
+            }
+        };
+        let head = RowHead {
+            llsn: part.rows.version(row),
+            table: table.0,
+            partition,
+            row_len: part.row_len as u16,
+            key_words: part.key_words as u8,
+            magic: ROW_MAGIC,
+        };
+        write_block(cx, block, &head, key.words(), part.rows.bytes(row));
+        cx.spend(Work::DramLine, len.div_ceil(64) as u32);
+        cx.fence();
+        let holders = part.rows.holders(row);
+        let held = match holder {
+            Some(host) => Held::Write(host),
+            None if holders.writer != 0 => Held::Write(self.me),
+            None if holders.readers != 0 => Held::Read(self.me),
+            None => Held::Free,
+        };
+        self.shared.bear(cx, word, block, held);
+        if let Err(failed) = self.publish(cx, part, key, word) {
+            self.shared.kill(cx, word);
+            self.heap.free(cx, BlockClass::Row, block, len);
+            self.heap.free_word(cx, WordClass::Tuple, word);
+            return Err(failed);
+        }
+        part.rows.set_shared(row, word.offset());
+        self.link_around(cx, part, key, row);
+        self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, word });
+        count(&self.moves.moved_in, 1);
+        count(&self.moves.shared_rows, 1);
+        Ok(word)
+    }
+
+    /// Puts a row's word into the shared index.
+    fn publish<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &mut TablePart,
+        key: &Key,
+        word: SyncAddr,
+    ) -> Result<(), TreeError> {
+        let env = self.tree_env();
+        while let Some(stale) = part.stale.last() {
+            part.index.remove(cx, &env, stale.words())?;
+            part.stale.pop();
+        }
+        let added = part.index.insert(cx, &env, key.words(), word.offset())?;
+        assert!(added, "a row that is not shared is not in the shared index");
+        Ok(())
+    }
+
+    /// Sets the neighbour bits around a row that is now shared.
+    fn link_around<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, key: &Key, row: RowId) {
+        let (before, next) = part.neighbours(cx, key);
+        part.link(cx, self.shared, before, row);
+        if row != part.sentinel {
+            part.link(cx, self.shared, Some(row), next);
+        }
+    }
+
+    /// Takes an idle row out of shared memory. False if somebody holds it. The partition is latched.
+    fn move_row_out<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> bool {
+        let Some(at) = part.word(row) else { return false };
+        if !part.is_unheld(row) {
+            return false;
+        }
+        let Some(before) = self.shared.retire_free(cx, at) else { return false };
+        let block = before.row();
+        if !self.shared.is_fresh(cx, at, before) {
+            freshen(cx, block, part.block_len());
+        }
+        let key = read_key(cx, block, part.key_words);
+        if before.is_modified() {
+            part.copy_back(cx, row, block);
+        }
+        self.withdraw(cx, part, &key, row, at, block);
+        count(&self.moves.moved_out, 1);
+        true
+    }
+
+    /// Removes a dead row's traces from shared memory.
+    fn withdraw<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &mut TablePart,
+        key: &Key,
+        row: RowId,
+        at: SyncAddr,
+        block: liger_fabric::DataAddr,
+    ) {
+        let (before, next) = part.neighbours(cx, key);
+        part.rows.set_shared(row, 0);
+        part.unlink(cx, self.shared, before, if row == part.sentinel { row } else { next });
+        if !cx.sabotaged("moves.retract-from-index") {
+            match part.index.remove(cx, &self.tree_env(), key.words()) {
+                Ok(removed) => debug_assert_eq!(removed, Some(at.offset()), "a shared row is in the index"),
+                // The entry leads to a dead word until there is memory to take it out.
+                Err(_) => part.stale.push(*key),
+            }
+        }
+        self.heap.free(cx, BlockClass::Row, block, part.block_len());
+        self.heap.free_word(cx, WordClass::Tuple, at);
+        self.moves.shared_rows.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Takes a row out of the partition for ever: a committed delete, or the undo of an insert. `holder`, whose write
+    /// lock it is, will not touch it again. The partition is latched.
+    pub(super) fn remove_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &mut TablePart,
+        key: &Key,
+        row: RowId,
+        holder: HostId,
+        llsn: u64,
+    ) {
+        part.max_removed_llsn = part.max_removed_llsn.max(llsn);
+        if let Some(at) = part.word(row) {
+            let word = self.shared.retire_held(cx, at, holder);
+            self.withdraw(cx, part, key, row, at, word.row());
+        }
+        let removed = part.tree.remove(key.words());
+        debug_assert_eq!(removed, Some(row));
+        part.rows.free(row);
+        let (before, next) = part.neighbours(cx, key);
+        part.link(cx, self.shared, before, next);
+    }
+
+    /// True while rows and their index use more shared memory than they may.
+    fn is_over_budget<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        let usage = self.heap.usage(cx);
+        usage.tuple_bytes + usage.mapping_bytes > self.budget.hwcc_bytes
+            || usage.row_bytes + usage.node_bytes > self.budget.cxl_bytes
+    }
+
+    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at twice.
+    /// No latch is held. Returns how many rows left.
+    pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let mut left = 0;
+        if !self.is_over_budget(cx) {
+            return left;
+        }
+        let known = self.move_out.lock(cx).len();
+        for _ in 0..2 * known {
+            if self.move_one_out(cx) {
+                left += 1;
+                self.collect(cx);
+                if !self.is_over_budget(cx) {
+                    break;
+                }
+            }
+        }
+        left
+    }
+
+    /// Offers one candidate to leave; true if it did.
+    fn move_one_out<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        let Some(candidate) = self.move_out.lock(cx).candidate() else { return false };
+        let mut partition = self.partition(cx, candidate.partition);
+        let part = partition.table(candidate.table);
+        if part.rows.is_free(candidate.row) || part.word(candidate.row) != Some(candidate.word) {
+            return false;
+        }
+        let used = self.shared.take_second_chance(cx, candidate.word);
+        if used || !self.move_row_out(cx, part, candidate.row) {
+            drop(partition);
+            self.move_out.lock(cx).keep(candidate, used);
+            return false;
+        }
+        true
+    }
+
+    /// Moves one row of this host out, by policy; for tests and for tools.
+    pub fn move_out_some<F: Fabric>(&self, cx: &Cx<F>, most: usize) -> usize {
+        let known = self.move_out.lock(cx).len();
+        (0..2 * known).filter(|_| self.move_one_out(cx)).take(most).count()
+    }
+
+    /// Does what another host wishes of a partition of this one.
+    pub(super) fn grant<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: HostId,
+        table: TableId,
+        partition: u16,
+        wish: &Wish,
+    ) -> Answer {
+        let attempt = || match wish {
+            Wish::MoveIn(key) => self.share(cx, table, partition, key),
+            Wish::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
+            Wish::Create(key) => self.create(cx, from, table, partition, key),
+        };
+        let answer = match attempt() {
+            Answer::OutOfMemory if self.move_out_some(cx, 16) > 0 => {
+                self.collect(cx);
+                attempt()
+            }
+            answer => answer,
+        };
+        self.relieve(cx);
+        answer
+    }
+
+    fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(table.0);
+        let Some(row) = part.find(cx, key) else { return Answer::Absent };
+        match self.share_row(cx, part, (partition, table), key, row) {
+            Ok(word) => Answer::Shared(word),
+            Err(refused) => refused,
+        }
+    }
+
+    fn share_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &mut TablePart,
+        place: (u16, TableId),
+        key: &Key,
+        row: RowId,
+    ) -> Result<SyncAddr, Answer> {
+        if let Some(word) = part.word(row) {
+            return Ok(word);
+        }
+        if part.is_uncommitted(row) {
+            return Err(Answer::Conflict);
+        }
+        self.move_in(cx, part, place, key, row, None).map_err(|_| Answer::OutOfMemory)
+    }
+
+    fn share_range<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        partition: u16,
+        range: &KeyRange,
+        limit: u32,
+    ) -> Answer {
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(table.0);
+        let rows = rows_to_share(part, range, limit as usize);
+        for (key, row) in rows {
+            if let Err(refused) = self.share_row(cx, part, (partition, table), &key, row) {
+                return refused;
+            }
+        }
+        Answer::RangeShared
+    }
+
+    fn create<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: HostId,
+        table: TableId,
+        partition: u16,
+        key: &Key,
+    ) -> Answer {
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(table.0);
+        if let Some(row) = part.find(cx, key) {
+            return if part.is_uncommitted(row) { Answer::Conflict } else { Answer::Duplicate };
+        }
+        let (before, next) = part.neighbours(cx, key);
+        let from_bit = 1u16 << from.0;
+        let word_of_next = match part.open_gap(cx, self.shared, before, next, None, from_bit | 1 << self.me.0)
+        {
+            Ok(word) => word,
+            Err(_) => return Answer::Conflict,
+        };
+        let Some(row) = part.rows.alloc() else {
+            part.link(cx, self.shared, before, next);
+            return Answer::OutOfMemory;
+        };
+        part.rows.set_version(row, part.max_removed_llsn);
+        part.tree.insert(key.words(), row).expect("looked up above");
+        let llsn = part.max_removed_llsn;
+        match self.move_in(cx, part, (partition, table), key, row, Some(from)) {
+            Ok(word) => {
+                let theirs = word_of_next.is_some_and(|w| w.is_held_by(self.shared.format, from));
+                Answer::Created { word, next: part.word(next).filter(|_| theirs), llsn }
+            }
+            Err(_) => {
+                part.tree.remove(key.words());
+                part.rows.free(row);
+                part.link(cx, self.shared, before, next);
+                Answer::OutOfMemory
+            }
+        }
+    }
+
+    /// Removes a row whose write lock `from` has: its insert was undone, or its delete committed.
+    pub(super) fn remove_for<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: HostId,
+        table: TableId,
+        partition: u16,
+        key: &Key,
+        word: SyncAddr,
+        llsn: u64,
+    ) {
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(table.0);
+        match part.find(cx, key) {
+            Some(row) if part.word(row) == Some(word) => self.remove_row(cx, part, key, row, from, llsn),
+            _ => count(&self.moves.messages_dropped, 1),
+        }
+    }
+}
+
+/// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its start), and the
+/// first row beyond what it gets, if need be the sentinel.
+fn rows_to_share(part: &TablePart, range: &KeyRange, limit: usize) -> Vec<(Key, RowId)> {
+    let tree = &part.tree;
+    let entry = |cursor| {
+        let (words, row) = tree.entry(cursor);
+        (Key::from_words(words), row)
+    };
+    let mut rows = Vec::with_capacity(limit + 2);
+    let mut at = tree.lower_bound(range.low.words());
+    if at.is_none_or(|cursor| entry(cursor).0 != range.low) {
+        rows.extend(tree.last_below(range.low.words()).map(entry));
+    }
+    for _ in 0..=limit {
+        let Some(cursor) = at else {
+            rows.push((sentinel_key(part.key_words), part.sentinel));
+            break;
+        };
+        let found = entry(cursor);
+        rows.push(found);
+        if range.ends_before(&found.0) {
+            break;
+        }
+        at = tree.next(cursor);
+    }
+    rows
+}

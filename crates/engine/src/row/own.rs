@@ -1,0 +1,183 @@
+//! A transaction's work on rows of this host.
+//!
+//! Invariants:
+//! 1. Each step runs under one hold of the partition's latch, so for the workers of this host it is atomic.
+//! 2. A row that is not shared costs no access to shared memory.
+//! 3. An absent key and the end of a range are protected by the gap of the next row (the sentinel at the end).
+
+use std::ops::ControlFlow;
+
+use liger_fabric::Fabric;
+use liger_store::local::RowFlags;
+
+use super::partition::{Mode, RowId, TablePart};
+use super::transaction::{Place, RowTxn, Visitor};
+use crate::catalog::Relation;
+use crate::key::{Key, KeyRange};
+use crate::txn::{Conflict, TxnError};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] =
+    &["own.lock-gap-of-absent-key", "own.lock-beyond-range", "own.check-gap-on-insert", "own.inherit-gap"];
+
+impl<F: Fabric> RowTxn<'_, F> {
+    /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
+    fn hold(
+        &mut self,
+        part: &mut TablePart,
+        place: (u16, u16),
+        row: RowId,
+        mode: Mode,
+        gap: bool,
+    ) -> Result<bool, Conflict> {
+        let new = part.lock(self.cx, self.host.shared, row, self.me, mode, gap)?;
+        if new {
+            self.held.push(Place::Own { partition: place.0, table: place.1, row });
+        }
+        Ok(new)
+    }
+
+    /// See `RowTxn::point`.
+    pub(super) fn point_own(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
+        let host = self.host;
+        let mut latched = host.partition(self.cx, partition);
+        let part = latched.table(relation.id.0);
+        let place = (partition, relation.id.0);
+        let Some(row) = part.find(self.cx, key) else {
+            if !self.cx.sabotaged("own.lock-gap-of-absent-key") {
+                let (_, next) = part.neighbours(self.cx, key);
+                self.hold(part, place, next, Mode::Read, true)?;
+            }
+            self.note_read(relation.id, key, None);
+            return Ok(false);
+        };
+        let new = self.hold(part, place, row, visitor.mode(), false)?;
+        let version = part.rows.version(row);
+        if new {
+            self.note_read(relation.id, key, Some(version));
+        }
+        let place = Place::Own { partition, table: relation.id.0, row };
+        Ok(self.show(relation, place, key, part.rows.bytes(row), version, visitor)?.is_some())
+    }
+
+    /// Visits a range of one partition of this host.
+    pub(super) fn range_own(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<ControlFlow<()>, TxnError> {
+        let host = self.host;
+        let mut latched = host.partition(self.cx, partition);
+        let part = latched.table(relation.id.0);
+        let place = (partition, relation.id.0);
+        self.cx.spend(liger_fabric::Work::IndexNode, part.height());
+        let mut found = Vec::new();
+        let mut seen = *range;
+        let mut at = part.tree.lower_bound(range.low.words());
+        loop {
+            let Some(cursor) = at else {
+                if !self.cx.sabotaged("own.lock-beyond-range") {
+                    self.hold(part, place, part.sentinel, Mode::Read, true)?;
+                }
+                break;
+            };
+            let (words, row) = part.tree.entry(cursor);
+            let key = Key::from_words(words);
+            if range.ends_before(&key) {
+                if !self.cx.sabotaged("own.lock-beyond-range") {
+                    self.hold(part, place, row, Mode::Read, true)?;
+                }
+                break;
+            }
+            self.hold(part, place, row, visitor.mode(), true)?;
+            let version = part.rows.version(row);
+            if self.record.is_some() && !part.is_uncommitted_insert(row) {
+                found.push((key, version));
+            }
+            let at_row = Place::Own { partition, table: relation.id.0, row };
+            let flow = self.show(relation, at_row, &key, part.rows.bytes(row), version, visitor)?;
+            if flow.is_some_and(|flow| flow.is_break()) {
+                seen.high = key.next();
+                self.note_range(relation.id, seen, found);
+                return Ok(ControlFlow::Break(()));
+            }
+            at = part.tree.next(cursor);
+        }
+        self.note_range(relation.id, seen, found);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Inserts into a partition of this host; false if the key exists (which is then protected).
+    pub(super) fn insert_own(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        bytes: &[u8],
+    ) -> Result<bool, TxnError> {
+        let host = self.host;
+        let mut latched = host.partition(self.cx, partition);
+        let part = latched.table(relation.id.0);
+        let place = (partition, relation.id.0);
+        let (before, found, next) = part.around(self.cx, key);
+        if let Some(row) = found {
+            let new = self.hold(part, place, row, Mode::Read, false)?;
+            let at = Place::Own { partition, table: relation.id.0, row };
+            if self.revive(at, bytes) {
+                part.set_flag(row, RowFlags::DELETED, false);
+                return Ok(true);
+            }
+            if new {
+                self.note_read(relation.id, key, Some(part.rows.version(row)));
+            }
+            return Ok(false);
+        }
+        if !self.cx.sabotaged("own.check-gap-on-insert") {
+            part.open_gap(self.cx, host.shared, before, next, Some(self.me), 1 << host.me.0)?;
+        }
+        let Some(row) = part.rows.alloc() else {
+            part.link(self.cx, host.shared, before, next);
+            return Err(TxnError::OutOfMemory {
+                what: "rows of a partition",
+                needed_bytes: bytes.len() as u64,
+            });
+        };
+        part.rows.bytes_mut(row).copy_from_slice(bytes);
+        part.rows.set_version(row, part.max_removed_llsn);
+        part.hold_new(row, next, self.me, !self.cx.sabotaged("own.inherit-gap"));
+        part.tree.insert(key.words(), row).expect("looked up above");
+        self.llsn = self.llsn.max(part.max_removed_llsn);
+        let at = Place::Own { partition, table: relation.id.0, row };
+        self.held.push(at);
+        let change = self.begin_change(at, relation.id, key, 0);
+        self.changes[change].is_new = true;
+        Ok(true)
+    }
+
+    /// If the transaction has deleted this row, brings it back with other bytes.
+    pub(super) fn revive(&mut self, place: Place, bytes: &[u8]) -> bool {
+        let Some(i) = self.change_of(place).filter(|i| self.changes[*i].doomed) else { return false };
+        let image = self.store_image(bytes);
+        let change = &mut self.changes[i];
+        change.doomed = false;
+        change.image = Some(image);
+        change.patches = crate::record::PatchRange::default();
+        true
+    }
+
+    /// Marks a row of this host as deleted by its writer, or takes the mark away.
+    pub(super) fn flag_own(&mut self, place: Place, deleted: bool) {
+        let Place::Own { partition, table, row } = place else { unreachable!("a row of this host") };
+        let host = self.host;
+        let mut latched = host.partition(self.cx, partition);
+        latched.table(table).set_flag(row, RowFlags::DELETED, deleted);
+    }
+}

@@ -1,0 +1,326 @@
+//! One partition of all tables, in the DRAM of the host that owns it.
+//!
+//! Invariants:
+//! 1. A partition is reached through its latch only. What happens under one hold of the latch is one step for the
+//!    workers of this host; other hosts see only tuple words, row blocks and the shared index.
+//! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It decides who is
+//!    whose neighbour.
+//! 3. A row's holders are this host's workers. If the row is shared, its tuple word carries this host's bit exactly
+//!    while some worker holds the row.
+//! 4. The lock of a row covers the row; with the worker's gap bit also the keys between the row and the one before it.
+//!    Every table ends in a sentinel row whose gap reaches to the end.
+//! 5. The DRAM bytes of a shared row are current unless its word says `modified`.
+//!
+//! Not here: what a transaction does with locks (transaction.rs), how rows come and go in shared memory (moves.rs).
+
+use liger_fabric::{Cx, DataAddr, Fabric, SyncAddr, Work, WorkerId};
+use liger_store::bwtree::BwTree;
+use liger_store::local::{Holders, LocalTree, RowFlags, RowSlab};
+
+use super::shared::{Acquired, SharedRows, block_len, freshen, read_block};
+use super::word::TupleWord;
+use crate::key::Key;
+use crate::txn::Conflict;
+
+/// Number of a row in its table's share of a partition.
+pub type RowId = u32;
+
+/// How a row is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// To read it.
+    Read,
+    /// To change it.
+    Write,
+}
+
+/// Most rows of one table in one partition.
+const MAX_ROWS: u32 = u32::MAX - 1;
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] =
+    &["partition.clear-next-real-on-insert", "partition.clear-real-bits-before-leaving"];
+
+/// One table's (or index's) share of a partition.
+pub struct TablePart {
+    /// Keys to rows.
+    pub tree: LocalTree,
+    /// The rows and their holders.
+    pub rows: RowSlab,
+    /// The row behind the last key.
+    pub sentinel: RowId,
+    /// The shared index of this table and partition.
+    pub index: BwTree,
+    /// Greatest version of a removed row: a later row with the same key gets a greater one.
+    pub max_removed_llsn: u64,
+    /// Keys whose index entry could not be taken out for want of memory; tried again before the next move.
+    pub stale: Vec<Key>,
+    /// Words of a key.
+    pub key_words: usize,
+    /// Bytes of a row.
+    pub row_len: usize,
+}
+
+/// One partition of all tables.
+pub struct Partition {
+    /// Its number in the pod.
+    pub id: u16,
+    /// By table id; `None` for replicated tables, which are not partitioned.
+    pub tables: Vec<Option<TablePart>>,
+}
+
+impl Partition {
+    /// The share of table `table`, which is partitioned.
+    pub fn table(&mut self, table: u16) -> &mut TablePart {
+        self.tables[usize::from(table)].as_mut().expect("a partitioned table")
+    }
+}
+
+fn bit(worker: WorkerId) -> u32 {
+    1 << worker.0
+}
+
+impl TablePart {
+    /// An empty table share whose shared index hangs on `directory`.
+    pub fn new(key_words: usize, row_len: usize, directory: SyncAddr) -> Self {
+        let mut rows = RowSlab::new(row_len, MAX_ROWS);
+        let sentinel = rows.alloc().expect("an empty slab has room");
+        let index = BwTree::new(directory, key_words);
+        Self {
+            tree: LocalTree::new(key_words),
+            rows,
+            sentinel,
+            index,
+            max_removed_llsn: 0,
+            stale: Vec::new(),
+            key_words,
+            row_len,
+        }
+    }
+
+    /// The tuple word of a row, if it is shared.
+    pub fn word(&self, row: RowId) -> Option<SyncAddr> {
+        let at = self.rows.shared(row);
+        (at != 0).then(|| SyncAddr::new(at))
+    }
+
+    /// Bytes of a shared row's block.
+    pub fn block_len(&self) -> usize {
+        block_len(self.key_words, self.row_len)
+    }
+
+    /// The row with this key.
+    pub fn find<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> Option<RowId> {
+        cx.spend(Work::IndexNode, self.height());
+        self.tree.get(key.words())
+    }
+
+    /// Levels of the tree.
+    pub fn height(&self) -> u32 {
+        self.tree.height() as u32 + 1
+    }
+
+    /// The row before `key`, the row with that key, and the row behind it (the sentinel at the end).
+    pub fn around<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> (Option<RowId>, Option<RowId>, RowId) {
+        cx.spend(Work::IndexNode, self.height());
+        let around = self.tree.neighbors(key.words());
+        (around.prev, around.found, around.next.unwrap_or(self.sentinel))
+    }
+
+    /// The rows before and behind `key`.
+    pub fn neighbours<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> (Option<RowId>, RowId) {
+        let (before, _, next) = self.around(cx, key);
+        (before, next)
+    }
+
+    /// Takes or strengthens `me`'s lock on a row. `Ok(true)`: `me` held nothing of it before.
+    pub fn lock<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        shared: SharedRows,
+        row: RowId,
+        me: WorkerId,
+        mode: Mode,
+        gap: bool,
+    ) -> Result<bool, Conflict> {
+        cx.spend(Work::Row, 1);
+        let mut holders = self.rows.holders(row);
+        let before = holders;
+        let mine = bit(me);
+        let writer = me.0 + 1;
+        if holders.writer != 0 && holders.writer != writer {
+            return Err(Conflict::WriteLocked);
+        }
+        match mode {
+            Mode::Read if holders.writer == writer || holders.readers & mine != 0 => {}
+            Mode::Read => {
+                if holders.readers == 0 {
+                    self.acquire(cx, shared, row, Mode::Read, false)?;
+                }
+                holders.readers |= mine;
+            }
+            Mode::Write if holders.writer == writer => {}
+            Mode::Write => {
+                if holders.readers & !mine != 0 {
+                    return Err(Conflict::ReadLocked);
+                }
+                self.acquire(cx, shared, row, Mode::Write, holders.readers != 0)?;
+                holders.writer = writer;
+            }
+        }
+        if gap {
+            holders.gap |= mine;
+        }
+        if holders != before {
+            self.rows.set_holders(row, holders);
+        }
+        Ok(before.readers & mine == 0 && before.writer != writer)
+    }
+
+    /// The host's part of a lock: the tuple word of a shared row, and a DRAM copy that is current.
+    fn acquire<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        shared: SharedRows,
+        row: RowId,
+        mode: Mode,
+        upgrade: bool,
+    ) -> Result<(), Conflict> {
+        let Some(at) = self.word(row) else { return Ok(()) };
+        let acquired = match mode {
+            Mode::Read => shared.acquire_read(cx, at),
+            Mode::Write => shared.acquire_write(cx, at, upgrade),
+        };
+        match acquired {
+            Acquired::Granted { word, fresh } => {
+                if !fresh {
+                    freshen(cx, word.row(), self.block_len());
+                }
+                if word.is_modified() {
+                    self.copy_back(cx, row, word.row());
+                    shared.clear_modified(cx, at);
+                }
+                Ok(())
+            }
+            Acquired::Conflict if mode == Mode::Read => Err(Conflict::WriteLocked),
+            Acquired::Conflict => Err(Conflict::ReadLocked),
+            Acquired::Gone => unreachable!("only the owner takes a row out of shared memory"),
+        }
+    }
+
+    /// Copies a shared row over its DRAM copy. The row is locked, or dead, and its lines are fresh here.
+    pub fn copy_back<F: Fabric>(&mut self, cx: &Cx<F>, row: RowId, block: DataAddr) {
+        let head = read_block(cx, block, self.key_words, self.rows.bytes_mut(row));
+        cx.spend(Work::DramLine, self.row_len.div_ceil(64) as u32);
+        self.rows.set_version(row, head.llsn);
+    }
+
+    /// Gives back all that `me` holds of a row. `wrote`: its shared copy, if any, was changed, written back and fenced.
+    pub fn unlock<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        shared: SharedRows,
+        row: RowId,
+        me: WorkerId,
+        wrote: bool,
+    ) {
+        let mut holders = self.rows.holders(row);
+        let was_writer = holders.writer == me.0 + 1;
+        debug_assert!(was_writer || holders.readers & bit(me) != 0, "unlocked a row not held");
+        holders.readers &= !bit(me);
+        holders.gap &= !bit(me);
+        if was_writer {
+            holders.writer = 0;
+        }
+        self.rows.set_holders(row, holders);
+        let Some(at) = self.word(row) else { return };
+        if was_writer {
+            debug_assert_eq!(holders.readers, 0);
+            // The owner writes both copies, so its DRAM copy is never behind its own change.
+            shared.release_write(cx, at, wrote, false);
+        } else if holders.readers == 0 {
+            shared.release_read(cx, at);
+        }
+    }
+
+    /// Opens the gap below `next` for a new key: refused if a worker of this host other than `me` holds the gap, or if a
+    /// host outside `tolerated` (a bitmap) holds `next`. Afterwards no scanner of another host can take the neighbours'
+    /// bits for real. Returns the word of `next` as it was, if it is shared.
+    pub fn open_gap<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        shared: SharedRows,
+        before: Option<RowId>,
+        next: RowId,
+        me: Option<WorkerId>,
+        tolerated: u16,
+    ) -> Result<Option<TupleWord>, Conflict> {
+        let holders = self.rows.holders(next);
+        if holders.gap & !me.map_or(0, bit) != 0 {
+            return Err(Conflict::Gap);
+        }
+        // Order matters: first the bit below, then the check of the row above. A scanner locks first and looks at the
+        // bits afterwards, so either it is seen holding `next`, or it sees a bit clear.
+        if let Some(at) = before.and_then(|row| self.word(row)) {
+            if !cx.sabotaged("partition.clear-next-real-on-insert") {
+                shared.set_real(cx, at, Some(false), None);
+            }
+        }
+        let Some(at) = self.word(next) else { return Ok(None) };
+        shared.open_gap_below(cx, at, tolerated).map(Some).ok_or(Conflict::Gap)
+    }
+
+    /// Tells the words of two rows that have just become neighbours and are both in the shared index.
+    pub fn link<F: Fabric>(&self, cx: &Cx<F>, shared: SharedRows, before: Option<RowId>, next: RowId) {
+        let Some(before) = before else { return };
+        if let (Some(low), Some(high)) = (self.word(before), self.word(next)) {
+            shared.set_real(cx, low, Some(true), None);
+            shared.set_real(cx, high, None, Some(true));
+        }
+    }
+
+    /// Before a row leaves shared memory (or the partition): its neighbours may no longer vouch for the gap.
+    pub fn unlink<F: Fabric>(&self, cx: &Cx<F>, shared: SharedRows, before: Option<RowId>, next: RowId) {
+        if cx.sabotaged("partition.clear-real-bits-before-leaving") {
+            return;
+        }
+        if let Some(at) = before.and_then(|row| self.word(row)) {
+            shared.set_real(cx, at, Some(false), None);
+        }
+        if let Some(at) = self.word(next) {
+            shared.set_real(cx, at, None, Some(false));
+        }
+    }
+
+    /// True if the row's insert has not committed, or its writer will remove it.
+    pub fn is_uncommitted(&self, row: RowId) -> bool {
+        let flags = self.rows.holders(row).flags;
+        flags.has(RowFlags::PLACEHOLDER) || flags.has(RowFlags::DELETED)
+    }
+
+    /// True if the row's insert has not committed.
+    pub fn is_uncommitted_insert(&self, row: RowId) -> bool {
+        self.rows.holders(row).flags.has(RowFlags::PLACEHOLDER)
+    }
+
+    /// Sets or clears flags of a row.
+    pub fn set_flag(&mut self, row: RowId, flag: RowFlags, on: bool) {
+        let mut holders = self.rows.holders(row);
+        holders.flags = if on { holders.flags | flag } else { holders.flags & !flag };
+        self.rows.set_holders(row, holders);
+    }
+
+    /// Makes `me` the writer of a new row just below `next`. If `me` holds the gap that the row divides, it now holds
+    /// both halves.
+    pub fn hold_new(&mut self, row: RowId, next: RowId, me: WorkerId, inherit: bool) {
+        let gap = if inherit { self.rows.holders(next).gap & bit(me) } else { 0 };
+        let flags = RowFlags::PLACEHOLDER;
+        self.rows.set_holders(row, Holders { readers: 0, gap, writer: me.0 + 1, flags });
+    }
+
+    /// True if no worker of this host holds the row.
+    pub fn is_unheld(&self, row: RowId) -> bool {
+        let Holders { readers, writer, .. } = self.rows.holders(row);
+        readers == 0 && writer == 0
+    }
+}

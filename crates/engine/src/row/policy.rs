@@ -1,0 +1,111 @@
+//! Decisions that can be taken in more than one way, as values: how cached copies are kept coherent, which shared row
+//! leaves first, and whether to wait for a lock.
+
+use std::collections::VecDeque;
+
+use liger_fabric::SyncAddr;
+
+use super::partition::Mode;
+use crate::txn::Conflict;
+
+/// How hosts keep their cached copies of shared rows coherent. All bitmaps have bit h for host h and say which hosts
+/// may trust their caches.
+pub trait Coherence {
+    /// True if the host with bit `me` may read its cached copy as it is.
+    fn trusts(&self, valid: u16, me: u16) -> bool;
+    /// The bitmap after a host has made its copy fresh to read it.
+    fn after_read(&self, valid: u16, me: u16) -> u16;
+    /// The bitmap after a host has changed the row and written it back.
+    fn after_write(&self, valid: u16, me: u16) -> u16;
+}
+
+/// The default, Tigon's: a change is written back at once, and all other hosts' copies become invalid (OSDI'25, 4.2).
+#[derive(Clone, Copy, Debug)]
+pub struct WriteThrough;
+
+impl Coherence for WriteThrough {
+    fn trusts(&self, valid: u16, me: u16) -> bool {
+        valid & me != 0
+    }
+    fn after_read(&self, valid: u16, me: u16) -> u16 {
+        valid | me
+    }
+    fn after_write(&self, _valid: u16, me: u16) -> u16 {
+        me
+    }
+}
+
+/// What to do when a lock is held by somebody else.
+pub trait WaitPolicy {
+    /// True to try again after a pause, having tried `tries` times; false to give the transaction up.
+    fn wait(&self, conflict: Conflict, tries: u32) -> bool;
+}
+
+/// Never waits, so there are no deadlocks: the transaction aborts and starts again.
+#[derive(Clone, Copy, Debug)]
+pub struct NoWait;
+
+impl WaitPolicy for NoWait {
+    fn wait(&self, _conflict: Conflict, _tries: u32) -> bool {
+        false
+    }
+}
+
+/// A shared row, as its owner knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedRow {
+    /// Its partition.
+    pub partition: u16,
+    /// Its table.
+    pub table: u16,
+    /// Its place in the partition.
+    pub row: u32,
+    /// Its tuple word. If the row has another word by now, the record is stale.
+    pub word: SyncAddr,
+}
+
+/// Which shared row of a host leaves first when memory is short.
+pub trait MoveOutPolicy {
+    /// A row has moved in.
+    fn moved_in(&mut self, row: SharedRow);
+    /// The next candidate, which the policy forgets. It may be stale.
+    fn candidate(&mut self) -> Option<SharedRow>;
+    /// The candidate could not leave: it is in use, or (`used`) was since the policy last offered it.
+    fn keep(&mut self, row: SharedRow, used: bool);
+    /// Rows known, stale ones included.
+    fn len(&self) -> usize;
+    /// True if there is no candidate.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// CLOCK: a candidate whose second-chance bit is set goes round once more. The bit is in the tuple word and is set by
+/// the swap that locks the row, so it costs nothing.
+#[derive(Default, Debug)]
+pub struct Clock {
+    ring: VecDeque<SharedRow>,
+}
+
+impl MoveOutPolicy for Clock {
+    fn moved_in(&mut self, row: SharedRow) {
+        self.ring.push_back(row);
+    }
+    fn candidate(&mut self) -> Option<SharedRow> {
+        self.ring.pop_front()
+    }
+    fn keep(&mut self, row: SharedRow, _used: bool) {
+        self.ring.push_back(row);
+    }
+    fn len(&self) -> usize {
+        self.ring.len()
+    }
+}
+
+/// The reason of a refused lock.
+pub(super) fn refusal(mode: Mode) -> Conflict {
+    match mode {
+        Mode::Read => Conflict::WriteLocked,
+        Mode::Write => Conflict::ReadLocked,
+    }
+}

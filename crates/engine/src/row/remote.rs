@@ -1,0 +1,116 @@
+//! What this host knows about rows of other hosts: where their tuple words are, and which of its workers hold them.
+//!
+//! Invariants:
+//! 1. An entry is a *hint* as long as none of this host's workers hold its row: the word may belong to another row by
+//!    now, so whoever locks it compares the row's full key before using it.
+//! 2. An entry with holders is the truth: this host's bit in the word was set by it, and is cleared by it. Should the
+//!    same word hang on two entries (one of them stale), the second sees a bit that it did not set and backs off.
+//! 3. Entries are found by a 64-bit hash of (table, key). Two keys with one hash share an entry; the key comparison
+//!    tells them apart, at the price of a conflict.
+//! 4. The cache is bounded: a shard that is full drops entries without holders.
+//!
+//! This is the DRAM shortcut of the shared index, and the lock table of the workers of one host in one.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use liger_fabric::{Cx, Fabric, Latch, LatchGuard, SyncAddr, WorkerId};
+
+use crate::key::Key;
+use crate::txn::TableId;
+
+/// Shards of the cache; a power of two.
+const SHARDS: usize = 64;
+
+/// What is known of one row.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its tuple word.
+    pub word: SyncAddr,
+    /// Workers of this host that read it.
+    pub readers: u32,
+    /// The worker of this host that writes it, plus one.
+    pub writer: u8,
+}
+
+impl Entry {
+    /// True if no worker of this host holds the row.
+    pub fn is_unheld(&self) -> bool {
+        self.readers == 0 && self.writer == 0
+    }
+
+    /// True if no worker but `me` holds the row, and `me` does.
+    pub fn is_held_only_by(&self, me: WorkerId) -> bool {
+        let bit = 1u32 << me.0;
+        !self.is_unheld() && self.readers & !bit == 0 && (self.writer == 0 || self.writer == me.0 + 1)
+    }
+}
+
+/// The keys are hashes already.
+#[derive(Default)]
+pub struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64");
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+/// Entries of one shard, by hash.
+pub type Shard = HashMap<u64, Entry, BuildHasherDefault<Identity>>;
+
+/// The cache.
+pub struct RemoteRows {
+    shards: Vec<Latch<Shard>>,
+    max_per_shard: usize,
+}
+
+/// Hash of a row's identity.
+pub fn hash_of(table: TableId, key: &Key) -> u64 {
+    let mut state = 0x9e37_79b9_7f4a_7c15 ^ u64::from(table.0);
+    for word in key.words() {
+        let wide = u128::from(state ^ word) * u128::from(0xa076_1d64_78bd_642f_u64);
+        state = (wide >> 64) as u64 ^ wide as u64;
+    }
+    state ^ state >> 32
+}
+
+impl RemoteRows {
+    /// A cache of at most about `max_entries` rows.
+    pub fn new(max_entries: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Latch::new(Shard::default())).collect();
+        Self { shards, max_per_shard: max_entries.div_ceil(SHARDS).max(1) }
+    }
+
+    /// The shard of a hash, latched.
+    pub fn shard<F: Fabric>(&self, cx: &Cx<F>, hash: u64) -> LatchGuard<'_, Shard> {
+        self.shards[(hash >> 58) as usize % SHARDS].lock(cx)
+    }
+
+    /// Remembers where a row is. An entry with holders stays as it is.
+    pub fn learn<F: Fabric>(&self, cx: &Cx<F>, hash: u64, word: SyncAddr) {
+        let mut shard = self.shard(cx, hash);
+        if shard.len() >= self.max_per_shard && !shard.contains_key(&hash) {
+            make_room(&mut shard, self.max_per_shard);
+        }
+        let entry = shard.entry(hash).or_insert(Entry { word, readers: 0, writer: 0 });
+        if entry.is_unheld() {
+            entry.word = word;
+        }
+    }
+}
+
+/// Drops a quarter of the shard: of the entries without holders, those with the lowest hashes.
+fn make_room(shard: &mut Shard, max: usize) {
+    let mut idle: Vec<u64> = shard.iter().filter(|(_, e)| e.is_unheld()).map(|(hash, _)| *hash).collect();
+    idle.sort_unstable();
+    for hash in idle.iter().take(max.div_ceil(4)) {
+        shard.remove(hash);
+    }
+}

@@ -1,0 +1,143 @@
+//! Talking to other hosts: serving their requests, waiting for their answers, and housekeeping between transactions.
+//!
+//! Invariants:
+//! 1. A worker that waits keeps serving, so two hosts that wait for each other both get their answers.
+//! 2. A handler never waits: what it sends goes through the outbox when the lane is full.
+//! 3. Whoever waits holds no latch.
+
+use std::sync::atomic::Ordering;
+
+use liger_fabric::{Cx, Fabric, HostId, Work};
+
+use super::host::{RowHost, count};
+use super::message::{Answer, Asker, Message, Wish};
+use crate::txn::{Conflict, TableId, TxnError};
+
+/// Turns of a wait loop between two looks at the membership.
+const TURNS_PER_LOOK: u32 = 1 << 12;
+
+impl RowHost {
+    /// Serves what other hosts have asked for. Workers call it between transactions and while they wait. Returns the
+    /// number of messages handled; an idle call costs one sync load for each other host.
+    pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let handled = self.lanes.poll(cx, |from, bytes| {
+            cx.spend(Work::Message, 1);
+            match Message::decode(bytes) {
+                Some(message) => self.handle(cx, from, message),
+                None => count(&self.moves.messages_dropped, 1),
+            }
+        });
+        self.drain_outbox(cx);
+        handled
+    }
+
+    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: HostId, message: Message) {
+        match message {
+            Message::Request { from: asker, table, partition, wish } => {
+                let known = self.catalog.relation(table).is_ok_and(|r| !r.replicated) && self.owns(partition);
+                if !known {
+                    return count(&self.moves.messages_dropped, 1);
+                }
+                let answer = self.grant(cx, from, table, partition, &wish);
+                self.post(cx, from, &Message::Reply { to: asker, answer });
+            }
+            Message::Remove { table, partition, key, word, llsn } => {
+                if self.catalog.relation(table).is_err() || !self.owns(partition) {
+                    return count(&self.moves.messages_dropped, 1);
+                }
+                self.remove_for(cx, from, table, partition, &key, word, llsn);
+            }
+            Message::Evict { bytes } => {
+                self.move_out_some(cx, (bytes as usize).div_ceil(64));
+            }
+            Message::Reply { to, answer } => self.deliver(cx, to, answer),
+        }
+    }
+
+    fn deliver<F: Fabric>(&self, cx: &Cx<F>, to: Asker, answer: Answer) {
+        let Some(mailbox) = self.mailboxes.get(usize::from(to.worker.0)) else {
+            return count(&self.moves.messages_dropped, 1);
+        };
+        let mut mailbox = mailbox.lock(cx);
+        if mailbox.request == to.request && mailbox.answer.is_none() {
+            mailbox.answer = Some(answer);
+        } else {
+            count(&self.moves.messages_dropped, 1);
+        }
+    }
+
+    /// Sends a message as soon as there is room; never waits.
+    pub(super) fn post<F: Fabric>(&self, cx: &Cx<F>, to: HostId, message: &Message) {
+        let mut bytes = Vec::with_capacity(64);
+        message.encode(&mut bytes);
+        count(&self.moves.messages, 1);
+        let mut outbox = self.outbox.lock(cx);
+        let behind = outbox.iter().any(|(host, _)| *host == to);
+        if behind || self.lanes.try_send(cx, to, &bytes).is_err() {
+            outbox.push_back((to, bytes));
+        }
+    }
+
+    fn drain_outbox<F: Fabric>(&self, cx: &Cx<F>) {
+        let mut outbox = self.outbox.lock(cx);
+        while let Some((to, bytes)) = outbox.front() {
+            if self.lanes.try_send(cx, *to, bytes).is_err() {
+                break;
+            }
+            outbox.pop_front();
+        }
+    }
+
+    /// Asks the owner of a partition for something and waits for the answer, serving meanwhile. No latch is held.
+    pub(super) fn ask<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        partition: u16,
+        wish: Wish,
+    ) -> Result<Answer, TxnError> {
+        let owner = self.owner(partition);
+        debug_assert_ne!(owner, self.me, "a host does not ask itself");
+        let mailbox = &self.mailboxes[usize::from(cx.worker().0)];
+        let request = {
+            let mut mailbox = mailbox.lock(cx);
+            mailbox.request = mailbox.request.wrapping_add(1);
+            mailbox.answer = None;
+            mailbox.request
+        };
+        let from = Asker { worker: cx.worker(), request };
+        self.post(cx, owner, &Message::Request { from, table, partition, wish });
+        let mut turn = 0u32;
+        loop {
+            turn = turn.wrapping_add(1);
+            self.serve(cx);
+            if let Some(answer) = mailbox.lock(cx).answer.take() {
+                return Ok(answer);
+            }
+            if turn % TURNS_PER_LOOK == 0 && self.members(cx) & 1 << owner.0 == 0 {
+                return Err(Conflict::Partition.into());
+            }
+            cx.pause();
+        }
+    }
+
+    /// Handles mail and reclamation until this host has nothing to do; for a pod at rest.
+    pub fn settle<F: Fabric>(&self, cx: &Cx<F>) {
+        while self.serve(cx) > 0 {}
+        self.housekeep(cx);
+    }
+
+    /// This host's share of what keeps the pod going: its heartbeat, self-tests of hosts that join, reclamation.
+    pub(super) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
+        self.responder.poll(cx);
+        if self.member.heartbeat(cx).is_err() {
+            self.overruled.store(true, Ordering::Relaxed);
+        }
+        self.collect(cx);
+    }
+
+    /// This host's share of reclamation.
+    pub(super) fn collect<F: Fabric>(&self, cx: &Cx<F>) {
+        self.epochs.collect(cx, &self.heap, |cx| self.members(cx));
+    }
+}

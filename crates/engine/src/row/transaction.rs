@@ -1,0 +1,533 @@
+//! A transaction: strict two-phase locking over rows of any host, executed and committed by one worker.
+//!
+//! Invariants:
+//! 1. Every row that was read or written is held until the end; every gap that was read too (next-key locking).
+//! 2. Changes are private until the commit: patches and images in this transaction's buffers. Only an inserted row's
+//!    place exists before, write-locked.
+//! 3. A worker runs one transaction at a time, so a lock that names the worker names the transaction: touching a row
+//!    again finds it held by the caller.
+//! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes a number above everything that it touched.
+//!
+//! Rows of this host are worked on in local.rs, rows of other hosts in foreign.rs; commit.rs ends the transaction.
+
+use std::ops::ControlFlow;
+
+use liger_fabric::{Cx, DataAddr, Fabric, SyncAddr, Work, WorkerId};
+
+use super::host::RowHost;
+use super::partition::{Mode, RowId};
+use crate::catalog::{Kind, Relation};
+use crate::history::{RangeRecord, ReadRecord, TxnRecord};
+use crate::key::{Key, KeyRange};
+use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
+use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
+
+/// Where a row is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// In a partition of this host.
+    Own { partition: u16, table: u16, row: RowId },
+    /// In a partition of another host; an index into the transaction's foreign rows.
+    Foreign(u32),
+}
+
+/// A row of another host that this transaction holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ForeignRow {
+    pub(super) hash: u64,
+    pub(super) word: SyncAddr,
+    pub(super) block: DataAddr,
+    pub(super) table: TableId,
+    pub(super) partition: u16,
+    pub(super) key: Key,
+    pub(super) row_len: usize,
+    pub(super) llsn: u64,
+    pub(super) wrote: bool,
+}
+
+/// What the transaction does to one row.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) place: Place,
+    pub(super) table: TableId,
+    pub(super) key: Key,
+    /// The row did not exist before.
+    pub(super) is_new: bool,
+    /// The row will not exist afterwards.
+    pub(super) doomed: bool,
+    /// The row's bytes in `images`, where they are not the row's own.
+    pub(super) image: Option<(u32, u32)>,
+    /// Changes on top.
+    pub(super) patches: PatchRange,
+    /// Version that the row had.
+    pub(super) previous: u64,
+}
+
+/// Who looks at rows, and how.
+pub(super) enum Visitor<'v> {
+    Read(&'v mut dyn FnMut(&Key, Row<'_>) -> ControlFlow<()>),
+    Write(&'v mut dyn FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>),
+}
+
+impl Visitor<'_> {
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::Read(_) => Mode::Read,
+            Self::Write(_) => Mode::Write,
+        }
+    }
+}
+
+/// A running transaction of the row engine.
+pub struct RowTxn<'h, F: Fabric> {
+    pub(super) cx: &'h Cx<F>,
+    pub(super) host: &'h RowHost,
+    pub(super) me: WorkerId,
+    /// Every row held, once.
+    pub(super) held: Vec<Place>,
+    pub(super) foreign: Vec<ForeignRow>,
+    pub(super) changes: Vec<Change>,
+    pub(super) patches: Patches,
+    pub(super) images: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
+    /// Greatest version seen or made.
+    pub(super) llsn: u64,
+    pub(super) record: Option<TxnRecord>,
+}
+
+impl<'h, F: Fabric> RowTxn<'h, F> {
+    pub(super) fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
+        let record = host.history.is_some().then(|| TxnRecord::new(cx.host(), cx.worker()));
+        Self {
+            cx,
+            host,
+            me: cx.worker(),
+            held: Vec::with_capacity(64),
+            foreign: Vec::new(),
+            changes: Vec::with_capacity(64),
+            patches: Patches::new(),
+            images: Vec::new(),
+            scratch: Vec::new(),
+            llsn: 0,
+            record,
+        }
+    }
+
+    /// Runs one step again as long as the wait policy says so.
+    pub(super) fn retry<T>(
+        &mut self,
+        mut step: impl FnMut(&mut Self) -> Result<T, TxnError>,
+    ) -> Result<T, TxnError> {
+        let mut tries = 0;
+        loop {
+            match step(self) {
+                Err(TxnError::Conflict(conflict)) => {
+                    tries += 1;
+                    if !self.host.wait.wait(conflict, tries) {
+                        return Err(conflict.into());
+                    }
+                    self.host.serve(self.cx);
+                    self.cx.pause();
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    fn relation(&self, table: TableId) -> Result<&'h Relation, TxnError> {
+        self.host.catalog.relation(table)
+    }
+
+    /// The change recorded for a row, if any.
+    pub(super) fn change_of(&self, place: Place) -> Option<usize> {
+        self.changes.iter().rposition(|change| change.place == place)
+    }
+
+    pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
+        if let Some(record) = &mut self.record {
+            record.reads.push(ReadRecord { table, key: *key, version });
+        }
+    }
+
+    pub(super) fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
+        if let Some(record) = &mut self.record {
+            record.ranges.push(RangeRecord { table, range, found });
+        }
+    }
+
+    /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
+    pub(super) fn show(
+        &mut self,
+        relation: &Relation,
+        place: Place,
+        key: &Key,
+        base: &[u8],
+        previous: u64,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        self.llsn = self.llsn.max(previous);
+        self.cx.spend(Work::DramLine, 2);
+        let known = if self.changes.is_empty() { None } else { self.change_of(place) };
+        if known.is_some_and(|i| self.changes[i].doomed) {
+            return Ok(None);
+        }
+        match visitor {
+            Visitor::Read(visit) => {
+                let Some(i) = known else { return Ok(Some(visit(key, Row::new(base)))) };
+                let mut merged = self.base_of(i, base).to_vec();
+                self.patches.apply(self.changes[i].patches, &mut merged);
+                let flow = visit(key, Row::new(&merged));
+                Ok(Some(flow))
+            }
+            Visitor::Write(visit) => {
+                let i = known.unwrap_or_else(|| self.begin_change(place, relation.id, key, previous));
+                let change = &mut self.changes[i];
+                let base = match change.image {
+                    Some((start, end)) => &self.images[start as usize..end as usize],
+                    None => base,
+                };
+                let flow = visit(key, &mut self.patches.row(base, &mut change.patches));
+                if changes_a_key(relation, base, &self.patches, change.patches) {
+                    return Err(TxnError::KeyChanged { table: relation.id });
+                }
+                Ok(Some(flow))
+            }
+        }
+    }
+
+    /// The bytes below a change's patches.
+    fn base_of<'a>(&'a self, change: usize, base: &'a [u8]) -> &'a [u8] {
+        match self.changes[change].image {
+            Some((start, end)) => &self.images[start as usize..end as usize],
+            None => base,
+        }
+    }
+
+    pub(super) fn begin_change(&mut self, place: Place, table: TableId, key: &Key, previous: u64) -> usize {
+        let patches = PatchRange::default();
+        let change =
+            Change { place, table, key: *key, is_new: false, doomed: false, image: None, patches, previous };
+        self.changes.push(change);
+        self.changes.len() - 1
+    }
+
+    pub(super) fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
+        let start = self.images.len() as u32;
+        self.images.extend_from_slice(bytes);
+        (start, self.images.len() as u32)
+    }
+
+    /// Shows the row with this key to the visitor; false if there is none.
+    fn point(&mut self, relation: &Relation, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+        relation.check_key(key)?;
+        if relation.replicated {
+            return self.point_replicated(relation, key, visitor);
+        }
+        let partition = relation.partition_of(key, self.host.partition_count());
+        self.retry(|txn| {
+            if txn.host.owns(partition) {
+                txn.point_own(relation, partition, key, visitor)
+            } else {
+                txn.point_foreign(relation, partition, key, visitor)
+            }
+        })
+    }
+
+    fn point_replicated(
+        &mut self,
+        relation: &Relation,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
+        let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
+        let part = self.host.replica(self.cx, relation.id);
+        let Some(row) = part.find(self.cx, key) else { return Ok(false) };
+        self.cx.spend(Work::DramLine, 2);
+        let _ = visit(key, Row::new(part.rows.bytes(row)));
+        Ok(true)
+    }
+
+    /// Visits the rows of a range, wherever they are.
+    fn range(
+        &mut self,
+        relation: &Relation,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<(), TxnError> {
+        relation.check_key(&range.low)?;
+        if let Some(high) = &range.high {
+            relation.check_key(high)?;
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        if relation.replicated {
+            return self.range_replicated(relation, range, visitor);
+        }
+        match relation.partition_of_range(range, self.host.partition_count()) {
+            Some(partition) => self.range_of_partition(relation, partition, range, visitor).map(|_| ()),
+            None => self.range_of_all(relation, range, visitor),
+        }
+    }
+
+    fn range_of_partition(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<ControlFlow<()>, TxnError> {
+        if self.host.owns(partition) {
+            self.range_own(relation, partition, range, visitor)
+        } else {
+            self.range_foreign(relation, partition, range, visitor)
+        }
+    }
+
+    /// A range over all partitions: locked partition by partition, then visited in key order.
+    fn range_of_all(
+        &mut self,
+        relation: &Relation,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<(), TxnError> {
+        let mut rows: Vec<(Key, Vec<u8>)> = Vec::new();
+        for partition in 0..self.host.partition_count() {
+            let mut gather = |key: &Key, row: Row<'_>| {
+                rows.push((*key, row.bytes().to_vec()));
+                ControlFlow::Continue(())
+            };
+            let _ = self.range_of_partition(relation, partition, range, &mut Visitor::Read(&mut gather))?;
+        }
+        rows.sort_unstable_by_key(|row| row.0);
+        for (key, bytes) in rows {
+            let flow = match visitor {
+                Visitor::Read(visit) => visit(&key, Row::new(&bytes)),
+                Visitor::Write(visit) => {
+                    let mut flow = ControlFlow::Continue(());
+                    let mut once = |key: &Key, row: &mut RowMut<'_>| {
+                        flow = visit(key, row);
+                        ControlFlow::Break(())
+                    };
+                    self.point(relation, &key, &mut Visitor::Write(&mut once))?;
+                    flow
+                }
+            };
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn range_replicated(
+        &mut self,
+        relation: &Relation,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<(), TxnError> {
+        let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
+        let part = self.host.replica(self.cx, relation.id);
+        let mut at = part.tree.lower_bound(range.low.words());
+        while let Some(cursor) = at {
+            let (words, row) = part.tree.entry(cursor);
+            let key = Key::from_words(words);
+            if range.ends_before(&key) || visit(&key, Row::new(part.rows.bytes(row))).is_break() {
+                break;
+            }
+            at = part.tree.next(cursor);
+        }
+        Ok(())
+    }
+
+    /// Puts a row into one relation.
+    fn put(
+        &mut self,
+        relation: &Relation,
+        key: &Key,
+        bytes: &[u8],
+        duplicate: TableId,
+    ) -> Result<(), TxnError> {
+        if key.words().iter().all(|word| *word == u64::MAX) {
+            return Err(TxnError::KeyReserved { table: relation.id });
+        }
+        let partition = relation.partition_of(key, self.host.partition_count());
+        let inserted = self.retry(|txn| {
+            if txn.host.owns(partition) {
+                txn.insert_own(relation, partition, key, bytes)
+            } else {
+                txn.insert_foreign(relation, partition, key, bytes)
+            }
+        })?;
+        if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: duplicate }) }
+    }
+
+    /// Marks a row of one relation for removal; false if there is none.
+    fn doom(&mut self, relation: &Relation, key: &Key, image: &mut Vec<u8>) -> Result<bool, TxnError> {
+        let partition = relation.partition_of(key, self.host.partition_count());
+        let first = self.changes.len();
+        let mut keep = |_: &Key, row: &mut RowMut<'_>| {
+            image.clear();
+            row.copy_to(image);
+            ControlFlow::Break(())
+        };
+        let visitor = &mut Visitor::Write(&mut keep);
+        if !self.point(relation, key, visitor)? {
+            return Ok(false);
+        }
+        let is_it = |change: &Change| change.table == relation.id && change.key == *key;
+        let i = self.changes.iter().rposition(is_it).expect("a row visited for writing has a change");
+        debug_assert!(i >= first || !self.changes[i].doomed);
+        self.changes[i].doomed = true;
+        if self.host.owns(partition) {
+            self.flag_own(self.changes[i].place, true);
+        }
+        Ok(true)
+    }
+}
+
+/// True if the changes touch a column of the primary key or of an index.
+fn changes_a_key(relation: &Relation, base: &[u8], patches: &Patches, range: PatchRange) -> bool {
+    let Kind::Table { layout, .. } = &relation.kind else { return !range.is_empty() };
+    layout.primary.is_changed(base, patches, range)
+        || layout.indexes.iter().any(|index| index.key.is_changed(base, patches, range))
+}
+
+impl<F: Fabric> Transaction for RowTxn<'_, F> {
+    fn get<R>(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        f: impl FnOnce(Row<'_>) -> R,
+    ) -> Result<Option<R>, TxnError> {
+        let (mut f, mut out) = (Some(f), None);
+        let mut visit = |_: &Key, row: Row<'_>| {
+            out = f.take().map(|f| f(row));
+            ControlFlow::Break(())
+        };
+        let relation = self.relation(table)?;
+        self.point(relation, key, &mut Visitor::Read(&mut visit))?;
+        Ok(out)
+    }
+
+    fn update<R>(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        f: impl FnOnce(&mut RowMut<'_>) -> R,
+    ) -> Result<Option<R>, TxnError> {
+        let (mut f, mut out) = (Some(f), None);
+        let mut visit = |_: &Key, row: &mut RowMut<'_>| {
+            out = f.take().map(|f| f(row));
+            ControlFlow::Break(())
+        };
+        let relation = self.relation(table)?;
+        relation.table()?;
+        self.point(relation, key, &mut Visitor::Write(&mut visit))?;
+        Ok(out)
+    }
+
+    fn insert(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
+        let relation = self.relation(table)?;
+        let (layout, indexes) = relation.table()?;
+        let bytes = row.bytes();
+        if bytes.len() != relation.row_len {
+            let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
+            return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
+        }
+        if relation.replicated {
+            return Err(TxnError::ReadOnly { table });
+        }
+        let primary = layout.primary.key_of(bytes);
+        self.put(relation, &primary, bytes, table)?;
+        let mut entry = [0u8; 8 * crate::key::MAX_KEY_WORDS];
+        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
+            let entry = &mut entry[..index.row_len];
+            index.write_primary(&primary, entry);
+            self.put(self.relation(*id)?, &index.key.key_of(bytes), entry, *id)?;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, TxnError> {
+        let relation = self.relation(table)?;
+        let (layout, indexes) = relation.table()?;
+        let mut image = Vec::new();
+        if !self.doom(relation, key, &mut image)? {
+            return Ok(false);
+        }
+        let mut unused = Vec::new();
+        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
+            if !self.doom(self.relation(*id)?, &index.key.key_of(&image), &mut unused)? {
+                return Err(TxnError::Damaged {
+                    table: *id,
+                    what: "index without its row's entry",
+                    found: 0,
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&Key, Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.relation(table)?;
+        self.range(relation, range, &mut Visitor::Read(&mut visit))
+    }
+
+    fn update_range(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.relation(table)?;
+        relation.table()?;
+        self.range(relation, range, &mut Visitor::Write(&mut visit))
+    }
+
+    fn scan_index(
+        &mut self,
+        index: IndexId,
+        range: &KeyRange,
+        mut visit: impl FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.relation(index.0)?;
+        let Kind::Index { of, layout } = &relation.kind else {
+            return Err(TxnError::NoSuchTable { table: index.0 });
+        };
+        let table = self.relation(*of)?;
+        let mut rest = *range;
+        let mut batch = 4;
+        loop {
+            let mut found: Vec<(Key, Key)> = Vec::new();
+            let mut gather = |key: &Key, row: Row<'_>| {
+                found.push((*key, layout.read_primary(row.bytes())));
+                if found.len() < batch { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            self.range(relation, &rest, &mut Visitor::Read(&mut gather))?;
+            for (_, primary) in &found {
+                let mut flow = ControlFlow::Continue(());
+                let mut once = |_: &Key, row: Row<'_>| {
+                    flow = visit(row);
+                    ControlFlow::Break(())
+                };
+                if !self.point(table, primary, &mut Visitor::Read(&mut once))? {
+                    return Err(Conflict::Moved.into());
+                }
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
+            match found.last().and_then(|(last, _)| last.next()) {
+                Some(low) if found.len() == batch => rest.low = low,
+                _ => return Ok(()),
+            }
+            batch = (2 * batch).min(64);
+        }
+    }
+}

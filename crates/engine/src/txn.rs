@@ -1,0 +1,250 @@
+//! What a transaction can do, and how it ends.
+//!
+//! Invariants:
+//! 1. A conflict is a normal value: nothing went wrong, running the transaction again may work. Everything
+//!    else is final.
+//! 2. After an error every further call of the same transaction may fail; its effects vanish when its body
+//!    returns.
+//! 3. Effects are visible to the transaction itself at once, to others only after the commit, and then in one
+//!    step: transactions are serializable, phantoms included (ranges and absent keys are protected like
+//!    rows).
+//! 4. Closures that are given rows must not block or call the transaction: they may run under a latch.
+
+use crate::key::{Key, KeyRange};
+use crate::record::{NewRow, Row, RowMut};
+use std::fmt;
+use std::ops::ControlFlow;
+
+/// A table, or a secondary index, which is a table of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct TableId(pub u16);
+
+/// A secondary index, by the table that holds its entries.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct IndexId(pub TableId);
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Why a transaction must be run again; counted separately.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// Others read a row that this one wants to change.
+    ReadLocked,
+    /// Another changes a row that this one wants.
+    WriteLocked,
+    /// An insert or delete into a range that another has scanned, or the other way round.
+    Gap,
+    /// A row moved into or out of shared memory in between, or its place is being moved.
+    Moved,
+    /// What was read has changed by the time of the commit.
+    Validation,
+    /// A partition is changing hands (its host joins, leaves, or is being recovered).
+    Partition,
+}
+
+impl Conflict {
+    /// All reasons, in the order of [`Conflict::index`].
+    pub const ALL: [Conflict; 6] = [
+        Conflict::ReadLocked,
+        Conflict::WriteLocked,
+        Conflict::Gap,
+        Conflict::Moved,
+        Conflict::Validation,
+        Conflict::Partition,
+    ];
+
+    /// Its place in [`Conflict::ALL`], to count by.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Conflict::ReadLocked => "read-locked",
+            Conflict::WriteLocked => "write-locked",
+            Conflict::Gap => "gap",
+            Conflict::Moved => "moved",
+            Conflict::Validation => "validation",
+            Conflict::Partition => "partition",
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a transaction did not commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TxnError {
+    /// It collided with another; run it again.
+    #[error("conflict with another transaction: {0}")]
+    Conflict(Conflict),
+    /// A row with this key exists.
+    #[error("duplicate key in table {index}")]
+    DuplicateKey {
+        /// The table or unique index.
+        index: TableId,
+    },
+    /// A memory is full.
+    #[error("out of {what}: {needed_bytes} bytes needed")]
+    OutOfMemory {
+        /// Which memory.
+        what: &'static str,
+        /// How much was asked for.
+        needed_bytes: u64,
+    },
+    /// The pod has declared this host dead; it must rejoin before it does anything else.
+    #[error("this host has been fenced")]
+    Fenced,
+    /// Bytes that were read cannot be right.
+    #[error("damaged {what} in table {table}: {found:#x}")]
+    Damaged {
+        /// The table or index.
+        table: TableId,
+        /// What kind of thing.
+        what: &'static str,
+        /// What was found.
+        found: u64,
+    },
+    /// There is no table or index with this id.
+    #[error("no table {table}")]
+    NoSuchTable {
+        /// The id.
+        table: TableId,
+    },
+    /// A row's or key's size is not the table's.
+    #[error("{found_bytes} bytes where table {table} has {expected_bytes}")]
+    WrongSize {
+        /// The table or index.
+        table: TableId,
+        /// The size that the table has.
+        expected_bytes: u32,
+        /// The size that was given.
+        found_bytes: u32,
+    },
+    /// An update changed a column of the primary key or of an index: delete the row and insert it again.
+    #[error("an update changed a key column of table {table}")]
+    KeyChanged {
+        /// The table.
+        table: TableId,
+    },
+    /// The one key whose bytes are all ones stands for the end of the table.
+    #[error("the greatest possible key of table {table} cannot be stored")]
+    KeyReserved {
+        /// The table or index.
+        table: TableId,
+    },
+    /// Every host has a copy of a replicated table; it is filled when the pod is loaded.
+    #[error("table {table} is replicated and cannot be changed by transactions")]
+    ReadOnly {
+        /// The table or index.
+        table: TableId,
+    },
+    /// The application asked for it.
+    #[error("rolled back")]
+    Rollback,
+}
+
+impl From<Conflict> for TxnError {
+    #[inline]
+    fn from(conflict: Conflict) -> TxnError {
+        TxnError::Conflict(conflict)
+    }
+}
+
+/// A transaction that is running.
+///
+/// All methods fail with [`TxnError::Conflict`] when they meet another transaction; see the module's
+/// invariants.
+pub trait Transaction {
+    /// Reads the row with this key: what `f` returns, or `None` if there is no such row.
+    fn get<R>(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        f: impl FnOnce(Row<'_>) -> R,
+    ) -> Result<Option<R>, TxnError>;
+
+    /// Reads and changes the row with this key: what `f` returns, or `None` if there is no such row.
+    fn update<R>(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        f: impl FnOnce(&mut RowMut<'_>) -> R,
+    ) -> Result<Option<R>, TxnError>;
+
+    /// Inserts a row and its index entries; fails with [`TxnError::DuplicateKey`].
+    fn insert(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError>;
+
+    /// Deletes the row with this key and its index entries; false if there is no such row.
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, TxnError>;
+
+    /// Visits the rows of a range in key order until `visit` breaks. The part that was visited is protected.
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: impl FnMut(&Key, Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError>;
+
+    /// Visits and changes the rows of a range in key order until `visit` breaks.
+    fn update_range(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: impl FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError>;
+
+    /// Visits the table's rows whose index entries are in `range`, in the index's order, until `visit`
+    /// breaks.
+    fn scan_index(
+        &mut self,
+        index: IndexId,
+        range: &KeyRange,
+        visit: impl FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError>;
+}
+
+/// One worker's door to the tables: it runs transactions one after the other.
+///
+/// A session keeps its one transaction value, and with it the buffers, from one run to the next. (A
+/// transaction that borrows its session, `Txn<'a>`, cannot be named in the bound of `body` for all `'a`
+/// unless the session is `'static`.)
+pub trait Session {
+    /// Its transactions.
+    type Txn: Transaction;
+
+    /// Runs a transaction once: commits when `body` returns `Ok`, otherwise undoes everything.
+    ///
+    /// A commit that is acknowledged here survives as the session's durability says.
+    fn attempt<R>(&mut self, body: impl FnOnce(&mut Self::Txn) -> Result<R, TxnError>)
+    -> Result<R, TxnError>;
+
+    /// Waits a little before a conflict is tried again; `conflicts` is how many there were so far, from 1.
+    fn back_off(&mut self, conflicts: u32);
+
+    /// Runs a transaction until it meets no conflict.
+    fn transact<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Self::Txn) -> Result<R, TxnError>,
+    ) -> Result<R, TxnError> {
+        for conflicts in 1u32.. {
+            match self.attempt(&mut body) {
+                Err(TxnError::Conflict(_)) => self.back_off(conflicts),
+                ended => return ended,
+            }
+        }
+        unreachable!("a transaction met 2^32 conflicts")
+    }
+}

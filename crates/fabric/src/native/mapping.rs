@@ -1,0 +1,80 @@
+//! A pod's memory, mapped into this process.
+//!
+//! Invariants:
+//! 1. The mapping starts on a page, is a whole number of lines, and stays until the last worker's view is dropped.
+//! 2. Nothing outside `native` gets a pointer into it.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use crate::addr::LINE;
+
+/// A mapping of the pod's memory in this process.
+pub struct Mapping {
+    base: *mut u8,
+    len: usize,
+    /// A memfd stays open, for child processes to inherit.
+    inherited: Option<OwnedFd>,
+}
+
+// SAFETY: the mapping is plain shared memory; all accesses go through `Native`, whose callers follow the memory model.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Anonymous zeroed memory of `len` bytes (rounded up to a line), shared by the threads of this process only.
+    ///
+    /// # Errors
+    /// What mmap says: most often that there is not so much memory.
+    pub fn anonymous(len: usize) -> std::io::Result<Arc<Self>> {
+        let len = len.next_multiple_of(LINE);
+        // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
+        let base = unsafe { mmap_anonymous(null_mut(), len, READ_WRITE, MapFlags::SHARED) }?;
+        Ok(Arc::new(Self { base: base.cast(), len, inherited: None }))
+    }
+
+    /// Maps the first `len` bytes of an open file or device.
+    pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize) -> std::io::Result<Self> {
+        assert!(len.is_multiple_of(LINE), "a mapping is a whole number of lines");
+        // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
+        let base = unsafe { mmap(null_mut(), len, READ_WRITE, MapFlags::SHARED, fd, 0) }?;
+        Ok(Self { base: base.cast(), len, inherited: None })
+    }
+
+    /// The same mapping, keeping `fd` open for children.
+    pub(super) fn keeping(self, fd: OwnedFd) -> Self {
+        // `self` has a Drop, so it is changed rather than taken apart.
+        let mut mapping = self;
+        mapping.inherited = Some(fd);
+        mapping
+    }
+
+    /// Bytes mapped.
+    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty: the kernel refuses it")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child opens
+    /// `fd:NUMBER`.
+    pub fn inherited_fd(&self) -> Option<RawFd> {
+        self.inherited.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base
+    }
+}
+
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and len are those of the mapping made in the constructor, unmapped once.
+        let _ = unsafe { munmap(self.base.cast(), self.len) };
+    }
+}

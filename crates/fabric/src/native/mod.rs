@@ -1,0 +1,235 @@
+//! Native backend: memory that processes or threads really share, driven with the processor's own instructions.
+//!
+//! Invariants:
+//! 1. `write_back`, `invalidate` and `fence` always issue real cache instructions: on a real pod they are what makes the
+//!    rules true, and on one machine they cost what they cost there.
+//! 2. All accesses are checked against the mapping's length; sync words are only ever accessed atomically.
+//! 3. Data is copied by value through raw pointers. Another *process* may change the bytes at any time, and the memory
+//!    model's one-writer rule, not Rust's type system, is what keeps a copy whole.
+//!
+//! It hides nothing: on one coherent machine a missing `write_back` goes unnoticed here. Use `sim` to find it.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "the native backend needs x86_64: its cache instructions (clwb, clflushopt, mfence) are written for it"
+);
+
+mod cache;
+mod clock;
+mod mapping;
+mod memory;
+mod workers;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use cache::{CacheInstructions, LineInstruction};
+pub use mapping::Mapping;
+pub use memory::{MemoryError, MemorySpec};
+pub use workers::{WorkerPanicked, run_hosts, run_workers};
+
+use crate::addr::{DataAddr, SyncAddr};
+use crate::fabric::Fabric;
+use crate::sync_mode::SyncMode;
+use clock::Clock;
+
+/// Pauses that spin before the first that gives the processor away: a few microseconds, about what another core's reply
+/// takes. Hosts may be processes that share few cores, so waiting longer than that without yielding starves the other.
+const SPINNING_PAUSES: u32 = 64;
+
+/// One worker's view of a native pod.
+pub struct Native {
+    base: *mut u8,
+    len: usize,
+    bypass: bool,
+    instructions: CacheInstructions,
+    clock: Clock,
+    /// Pauses since this worker last changed shared memory (a wait loop only loads).
+    pauses: Cell<u32>,
+    mapping: Arc<Mapping>,
+}
+
+impl Native {
+    /// A worker's view of `mapping` with coherent sync words.
+    pub fn new(mapping: Arc<Mapping>) -> Self {
+        Self::with_sync_mode(mapping, SyncMode::Hwcc)
+    }
+
+    /// A worker's view of `mapping`.
+    pub fn with_sync_mode(mapping: Arc<Mapping>, sync_mode: SyncMode) -> Self {
+        Self {
+            base: mapping.base(),
+            len: mapping.len(),
+            bypass: sync_mode == SyncMode::Pcc,
+            instructions: CacheInstructions::detect(),
+            clock: Clock::calibrated(),
+            pauses: Cell::new(0),
+            mapping,
+        }
+    }
+
+    /// The memory below.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    /// The mapped address of a range.
+    ///
+    /// # Panics
+    /// If the range leaves the mapping: an address was computed wrongly.
+    #[inline]
+    fn at(&self, offset: u64, len: usize) -> *mut u8 {
+        let offset = offset as usize;
+        if len > self.len || offset > self.len - len {
+            beyond(offset, len, self.len);
+        }
+        self.base.wrapping_add(offset)
+    }
+
+    #[inline]
+    fn word(&self, at: SyncAddr) -> &AtomicU64 {
+        let p = self.at(at.offset(), 8);
+        // SAFETY: in bounds for as long as `self.mapping` lives, 8-byte aligned, and sync words are only ever accessed
+        // atomically.
+        unsafe { AtomicU64::from_ptr(p.cast()) }
+    }
+
+    /// Drops the word's line from this host's cache, so that the next access reaches memory.
+    fn bypass(&self, at: SyncAddr) {
+        // SAFETY: the word is in bounds (checked by `word` just before or after) and mappings are line-aligned.
+        unsafe { cache::each_line(self.base, at.offset(), 8, self.instructions.invalidate) };
+        cache::fence();
+    }
+}
+
+impl Clone for Native {
+    fn clone(&self) -> Self {
+        Self { pauses: Cell::new(0), mapping: self.mapping.clone(), ..*self }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn beyond(offset: usize, len: usize, mapped: usize) -> ! {
+    panic!("access to {len} bytes at {offset:#x} is beyond the pod's {mapped:#x} bytes of memory");
+}
+
+/// Copies, with the lengths that protocols use as single moves instead of a call.
+///
+/// # Safety
+/// `len` bytes are readable at `from`, writable at `to`, and do not overlap.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    use std::ptr::copy_nonoverlapping as move_bytes;
+    match len {
+        // SAFETY: (each arm) the caller vouches for `len` bytes.
+        8 => unsafe { move_bytes(from, to, 8) },
+        // SAFETY: as above.
+        16 => unsafe { move_bytes(from, to, 16) },
+        // SAFETY: as above.
+        32 => unsafe { move_bytes(from, to, 32) },
+        // SAFETY: as above.
+        64 => unsafe { move_bytes(from, to, 64) },
+        // SAFETY: as above.
+        _ => unsafe { move_bytes(from, to, len) },
+    }
+}
+
+impl Fabric for Native {
+    const CHECKED: bool = false;
+
+    #[inline]
+    fn load(&self, at: SyncAddr) -> u64 {
+        let word = self.word(at);
+        if self.bypass {
+            self.bypass(at);
+        }
+        word.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, at: SyncAddr, value: u64) {
+        self.pauses.set(0);
+        let word = self.word(at);
+        if !self.bypass {
+            return word.store(value, Ordering::Release);
+        }
+        // Dropped before too: a stale copy of the line would carry its other words back to memory with ours.
+        self.bypass(at);
+        word.store(value, Ordering::Release);
+        self.bypass(at);
+    }
+
+    #[inline]
+    fn compare_exchange(&self, at: SyncAddr, current: u64, new: u64) -> Result<u64, u64> {
+        let word = self.word(at);
+        if !self.bypass {
+            let swapped = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst);
+            if swapped.is_ok() {
+                self.pauses.set(0);
+            }
+            return swapped;
+        }
+        self.bypass(at);
+        let swapped = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst);
+        self.bypass(at);
+        if swapped.is_ok() {
+            self.pauses.set(0);
+        }
+        swapped
+    }
+
+    #[inline]
+    fn read(&self, at: DataAddr, out: &mut [u8]) {
+        let from = self.at(at.offset(), out.len());
+        // SAFETY: in bounds; the memory model gives the range one writer at a time, ordered by a sync word.
+        unsafe { copy(from, out.as_mut_ptr(), out.len()) }
+    }
+
+    #[inline]
+    fn write(&self, at: DataAddr, bytes: &[u8]) {
+        self.pauses.set(0);
+        let to = self.at(at.offset(), bytes.len());
+        // SAFETY: in bounds; the memory model makes this worker's host the only writer of the range now.
+        unsafe { copy(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    #[inline]
+    fn write_back(&self, at: DataAddr, len: usize) {
+        self.at(at.offset(), len);
+        // SAFETY: in bounds; mappings are line-aligned.
+        unsafe { cache::each_line(self.base, at.offset(), len, self.instructions.write_back) }
+    }
+
+    #[inline]
+    fn invalidate(&self, at: DataAddr, len: usize) {
+        self.at(at.offset(), len);
+        // SAFETY: in bounds; mappings are line-aligned.
+        unsafe { cache::each_line(self.base, at.offset(), len, self.instructions.invalidate) }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        cache::fence();
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]
+    fn pause(&self) {
+        let so_far = self.pauses.get();
+        if so_far < SPINNING_PAUSES {
+            self.pauses.set(so_far + 1);
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,438 @@
+//! Virtual time: what each verb costs on the machine that a profile describes.
+//!
+//! Discrete events: every worker has a clock; a verb that others could notice runs only while its worker's clock is the
+//! smallest, and moves it forward. Contended things (links, the device, a line's ownership, a compare-and-swap queue) are
+//! *reservation clocks*: the time from which they are free. A user starts at the later of now and then, and moves it.
+//!
+//! Invariants:
+//! 1. Contents are coherent (one array): this mode answers questions about speed, never about missing instructions.
+//! 2. Whether an access costs a hit or a miss follows per-host tags, which write_back and invalidate change as on the
+//!    real machine; so forgetting an invalidate makes a program too fast, not wrong.
+//! 3. All times are whole picoseconds, so results do not depend on the order of floating-point additions.
+//!
+//! What it does not model: translation misses, hardware prefetchers, out-of-order overlap of independent verbs of one
+//! worker (except the lines of one read, and stores), and snoop traffic of lines that nobody touches.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use super::profile::{Profile, Quantity, SyncWords};
+use super::tags::{Access, Tags};
+use crate::addr::{LINE, lines};
+use crate::fabric::Work;
+
+/// A profile's numbers as whole picoseconds.
+struct Costs {
+    read: u64,
+    write: u64,
+    link_line: u64,
+    device_line: u64,
+    parallel: u64,
+    hit: u64,
+    command: u64,
+    invalidate: u64,
+    fence: u64,
+    sync: SyncCosts,
+    work: [u64; 5],
+    pause: (u64, u64),
+}
+
+enum SyncCosts {
+    Hwcc { hit: u64, swap: u64, core: u64, transfer: u64 },
+    Pcc { load: u64, load_service: u64, swap: u64, swap_service: u64, store: u64 },
+}
+
+fn ps(ns: &Quantity) -> u64 {
+    (ns.value * 1000.0).round() as u64
+}
+
+fn line_ps(gb_per_s: &Quantity) -> u64 {
+    (LINE as f64 * 1000.0 / gb_per_s.value).round() as u64
+}
+
+impl Costs {
+    fn new(profile: &Profile) -> Self {
+        let Profile { memory, cache, compute, wait, .. } = profile;
+        let hwcc = profile.hwcc.as_ref().map(|s| SyncCosts::Hwcc {
+            hit: ps(&s.hit_ns),
+            swap: ps(&s.swap_ns),
+            core: ps(&s.core_ns),
+            transfer: ps(&s.transfer_ns),
+        });
+        let pcc = profile.pcc.as_ref().map(|s| SyncCosts::Pcc {
+            load: ps(&s.load_ns),
+            load_service: ps(&s.load_service_ns),
+            swap: ps(&s.swap_ns),
+            swap_service: ps(&s.swap_service_ns),
+            store: ps(&s.store_ns),
+        });
+        let sync = if profile.sync_words == SyncWords::Hwcc { hwcc } else { pcc };
+        let work = [
+            &compute.transaction_ns,
+            &compute.index_node_ns,
+            &compute.row_ns,
+            &compute.dram_line_ns,
+            &compute.message_ns,
+        ];
+        Self {
+            read: ps(&memory.read_ns),
+            write: ps(&memory.write_ns),
+            link_line: line_ps(&memory.link_gb_per_s),
+            device_line: line_ps(&memory.device_gb_per_s),
+            parallel: (memory.parallel_lines.value as u64).max(1),
+            hit: ps(&cache.hit_ns),
+            command: ps(&cache.command_ns),
+            invalidate: ps(&cache.invalidate_ns),
+            fence: ps(&cache.fence_ns),
+            sync: sync.expect("a checked profile has the section of its sync words"),
+            work: work.map(ps),
+            pause: (ps(&wait.pause_ns), ps(&wait.pause_max_ns)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Worker {
+    host: usize,
+    clock: u64,
+    /// When its earlier stores and cache commands are complete.
+    pending: u64,
+    /// When it began to wait, if it waits, and the end of its last pause.
+    waiting_since: Option<u64>,
+    paused_until: u64,
+}
+
+/// A worker that has not paused for so long begins a new wait.
+const NEW_WAIT_PS: u64 = 1_000_000;
+
+/// A hardware-coherent sync line: which hosts share it, who owns it, from when it can move.
+#[derive(Clone, Copy, Default)]
+struct Directory {
+    sharers: u16,
+    /// Worker + 1 that holds it alone.
+    owner: u16,
+}
+
+/// The timed memory.
+pub(crate) struct Timed {
+    costs: Costs,
+    bytes: Vec<u8>,
+    workers: Vec<Worker>,
+    ready: BinaryHeap<Reverse<(u64, u16)>>,
+    tags: Vec<Tags>,
+    /// Per line, for coherent data only: grows when another host must fetch it again.
+    stamps: Option<Vec<u32>>,
+    link_free: Vec<u64>,
+    device_free: u64,
+    directory: Vec<u32>,
+    line_free: Vec<u64>,
+    queue_free: Vec<u64>,
+}
+
+impl Timed {
+    pub fn new(profile: &Profile, hosts: usize, len: usize) -> Self {
+        let all = len / LINE;
+        let cache = &profile.cache;
+        let tags = || Tags::new(cache.size_bytes.value as usize, cache.ways.value as usize);
+        let queues = profile.pcc.as_ref().map_or(1, |pcc| pcc.swap_queues.value as usize);
+        Self {
+            costs: Costs::new(profile),
+            bytes: vec![0; len],
+            workers: Vec::new(),
+            ready: BinaryHeap::new(),
+            tags: (0..hosts).map(|_| tags()).collect(),
+            stamps: profile.coherent_data.then(|| vec![0; all]),
+            link_free: vec![0; hosts],
+            device_free: 0,
+            directory: vec![0; all],
+            line_free: vec![0; all],
+            queue_free: vec![0; queues],
+        }
+    }
+
+    pub fn add_worker(&mut self, host: usize) {
+        let clock = self.latest();
+        self.workers.push(Worker { host, clock, ..Worker::default() });
+    }
+
+    /// The worker may run from `clock` (ps) on.
+    pub fn start(&mut self, worker: usize, clock: u64) {
+        self.workers[worker].clock = clock;
+        self.ready.push(Reverse((clock, worker as u16)));
+    }
+
+    pub fn clock(&self, worker: usize) -> u64 {
+        self.workers[worker].clock
+    }
+
+    /// The latest clock of all workers.
+    pub fn latest(&self) -> u64 {
+        self.workers.iter().map(|w| w.clock).max().unwrap_or(0)
+    }
+
+    /// Whoever is next if not `me`, who then queues up.
+    #[inline]
+    pub fn turn(&mut self, me: usize) -> usize {
+        let mine = (self.workers[me].clock, me as u16);
+        match self.ready.peek_mut() {
+            Some(mut top) if top.0 < mine => {
+                let next = usize::from(top.0.1);
+                *top = Reverse(mine);
+                next
+            }
+            _ => me,
+        }
+    }
+
+    /// Whoever is next after a worker that is gone.
+    pub fn next(&mut self) -> Option<usize> {
+        self.ready.pop().map(|Reverse((_, worker))| usize::from(worker))
+    }
+
+    /// Forgets a worker that will not run again.
+    pub fn remove(&mut self, worker: usize) {
+        self.ready.retain(|Reverse((_, w))| usize::from(*w) != worker);
+    }
+
+    pub fn spend(&mut self, me: usize, work: Work, times: u32) {
+        let w = &mut self.workers[me];
+        w.clock += self.costs.work[work as usize] * u64::from(times);
+        w.waiting_since = None;
+    }
+
+    /// Time passes for a waiting worker: an eighth of its wait so far, within the profile's bounds.
+    pub fn pause(&mut self, me: usize) {
+        let w = &mut self.workers[me];
+        let same = w.waiting_since.filter(|_| w.clock - w.paused_until < NEW_WAIT_PS);
+        let since = same.unwrap_or(w.clock);
+        let (least, most) = self.costs.pause;
+        w.clock += ((w.clock - since) / 8).clamp(least, most.max(least));
+        (w.waiting_since, w.paused_until) = (Some(since), w.clock);
+    }
+
+    pub fn progress(&mut self, me: usize) {
+        self.workers[me].waiting_since = None;
+    }
+
+    /// One line over the host's link and through the device, asked for at `now`: when it has passed.
+    #[inline]
+    fn transfer(&mut self, host: usize, now: u64) -> u64 {
+        let link = &mut self.link_free[host];
+        *link = now.max(*link) + self.costs.link_line;
+        self.device_free = now.max(self.device_free) + self.costs.device_line;
+        self.device_free.max(*link)
+    }
+
+    pub fn read(&mut self, me: usize, at: u64, out: &mut [u8]) {
+        let from = at as usize;
+        out.copy_from_slice(&self.bytes[from..from + out.len()]);
+        self.touch(me, at, out.len(), false);
+    }
+
+    pub fn write(&mut self, me: usize, at: u64, bytes: &[u8]) {
+        let to = at as usize;
+        self.bytes[to..to + bytes.len()].copy_from_slice(bytes);
+        self.touch(me, at, bytes.len(), true);
+    }
+
+    /// The cost of reading or writing through the cache. A worker overlaps the misses of one read; those of a write
+    /// are left to the store buffer and awaited by the fence.
+    fn touch(&mut self, me: usize, at: u64, len: usize, dirties: bool) {
+        let Worker { host, clock, .. } = self.workers[me];
+        let (mut misses, mut passed) = (0_u64, clock);
+        for line in lines(at, len) {
+            let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps[line as usize]);
+            if let Access::Miss { wrote_back } = self.tags[host].access(line, stamp, dirties) {
+                misses += 1;
+                passed = self.transfer(host, clock);
+                if wrote_back {
+                    self.transfer(host, clock);
+                }
+            }
+            if let (true, Some(stamps)) = (dirties, &mut self.stamps) {
+                let next = (stamps[line as usize] + 1) & 0x7fff_ffff;
+                stamps[line as usize] = next;
+                self.tags[host].restamp(line, next);
+            }
+        }
+        let touched = lines(at, len);
+        let hits = self.costs.hit * (touched.end - touched.start);
+        let w = &mut self.workers[me];
+        w.clock += hits;
+        if misses > 0 {
+            let latency = self.costs.read;
+            let done = (clock + latency * misses.div_ceil(self.costs.parallel)).max(passed + latency);
+            if dirties {
+                w.pending = w.pending.max(done);
+                // The store buffer holds about as many lines as can be outstanding.
+                w.clock = w.clock.max(done.saturating_sub(latency));
+            } else {
+                w.clock = w.clock.max(done + self.costs.hit);
+            }
+        }
+    }
+
+    /// Starts a write_back or (`drops`) an invalidate of lines.
+    pub fn command(&mut self, me: usize, range: Range<u64>, drops: bool) {
+        let Worker { host, mut clock, mut pending, .. } = self.workers[me];
+        let free = self.stamps.is_some();
+        for line in range {
+            clock += self.costs.command;
+            if free {
+                continue;
+            }
+            let dirty = if drops { self.tags[host].forget(line) } else { self.tags[host].clean(line) };
+            if dirty {
+                // A line whose fill is still under way is written back after it.
+                pending = pending.max(self.transfer(host, clock) + self.costs.write);
+            }
+            if drops {
+                pending = pending.max(clock + self.costs.invalidate);
+            }
+        }
+        let w = &mut self.workers[me];
+        (w.clock, w.pending) = (clock, pending);
+    }
+
+    pub fn fence(&mut self, me: usize) {
+        let w = &mut self.workers[me];
+        w.clock = (w.clock + self.costs.fence).max(w.pending);
+    }
+
+    fn word(&mut self, at: u64) -> &mut [u8; 8] {
+        let at = at as usize;
+        (&mut self.bytes[at..at + 8]).try_into().expect("eight bytes")
+    }
+
+    fn entry(&self, line: usize) -> Directory {
+        let packed = self.directory[line];
+        Directory { sharers: packed as u16, owner: (packed >> 16) as u16 }
+    }
+
+    fn set_entry(&mut self, line: usize, entry: Directory) {
+        self.directory[line] = u32::from(entry.sharers) | u32::from(entry.owner) << 16;
+    }
+
+    pub fn load(&mut self, me: usize, at: u64) -> u64 {
+        let line = at as usize / LINE;
+        match self.costs.sync {
+            SyncCosts::Hwcc { hit, .. } => match self.fetch_shared(me, line) {
+                Some(cost) => self.occupy(me, line, cost),
+                None => self.workers[me].clock += hit,
+            },
+            SyncCosts::Pcc { load, load_service, .. } => {
+                let w = &mut self.workers[me];
+                let free = &mut self.line_free[line];
+                *free = w.clock.max(*free) + load_service;
+                w.clock = *free + load;
+            }
+        }
+        u64::from_le_bytes(*self.word(at))
+    }
+
+    /// Makes the line shared with the worker's host: the cost, or `None` if it is there already.
+    fn fetch_shared(&mut self, me: usize, line: usize) -> Option<u64> {
+        let SyncCosts::Hwcc { core, transfer, .. } = self.costs.sync else { return None };
+        let host = self.workers[me].host;
+        let mut entry = self.entry(line);
+        let here = entry.sharers & 1 << host != 0;
+        let owner = entry.owner;
+        if here && (owner == 0 || usize::from(owner) == me + 1) {
+            return None;
+        }
+        let cost = match (here, owner) {
+            (true, _) => core,
+            (false, 0) => self.costs.read,
+            (false, _) => transfer,
+        };
+        entry.sharers |= 1 << host;
+        entry.owner = 0;
+        self.set_entry(line, entry);
+        Some(cost)
+    }
+
+    /// Makes the worker the line's only holder: the cost, or `None` if it is that already.
+    fn fetch_owned(&mut self, me: usize, line: usize) -> Option<u64> {
+        let SyncCosts::Hwcc { core, transfer, .. } = self.costs.sync else { return None };
+        let host = self.workers[me].host;
+        let entry = self.entry(line);
+        if usize::from(entry.owner) == me + 1 {
+            return None;
+        }
+        let cost = match entry.sharers {
+            0 => self.costs.read,
+            own if own == 1 << host => core,
+            _ => transfer,
+        };
+        self.set_entry(line, Directory { sharers: 1 << host, owner: me as u16 + 1 });
+        Some(cost)
+    }
+
+    /// Waits for the line to be free, and moves it to the worker in `cost`.
+    fn occupy(&mut self, me: usize, line: usize, cost: u64) {
+        let w = &mut self.workers[me];
+        let free = &mut self.line_free[line];
+        *free = w.clock.max(*free) + cost;
+        w.clock = *free;
+    }
+
+    pub fn store(&mut self, me: usize, at: u64, value: u64) {
+        let line = at as usize / LINE;
+        match self.costs.sync {
+            SyncCosts::Hwcc { hit, .. } => {
+                self.workers[me].clock += hit;
+                if let Some(cost) = self.fetch_owned(me, line) {
+                    self.post(me, line, cost);
+                }
+            }
+            SyncCosts::Pcc { store, load_service, .. } => {
+                self.workers[me].clock += self.costs.command;
+                self.post(me, line, load_service.min(store));
+                let w = &mut self.workers[me];
+                w.pending = w.pending.max(w.clock + store);
+            }
+        }
+        *self.word(at) = value.to_le_bytes();
+    }
+
+    /// As `occupy`, but the worker goes on and only its fence waits.
+    fn post(&mut self, me: usize, line: usize, cost: u64) {
+        let w = &mut self.workers[me];
+        let free = &mut self.line_free[line];
+        *free = w.clock.max(*free) + cost;
+        w.pending = w.pending.max(*free);
+    }
+
+    pub fn compare_exchange(&mut self, me: usize, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        let line = at as usize / LINE;
+        match self.costs.sync {
+            SyncCosts::Hwcc { swap, .. } => {
+                if let Some(cost) = self.fetch_owned(me, line) {
+                    self.occupy(me, line, cost);
+                }
+                self.workers[me].clock += swap;
+            }
+            SyncCosts::Pcc { swap, swap_service, .. } => {
+                let hash = (line as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+                let queue = ((hash * self.queue_free.len() as u64) >> 32) as usize;
+                let w = &mut self.workers[me];
+                let free = &mut self.queue_free[queue];
+                *free = w.clock.max(*free) + swap_service;
+                w.clock = *free + swap;
+            }
+        }
+        let word = self.word(at);
+        let seen = u64::from_le_bytes(*word);
+        if seen != current {
+            return Err(seen);
+        }
+        *word = new.to_le_bytes();
+        Ok(seen)
+    }
+
+    /// A dead host's cache is gone (its contents are not: this memory is coherent).
+    pub fn crash(&mut self, host: usize) {
+        self.tags[host].clear();
+    }
+}

@@ -1,0 +1,410 @@
+//! Who is in the pod: one sync line per host number, changed by compare-and-swap.
+//!
+//! Invariants:
+//! 1. A host's state changes only along [`HostState::may_become`], by a compare-and-swap of its whole state word.
+//! 2. The state word keeps the number of the last incarnation when the host leaves, and joining takes the next one: no
+//!    incarnation is ever used twice.
+//! 3. Heartbeat, process and tested words are written only by the incarnation that the state word names.
+//! 4. A host is JOINING before it touches anything shared, and is counted as a member from then until its leaving or its
+//!    recovery is complete: nobody reuses what it may still read.
+//!
+//! ```text
+//! word 0  state      0..4 state | 8..16 host | 16..32 incarnation | 32..64 zero
+//! word 1  heartbeat  48..64 incarnation | 0..48 count
+//! word 2  process    what the host says of itself (its process number)
+//! word 3  tested     0 = no self-test ran | 63 = 1 | 8..16 peer | 16..32 the peer's incarnation
+//! words 4..8         free (leases)
+//! ```
+//!
+//! It does not decide that a host is dead and does not recover one: the states for that exist, and whoever decides moves
+//! a host ALIVE -> SUSPECT -> FENCED -> RECOVERED -> FREE. See docs/protocols/membership.md.
+
+use std::fmt;
+
+use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+
+use crate::error::PodError;
+use crate::plan::{MAX_HOSTS, Plan};
+use crate::selftest::{self, Effort, SelfTestFailure};
+
+/// Where a host is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostState {
+    /// Nobody has this number.
+    Free,
+    /// It has taken the number and prepares.
+    Joining,
+    /// It serves.
+    Alive,
+    /// It gives back what it holds.
+    Leaving,
+    /// Its heartbeat stopped; it may still be running.
+    Suspect,
+    /// It can no longer write to the shared memory.
+    Fenced,
+    /// What it held is recovered.
+    Recovered,
+}
+
+/// In the order of their codes.
+const STATES: [HostState; 7] = {
+    use HostState::*;
+    [Free, Joining, Alive, Leaving, Suspect, Fenced, Recovered]
+};
+
+impl HostState {
+    /// True when the protocol has a step from this state to `next`.
+    pub fn may_become(self, next: HostState) -> bool {
+        use HostState::*;
+        matches!(
+            (self, next),
+            (Free, Joining)
+                | (Joining, Alive | Free | Suspect)
+                | (Alive, Leaving | Suspect)
+                | (Leaving, Free | Suspect)
+                | (Suspect, Alive | Joining | Leaving | Fenced)
+                | (Fenced, Recovered)
+                | (Recovered, Free)
+        )
+    }
+
+    /// True for a host that may hold pins, cached lines or locks: reclamation waits for it.
+    pub fn is_member(self) -> bool {
+        !matches!(self, HostState::Free | HostState::Recovered)
+    }
+}
+
+impl fmt::Display for HostState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_uppercase())
+    }
+}
+
+/// A state word, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Where the host is in its life.
+    pub state: HostState,
+    /// Whose slot it is.
+    pub host: HostId,
+    /// Its life, from 1; 0 before the first.
+    pub incarnation: u16,
+}
+
+impl Slot {
+    /// The state of `host`.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] when the word is no state of this host.
+    pub fn load<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> Result<Self, PodError> {
+        Self::decode(cx.load(plan.membership(host).word(STATE)), host)
+    }
+
+    pub(crate) fn encode(self) -> u64 {
+        if self.incarnation == 0 {
+            // The untouched slot of a new pod.
+            assert_eq!(self.state, HostState::Free);
+            return 0;
+        }
+        self.state as u64 | u64::from(self.host.0) << 8 | u64::from(self.incarnation) << 16
+    }
+
+    fn decode(word: u64, host: HostId) -> Result<Self, PodError> {
+        let damaged = PodError::Damaged { what: "a host's state word", found: word, expected: 0 };
+        let state = *STATES.get((word & 0xff) as usize).ok_or(damaged.clone())?;
+        let slot = Self { state, host, incarnation: (word >> 16) as u16 };
+        let sane = word == 0 || (slot.incarnation > 0 && slot.encode() == word);
+        if sane { Ok(slot) } else { Err(damaged) }
+    }
+
+    /// Moves this host's slot on; false when somebody else changed it meanwhile.
+    fn change<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, next: Slot) -> bool {
+        assert!(self.state.may_become(next.state), "{} to {}", self.state, next.state);
+        let word = plan.membership(self.host).word(STATE);
+        cx.compare_exchange(word, self.encode(), next.encode()).is_ok()
+    }
+}
+
+const STATE: u64 = 0;
+const HEARTBEAT: u64 = 1;
+const PROCESS: u64 = 2;
+const TESTED: u64 = 3;
+
+/// Who the pod's first member is to be, while it has none: host and incarnation, packed as in a state word. Every other
+/// host waits for it, so that at most one joins untested.
+const FOUNDER: SyncAddr = Plan::SUPERBLOCK_STATE.word(1);
+
+/// Hosts that are members, bit h for host h; all that reclamation must wait for.
+pub fn members<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
+    plan.hosts().fold(0, |set, host| {
+        // A damaged word counts: waiting for nobody is the lesser harm.
+        let is_member = Slot::load(cx, plan, host).map_or(true, |slot| slot.state.is_member());
+        set | u16::from(is_member) << host.0
+    })
+}
+
+/// What the pod says of one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostView {
+    /// State and incarnation.
+    pub slot: Slot,
+    /// What it says of itself (its process number).
+    pub process: u64,
+    /// Nanoseconds on the observer's clock since the observer saw the heartbeat change; 0 at the first look.
+    pub heartbeat_age_ns: u64,
+    /// The host it ran the self-test with; none for the pod's first member.
+    pub tested_with: Option<HostId>,
+}
+
+/// One host's memory of the heartbeats it has seen.
+pub struct Observer {
+    plan: Plan,
+    /// Per host: the last heartbeat and when it was first seen.
+    seen: [Option<(u64, u64)>; MAX_HOSTS],
+}
+
+impl Observer {
+    /// An observer that has seen nothing.
+    pub fn new(plan: &Plan) -> Self {
+        Self { plan: plan.clone(), seen: [None; MAX_HOSTS] }
+    }
+
+    /// Looks at every host once.
+    ///
+    /// # Errors
+    /// [`PodError::Damaged`] when a state word makes no sense.
+    pub fn observe<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<Vec<HostView>, PodError> {
+        let plan = self.plan.clone();
+        plan.hosts().map(|host| self.view(cx, host)).collect()
+    }
+
+    fn view<F: Fabric>(&mut self, cx: &Cx<F>, host: HostId) -> Result<HostView, PodError> {
+        let slot = Slot::load(cx, &self.plan, host)?;
+        let line = self.plan.membership(host);
+        let (heartbeat, tested) = (cx.load(line.word(HEARTBEAT)), cx.load(line.word(TESTED)));
+        let now_ns = cx.now_ns();
+        let last = &mut self.seen[usize::from(host.0)];
+        let since_ns = match *last {
+            Some((seen, since_ns)) if seen == heartbeat => since_ns,
+            _ => now_ns,
+        };
+        *last = Some((heartbeat, since_ns));
+        Ok(HostView {
+            slot,
+            process: cx.load(line.word(PROCESS)),
+            heartbeat_age_ns: now_ns.saturating_sub(since_ns),
+            tested_with: (tested != 0).then_some(HostId((tested >> 8) as u8)),
+        })
+    }
+}
+
+/// This host, before it serves.
+#[must_use = "a host that stays JOINING blocks its number"]
+pub struct Joining {
+    own: Own,
+}
+
+/// This host, serving.
+pub struct Member {
+    own: Own,
+}
+
+/// This host, giving back what it holds.
+#[must_use = "a host that stays LEAVING blocks its number"]
+pub struct Leaving {
+    own: Own,
+}
+
+/// Takes the caller's host number. `process` is what others are told of the caller (its process number).
+///
+/// # Errors
+/// If the number is not in the pod, is taken, was never left properly, or is used up.
+pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining, PodError> {
+    let host = cx.host();
+    if host.0 >= plan.config().hosts {
+        return Err(PodError::NoSuchHost { host, hosts: plan.config().hosts });
+    }
+    let line = plan.membership(host);
+    let found = Slot::load(cx, plan, host)?;
+    let Slot { state, incarnation, .. } = found;
+    let process_there = || cx.load(line.word(PROCESS));
+    match state {
+        HostState::Free => {}
+        HostState::Joining | HostState::Alive | HostState::Leaving => {
+            return Err(PodError::HostInUse { host, state, incarnation, process: process_there() });
+        }
+        HostState::Suspect | HostState::Fenced | HostState::Recovered => {
+            return Err(PodError::HostNotRecovered { host, state, incarnation });
+        }
+    }
+    let incarnation = incarnation.checked_add(1).ok_or(PodError::IncarnationsUsedUp { host })?;
+    let slot = Slot { state: HostState::Joining, host, incarnation };
+    if !found.change(cx, plan, slot) {
+        let now = Slot::load(cx, plan, host)?;
+        let (state, incarnation) = (now.state, now.incarnation);
+        return Err(PodError::HostInUse { host, state, incarnation, process: process_there() });
+    }
+    cx.store(line.word(HEARTBEAT), u64::from(incarnation) << 48);
+    cx.store(line.word(PROCESS), process);
+    cx.store(line.word(TESTED), 0);
+    Ok(Joining { own: Own { plan: plan.clone(), slot } })
+}
+
+impl Joining {
+    /// This life's number.
+    pub fn incarnation(&self) -> u16 {
+        self.own.slot.incarnation
+    }
+
+    /// Checks the memory together with a member, waiting for the pod's first member if there is none yet. Returns the
+    /// member; none if this host is to be the first, which has nobody to test with.
+    ///
+    /// # Errors
+    /// Which promise of the memory was broken, or who did not answer. The caller abandons then.
+    pub fn self_test<F: Fabric>(&self, cx: &Cx<F>, effort: &Effort) -> Result<Option<HostId>, PodError> {
+        let mut silent = None;
+        let start_ns = cx.now_ns();
+        loop {
+            for peer in self.own.alive_others(cx)? {
+                match selftest::run(cx, &self.own.plan, self.own.slot, peer.host, effort) {
+                    Ok(()) => {
+                        self.own.record_tested(cx, peer);
+                        return Ok(Some(peer.host));
+                    }
+                    Err(failure @ SelfTestFailure::NoAnswer { .. }) => silent = Some(failure),
+                    Err(failure) => return Err(failure.into()),
+                }
+            }
+            if let Some(failure) = silent {
+                return Err(failure.into());
+            }
+            let founder = self.own.founder(cx)?;
+            // Looked at once more: somebody may have become a member while this host became the founder.
+            if founder == self.own.slot.host && self.own.alive_others(cx)?.is_empty() {
+                return Ok(None);
+            }
+            let waited_ns = cx.now_ns() - start_ns;
+            if waited_ns > effort.answer_ns {
+                return Err(PodError::FounderSilent { host: self.own.slot.host, founder, waited_ns });
+            }
+            beat(cx, &self.own.plan, self.own.slot);
+            cx.pause();
+        }
+    }
+
+    /// Starts serving.
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    pub fn finish<F: Fabric>(self, cx: &Cx<F>) -> Result<Member, PodError> {
+        Ok(Member { own: self.own.become_state(cx, HostState::Alive)? })
+    }
+
+    /// Gives the number back.
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    pub fn abandon<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
+        self.own.become_state(cx, HostState::Free).map(|_| ())
+    }
+}
+
+impl Member {
+    /// This life's number.
+    pub fn incarnation(&self) -> u16 {
+        self.own.slot.incarnation
+    }
+
+    /// Shows that this host lives; call it every few milliseconds.
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the pod no longer says that it does: stop at once.
+    pub fn heartbeat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
+        beat(cx, &self.own.plan, self.own.slot);
+        match Slot::load(cx, &self.own.plan, self.own.slot.host)? {
+            slot if slot == self.own.slot => Ok(()),
+            slot => Err(self.own.overruled(slot)),
+        }
+    }
+
+    /// Stops serving. The host still counts as a member until [`Leaving::finish`].
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<Leaving, PodError> {
+        Ok(Leaving { own: self.own.become_state(cx, HostState::Leaving)? })
+    }
+}
+
+impl Leaving {
+    /// Gives the number back. The host holds nothing any more: no pin, no lock, no mail it owes an answer to.
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the host was suspected meanwhile.
+    pub fn finish<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
+        self.own.become_state(cx, HostState::Free).map(|_| ())
+    }
+}
+
+/// Counts the heartbeat of `own` up by one; two workers that do it at once may count one, which shows life as well.
+pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
+    let word = plan.membership(own.host).word(HEARTBEAT);
+    let count = cx.load(word).wrapping_add(1) & ((1 << 48) - 1);
+    cx.store(word, u64::from(own.incarnation) << 48 | count);
+}
+
+/// The slot this process owns.
+struct Own {
+    plan: Plan,
+    slot: Slot,
+}
+
+impl Own {
+    fn become_state<F: Fabric>(self, cx: &Cx<F>, state: HostState) -> Result<Own, PodError> {
+        let next = Slot { state, ..self.slot };
+        // The swap completes this host's earlier stores: whoever sees its new state sees what it says of itself.
+        if self.slot.change(cx, &self.plan, next) {
+            return Ok(Own { slot: next, ..self });
+        }
+        Err(self.overruled(Slot::load(cx, &self.plan, self.slot.host)?))
+    }
+
+    fn overruled(&self, found: Slot) -> PodError {
+        let Slot { state: expected, host, incarnation } = self.slot;
+        PodError::Overruled { host, incarnation, expected, found: found.state }
+    }
+
+    fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {
+        let record = 1 << 63 | u64::from(peer.host.0) << 8 | u64::from(peer.incarnation) << 16;
+        cx.store(self.plan.membership(self.slot.host).word(TESTED), record);
+    }
+
+    fn alive_others<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<Slot>, PodError> {
+        let mut alive = Vec::new();
+        for host in self.plan.hosts().filter(|host| *host != self.slot.host) {
+            let slot = Slot::load(cx, &self.plan, host)?;
+            if slot.state == HostState::Alive {
+                alive.push(slot);
+            }
+        }
+        Ok(alive)
+    }
+
+    /// The host that is to be the first member; this one, if the last founder is no longer joining.
+    fn founder<F: Fabric>(&self, cx: &Cx<F>) -> Result<HostId, PodError> {
+        let seen = cx.load(FOUNDER);
+        let named = HostId((seen >> 8) as u8);
+        if seen != 0 && named != self.slot.host && named.0 < self.plan.config().hosts {
+            let then = Slot::decode(seen, named)?;
+            let now = Slot::load(cx, &self.plan, named)?;
+            let awaited = matches!(now.state, HostState::Joining | HostState::Alive);
+            if awaited && now.incarnation == then.incarnation {
+                return Ok(named);
+            }
+        }
+        match cx.compare_exchange(FOUNDER, seen, self.slot.encode()) {
+            Ok(_) => Ok(self.slot.host),
+            Err(now) => Ok(HostId((now >> 8) as u8)),
+        }
+    }
+}

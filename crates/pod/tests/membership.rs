@@ -1,0 +1,232 @@
+//! Joining, leaving and watching, with threads as hosts.
+
+use std::sync::Arc;
+
+use liger_fabric::native::{Mapping, Native, run_hosts};
+use liger_fabric::{Cx, HostId, SyncMode, WorkerId};
+use liger_pod::PodError;
+use liger_pod::membership::{self, HostState, Observer};
+use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::selftest::{Effort, Responder, SelfTestFailure};
+use liger_pod::superblock::{self, FormatOver};
+
+struct Pod {
+    mapping: Arc<Mapping>,
+    plan: Plan,
+}
+
+impl Pod {
+    fn new(hosts: u8) -> Self {
+        let config = PodConfig::small(hosts, 1);
+        let bytes = Plan::new(&config).expect("plan").len();
+        let mapping = Mapping::anonymous(bytes as usize).expect("memory");
+        let cx = Cx::new(Native::new(mapping.clone()), HostId(0), WorkerId(0), 1);
+        let plan = superblock::format(&cx, &config, bytes, FormatOver::Zeros).expect("format");
+        Self { mapping, plan }
+    }
+
+    fn cx(&self, host: u8) -> Cx<Native> {
+        Cx::new(Native::new(self.mapping.clone()), HostId(host), WorkerId(0), 1)
+    }
+}
+
+/// A short patience, for tests in which nobody answers.
+const IMPATIENT: Effort = Effort { answer_ns: 3_000_000, ..Effort::SMALL };
+
+#[test]
+fn a_host_goes_through_its_life_with_a_fresh_number_each_time() {
+    let pod = Pod::new(2);
+    let cx = pod.cx(1);
+    let mut observer = Observer::new(&pod.plan);
+    let mut look = || observer.observe(&cx).expect("sane")[1].slot;
+    for life in 1..=3 {
+        assert_eq!((look().state, look().incarnation), (HostState::Free, life - 1));
+        assert_eq!(membership::members(&cx, &pod.plan), 0);
+        let joining = membership::join(&cx, &pod.plan, 1234).expect("join");
+        assert_eq!((look().state, joining.incarnation()), (HostState::Joining, life));
+        assert_eq!(joining.self_test(&cx, &Effort::SMALL), Ok(None), "alone");
+        let member = joining.finish(&cx).expect("finish");
+        assert_eq!((look().state, look().incarnation), (HostState::Alive, life));
+        assert_eq!(membership::members(&cx, &pod.plan), 2);
+        member.heartbeat(&cx).expect("alive");
+        let leaving = member.leave(&cx).expect("leave");
+        assert_eq!(look().state, HostState::Leaving);
+        leaving.finish(&cx).expect("left");
+    }
+    membership::join(&cx, &pod.plan, 1).expect("join").abandon(&cx).expect("abandoned");
+    assert_eq!(look().incarnation, 4);
+}
+
+#[test]
+fn a_taken_number_is_refused() {
+    let pod = Pod::new(2);
+    let cx = pod.cx(0);
+    let refused = || match membership::join(&cx, &pod.plan, 7) {
+        Err(PodError::HostInUse { host: HostId(0), state, incarnation: 1, process: 1234 }) => state,
+        other => panic!("{:?}", other.err()),
+    };
+    let joining = membership::join(&cx, &pod.plan, 1234).expect("join");
+    assert_eq!(refused(), HostState::Joining);
+    let member = joining.finish(&cx).expect("finish");
+    assert_eq!(refused(), HostState::Alive);
+    let _leaving = member.leave(&cx).expect("leave");
+    assert_eq!(refused(), HostState::Leaving);
+    let no_such = membership::join(&pod.cx(2), &pod.plan, 1).err();
+    assert_eq!(no_such, Some(PodError::NoSuchHost { host: HostId(2), hosts: 2 }));
+}
+
+#[test]
+fn states_of_recovery_and_damage_are_refused() {
+    let pod = Pod::new(1);
+    let cx = pod.cx(0);
+    let word = pod.plan.membership(HostId(0));
+    for (code, state) in [(4, HostState::Suspect), (5, HostState::Fenced), (6, HostState::Recovered)] {
+        cx.store(word, 9 << 16 | code);
+        let refused = membership::join(&cx, &pod.plan, 1).err().expect("refused");
+        assert_eq!(refused, PodError::HostNotRecovered { host: HostId(0), state, incarnation: 9 });
+        assert!(refused.to_string().contains("recover it before joining again"));
+    }
+    for damaged in [7, 1, 9 << 16 | 3 << 8, 1 << 40 | 9 << 16] {
+        cx.store(word, damaged);
+        assert!(matches!(membership::join(&cx, &pod.plan, 1), Err(PodError::Damaged { .. })), "{damaged:#x}");
+    }
+    cx.store(word, 0xffff << 16);
+    let used_up = membership::join(&cx, &pod.plan, 1).err().expect("refused");
+    assert_eq!(used_up, PodError::IncarnationsUsedUp { host: HostId(0) });
+}
+
+#[test]
+fn a_host_that_was_suspected_learns_it() {
+    let pod = Pod::new(1);
+    let cx = pod.cx(0);
+    let member = membership::join(&cx, &pod.plan, 1).expect("join").finish(&cx).expect("finish");
+    let word = pod.plan.membership(HostId(0));
+    let alive = cx.load(word);
+    cx.compare_exchange(word, alive, alive - 2 + 5).expect("fenced");
+    let overruled = PodError::Overruled {
+        host: HostId(0),
+        incarnation: 1,
+        expected: HostState::Alive,
+        found: HostState::Fenced,
+    };
+    assert_eq!(member.heartbeat(&cx), Err(overruled.clone()));
+    assert_eq!(member.leave(&cx).err(), Some(overruled));
+}
+
+#[test]
+fn an_observer_sees_the_age_of_a_heartbeat() {
+    let pod = Pod::new(2);
+    let (cx, watcher) = (pod.cx(0), pod.cx(1));
+    let member = membership::join(&cx, &pod.plan, 55).expect("join").finish(&cx).expect("finish");
+    let mut observer = Observer::new(&pod.plan);
+    let mut look = || observer.observe(&watcher).expect("sane")[0];
+    assert_eq!((look().process, look().tested_with), (55, None));
+    let start_ns = watcher.now_ns();
+    while watcher.now_ns() - start_ns < 2_000_000 {
+        watcher.pause();
+    }
+    assert!(look().heartbeat_age_ns >= 2_000_000);
+    member.heartbeat(&cx).expect("alive");
+    assert_eq!(look().heartbeat_age_ns, 0);
+}
+
+#[test]
+fn one_number_goes_to_one_of_many() {
+    let pod = Pod::new(2);
+    for _ in 0..50 {
+        // Four workers of one host stand for four processes that were given the same number.
+        let joined = liger_fabric::native::run_workers(&pod.mapping, SyncMode::Hwcc, HostId(1), 4, 1, |cx| {
+            membership::join(cx, &pod.plan, 1)
+        });
+        let mut winners = joined.into_iter().filter_map(|joined| joined.expect("no panic").ok());
+        let winner = winners.next().expect("one wins");
+        assert!(winners.next().is_none());
+        winner.abandon(&pod.cx(1)).expect("abandoned");
+    }
+}
+
+#[test]
+fn hosts_that_start_together_all_test_but_one() {
+    for mode in [SyncMode::Hwcc, SyncMode::Pcc] {
+        let pod = Pod::new(4);
+        let tested = run_hosts(&pod.mapping, mode, 4, 1, 1, |cx| {
+            let responder = Responder::new(&pod.plan);
+            let joining = membership::join(cx, &pod.plan, 1).expect("join");
+            let peer = joining.self_test(cx, &Effort::SMALL).expect("good memory");
+            let member = joining.finish(cx).expect("finish");
+            while (0..4).any(|host| {
+                Observer::new(&pod.plan).observe(cx).expect("sane")[host].slot.state == HostState::Joining
+            }) || membership::members(cx, &pod.plan) != 0b1111
+            {
+                responder.poll(cx);
+                member.heartbeat(cx).expect("alive");
+                cx.pause();
+            }
+            let record = Observer::new(&pod.plan).observe(cx).expect("sane")[usize::from(cx.host().0)];
+            assert_eq!(record.tested_with, peer);
+            peer
+        });
+        let untested = tested.iter().filter(|peer| peer.as_ref().expect("no panic").is_none()).count();
+        assert_eq!(untested, 1, "{tested:?}");
+    }
+}
+
+#[test]
+fn a_member_that_does_not_answer_is_named() {
+    let pod = Pod::new(2);
+    let (silent, cx) = (pod.cx(0), pod.cx(1));
+    let _member = membership::join(&silent, &pod.plan, 1).expect("join").finish(&silent).expect("finish");
+    let joining = membership::join(&cx, &pod.plan, 1).expect("join");
+    let failure = joining.self_test(&cx, &IMPATIENT).expect_err("nobody answers");
+    let hello = matches!(
+        failure,
+        PodError::SelfTest(SelfTestFailure::NoAnswer { peer: HostId(0), step: "hello", .. })
+    );
+    assert!(hello, "{failure}");
+    joining.abandon(&cx).expect("abandoned");
+}
+
+#[test]
+fn a_founder_that_never_starts_is_named() {
+    let pod = Pod::new(2);
+    let (founder, cx) = (pod.cx(0), pod.cx(1));
+    let stuck = membership::join(&founder, &pod.plan, 1).expect("join");
+    assert_eq!(stuck.self_test(&founder, &IMPATIENT), Ok(None));
+    let joining = membership::join(&cx, &pod.plan, 1).expect("join");
+    let failure = joining.self_test(&cx, &IMPATIENT).expect_err("the founder does not become a member");
+    assert!(matches!(failure, PodError::FounderSilent { founder: HostId(0), .. }), "{failure}");
+    stuck.abandon(&founder).expect("abandoned");
+    assert_eq!(joining.self_test(&cx, &IMPATIENT), Ok(None), "now this host is the founder");
+    let _member = joining.finish(&cx).expect("finish");
+}
+
+#[test]
+fn a_bell_left_by_a_dead_joiner_is_taken_over() {
+    let pod = Pod::new(3);
+    let alone = pod.cx(0);
+    let _member = membership::join(&alone, &pod.plan, 1).expect("join").finish(&alone).expect("finish");
+    // Host 1 rings, gives an order and is gone; its slot is then recovered by hand.
+    let dead = pod.cx(1);
+    let joining = membership::join(&dead, &pod.plan, 1).expect("join");
+    let bell = pod.plan.selftest_sync(HostId(0), HostId(0), 0);
+    dead.store(bell, dead.load(pod.plan.membership(HostId(1))));
+    joining.abandon(&dead).expect("abandoned");
+    let done = run_hosts(&pod.mapping, SyncMode::Hwcc, 3, 1, 1, |cx| match cx.host() {
+        HostId(0) => {
+            let responder = Responder::new(&pod.plan);
+            while membership::members(cx, &pod.plan) & 0b100 == 0 || cx.load(bell) != 0 {
+                responder.poll(cx);
+                cx.pause();
+            }
+            None
+        }
+        HostId(2) => {
+            let joining = membership::join(cx, &pod.plan, 1).expect("join");
+            let peer = joining.self_test(cx, &Effort::SMALL).expect("good memory");
+            let _member = joining.finish(cx).expect("finish");
+            peer
+        }
+        _ => None,
+    });
+    assert_eq!(done[2], Ok(Some(HostId(0))));
+}

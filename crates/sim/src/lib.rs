@@ -1,0 +1,32 @@
+//! Whole pods in one process: simulated from a seed, their histories checked.
+//!
+//! * [`pod`]: a pod of row engines inside the simulator; [`rows`]: random transactions on it;
+//! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
+//! * [`serializability`]: the exact check of such a history.
+
+#![forbid(unsafe_code)]
+
+pub mod history;
+pub mod pod;
+pub mod recorder;
+pub mod rows;
+pub mod serializability;
+
+/// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.
+#[derive(Clone, Debug)]
+pub struct Picker(u64);
+
+impl Picker {
+    /// The numbers that follow from a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (u128::from(z ^ (z >> 31)) * u128::from(bound) >> 64) as u64
+    }
+}

@@ -1,0 +1,94 @@
+//! A whole pod of row engines inside one simulation.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use liger_engine::row::{Budget, Checked, Options, RowHost};
+use liger_engine::{Catalog, TxnError};
+use liger_fabric::sim::{Sim, SimConfig, Simulation};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::membership;
+use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::superblock::{self, FormatOver};
+
+use crate::recorder::Recorder;
+
+/// A simulated pod whose hosts run the row engine.
+pub struct SimPod {
+    /// The simulation underneath.
+    pub sim: Simulation,
+    /// Map of the shared memory.
+    pub plan: Plan,
+    /// The engines, by host.
+    pub hosts: Vec<Rc<RowHost>>,
+    /// What they commit.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+/// How to build a [`SimPod`].
+#[derive(Clone)]
+pub struct PodSetup {
+    /// Layout of the pod.
+    pub config: PodConfig,
+    /// Its tables.
+    pub catalog: Arc<Catalog>,
+    /// Memory that shared rows may use; `None`: all there is.
+    pub budget: Option<Budget>,
+    /// Record committed transactions.
+    pub record: bool,
+    /// Entries of each host's cache of other hosts' rows.
+    pub remote_entries: usize,
+}
+
+impl SimPod {
+    /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary. `configure` gets
+    /// the simulation's configuration for the plan's size.
+    pub fn new(setup: &PodSetup, configure: impl FnOnce(&Plan) -> SimConfig) -> Result<Self, TxnError> {
+        let plan = Plan::new(&setup.config).expect("the caller's configuration is valid");
+        let mut sim = Simulation::new(configure(&plan));
+        let recorder = setup.record.then(|| Arc::new(Recorder::default()));
+        let mut hosts = Vec::new();
+        for host in 0..setup.config.hosts {
+            let (plan, setup, recorder) = (plan.clone(), setup.clone(), recorder.clone());
+            let engine = sim.alone(HostId(host), WorkerId(0), move |cx| {
+                let mut options = Options::new(&plan);
+                options.budget = setup.budget.unwrap_or(options.budget);
+                options.remote_entries = setup.remote_entries;
+                options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
+                let bytes = plan.len();
+                if host == 0 {
+                    superblock::format(cx, &setup.config, bytes, FormatOver::Zeros).expect("zeroed memory");
+                }
+                let plan = superblock::open_as(cx, bytes, &setup.config).expect("formatted just now");
+                let member = membership::join(cx, &plan, 0).and_then(|joining| joining.finish(cx));
+                RowHost::new(cx, &plan, setup.catalog, member.expect("nobody else is there"), options)
+            })?;
+            hosts.push(Rc::new(engine));
+        }
+        Ok(Self { sim, plan, hosts, recorder })
+    }
+
+    /// Runs `body` on worker 0 of every host in turn, alone.
+    pub fn on_every_host<R: 'static>(&mut self, body: impl Fn(&Cx<Sim>, &RowHost) -> R + 'static) -> Vec<R> {
+        let body = Rc::new(body);
+        let hosts = self.hosts.clone();
+        let run = |host: Rc<RowHost>| {
+            let body = Rc::clone(&body);
+            self.sim.alone(host.id(), WorkerId(0), move |cx| body(cx, &host))
+        };
+        hosts.into_iter().map(run).collect()
+    }
+
+    /// Lets reclamation catch up and checks every host (see `RowHost::check`). Returns what is wrong.
+    pub fn check(&mut self) -> Vec<String> {
+        // Each round moves the epoch by one at most; a retired node needs a few, and its batch a round per host.
+        for _ in 0..8 + 2 * self.hosts.len() {
+            self.on_every_host(|cx, host| host.settle(cx));
+        }
+        let all: Vec<Checked> = self.on_every_host(|cx, host| host.check(cx));
+        let named = |(host, checked): (usize, Checked)| {
+            checked.problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
+        };
+        all.into_iter().enumerate().flat_map(named).collect()
+    }
+}

@@ -1,0 +1,275 @@
+//! Random transactions on the row engine of a simulated pod, their history checked.
+//!
+//! A run is a function of its [`Plan`](RowsRun) alone. Everything that the engine can do happens: reads, updates,
+//! inserts, deletes, ranges, secondary indexes, aborts, rows of any host, moves in and out under a tiny budget. At the
+//! end the history must be serializable in commit order, every invariant must hold, and nothing may leak.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use liger_engine::row::{Budget, Loader, RowHost, RowSession};
+use liger_engine::{Catalog, IndexId, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError, table};
+use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
+
+use crate::history::Key as HistoryKey;
+use crate::pod::{PodSetup, SimPod};
+use crate::serializability;
+
+table! {
+    /// Rows that transactions fight for.
+    pub mod items: "items" {
+        PART: SmallInt,
+        ID: Int,
+        GROUP: SmallInt,
+        VALUE: BigInt,
+        PAD: Text<40>,
+    }
+    primary key (PART, ID);
+    partition by (PART);
+    index "items_by_group" (PART, GROUP);
+}
+
+const ITEMS: TableId = TableId(0);
+const BY_GROUP: IndexId = IndexId(TableId(1));
+/// Groups of the secondary index.
+const GROUPS: i16 = 3;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct RowsRun {
+    /// Decides everything.
+    pub seed: u64,
+    /// Hosts of the pod.
+    pub hosts: u8,
+    /// Workers of each host.
+    pub workers: u8,
+    /// Keys of each partition; there is one partition a host and one more.
+    pub keys: i32,
+    /// Transactions of each worker.
+    pub transactions: u32,
+    /// Most operations of a transaction.
+    pub operations: u64,
+    /// Shared rows that the budget admits, roughly; the fewer, the more move.
+    pub budget_rows: u64,
+    /// Steps after which a run counts as stuck.
+    pub max_verbs: u64,
+    /// A call site of write_back, invalidate or fence to leave out.
+    pub disabled_site: Option<Site>,
+    /// A named protocol step to leave out.
+    pub sabotage: Option<&'static str>,
+}
+
+impl RowsRun {
+    /// A mixed bag: the shape of the run follows from the seed too.
+    pub fn from_seed(seed: u64) -> Self {
+        let mut pick = crate::Picker::new(seed);
+        let hosts = 2 + pick.below(3) as u8;
+        Self {
+            seed,
+            hosts,
+            workers: 1 + pick.below(2) as u8,
+            keys: 3 + pick.below(12) as i32,
+            transactions: 6 + pick.below(30) as u32,
+            operations: 1 + pick.below(6),
+            budget_rows: 2 + pick.below(40),
+            max_verbs: 20_000_000,
+            disabled_site: None,
+            sabotage: None,
+        }
+    }
+
+    fn partitions(&self) -> u16 {
+        u16::from(self.hosts) + 1
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct RowsResult {
+    /// The simulator's report.
+    pub report: Report,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions that met a conflict.
+    pub conflicts: u64,
+    /// Rows moved in and out.
+    pub moves: (u64, u64),
+    /// Everything that is wrong; empty if all is well.
+    pub problems: Vec<String>,
+}
+
+/// Runs it.
+pub fn run(run: &RowsRun) -> RowsResult {
+    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
+    let mut pod = PodConfig::small(run.hosts, run.workers);
+    pod.partitions = run.partitions();
+    pod.max_tables = 4;
+    let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
+    let setup = PodSetup { config: pod, catalog, budget: Some(budget), record: true, remote_entries: 64 };
+    let (seed, max_verbs) = (run.seed, run.max_verbs);
+    let (site, sabotage) = (run.disabled_site.clone(), run.sabotage);
+    let built = SimPod::new(&setup, |plan| SimConfig {
+        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+        mode: Mode::Adversarial(Adversary::swarm(seed)),
+        max_verbs,
+        disabled_site: site,
+        sabotage,
+        ..SimConfig::adversarial(usize::from(run.hosts), plan.len() as usize, seed)
+    });
+    let mut pod = built.expect("an empty pod has room");
+    load(&mut pod, run);
+    let tally = start_workers(&mut pod, run);
+    let report = pod.sim.run();
+    let mut problems = Vec::new();
+    if report.completed() {
+        problems.extend(pod.check());
+    } else {
+        problems.push(format!("{}", report.outcome));
+    }
+    let initial = loaded_keys(run);
+    let history = pod.recorder.as_ref().expect("recording is on").history(initial);
+    let verdict = serializability::check(&history);
+    problems.extend(verdict.anomalies.iter().map(|anomaly| format!("{anomaly}")));
+    let moves = pod.hosts.iter().map(|host| host.moves()).fold((0, 0), |(ins, outs), moves| {
+        let read =
+            |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+        (ins + read(&moves.moved_in), outs + read(&moves.moved_out))
+    });
+    let committed = history.transactions.len() as u64;
+    RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, problems }
+}
+
+fn new_row(part: i16, id: i32, value: i64) -> NewRow {
+    let mut row = NewRow::new(items::ROW_LEN);
+    row.set(items::PART, part).set(items::ID, id).set(items::GROUP, (id % i32::from(GROUPS)) as i16);
+    row.set(items::VALUE, value).set(items::PAD, "padding that makes rows longer than");
+    row
+}
+
+fn item_key(part: i16, id: i32) -> Key {
+    Key::build().i16(part).i32(id).finish()
+}
+
+/// Every other key exists at the start.
+fn loaded(run: &RowsRun) -> impl Iterator<Item = (i16, i32)> + use<> {
+    let (parts, keys) = (run.partitions() as i16, run.keys);
+    (0..parts).flat_map(move |part| (0..keys).step_by(2).map(move |id| (part, id)))
+}
+
+fn load(pod: &mut SimPod, run: &RowsRun) {
+    let rows: Vec<(i16, i32)> = loaded(run).collect();
+    let loaded: Vec<Result<(), TxnError>> = pod.on_every_host(move |cx, host| {
+        let mut loader = Loader::new(host);
+        rows.iter().try_for_each(|(part, id)| loader.put(cx, ITEMS, &new_row(*part, *id, 100)))
+    });
+    loaded.into_iter().for_each(|result| result.expect("loading a small table"));
+}
+
+fn loaded_keys(run: &RowsRun) -> Vec<(HistoryKey, u64)> {
+    let layout = items::schema().layout().expect("a valid schema");
+    let keys = loaded(run).flat_map(|(part, id)| {
+        let row = new_row(part, id, 100);
+        let entry = layout.indexes[0].key.key_of(row.bytes());
+        [(ITEMS, item_key(part, id)), (BY_GROUP.0, entry)]
+    });
+    keys.map(|(table, key)| (HistoryKey::new(table.0, key.words()), 0)).collect()
+}
+
+#[derive(Default)]
+struct Tally {
+    running: Cell<u32>,
+    conflicts: Cell<u64>,
+}
+
+fn start_workers(pod: &mut SimPod, run: &RowsRun) -> Rc<Tally> {
+    let tally = Rc::new(Tally::default());
+    tally.running.set(u32::from(run.hosts) * u32::from(run.workers));
+    for host in 0..run.hosts {
+        for worker in 0..run.workers {
+            let (engine, tally, run) =
+                (Rc::clone(&pod.hosts[usize::from(host)]), Rc::clone(&tally), run.clone());
+            pod.sim.spawn(HostId(host), WorkerId(worker), move |cx| work(cx, &engine, &run, &tally));
+        }
+    }
+    tally
+}
+
+fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
+    let mut session = RowSession::new(cx, host);
+    for _ in 0..run.transactions {
+        let first = cx.random();
+        let ended = session.attempt(|txn| {
+            let mut pick = crate::Picker::new(first);
+            for _ in 0..=pick.below(run.operations) {
+                operation(txn, run, &mut pick)?;
+            }
+            if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
+        });
+        match ended {
+            Ok(()) | Err(TxnError::Rollback) => {}
+            Err(TxnError::Conflict(_)) => {
+                tally.conflicts.set(tally.conflicts.get() + 1);
+                session.back_off(1);
+            }
+            Err(TxnError::OutOfMemory { .. }) => {}
+            Err(other) => panic!("a transaction failed: {other}"),
+        }
+    }
+    tally.running.set(tally.running.get() - 1);
+    // Others may still need this host's rows.
+    while tally.running.get() > 0 {
+        session.serve();
+        cx.pause();
+    }
+    session.serve();
+}
+
+fn operation<T: Transaction>(txn: &mut T, run: &RowsRun, pick: &mut crate::Picker) -> Result<(), TxnError> {
+    let part = pick.below(u64::from(run.partitions())) as i16;
+    let id = pick.below(run.keys as u64) as i32;
+    let key = item_key(part, id);
+    let span = 1 + pick.below(4) as i32;
+    let range = KeyRange::between(key, item_key(part, id + span));
+    let mut visits = pick.below(6);
+    let mut go_on = || {
+        visits = visits.saturating_sub(1);
+        if visits == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    match pick.below(16) {
+        0..=2 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
+        3..=6 => drop(txn.update(ITEMS, &key, |row| {
+            let value = row.get(items::VALUE);
+            row.set(items::VALUE, value + 1);
+        })?),
+        7 | 8 => match txn.insert(ITEMS, &new_row(part, id, 7)) {
+            Ok(()) | Err(TxnError::DuplicateKey { .. }) => {}
+            Err(error) => return Err(error),
+        },
+        9 | 10 => drop(txn.delete(ITEMS, &key)?),
+        11 | 12 => txn.scan(ITEMS, &range, |_, _| go_on())?,
+        13 => txn.update_range(ITEMS, &range, |_, row| {
+            row.set(items::VALUE, 5);
+            go_on()
+        })?,
+        14 => {
+            let group = (id % i32::from(GROUPS)) as i16;
+            let width = 1;
+            let range = KeyRange::prefix(Key::build().i16(part).i16(group), width);
+            txn.scan_index(BY_GROUP, &range, |row| {
+                assert_eq!(row.get(items::GROUP), group, "an index entry leads to a row of its group");
+                go_on()
+            })?;
+        }
+        _ => {
+            let open = KeyRange { low: key, high: None };
+            let bounded = KeyRange::prefix(Key::build().i16(part), 1);
+            let range = KeyRange { low: open.low, high: bounded.high };
+            txn.scan(ITEMS, &range, |_, _| ControlFlow::Continue(()))?;
+        }
+    }
+    Ok(())
+}

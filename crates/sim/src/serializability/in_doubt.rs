@@ -1,0 +1,100 @@
+//! Which transactions count as committed.
+//!
+//! A transaction whose host died before anyone was told its outcome committed if something of it was seen: a
+//! version that only it can have installed, or the absence of a loaded row that only it can have deleted. It
+//! may in turn have seen another such transaction, so the rule is applied until nothing changes.
+//!
+//! Not recognised: a transaction of unknown outcome whose only visible effect is the delete of a row that a
+//! committed transaction also deleted once.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Change, History, Key, Operation, Outcome, Version};
+
+/// A state of a key: `None` is "no row".
+type State<'h> = (u16, &'h [u64], Option<Version>);
+
+fn after(key: &Key, change: Change) -> State<'_> {
+    (key.table, &key.words, change.leaves_a_row().then_some(change.installed()))
+}
+
+/// For each transaction of the history, whether it counts as committed.
+pub(super) fn live(history: &History) -> Vec<bool> {
+    let mut live: Vec<bool> = history.transactions.iter().map(|t| t.outcome == Outcome::Committed).collect();
+    let suspects = suspects(history);
+    if suspects.is_empty() {
+        return live;
+    }
+    let mut to_visit: Vec<usize> = (0..live.len()).filter(|&i| live[i]).collect();
+    while let Some(visited) = to_visit.pop() {
+        for operation in &history.transactions[visited].operations {
+            for_each_sighting(operation, &suspects, |suspect| {
+                if !live[suspect] {
+                    live[suspect] = true;
+                    to_visit.push(suspect);
+                }
+            });
+        }
+    }
+    live
+}
+
+/// The states that only a transaction of unknown outcome can have made, and which one.
+fn suspects(history: &History) -> BTreeMap<State<'_>, usize> {
+    let mut suspects = BTreeMap::new();
+    for (i, transaction) in history.transactions.iter().enumerate() {
+        for operation in &transaction.operations {
+            if let (Outcome::Unknown, Operation::Write { key, change }) = (transaction.outcome, operation) {
+                suspects.insert(after(key, *change), i);
+            }
+        }
+    }
+    if suspects.is_empty() {
+        return suspects;
+    }
+    let mut loaded = std::collections::BTreeSet::new();
+    for (key, version) in &history.initial {
+        suspects.remove(&(key.table, key.words.as_slice(), Some(*version)));
+        loaded.insert((key.table, key.words.as_slice()));
+    }
+    suspects.retain(|&(table, words, version), _| version.is_some() || loaded.contains(&(table, words)));
+    for transaction in history.transactions.iter().filter(|t| t.outcome == Outcome::Committed) {
+        for operation in &transaction.operations {
+            if let Operation::Write { key, change } = operation {
+                suspects.remove(&after(key, *change));
+            }
+        }
+    }
+    suspects
+}
+
+/// Calls `found` with each suspect of whose making `operation` saw something.
+fn for_each_sighting(
+    operation: &Operation,
+    suspects: &BTreeMap<State<'_>, usize>,
+    mut found: impl FnMut(usize),
+) {
+    let mut look = |table: u16, words: &[u64], seen: Option<Version>| {
+        if let Some(&suspect) = suspects.get(&(table, words, seen)) {
+            found(suspect);
+        }
+    };
+    match operation {
+        Operation::Read { key, seen } => look(key.table, &key.words, *seen),
+        Operation::Write { key, change } => look(key.table, &key.words, change.previous()),
+        Operation::Range { table, low, high, seen } => {
+            for (words, version) in seen {
+                look(*table, words, Some(*version));
+            }
+            let low: State<'_> = (*table, low, None);
+            for (&(at, words, version), &suspect) in suspects.range(low..) {
+                if at != *table || high.as_ref().is_some_and(|high| words >= high.as_slice()) {
+                    break;
+                }
+                if version.is_none() && !seen.iter().any(|(present, _)| present.as_slice() == words) {
+                    found(suspect);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A host dies before any of its verbs; the others go on, and what it had completed is there.
+
+use std::rc::Rc;
+
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report, SimConfig};
+use liger_fabric::{HostId, WorkerId};
+
+use crate::sim::{Notes, Shape, Worker, build, config, key, plan, tree};
+
+/// Host 0 writes and dies; host 1 writes other keys meanwhile, then changes every key.
+pub fn simulate_death(mut config: SimConfig, shape: &Shape, at: u64, domain: CrashDomain) -> Report {
+    config.kills = vec![Kill { host: HostId(0), at: KillAt::HostStep(at), domain }];
+    let (mut sim, notes, hosts) = build(config, shape);
+    let tree = tree(&plan(shape), shape);
+    for (h, host) in hosts.into_iter().enumerate() {
+        let (shape, notes) = (shape.clone(), notes.clone());
+        sim.spawn(HostId(h as u8), WorkerId(0), move |cx| {
+            let worker = Worker { cx, host, tree, shape, notes };
+            worker.run(Some(h as u8));
+            if h == 0 {
+                // It outlived the run: nobody is dead.
+                worker.leave();
+            } else {
+                worker.inherit();
+            }
+        });
+    }
+    let dead = Rc::clone(&notes);
+    sim.spawn_after_crash(HostId(0), WorkerId(1), move |_| bury(&dead));
+    sim.run()
+}
+
+fn bury(notes: &Notes) {
+    notes.members.set(notes.members.get() & !1);
+    notes.busy.set(notes.busy.get() - 1);
+}
+
+impl Worker<'_> {
+    fn leave(&self) {
+        bury(&self.notes);
+    }
+
+    /// Waits until the other host is gone, looks at every key, removes it if it is there, and checks the tree.
+    fn inherit(&self) {
+        while self.notes.busy.get() > 1 {
+            self.collect();
+            self.cx.pause();
+        }
+        self.tree.check(self.cx, &self.host.tree()).unwrap();
+        self.scan();
+        for round in 0..2 {
+            for number in 0..self.shape.keys {
+                self.read(number);
+                let key = key(self.shape.width, number);
+                let found = self.tree.remove(self.cx, &self.host.tree(), &key).unwrap();
+                let inserted = found.is_none().then(|| self.tree.insert(self.cx, &self.host.tree(), &key, 2));
+                assert!(inserted.is_none_or(|done| done == Ok(true)), "key {number} in round {round}");
+                self.set_state(number, if found.is_some() { 0 } else { 2 });
+            }
+        }
+        for number in 0..self.shape.keys {
+            let state = self.state(number);
+            let found = self.tree.remove(self.cx, &self.host.tree(), &key(self.shape.width, number));
+            assert_eq!(found, Ok((state == 2).then_some(2)));
+        }
+        let census = self.tree.check(self.cx, &self.host.tree()).unwrap();
+        assert_eq!(census.entries, 0);
+        // What the dead host was about to remove may be left over, no more.
+        assert!(census.leaves + census.removed_nodes <= 4, "{census:?}");
+    }
+}
+
+fn shape(seed: u64) -> Shape {
+    if seed.is_multiple_of(2) {
+        Shape { steps: 24, ..Shape::duel() }
+    } else {
+        Shape { steps: 16, ..Shape::of_seed(2, 0, seed) }
+    }
+}
+
+#[test]
+fn survivors_go_on_wherever_a_host_dies() {
+    let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
+    for seed in 0..4 {
+        let shape = shape(seed);
+        let long = simulate_death(config(&shape, seed), &shape, u64::MAX, CrashDomain::Host);
+        assert!(long.completed(), "seed {seed}: {}", long.outcome);
+        let verbs = long.hosts[0].verbs;
+        println!("seed {seed}: {verbs} places to die");
+        for at in 1..=verbs {
+            let report = simulate_death(config(&shape, seed), &shape, at, domains[(at + seed) as usize % 3]);
+            assert!(
+                report.completed(),
+                "seed {seed}, death before verb {at} of {shape:?}: {}",
+                report.outcome
+            );
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A pod for tests: plan, memory, and what each host keeps in its DRAM.
+
+use std::sync::Arc;
+
+use liger_fabric::native::{Mapping, Native};
+use liger_fabric::{Cx, Fabric, HostId, WorkerId};
+use liger_pod::epochs::Epochs;
+use liger_pod::heap::Heap;
+use liger_pod::plan::{Plan, PodConfig};
+use liger_store::bwtree::{BwTree, Census, NodeCache, TreeHost};
+
+/// Memory of one pod, and its plan.
+pub struct NativePod {
+    pub plan: Plan,
+    mapping: Arc<Mapping>,
+}
+
+impl NativePod {
+    pub fn new(config: &PodConfig) -> Self {
+        let plan = Plan::new(config).unwrap();
+        let mapping = Mapping::anonymous(plan.len() as usize).unwrap();
+        Self { plan, mapping }
+    }
+
+    pub fn cx(&self, host: u8, worker: u8) -> Cx<Native> {
+        Cx::new(Native::new(self.mapping.clone()), HostId(host), WorkerId(worker), 1)
+    }
+}
+
+/// One host's DRAM.
+pub struct Host {
+    pub heap: Heap,
+    pub epochs: Epochs,
+    pub cache: NodeCache,
+}
+
+impl Host {
+    pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, cached_nodes: usize) -> Self {
+        Self {
+            heap: Heap::new(plan, cx.host(), 1),
+            epochs: Epochs::new(cx, plan),
+            cache: NodeCache::new(cached_nodes),
+        }
+    }
+
+    pub fn tree(&self) -> TreeHost<'_> {
+        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.cache }
+    }
+
+    /// Does this host's share of reclamation in a pod whose members are `members`.
+    pub fn collect<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> usize {
+        self.epochs.collect(cx, &self.heap, |_| members)
+    }
+}
+
+/// A key of `width` words whose order is that of `number`; the distinguishing word is not always the last.
+pub fn key(width: usize, number: u64) -> Vec<u64> {
+    let mut words = vec![7; width];
+    if width > 1 {
+        words[0] = number / 10;
+    }
+    words[width - 1] = if width > 1 { number % 10 } else { number };
+    words
+}
+
+/// Checks the tree, and that its memory is all that is in use in this host's chunks.
+pub fn audit<F: Fabric>(cx: &Cx<F>, host: &Host, tree: &BwTree) -> Census {
+    let census = tree.check(cx, &host.tree()).unwrap();
+    let usage = host.heap.usage(cx);
+    assert_eq!(usage.mapping_bytes, 8 * (census.words.len() as u64 - 1), "{census:?}");
+    let words = census.words[1..].iter().map(|word| word.offset());
+    let reachable = words.chain(census.records.iter().map(|(at, _)| at.offset())).collect();
+    let audit = host.heap.audit(cx, &reachable);
+    assert!(audit.is_clean(), "{audit:?}");
+    census
+}

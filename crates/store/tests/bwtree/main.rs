@@ -1,0 +1,8 @@
+//! Tests of the shared-tuple index: against a model, with threads as hosts, and in the simulator.
+
+mod kill;
+mod kit;
+mod model;
+mod mutation;
+mod sim;
+mod threads;

