@@ -1,13 +1,14 @@
 //! Epoch reclamation for readers of out-of-place nodes (docs/protocols/reclamation.md).
 //!
-//! Readers announce themselves in their host's DRAM only; each host publishes one number, its *summary*: no worker of
-//! it is, or will ever again be, pinned below it. A retired thing is free of readers once every member's summary is
-//! above the pod's epoch as it was read after the unlinking. Nodes, whose readers do not invalidate, then wait for one
+//! Readers announce themselves in their host's DRAM only; each host publishes one number, its *summary*: the least of the
+//! pod's epoch and, as seen after that was read, its pinned workers' epochs. A retired thing is free of readers once
+//! every member's summary is above the pod's epoch as it was read after the unlinking. Nodes, whose readers do not invalidate, then wait for one
 //! more thing: every member drops their lines from its cache and says so.
 //!
 //! Invariants:
-//! 1. A host's epoch never exceeds the pod's; a pin's epoch is the host's as re-read after the pin was visible.
-//! 2. A summary never falls while its host lives. Nothing depends on who advances the pod's epoch, or how fast.
+//! 1. No pin's epoch exceeds the pod's epoch at the time of the pin.
+//! 2. A summary above an epoch was computed after the pod had left that epoch. Safety depends on nothing else: not on
+//!    who advances the pod's epoch, or when, nor on summaries never falling (models/epochs_host_level.py).
 //! 3. A node handed to the heap is in no member's cache.
 //! 4. At most one batch of nodes per host waits for acknowledgements; the batch, its number and how far it has been
 //!    freed are in shared memory, so another host can finish it.
@@ -23,14 +24,14 @@
 //! The number of members is asked for *after* summaries were read: a host that was not yet one then cannot hold what was
 //! unlinked before. It does not decide who is a member, and it starts no thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch, SyncAddr, layout};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::heap::{BlockClass, Heap, WordClass};
+use crate::heap::{BlockClass, Heap, Orphan, WordClass};
 use crate::plan::{MAX_HOSTS, MAX_WORKERS, Part, Plan, RETIRE_ENTRY_BYTES};
 
 layout! {
@@ -128,8 +129,7 @@ impl Epochs {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Epochs {
         let host = cx.host();
         let now = cx.load(plan.sync(Part::Epochs));
-        cx.store(summary_word(plan, host), now);
-        cx.fence();
+        set(cx, summary_word(plan, host), cx.load(summary_word(plan, host)), now);
         let mut collector = Collector {
             summary: now,
             published: Batch::decode(cx.load(published_word(plan, host))),
@@ -160,19 +160,11 @@ impl Epochs {
         let depth = worker.depth.load(Ordering::Relaxed);
         worker.depth.store(depth + 1, Ordering::Relaxed);
         if depth == 0 && !cx.sabotaged("epochs.pin") {
-            let mut now = self.now.load(Ordering::Acquire);
-            loop {
-                worker.epoch.store(now, Ordering::Relaxed);
-                // The collector writes the host's epoch, then looks at the workers. Either it sees this worker, or this
-                // worker sees the new epoch here.
-                cx.fence();
-                fence(Ordering::SeqCst);
-                let again = self.now.load(Ordering::Acquire);
-                if again == now {
-                    break;
-                }
-                now = again;
-            }
+            worker.epoch.store(self.now(), Ordering::Relaxed);
+            // Before the first word is followed: a collector that does not see this worker yet has asked for the pod's
+            // epoch too early to free what the worker will find. (The host's epoch may have moved on meanwhile; an
+            // older announcement only holds more.)
+            cx.fence();
         }
         Pin { worker, _worker: PhantomData }
     }
@@ -186,6 +178,26 @@ impl Epochs {
     /// Hands over a sync word that the caller has just unlinked: it is freed when no reader can reach it.
     pub fn retire_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
         self.push(cx, Retired::Word(class, at));
+    }
+
+    /// Takes over the chunks of a dead host (see [`Heap::adopt`] for the conditions) and retires what nothing reaches in
+    /// them; returns how many slots that were.
+    pub fn adopt<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        heap: &Heap,
+        dead: HostId,
+        incarnation: u16,
+        in_use: &BTreeSet<u64>,
+    ) -> usize {
+        let orphans = heap.adopt(cx, dead, incarnation, in_use);
+        for &orphan in &orphans {
+            match orphan {
+                Orphan::Block(class, at, len) => self.retire(cx, class, at, len),
+                Orphan::Word(class, at) => self.retire_word(cx, class, at),
+            }
+        }
+        orphans.len()
     }
 
     /// Things retired by this host and not yet freed.
@@ -217,7 +229,8 @@ impl Epochs {
     /// host h. Returns how many retired things were freed.
     pub fn collect<F: Fabric>(&self, cx: &Cx<F>, heap: &Heap, members: impl Fn(&Cx<F>) -> u16) -> usize {
         let Some(mut collector) = self.collector.try_lock() else { return 0 };
-        self.drop_batches(cx, &mut collector);
+        let dropped = self.drop_batches(cx, &collector);
+        self.acknowledge(cx, &mut collector, &dropped);
         let epoch = self.summarize(cx, &mut collector);
         let oldest = self.oldest(cx, &members);
         if oldest >= epoch {
@@ -229,8 +242,6 @@ impl Epochs {
         if collector.published == collector.freed && !collector.nodes.is_empty() {
             self.publish_batch(cx, &mut collector);
         }
-        // Before another worker of this host stores to the same words: its stores could become visible first.
-        cx.fence();
         drop(collector);
         heap.tidy(cx);
         freed
@@ -240,15 +251,12 @@ impl Epochs {
     fn summarize<F: Fabric>(&self, cx: &Cx<F>, collector: &mut Collector) -> u64 {
         let epoch = cx.load(self.plan.sync(Part::Epochs));
         self.now.store(epoch, Ordering::Release);
-        // See `pin`. Whoever is pinned and not seen here will see `epoch`.
-        cx.fence();
-        fence(Ordering::SeqCst);
-        let pinned = self.workers.iter().map(|w| w.epoch.load(Ordering::Acquire)).min();
+        // Only now: whoever is pinned and not seen here follows no word from before this epoch (see `pin`).
+        let pinned = self.workers.iter().map(|w| w.epoch.load(Ordering::SeqCst)).min();
         let summary = pinned.expect("there are workers").min(epoch);
-        debug_assert!(summary >= collector.summary, "summary {summary} after {}", collector.summary);
         if summary != collector.summary {
+            set(cx, summary_word(&self.plan, self.host), collector.summary, summary);
             collector.summary = summary;
-            cx.store(summary_word(&self.plan, self.host), summary);
         }
         epoch
     }
@@ -302,25 +310,37 @@ impl Epochs {
         cx.write_back(batch_data(&self.plan, self.host), entries.as_bytes().len());
         drop_nodes(cx, &entries);
         cx.fence();
+        let before = collector.published.encode();
         collector.published = Batch { number, entries: count as u64 };
-        cx.store(published_word(&self.plan, self.host), collector.published.encode());
+        set(cx, published_word(&self.plan, self.host), before, collector.published.encode());
     }
 
-    /// Drops from this host's cache what other hosts ask it to, and says so.
-    fn drop_batches<F: Fabric>(&self, cx: &Cx<F>, collector: &mut Collector) {
+    /// Starts to drop from this host's cache what other hosts ask it to: whose batches, and their numbers.
+    fn drop_batches<F: Fabric>(&self, cx: &Cx<F>, collector: &Collector) -> Vec<(HostId, u64)> {
+        let mut dropped = Vec::new();
         for retirer in self.plan.hosts().filter(|&r| r != self.host) {
-            let dropped = &mut collector.dropped[usize::from(retirer.0)];
             let batch = Batch::decode(cx.load(published_word(&self.plan, retirer)));
-            if batch.number == *dropped {
+            if batch.number == collector.dropped[usize::from(retirer.0)] {
                 continue;
             }
             let Some(entries) = self.entries(cx, retirer, batch) else { continue };
             if !cx.sabotaged("epochs.drop-nodes") {
                 drop_nodes(cx, &entries);
-                cx.fence();
             }
-            *dropped = batch.number;
-            cx.store(dropped_word(&self.plan, self.host, retirer), batch.number);
+            dropped.push((retirer, batch.number));
+        }
+        dropped
+    }
+
+    /// Completes the drops and says so.
+    fn acknowledge<F: Fabric>(&self, cx: &Cx<F>, collector: &mut Collector, dropped: &[(HostId, u64)]) {
+        if !dropped.is_empty() {
+            cx.fence();
+        }
+        for &(retirer, number) in dropped {
+            let before = &mut collector.dropped[usize::from(retirer.0)];
+            set(cx, dropped_word(&self.plan, self.host, retirer), *before, number);
+            *before = number;
         }
     }
 
@@ -391,6 +411,13 @@ fn drop_nodes<F: Fabric>(cx: &Cx<F>, entries: &[Entry]) {
     for entry in entries {
         cx.invalidate(DataAddr::new(entry.offset), entry.len as usize);
     }
+}
+
+/// Sets a word that only this host writes. Not a store, which could become visible after a later one by another worker
+/// of this host (a latch does not order them): a summary that fell back would hold up the pod.
+fn set<F: Fabric>(cx: &Cx<F>, at: SyncAddr, before: u64, now: u64) {
+    let swapped = cx.compare_exchange(at, before, now);
+    assert!(swapped.is_ok(), "somebody else writes {at:?}: {swapped:x?}, not {before:x}");
 }
 
 fn summary_word(plan: &Plan, host: HostId) -> SyncAddr {

@@ -138,6 +138,15 @@ impl Audit {
     }
 }
 
+/// A slot of a dead host's chunk that nothing reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Orphan {
+    /// A block: class, address, length in bytes.
+    Block(BlockClass, DataAddr, usize),
+    /// A sync word.
+    Word(WordClass, SyncAddr),
+}
+
 /// One host's door to the shared heap, shared by its workers.
 pub struct Heap {
     plan: Plan,
@@ -207,12 +216,12 @@ impl Heap {
     /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
     pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
         let (mut live, mut reserved) = ([0u64; 5], [0u64; 5]);
-        for host in self.plan.hosts() {
-            let lines = self.plan.heap_lines(host);
-            for class in Class::ALL {
-                let i = class as usize;
-                live[i] = live[i].wrapping_add(cx.load(lines.word(i as u64)));
-                reserved[i] = reserved[i].wrapping_add(cx.load(lines.line(1).word(i as u64)));
+        for class in Class::ALL {
+            let i = class as usize;
+            live[i] = self.accounted(cx, class);
+            for host in self.plan.hosts() {
+                let word = self.plan.heap_lines(host).line(1).word(i as u64);
+                reserved[i] = reserved[i].wrapping_add(cx.load(word));
             }
         }
         Usage {
@@ -243,6 +252,93 @@ impl Heap {
         self.tidy(cx);
         let classes = Class::ALL.map(|class| self.audit_class(cx, class, reachable)).into();
         Audit { classes }
+    }
+
+    /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier life of this
+    /// one). `in_use` is everything of the pod that is in use, retired things included; nobody may allocate or free
+    /// meanwhile. Everything else in these chunks is in use from now on, too, and returned: readers of other hosts may
+    /// still be looking at it, so it has to be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both).
+    /// Leaves exact accounts. May be repeated if the adopter dies, too.
+    pub fn adopt<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: HostId,
+        incarnation: u16,
+        in_use: &BTreeSet<u64>,
+    ) -> Vec<Orphan> {
+        let mut orphans = Vec::new();
+        for class in Class::ALL {
+            let mut pool = self.pools[class as usize].lock(cx);
+            let (before, mut taken) = (orphans.len(), 0);
+            let chunks = self.chunks(class);
+            for chunk in 0..chunks.count as u32 {
+                let word = chunks.word(cx, chunk);
+                if (word.owner, word.class) == (Some((dead, incarnation)), Some(class)) {
+                    chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
+                    self.fill(&mut pool, class, word.size, chunk, in_use, &mut orphans);
+                    taken += 1;
+                }
+            }
+            if taken == 0 {
+                continue;
+            }
+            // What others had freed is among the orphans.
+            self.take_list(cx, self.remote_head(dead, class));
+            let live = self.bytes_in_use(cx, class, in_use);
+            let orphaned: u64 = orphans[before..].iter().map(|&orphan| self.orphan_bytes(orphan)).sum();
+            let accounted = self.accounted(cx, class);
+            let missing = live.wrapping_add(orphaned).wrapping_sub(accounted);
+            self.account(cx, class, &mut pool, missing as i64, 0);
+        }
+        orphans
+    }
+
+    /// Adds a chunk all of whose slots are in use, and lists those that nothing reaches.
+    fn fill(
+        &self,
+        pool: &mut Pool,
+        class: Class,
+        size: u8,
+        chunk: u32,
+        in_use: &BTreeSet<u64>,
+        orphans: &mut Vec<Orphan>,
+    ) {
+        let slots = (self.chunks(class).bytes / self.slot_bytes(class, size)) as u32;
+        pool.add(chunk, size, slots);
+        for _ in 0..slots {
+            let slot = pool.take_from(chunk).expect("as many as it has");
+            let at = self.offset_of(class, size, chunk, slot);
+            if in_use.contains(&at) {
+                continue;
+            }
+            let block = |class| Orphan::Block(class, DataAddr::new(at), bytes_of_size(size));
+            orphans.push(match class {
+                Class::Tuple => Orphan::Word(WordClass::Tuple, SyncAddr::new(at)),
+                Class::Mapping => Orphan::Word(WordClass::Mapping, SyncAddr::new(at)),
+                Class::Row => block(BlockClass::Row),
+                Class::Node => block(BlockClass::Node),
+                Class::Scratch => block(BlockClass::Scratch),
+            });
+        }
+    }
+
+    fn orphan_bytes(&self, orphan: Orphan) -> u64 {
+        match orphan {
+            Orphan::Block(_, _, len) => len as u64,
+            Orphan::Word(class, _) => self.slot_bytes(class.into(), 0),
+        }
+    }
+
+    fn bytes_in_use<F: Fabric>(&self, cx: &Cx<F>, class: Class, in_use: &BTreeSet<u64>) -> u64 {
+        let chunks = self.chunks(class);
+        let inside = in_use.range(chunks.start..chunks.start + chunks.count * chunks.bytes);
+        let words = inside.map(|&at| chunks.word(cx, chunks.around(at)));
+        words.filter(|word| word.class == Some(class)).map(|word| self.slot_bytes(class, word.size)).sum()
+    }
+
+    fn accounted<F: Fabric>(&self, cx: &Cx<F>, class: Class) -> u64 {
+        let figures = self.plan.hosts().map(|host| cx.load(self.plan.heap_lines(host).word(class as u64)));
+        figures.fold(0, u64::wrapping_add)
     }
 
     fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
@@ -440,7 +536,7 @@ impl Heap {
         if class.is_word() {
             let at = SyncAddr::new(offset);
             let kept = cx.load(at) & !u64::from(u32::MAX);
-            cx.store(at, kept | next / 8);
+            cx.store(at, kept | (next / 8));
         } else {
             let at = DataAddr::new(offset);
             with_free(cx, at, LINE, || {
@@ -461,10 +557,8 @@ impl Heap {
         u64::from_le_bytes(next)
     }
 
-    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
-    /// host's goes on to its owner.
-    fn drain<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>) -> usize {
-        let head = self.remote_head(self.host, class);
+    /// Takes a whole list: its newest slot, or 0.
+    fn take_list<F: Fabric>(&self, cx: &Cx<F>, head: SyncAddr) -> u64 {
         let mut at = cx.load(head);
         while at != 0 {
             match cx.compare_exchange(head, at, 0) {
@@ -472,6 +566,13 @@ impl Heap {
                 Err(now) => at = now,
             }
         }
+        at
+    }
+
+    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
+    /// host's goes on to its owner.
+    fn drain<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>) -> usize {
+        let mut at = self.take_list(cx, self.remote_head(self.host, class));
         let mut count = 0;
         while at != 0 {
             let next = self.next(cx, class, at);

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use common::Case;
+use common::{Case, mutations_are_caught};
 use liger_fabric::sim::{Report, SimConfig, Simulation};
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::heap::{BlockClass, Heap, WordClass};
@@ -158,10 +158,10 @@ fn chunks_change_hosts() {
 
 #[test]
 fn mutations_of_remote_frees_are_caught() {
-    roomy().mutations_are_caught("heap.rs", &[], 200, &[]);
+    mutations_are_caught(&[(roomy(), 200)], "heap.rs", &[], &[]);
 }
 
 #[test]
 fn mutations_of_chunk_changes_are_caught() {
-    crowded().mutations_are_caught("chunks.rs", &[], 200, &[]);
+    mutations_are_caught(&[(crowded(), 200)], "chunks.rs", &[], &[]);
 }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use common::{Case, Spared};
+use common::{Case, Spared, mutations_are_caught};
 use liger_fabric::sim::{Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Lanes, SendError};
@@ -99,5 +99,5 @@ fn mutations_of_lanes_are_caught() {
         near: "let receivers",
         because: "the lanes are made before the run, where nothing is delayed",
     }];
-    case().mutations_are_caught("lanes.rs", &["lanes.spare-unread-slots"], 600, &spared);
+    mutations_are_caught(&[(case(), 600)], "lanes.rs", &["lanes.spare-unread-slots"], &spared);
 }

@@ -63,37 +63,31 @@ impl Case {
         sites.dedup();
         sites
     }
-
-    /// Disables each site of `file` that the scenario reaches and leaves out each of `steps`; every mutation must be
-    /// caught within the seeds, except those at the functions named in `spared`.
-    pub fn mutations_are_caught(&self, file: &str, steps: &[&'static str], seeds: u64, spared: &[Spared]) {
-        let mut missed = Vec::new();
-        let mut mutations = 0;
-        for site in self.sites(file) {
-            mutations += 1;
-            let found = self.failure(seeds, |config| config.disabled_site = Some(site.clone()));
-            let expected = spared.iter().any(|s| s.covers(&site));
-            match found {
-                None if !expected => missed.push(site.to_string()),
-                Some(_) if expected => missed.push(format!("{site} is caught and need not be spared")),
-                _ => {}
-            }
-        }
-        for &step in steps {
-            mutations += 1;
-            if self.failure(seeds, |config| config.sabotage = Some(step)).is_none() {
-                missed.push(step.to_owned());
-            }
-        }
-        assert!(
-            mutations > 0 && missed.is_empty(),
-            "of {mutations} mutations, not caught:\n{}",
-            missed.join("\n")
-        );
-    }
 }
 
-/// A site that this scenario need not catch: the verb, and a text in the source line or the one before it.
+/// Disables each site of `file` that the first scenario reaches and leaves out each of `steps`; one of the cases must
+/// catch every mutation within its number of seeds, except the sites that are spared.
+pub fn mutations_are_caught(cases: &[(Case, u64)], file: &str, steps: &[&'static str], spared: &[Spared]) {
+    let caught = |change: &dyn Fn(&mut SimConfig)| {
+        cases.iter().find_map(|(case, seeds)| case.failure(*seeds, change)).is_some()
+    };
+    let sites: Vec<Site> = cases[0].0.sites(file);
+    assert!(!sites.is_empty(), "nothing of {file} is reached");
+    let mut missed = Vec::new();
+    for site in sites.into_iter().filter(|site| !spared.iter().any(|s| s.covers(site))) {
+        if !caught(&|config| config.disabled_site = Some(site.clone())) {
+            missed.push(site.to_string());
+        }
+    }
+    for &step in steps {
+        if !caught(&|config| config.sabotage = Some(step)) {
+            missed.push(step.to_owned());
+        }
+    }
+    assert!(missed.is_empty(), "not caught:\n{}", missed.join("\n"));
+}
+
+/// A site that no scenario need catch: the verb, and a text in the source line or the one before it.
 pub struct Spared {
     pub verb: &'static str,
     pub near: &'static str,
