@@ -97,7 +97,7 @@ impl Worker<'_> {
         let key = key(self.shape.width, number);
         let state = self.state(number);
         self.set_state(number, state + 1);
-        if state % 4 == 0 {
+        if state.is_multiple_of(4) {
             assert_eq!(
                 self.tree.insert(self.cx, &self.host.tree(), &key, state + 2),
                 Ok(true),
