@@ -311,10 +311,11 @@ impl RowHost {
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
-        if let Some(row) = part.find(cx, key) {
+        let around = part.around(cx, key);
+        if let Some(row) = around.found {
             return if part.is_uncommitted(row) { Answer::Conflict } else { Answer::Duplicate };
         }
-        let (before, next) = part.neighbours(cx, key);
+        let (before, next) = (around.prev, part.behind(&around));
         let from_bit = 1u16 << from.0;
         let word_of_next = match part.open_gap(cx, self.shared, before, next, None, from_bit | 1 << self.me.0)
         {
@@ -326,7 +327,7 @@ impl RowHost {
             return Answer::OutOfMemory;
         };
         part.rows.set_version(row, part.max_removed_llsn);
-        part.tree.insert(key.words(), row).expect("looked up above");
+        part.tree.insert_near(&around, key.words(), row);
         let llsn = part.max_removed_llsn;
         match self.move_in(cx, part, (partition, table), key, row, Some(from)) {
             Ok(word) => {
@@ -347,8 +348,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         from: HostId,
-        table: TableId,
-        partition: u16,
+        (partition, table): (u16, TableId),
         key: &Key,
         word: SyncAddr,
         llsn: u64,
