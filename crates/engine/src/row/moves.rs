@@ -15,7 +15,7 @@ use liger_pod::heap::{BlockClass, WordClass};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Wish};
+use super::message::{Answer, Message, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::shared::{Held, ROW_MAGIC, RowHead, freshen, read_key, write_block};
@@ -184,12 +184,26 @@ impl RowHost {
     fn is_over_budget<F: Fabric>(&self, cx: &Cx<F>) -> bool {
         let usage = self.heap.usage(cx);
         usage.tuple_bytes + usage.mapping_bytes > self.budget.hwcc_bytes
-            || usage.row_bytes + usage.node_bytes > self.budget.cxl_bytes
+            || usage.row_bytes + usage.node_bytes + usage.scratch_bytes > self.budget.cxl_bytes
     }
 
     /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at twice.
-    /// No latch is held. Returns how many rows left.
+    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No latch is
+    /// held. Returns how many rows left.
     pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let left = self.move_out_to_budget(cx);
+        // Not while mail piles up: whoever is slow to read it has been asked already.
+        if self.is_over_budget(cx) && self.outbox.lock(cx).is_empty() {
+            let members = self.members(cx);
+            for host in self.plan.hosts().filter(|host| *host != self.me && members & (1 << host.0) != 0) {
+                self.post(cx, host, &Message::Evict);
+            }
+        }
+        left
+    }
+
+    /// As `relieve`, this host alone.
+    pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let mut left = 0;
         if !self.is_over_budget(cx) {
             return left;

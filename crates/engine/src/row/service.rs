@@ -47,9 +47,7 @@ impl RowHost {
                 }
                 self.remove_for(cx, from, (partition, table), &key, word, llsn);
             }
-            Message::Evict { bytes } => {
-                self.move_out_some(cx, (bytes as usize).div_ceil(64));
-            }
+            Message::Evict => _ = self.move_out_to_budget(cx),
             Message::Reply { to, answer } => self.deliver(cx, to, answer),
         }
     }
