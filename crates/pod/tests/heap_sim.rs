@@ -146,6 +146,57 @@ fn crowded() -> Case {
     Case::new(&config, true, hand_around)
 }
 
+/// Host 1 has read rows in every chunk; host 0 frees them and wants a node, which host 1 would read without
+/// invalidating. There must be no room for it.
+fn nodes_after_rows(plan: &Plan, config: SimConfig) -> Result<Report, String> {
+    const LEN: usize = 60_000;
+    let mut sim = Simulation::new(config);
+    let rows = Rc::new(RefCell::new(Vec::new()));
+    let (word, its_rows, its_plan) = (plan.counter(0), Rc::clone(&rows), plan.clone());
+    sim.spawn(HostId(0), WorkerId(0), move |cx| {
+        let heap = Heap::new(&its_plan, HostId(0), 1);
+        while let Ok(row) = heap.alloc(cx, BlockClass::Row, LEN) {
+            cx.publish(row, &[1; 64]);
+            its_rows.borrow_mut().push(row);
+        }
+        assert_eq!(cx.compare_exchange(word, 0, 1), Ok(0));
+        while cx.load(word) != 2 {
+            cx.pause();
+        }
+        its_rows.borrow().iter().for_each(|&row| heap.free(cx, BlockClass::Row, row, LEN));
+        let node = heap.alloc(cx, BlockClass::Node, LEN).ok();
+        if let Some(at) = node {
+            cx.publish(at, &[2; 64]);
+        }
+        assert_eq!(cx.compare_exchange(word, 2, node.map_or(3, DataAddr::offset)), Ok(2));
+    });
+    sim.spawn(HostId(1), WorkerId(0), move |cx| {
+        while cx.load(word) != 1 {
+            cx.pause();
+        }
+        let mut line = [0; 64];
+        rows.borrow().iter().for_each(|&row| cx.refresh(row, &mut line));
+        assert_eq!(cx.compare_exchange(word, 1, 2), Ok(1));
+        while cx.load(word) == 2 {
+            cx.pause();
+        }
+        let node = cx.load(word);
+        if node != 3 {
+            cx.read(DataAddr::new(node), &mut line);
+            assert_eq!(line, [2; 64], "a stale row is taken for a node");
+        }
+    });
+    Ok(sim.run())
+}
+
+#[test]
+fn nodes_keep_their_chunks() {
+    let case = Case::new(crowded().plan.config(), false, nodes_after_rows);
+    case.passes(5);
+    let failure = case.failure(5, |config| config.sabotage = Some("heap.nodes-keep-their-chunks"));
+    assert!(failure.expect("caught").contains("stale-read"));
+}
+
 #[test]
 fn blocks_come_back() {
     roomy().passes(60);

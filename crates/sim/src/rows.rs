@@ -15,7 +15,7 @@ use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
 
-use crate::history::Key as HistoryKey;
+use crate::history::{History, Key as HistoryKey};
 use crate::pod::{PodSetup, SimPod};
 use crate::serializability;
 
@@ -98,6 +98,8 @@ pub struct RowsResult {
     pub conflicts: u64,
     /// Rows moved in and out.
     pub moves: (u64, u64),
+    /// What they saw and did.
+    pub history: History,
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
@@ -140,7 +142,7 @@ pub fn run(run: &RowsRun) -> RowsResult {
         (ins + read(&moves.moved_in), outs + read(&moves.moved_out))
     });
     let committed = history.transactions.len() as u64;
-    RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, problems }
+    RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, history, problems }
 }
 
 fn new_row(part: i16, id: i32, value: i64) -> NewRow {

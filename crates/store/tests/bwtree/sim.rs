@@ -54,9 +54,9 @@ impl Shape {
         }
     }
 
-    /// Two writers in a few tiny leaves, which empty and split under each other's hands all the time.
+    /// Three writers in a few tiny leaves, which empty and split under each other's hands all the time.
     pub fn duel() -> Shape {
-        Shape { writers: 2, readers: 0, steps: 60, keys: 6, width: 1, capacity: 2, chain: 0 }
+        Shape { writers: 3, readers: 0, steps: 150, keys: 6, width: 1, capacity: 2, chain: 0 }
     }
 
     pub fn hosts(&self) -> u8 {
@@ -97,7 +97,7 @@ impl Worker<'_> {
         let key = key(self.shape.width, number);
         let state = self.state(number);
         self.set_state(number, state + 1);
-        if state % 4 == 0 {
+        if state.is_multiple_of(4) {
             assert_eq!(
                 self.tree.insert(self.cx, &self.host.tree(), &key, state + 2),
                 Ok(true),
