@@ -21,7 +21,7 @@ use crate::cx::{Cx, HostId, WorkerId};
 use crate::sync_mode::SyncMode;
 
 /// Turns without work before the first sleep, and between two sleeps.
-const IDLE_TURNS: u32 = 64;
+const IDLE_TURNS: u32 = 4;
 /// One sleep.
 const SLEEP: Duration = Duration::from_micros(50);
 
