@@ -9,10 +9,10 @@
 //! table! {
 //!     /// Counters by name.
 //!     pub mod counters: "counters" {
-//!         NAME: Text<16>,
+//!         LABEL: Text<16>,
 //!         VALUE: BigInt,
 //!     }
-//!     primary key (NAME);
+//!     primary key (LABEL);
 //! }
 //!
 //! let config = PodConfig::new(1, 2, 4 << 20, 64 << 20);
@@ -21,7 +21,7 @@
 //! let mut host = pod.join(HostId(0))?;
 //! host.load(|rows| {
 //!     let mut row = liger_engine::NewRow::new(counters::ROW_LEN);
-//!     row.set(counters::NAME, "visits").set(counters::VALUE, 0);
+//!     row.set(counters::LABEL, "visits").set(counters::VALUE, 0);
 //!     rows.put(table, &row)
 //! })?;
 //! let key = Key::build().text("visits", 16).finish();
