@@ -93,6 +93,21 @@ impl Batch {
     }
 }
 
+/// How far reclamation is, as everybody can see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The pod's epoch.
+    pub epoch: u64,
+    /// By host: no worker of it is pinned in an epoch before this one.
+    pub summaries: Vec<u64>,
+}
+
+/// Looks at the pod's epochs from outside.
+pub fn progress<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Progress {
+    let summary = |host| cx.load(summary_word(plan, host));
+    Progress { epoch: cx.load(plan.sync(Part::Epochs)), summaries: plan.hosts().map(summary).collect() }
+}
+
 /// One host's part in the pod's epochs, shared by its workers.
 pub struct Epochs {
     plan: Plan,

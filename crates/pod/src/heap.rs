@@ -108,6 +108,28 @@ pub struct Usage {
     pub block_chunk_bytes: u64,
 }
 
+/// What one host has put into the accounts of one class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// Name of the class.
+    pub class: &'static str,
+    /// Bytes that it took and did not give back; negative where it gave back what others took.
+    pub live_bytes: i64,
+    /// Bytes of the chunks that it has claimed for the class.
+    pub chunk_bytes: u64,
+}
+
+/// The accounts of one host, class by class; for tools that look at a pod from outside.
+pub fn accounts<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> Vec<Account> {
+    let live = plan.heap_lines(host);
+    let account = |class: Class| Account {
+        class: class.name(),
+        live_bytes: cx.load(live.word(class as u64)) as i64,
+        chunk_bytes: cx.load(live.line(1).word(class as u64)),
+    };
+    Class::ALL.map(account).into()
+}
+
 /// One host's door to the shared heap, shared by its workers.
 pub struct Heap {
     plan: Plan,

@@ -67,6 +67,8 @@ pub struct PodConfig {
     pub retire_entries: u32,
     /// Bytes of a chunk of blocks, a power of two, 64 KiB to 1 MiB.
     pub block_chunk_bytes: u32,
+    /// A hash of whatever the layers above must agree on (their tables); 0 when there is nothing.
+    pub content_hash: u64,
 }
 
 impl PodConfig {
@@ -84,6 +86,7 @@ impl PodConfig {
             lane_slot_bytes: 256,
             retire_entries: 1024,
             block_chunk_bytes: 256 << 10,
+            content_hash: 0,
         }
     }
 

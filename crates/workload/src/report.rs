@@ -224,7 +224,13 @@ impl Report {
 
     fn write_engine(&self, out: &mut String) -> std::fmt::Result {
         let EngineFigures { shared_tuples, moves_in, moves_out, .. } = self.engine;
-        writeln!(out, "shared tuples: {shared_tuples}, moved in {moves_in}, moved out {moves_out}")?;
+        let per_s = |n: u64| n as f64 / self.measured_s.max(f64::MIN_POSITIVE);
+        writeln!(
+            out,
+            "shared tuples: {shared_tuples}, moved in {moves_in} ({:.1}/s), moved out {moves_out} ({:.1}/s)",
+            per_s(moves_in),
+            per_s(moves_out)
+        )?;
         if let Some(bytes) = self.hwcc_bytes_per_shared_tuple {
             writeln!(out, "hardware-coherent bytes per shared tuple: {bytes:.1} B")?;
         }

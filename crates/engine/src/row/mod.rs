@@ -8,6 +8,7 @@
 
 mod check;
 mod commit;
+mod entries;
 mod foreign;
 pub mod host;
 mod load;

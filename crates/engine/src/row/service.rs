@@ -119,6 +119,18 @@ impl RowHost {
         }
     }
 
+    /// One turn of a host that runs no transaction: mail, then housekeeping. Returns the number of messages handled.
+    pub fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let handled = self.serve(cx);
+        self.housekeep(cx);
+        handled
+    }
+
+    /// Things this host has retired that wait for other hosts before they can be reused.
+    pub fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.epochs.backlog(cx)
+    }
+
     /// Handles mail and reclamation until this host has nothing to do; for a pod at rest.
     pub fn settle<F: Fabric>(&self, cx: &Cx<F>) {
         while self.serve(cx) > 0 {}

@@ -16,6 +16,7 @@ use crate::addr::LINE;
 pub struct Mapping {
     base: *mut u8,
     len: usize,
+    writable: bool,
     /// A memfd stays open, for child processes to inherit.
     inherited: Option<OwnedFd>,
 }
@@ -34,15 +35,16 @@ impl Mapping {
         let len = len.next_multiple_of(LINE);
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap_anonymous(null_mut(), len, READ_WRITE, MapFlags::SHARED) }?;
-        Ok(Arc::new(Self { base: base.cast(), len, inherited: None }))
+        Ok(Arc::new(Self { base: base.cast(), len, writable: true, inherited: None }))
     }
 
-    /// Maps the first `len` bytes of an open file or device.
-    pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize) -> std::io::Result<Self> {
+    /// Maps the first `len` bytes of an open file or device, with or without the right to write.
+    pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize, writable: bool) -> std::io::Result<Self> {
         assert!(len.is_multiple_of(LINE), "a mapping is a whole number of lines");
+        let rights = if writable { READ_WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
-        let base = unsafe { mmap(null_mut(), len, READ_WRITE, MapFlags::SHARED, fd, 0) }?;
-        Ok(Self { base: base.cast(), len, inherited: None })
+        let base = unsafe { mmap(null_mut(), len, rights, MapFlags::SHARED, fd, 0) }?;
+        Ok(Self { base: base.cast(), len, writable, inherited: None })
     }
 
     /// The same mapping, keeping `fd` open for children.
@@ -57,6 +59,11 @@ impl Mapping {
     #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty: the kernel refuses it")]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// False for memory that can only be looked at (see [`super::NativeReader`]).
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child opens

@@ -18,6 +18,8 @@ mod cache;
 mod clock;
 mod mapping;
 mod memory;
+mod reader;
+mod service;
 mod workers;
 
 use std::cell::Cell;
@@ -27,6 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use cache::{CacheInstructions, LineInstruction};
 pub use mapping::Mapping;
 pub use memory::{MemoryError, MemorySpec};
+pub use reader::NativeReader;
+pub use service::{Rest, Service};
 pub use workers::{WorkerPanicked, run_hosts, run_workers};
 
 use crate::addr::{DataAddr, SyncAddr};
@@ -57,11 +61,19 @@ impl Native {
     }
 
     /// A worker's view of `mapping`.
+    ///
+    /// # Panics
+    /// If the memory was mapped for reading only.
     pub fn with_sync_mode(mapping: Arc<Mapping>, sync_mode: SyncMode) -> Self {
+        assert!(mapping.is_writable(), "a worker needs memory that it may change");
+        Self { bypass: sync_mode == SyncMode::Pcc, ..Self::over(mapping) }
+    }
+
+    fn over(mapping: Arc<Mapping>) -> Self {
         Self {
             base: mapping.base(),
             len: mapping.len(),
-            bypass: sync_mode == SyncMode::Pcc,
+            bypass: false,
             instructions: CacheInstructions::detect(),
             clock: Clock::calibrated(),
             pauses: Cell::new(0),

@@ -10,7 +10,7 @@
 //! coordination: see [`history_id`]. Counters that the specification caps at four digits are INT, so that long runs do
 //! not wrap.
 
-use liger_engine::{Col, IndexId, Key, KeyRange, TableId, TableSchema, Text, table};
+use liger_engine::{Catalog, Col, IndexId, Key, KeyRange, TableId, TableSchema, Text, table};
 use liger_fabric::{HostId, WorkerId};
 
 table! {
@@ -186,6 +186,18 @@ pub const S_DIST: [Col<Text<24>>; 10] = [
     stock::S_DIST_10,
 ];
 
+/// The nine tables, in the order in which [`Tables::create`] asks for them.
+pub fn schemas() -> Vec<TableSchema> {
+    let mut all = Vec::new();
+    let listed = Tables::create(|schema| {
+        all.push(schema.clone());
+        let none = TableId(u16::MAX);
+        Ok::<_, std::convert::Infallible>((none, vec![IndexId(none); schema.indexes.len()]))
+    });
+    listed.expect("listing cannot fail");
+    all
+}
+
 /// The tables and indexes as a catalog has numbered them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tables {
@@ -214,6 +226,17 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// The numbers that `catalog` has given them; `None` if a table is missing.
+    pub fn of(catalog: &Catalog) -> Option<Self> {
+        let number = |schema: &TableSchema| {
+            let table = catalog.table_named(&schema.name).ok_or(())?;
+            let (_, indexes) =
+                catalog.relation(table).and_then(|relation| relation.table()).map_err(|_| ())?;
+            Ok::<_, ()>((table, indexes.to_vec()))
+        };
+        Self::create(number).ok()
+    }
+
     /// Hands every table to `create`, which returns the numbers of the table and of its indexes in the schema's order.
     ///
     /// # Errors
@@ -334,6 +357,15 @@ mod tests {
             assert_eq!(layout(schema).primary.words(), 1);
         }
         assert_eq!(layout(history::schema()).primary.words(), 2);
+    }
+
+    #[test]
+    fn a_catalog_of_the_schemas_has_every_table() {
+        let catalog = Catalog::new(&schemas()).expect("valid schemas");
+        let tables = Tables::of(&catalog).expect("all tables");
+        assert_eq!(catalog.table_named("stock"), Some(tables.stock));
+        assert_eq!(catalog.index_named("orders_by_customer"), Some(tables.orders_by_customer));
+        assert_eq!(Tables::of(&Catalog::new(&schemas()[1..]).expect("valid schemas")), None);
     }
 
     #[test]
