@@ -1,15 +1,19 @@
 //! Whole pods in one process: simulated from a seed, their histories checked.
 //!
 //! * [`pod`]: a pod of row engines inside the simulator; [`rows`]: random transactions on it;
+//! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and step that the
+//!   pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
 //! * [`serializability`]: the exact check of such a history.
 
 #![forbid(unsafe_code)]
 
 pub mod history;
+pub mod mutation;
 pub mod pod;
 pub mod recorder;
 pub mod rows;
+pub mod scenario;
 pub mod serializability;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.

@@ -198,12 +198,12 @@ impl State {
         if verb == Verb::Pause && self.gives_up(me) {
             return true;
         }
-        if self.quiet {
-            return false;
-        }
         if self.step > self.config.max_verbs {
             self.stop(Outcome::OutOfVerbs { workers: self.last_places() });
             return true;
+        }
+        if self.quiet {
+            return false;
         }
         if !self.kills.is_empty() {
             self.planned_kills();

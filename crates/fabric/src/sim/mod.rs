@@ -128,6 +128,19 @@ impl Simulation {
         worker: WorkerId,
         body: impl FnOnce(&Cx<Sim>) -> R + 'static,
     ) -> R {
+        self.try_alone(host, worker, body).unwrap_or_else(|failure| panic!("a lone worker failed: {failure}"))
+    }
+
+    /// As [`Self::alone`], for programs that are expected to fail.
+    ///
+    /// # Errors
+    /// What stopped `body`, if it did not end by itself.
+    pub fn try_alone<R: 'static>(
+        &mut self,
+        host: HostId,
+        worker: WorkerId,
+        body: impl FnOnce(&Cx<Sim>) -> R + 'static,
+    ) -> Result<R, Box<Outcome>> {
         let result = Rc::new(Cell::new(None));
         let slot = Rc::clone(&result);
         self.state.borrow_mut().settle();
@@ -144,10 +157,7 @@ impl Simulation {
             drop(state);
             self.unwind(index);
         }
-        result.take().unwrap_or_else(|| match failure {
-            Some(failure) => panic!("a lone worker failed: {failure}"),
-            None => panic!("a lone worker was killed"),
-        })
+        result.take().ok_or_else(|| Box::new(failure.expect("a lone worker that does not end was stopped")))
     }
 
     /// Runs all workers until they have ended or something stops the run. More workers may be added afterwards and run

@@ -1,23 +1,20 @@
 //! Lanes under adversarial schedules and caches: nothing is lost, doubled, reordered or damaged.
 
-mod common;
-
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use common::{Case, Spared, mutations_are_caught};
-use liger_fabric::sim::{Report, Sim, SimConfig, Simulation};
+use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Lanes, SendError};
 use liger_pod::plan::{Plan, PodConfig};
 
-const EACH: u32 = 12;
+use super::{LeftOut, Ran, Scenario, config};
 
-fn case() -> Case {
-    let config = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
-    Case::new(&config, true, numbered_messages)
-}
+/// Three hosts that send each other numbered messages.
+pub const SCENARIOS: &[Scenario] = &[Scenario { name: "lanes", run: numbered_messages }];
+
+const EACH: u32 = 12;
 
 fn message(from: u8, number: u32, len: usize) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
@@ -34,7 +31,13 @@ struct Host {
 
 /// Two workers per host send numbered messages of all lengths to both other hosts. In odd runs one of them polls, and
 /// checks the order; in even runs both do.
-fn numbered_messages(plan: &Plan, config: SimConfig) -> Result<Report, String> {
+fn numbered_messages(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let pod = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
+    let plan = Plan::new(&pod).expect("a valid configuration");
+    send_around(&plan, config(&plan, seed, true, left_out))
+}
+
+fn send_around(plan: &Plan, config: SimConfig) -> Ran {
     let both = config.seed.is_multiple_of(2);
     let mut sim = Simulation::new(config);
     for host in 0..3u8 {
@@ -46,7 +49,7 @@ fn numbered_messages(plan: &Plan, config: SimConfig) -> Result<Report, String> {
             sim.spawn(HostId(host), WorkerId(number), move |cx| worker(cx, &shared, both));
         }
     }
-    Ok(sim.run())
+    Ran::new(sim.run(), || Ok(()))
 }
 
 fn worker(cx: &Cx<Sim>, shared: &Host, both: bool) {
@@ -80,24 +83,9 @@ fn worker(cx: &Cx<Sim>, shared: &Host, both: bool) {
 }
 
 fn take(shared: &Host, from: HostId, bytes: &[u8], both: bool) {
-    let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+    let number = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
     assert_eq!(bytes, message(from.0, number, bytes.len()), "damaged");
     let seen = &mut shared.seen.borrow_mut()[usize::from(from.0)];
     assert!(both || number as usize == seen.len(), "message {number} after {}", seen.len());
     assert!(seen.insert(number), "message {number} came twice");
-}
-
-#[test]
-fn messages_survive_the_adversary() {
-    case().passes(150);
-}
-
-#[test]
-fn mutations_of_lanes_are_caught() {
-    let spared = [Spared {
-        verb: "fence",
-        near: "let receivers",
-        because: "the lanes are made before the run, where nothing is delayed",
-    }];
-    mutations_are_caught(&[(case(), 600)], "lanes.rs", &["lanes.spare-unread-slots"], &spared);
 }
