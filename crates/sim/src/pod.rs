@@ -38,6 +38,8 @@ pub struct PodSetup {
     pub record: bool,
     /// Entries of each host's cache of other hosts' rows.
     pub remote_entries: usize,
+    /// Index nodes of other hosts that each host keeps in DRAM.
+    pub node_entries: usize,
 }
 
 impl SimPod {
@@ -54,6 +56,7 @@ impl SimPod {
                 let mut options = Options::new(&plan);
                 options.budget = setup.budget.unwrap_or(options.budget);
                 options.remote_entries = setup.remote_entries;
+                options.node_entries = setup.node_entries;
                 options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
                 let bytes = plan.len();
                 if host == 0 {

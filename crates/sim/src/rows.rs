@@ -37,6 +37,8 @@ const ITEMS: TableId = TableId(0);
 const BY_GROUP: IndexId = IndexId(TableId(1));
 /// Groups of the secondary index.
 const GROUPS: i16 = 3;
+/// Index nodes of other hosts that each host keeps: few, so that it drops some.
+const NODE_ENTRIES: usize = 64;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -177,7 +179,14 @@ pub fn run(run: &RowsRun) -> RowsResult {
     pod.lane_slots = run.lane_slots;
     pod.retire_entries = run.retire_entries;
     let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
-    let setup = PodSetup { config: pod, catalog, budget: Some(budget), record: true, remote_entries: run.remote_entries };
+    let setup = PodSetup {
+        config: pod,
+        catalog,
+        budget: Some(budget),
+        record: true,
+        remote_entries: run.remote_entries,
+        node_entries: NODE_ENTRIES,
+    };
     let (seed, max_verbs) = (run.seed, run.max_verbs);
     let (site, sabotage) = (run.disabled_site.clone(), run.sabotage);
     let built = SimPod::new(&setup, |plan| SimConfig {

@@ -7,12 +7,15 @@ use std::rc::Rc;
 use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Lanes, SendError};
-use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::plan::{Part, Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
 
-/// Three hosts that send each other numbered messages.
-pub const SCENARIOS: &[Scenario] = &[Scenario { name: "lanes", run: numbered_messages }];
+/// Three hosts that send each other numbered messages, in a new pod and in one with mail from earlier lives.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "lanes", run: numbered_messages },
+    Scenario { name: "lanes-second-life", run: second_life },
+];
 
 const EACH: u32 = 12;
 
@@ -43,13 +46,47 @@ fn send_around(plan: &Plan, config: SimConfig) -> Ran {
     for host in 0..3u8 {
         let its_plan = plan.clone();
         let lanes = sim.alone(HostId(host), WorkerId(0), move |cx| Lanes::new(cx, &its_plan, 1));
-        let shared = Rc::new(Host { lanes, sent: Latch::default(), seen: RefCell::default() });
+        let shared = Rc::new(Host::new(lanes));
         for number in 0..2 {
             let shared = Rc::clone(&shared);
             sim.spawn(HostId(host), WorkerId(number), move |cx| worker(cx, &shared, both));
         }
     }
     Ran::new(sim.run(), || Ok(()))
+}
+
+/// As above, but each host's first worker makes its lanes while the run goes on, and finds that its last life has left
+/// mail unread. Nobody sends before all hosts are up.
+fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let pod = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
+    let plan = Plan::new(&pod).expect("a valid configuration");
+    let mut sim = Simulation::new(config(&plan, seed, true, left_out));
+    let tails = plan.sync(Part::LaneWords);
+    sim.alone(HostId(0), WorkerId(0), move |cx| (0..9).for_each(|pair| cx.store(tails.line(pair * 2), 6)));
+    let up: Rc<RefCell<[Option<Rc<Host>>; 3]>> = Rc::default();
+    for host in 0..3u8 {
+        for number in 0..2 {
+            let (plan, up) = (plan.clone(), Rc::clone(&up));
+            sim.spawn(HostId(host), WorkerId(number), move |cx| {
+                if number == 0 {
+                    let lanes = Lanes::new(cx, &plan, 1);
+                    up.borrow_mut()[usize::from(host)] = Some(Rc::new(Host::new(lanes)));
+                }
+                while up.borrow().iter().any(Option::is_none) {
+                    cx.pause();
+                }
+                let shared = up.borrow()[usize::from(host)].clone().expect("everybody is up");
+                worker(cx, &shared, true);
+            });
+        }
+    }
+    Ran::new(sim.run(), || Ok(()))
+}
+
+impl Host {
+    fn new(lanes: Lanes) -> Self {
+        Self { lanes, sent: Latch::default(), seen: RefCell::default() }
+    }
 }
 
 fn worker(cx: &Cx<Sim>, shared: &Host, both: bool) {
