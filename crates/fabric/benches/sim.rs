@@ -1,7 +1,7 @@
 //! How fast the simulator is: verbs per second of processor time, in both modes, coroutine switches included.
 //!
-//! `cargo bench -p liger-fabric --bench sim`; with `--test` (as `cargo test --benches` passes) a tiny run that only checks
-//! that the programs complete.
+//! `cargo bench -p liger-fabric --bench sim`; with `--test` (as `cargo test --benches` passes) a tiny run
+//! that only checks that the programs complete.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ const LEN: usize = 64 << 20;
 const SLOTS: u64 = 16 << 10;
 const SLOT_BYTES: usize = 192;
 
-/// A lock word and a record per slot: lock, refresh, change, publish, unlock, with a shared counter now and then.
+/// A lock word and a record per slot: lock, refresh, change, publish, unlock, with a shared counter now and
+/// then.
 fn transactions<F: Fabric>(cx: &Cx<F>, times: u64) {
     let mut record = [0; SLOT_BYTES];
     for turn in 0..times {

@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p liger-fabric --example stale_read`
 //!
-//! On a coherent machine the first program always works. On a pod the reader's host may hold the line from before: the
-//! simulator stops at the read and names both source lines.
+//! On a coherent machine the first program always works. On a pod the reader's host may hold the line from
+//! before: the simulator stops at the read and names both source lines.
 
 use liger_fabric::sim::{Report, SimConfig, Simulation};
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};

@@ -24,14 +24,14 @@
 //! The number of members is asked for *after* summaries were read: a host that was not yet one then cannot hold what was
 //! unlinked before. It does not decide who is a member, and it starts no thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch, SyncAddr, layout};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::heap::{BlockClass, Heap, WordClass};
+use crate::heap::{BlockClass, Heap, Orphan, WordClass};
 use crate::plan::{MAX_HOSTS, MAX_WORKERS, Part, Plan, RETIRE_ENTRY_BYTES};
 
 layout! {
@@ -178,6 +178,26 @@ impl Epochs {
     /// Hands over a sync word that the caller has just unlinked: it is freed when no reader can reach it.
     pub fn retire_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
         self.push(cx, Retired::Word(class, at));
+    }
+
+    /// Takes over the chunks of a dead host (see [`Heap::adopt`] for the conditions) and retires what nothing reaches in
+    /// them; returns how many slots that were.
+    pub fn adopt<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        heap: &Heap,
+        dead: HostId,
+        incarnation: u16,
+        in_use: &BTreeSet<u64>,
+    ) -> usize {
+        let orphans = heap.adopt(cx, dead, incarnation, in_use);
+        for &orphan in &orphans {
+            match orphan {
+                Orphan::Block(class, at, len) => self.retire(cx, class, at, len),
+                Orphan::Word(class, at) => self.retire_word(cx, class, at),
+            }
+        }
+        orphans.len()
     }
 
     /// Things retired by this host and not yet freed.

@@ -26,14 +26,15 @@
 //! It does not reclaim (see `epochs`), keeps no budget, and zeroes nothing.
 
 mod chunks;
+mod inventory;
 mod pool;
+mod remote;
 mod sizes;
-
-use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, LatchGuard, RangeUse, SyncAddr};
 
 use self::chunks::{ChunkWord, Chunks, Class};
+pub use self::inventory::{Audit, ClassAudit, Orphan};
 use self::pool::Pool;
 pub use self::sizes::MAX_BLOCK_BYTES;
 use self::sizes::{bytes_of_size, size_of_len};
@@ -107,37 +108,6 @@ pub struct Usage {
     pub block_chunk_bytes: u64,
 }
 
-/// What is in one host's chunks of one class.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClassAudit {
-    /// Name of the class.
-    pub class: &'static str,
-    /// Chunks.
-    pub chunks: u64,
-    /// Slots in use.
-    pub live: u64,
-    /// Slots free.
-    pub free: u64,
-    /// Offsets in use that are not among the reachable ones.
-    pub leaked: Vec<u64>,
-    /// Reachable offsets in these chunks that are not in use (or not the start of a slot).
-    pub dangling: Vec<u64>,
-}
-
-/// What is in one host's chunks.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Audit {
-    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks.
-    pub classes: Vec<ClassAudit>,
-}
-
-impl Audit {
-    /// True when what is in use is exactly what is reachable.
-    pub fn is_clean(&self) -> bool {
-        self.classes.iter().all(|c| c.leaked.is_empty() && c.dangling.is_empty())
-    }
-}
-
 /// One host's door to the shared heap, shared by its workers.
 pub struct Heap {
     plan: Plan,
@@ -207,12 +177,12 @@ impl Heap {
     /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
     pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
         let (mut live, mut reserved) = ([0u64; 5], [0u64; 5]);
-        for host in self.plan.hosts() {
-            let lines = self.plan.heap_lines(host);
-            for class in Class::ALL {
-                let i = class as usize;
-                live[i] = live[i].wrapping_add(cx.load(lines.word(i as u64)));
-                reserved[i] = reserved[i].wrapping_add(cx.load(lines.line(1).word(i as u64)));
+        for class in Class::ALL {
+            let i = class as usize;
+            live[i] = self.accounted(cx, class);
+            for host in self.plan.hosts() {
+                let word = self.plan.heap_lines(host).line(1).word(i as u64);
+                reserved[i] = reserved[i].wrapping_add(cx.load(word));
             }
         }
         Usage {
@@ -237,32 +207,9 @@ impl Heap {
         }
     }
 
-    /// Compares this host's chunks with the offsets (words and blocks, of any host) that the caller can reach. Means
-    /// something only while nobody allocates or frees.
-    pub fn audit<F: Fabric>(&self, cx: &Cx<F>, reachable: &BTreeSet<u64>) -> Audit {
-        self.tidy(cx);
-        let classes = Class::ALL.map(|class| self.audit_class(cx, class, reachable)).into();
-        Audit { classes }
-    }
-
-    fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
-        let pool = self.pools[class as usize].lock(cx);
-        let (mut chunks, mut live, mut free) = (0, 0, 0);
-        let (mut leaked, mut dangling) = (Vec::new(), Vec::new());
-        for (number, chunk) in pool.chunks() {
-            chunks += 1;
-            live += u64::from(chunk.live_count());
-            free += u64::from(chunk.slot_count() - chunk.live_count());
-            let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
-            leaked.extend(offsets.filter(|o| !reachable.contains(o)));
-            let start = self.chunks(class).offset(number);
-            let inside = reachable.range(start..start + self.chunks(class).bytes).copied();
-            dangling.extend(inside.filter(|&o| {
-                let slot = self.slot_at(class, chunk.size, o - start);
-                !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
-            }));
-        }
-        ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
+    fn accounted<F: Fabric>(&self, cx: &Cx<F>, class: Class) -> u64 {
+        let figures = self.plan.hosts().map(|host| cx.load(self.plan.heap_lines(host).word(class as u64)));
+        figures.fold(0, u64::wrapping_add)
     }
 
     fn chunks(&self, class: Class) -> &Chunks {
@@ -416,74 +363,6 @@ impl Heap {
             }
         }
         released
-    }
-
-    /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return to an
-    /// earlier value between load and swap without harm.
-    fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) {
-        let chunk = self.chunks(class).around(offset);
-        let word = self.chunks(class).word(cx, chunk);
-        assert_eq!(word.class, Some(class), "a {} is freed at {offset:#x} in {word:?}", class.name());
-        let (owner, _) = word.owner.unwrap_or_else(|| panic!("{offset:#x} is freed in a free chunk"));
-        let head = self.remote_head(owner, class);
-        let mut seen = cx.load(head);
-        loop {
-            self.set_next(cx, class, offset, seen);
-            match cx.compare_exchange(head, seen, offset) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    fn set_next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, next: u64) {
-        if class.is_word() {
-            let at = SyncAddr::new(offset);
-            let kept = cx.load(at) & !u64::from(u32::MAX);
-            cx.store(at, kept | next / 8);
-        } else {
-            let at = DataAddr::new(offset);
-            with_free(cx, at, LINE, || {
-                cx.write(at, &next.to_le_bytes());
-                // Not only written back: this host must not keep a line that it no longer owns.
-                cx.invalidate(at, 8);
-                cx.fence();
-            });
-        }
-    }
-
-    fn next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) -> u64 {
-        if class.is_word() {
-            return (cx.load(SyncAddr::new(offset)) & u64::from(u32::MAX)) * 8;
-        }
-        let (at, mut next) = (DataAddr::new(offset), [0; 8]);
-        with_free(cx, at, LINE, || cx.refresh(at, &mut next));
-        u64::from_le_bytes(next)
-    }
-
-    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
-    /// host's goes on to its owner.
-    fn drain<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>) -> usize {
-        let head = self.remote_head(self.host, class);
-        let mut at = cx.load(head);
-        while at != 0 {
-            match cx.compare_exchange(head, at, 0) {
-                Ok(_) => break,
-                Err(now) => at = now,
-            }
-        }
-        let mut count = 0;
-        while at != 0 {
-            let next = self.next(cx, class, at);
-            if pool.chunk(self.chunks(class).around(at)).is_some() {
-                self.put(cx, class, pool, at);
-            } else {
-                self.push(cx, class, at);
-            }
-            at = next;
-            count += 1;
-        }
-        count
     }
 }
 

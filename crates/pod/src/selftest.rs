@@ -49,7 +49,8 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// For real pods: 40 rounds of 500, an answer within 2 s. Some 20 ms on coherent sync words.
+    /// For real pods: 40 rounds of 500, an answer within 2 s. Some 50 ms with
+    /// coherent sync words and 400 ms with cache-bypassing ones, on two busy cores.
     pub const USUAL: Effort = Effort { rounds: 40, repeats: 500, answer_ns: 2_000_000_000 };
     /// For simulated pods.
     pub const SMALL: Effort = Effort { rounds: 3, repeats: 4, answer_ns: 2_000_000_000 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use liger_fabric::native::{Mapping, Native, run_hosts};
 use liger_fabric::{Cx, HostId, SyncMode, WorkerId};
 use liger_pod::PodError;
-use liger_pod::membership::{self, HostState, Observer};
+use liger_pod::membership::{self, HostState, Observer, Slot};
 use liger_pod::plan::{Plan, PodConfig};
 use liger_pod::selftest::{Effort, Responder, SelfTestFailure};
 use liger_pod::superblock::{self, FormatOver};
@@ -154,10 +154,9 @@ fn hosts_that_start_together_all_test_but_one() {
             let joining = membership::join(cx, &pod.plan, 1).expect("join");
             let peer = joining.self_test(cx, &Effort::SMALL).expect("good memory");
             let member = joining.finish(cx).expect("finish");
-            while (0..4).any(|host| {
-                Observer::new(&pod.plan).observe(cx).expect("sane")[host].slot.state == HostState::Joining
-            }) || membership::members(cx, &pod.plan) != 0b1111
-            {
+            let alive =
+                |host| Slot::load(cx, &pod.plan, HostId(host)).expect("sane").state == HostState::Alive;
+            while !(0..4).all(alive) {
                 responder.poll(cx);
                 member.heartbeat(cx).expect("alive");
                 cx.pause();

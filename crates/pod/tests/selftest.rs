@@ -100,7 +100,7 @@ impl<F: Fabric> Fabric for Faulty<'_, F> {
 
     fn load(&self, at: SyncAddr) -> u64 {
         self.loads.set(self.loads.get() + 1);
-        if self.loads.get() % 4 == 0 {
+        if self.loads.get().is_multiple_of(4) {
             self.drain_one();
         }
         let own = self.delayed.borrow().iter().rev().find(|(delayed, _)| *delayed == at).copied();

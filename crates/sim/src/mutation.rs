@@ -298,7 +298,8 @@ impl Stage<'_> {
         let end_ns = (self.config.now_ns)() + (self.config.seconds_per_mutant * 1e9) as u64;
         let mut searches: Vec<Search> = candidate.reached_by.iter().map(|s| Search::new(s)).collect();
         // Always the scenario that has cost least so far: the cheap ones get many seeds, the dear ones some.
-        while let Some(search) = searches.iter_mut().filter(|s| s.seed < self.config.max_seeds).min_by_key(|s| s.cost)
+        while let Some(search) =
+            searches.iter_mut().filter(|s| s.seed < self.config.max_seeds).min_by_key(|s| s.cost)
         {
             let (scenario, seed) = (search.scenario, search.seed);
             search.seed += 1;

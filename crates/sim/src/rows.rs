@@ -15,7 +15,7 @@ use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
 
-use crate::history::Key as HistoryKey;
+use crate::history::{History, Key as HistoryKey};
 use crate::pod::{PodSetup, SimPod};
 use crate::serializability;
 
@@ -33,7 +33,7 @@ table! {
     index "items_by_group" (PART, GROUP);
 }
 
-const ITEMS: TableId = TableId(0);
+pub(crate) const ITEMS: TableId = TableId(0);
 const BY_GROUP: IndexId = IndexId(TableId(1));
 /// Groups of the secondary index.
 const GROUPS: i16 = 3;
@@ -107,11 +107,27 @@ impl Mix {
         scan_rest: 1,
     };
     /// Rows come and go under the eyes of scanners.
-    pub const GAPS: Mix =
-        Mix { get: 1, update: 0, insert: 5, delete: 5, scan: 4, update_range: 0, scan_index: 0, scan_rest: 3 };
+    pub const GAPS: Mix = Mix {
+        get: 1,
+        update: 0,
+        insert: 5,
+        delete: 5,
+        scan: 4,
+        update_range: 0,
+        scan_index: 0,
+        scan_rest: 3,
+    };
     /// Points only: nothing but row locks.
-    pub const POINTS: Mix =
-        Mix { get: 3, update: 5, insert: 0, delete: 0, scan: 0, update_range: 0, scan_index: 0, scan_rest: 0 };
+    pub const POINTS: Mix = Mix {
+        get: 3,
+        update: 5,
+        insert: 0,
+        delete: 0,
+        scan: 0,
+        update_range: 0,
+        scan_index: 0,
+        scan_rest: 0,
+    };
 
     /// The number of the operation that a ticket stands for.
     fn choose(&self, pick: &mut crate::Picker) -> usize {
@@ -166,6 +182,8 @@ pub struct RowsResult {
     pub conflicts: u64,
     /// Rows moved in and out.
     pub moves: (u64, u64),
+    /// What they saw and did.
+    pub history: History,
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
@@ -217,17 +235,17 @@ pub fn run(run: &RowsRun) -> RowsResult {
         (ins + read(&moves.moved_in), outs + read(&moves.moved_out))
     });
     let committed = history.transactions.len() as u64;
-    RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, problems }
+    RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, history, problems }
 }
 
-fn new_row(part: i16, id: i32, value: i64) -> NewRow {
+pub(crate) fn new_row(part: i16, id: i32, value: i64) -> NewRow {
     let mut row = NewRow::new(items::ROW_LEN);
     row.set(items::PART, part).set(items::ID, id).set(items::GROUP, (id % i32::from(GROUPS)) as i16);
     row.set(items::VALUE, value).set(items::PAD, "padding that makes rows longer than");
     row
 }
 
-fn item_key(part: i16, id: i32) -> Key {
+pub(crate) fn item_key(part: i16, id: i32) -> Key {
     Key::build().i16(part).i32(id).finish()
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. A row is used only after its word is locked, its lines are fresh, and its key has been compared.
-//! 2. A range is protected when all of these hold at one moment: every row found and the first one beyond are locked,
-//!    the index leaves that were read have not changed since, and every row but the last vouches that its next key is
-//!    the partition's next key (the first one, unless it stands at the start, that its previous one is).
+//! 2. A range is protected when every row found and the first one beyond are locked; then every row but the last
+//!    vouches that its next key is the partition's next key (the first one, unless it stands at the start, that its
+//!    previous one is); and then the index leaves that were read have not changed since. In this order.
 //! 3. What cannot be proven is asked of the owner, a bounded number of times, and then is a conflict.
 
 use std::ops::ControlFlow;
@@ -30,6 +30,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "foreign.check-next-real",
     "foreign.check-prev-real",
     "foreign.recheck-index",
+    "foreign.recheck-index-last",
     "foreign.lock-beyond-range",
     "foreign.prove-own-gap",
 ];
@@ -76,7 +77,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         mode: Mode,
     ) -> Result<Option<usize>, TxnError> {
-        let hash = hash_of(relation.id, key);
+        let hash = hash_of(relation.id, partition, key);
         for _ in 0..ROUNDS {
             match self.try_lock(relation, partition, key, hash, mode)? {
                 Try::Held(i) => return Ok(Some(i)),
@@ -123,7 +124,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
             drop(shard);
-            return self.held_already(relation, key, hash);
+            return self.held_already(relation, partition, key, hash);
         }
         if entry.writer != 0 {
             return Err(Conflict::WriteLocked.into());
@@ -173,7 +174,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let at = entry.word;
         drop(shard);
         if upgraded {
-            return self.held_already(relation, key, hash);
+            return self.held_already(relation, partition, key, hash);
         }
         self.foreign.push(ForeignRow {
             hash,
@@ -193,8 +194,16 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(Try::Held(self.foreign.len() - 1))
     }
 
-    fn held_already(&self, relation: &Relation, key: &Key, hash: u64) -> Result<Try, TxnError> {
-        let is_it = |row: &ForeignRow| row.hash == hash && row.table == relation.id && row.key == *key;
+    fn held_already(
+        &self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        hash: u64,
+    ) -> Result<Try, TxnError> {
+        let is_it = |row: &ForeignRow| {
+            row.hash == hash && row.table == relation.id && row.partition == partition && row.key == *key
+        };
         // Held, but not under this key: two keys with one hash.
         self.foreign.iter().rposition(is_it).map(Try::Held).ok_or(Conflict::Moved.into())
     }
@@ -326,7 +335,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 locked.complete = true;
                 break;
             }
-            let hash = hash_of(relation.id, &key);
+            let hash = hash_of(relation.id, partition, &key);
             host.remote.learn(cx, hash, SyncAddr::new(word));
             let Try::Held(i) = self.try_lock(relation, partition, &key, hash, mode)? else { return Ok(None) };
             chain.push(i);
@@ -340,9 +349,14 @@ impl<F: Fabric> RowTxn<'_, F> {
             }
         }
         let enough = locked.complete || locked.rows.len() == batch;
+        // In this order: a row that was inserted in a gap before its end was locked may become shared at any moment,
+        // and the bits before it true again. If that happens before they are read, the index has changed by then.
+        let unchanged = || tree.unchanged(cx, &trace) || cx.sabotaged("foreign.recheck-index");
+        let early = cx.sabotaged("foreign.recheck-index-last");
         let proven = enough
-            && (tree.unchanged(cx, &trace) || cx.sabotaged("foreign.recheck-index"))
-            && self.is_chain_proven(&chain, previous.is_some(), rest);
+            && (!early || unchanged())
+            && self.is_chain_proven(&chain, previous.is_some(), rest)
+            && (early || unchanged());
         Ok(proven.then_some(locked))
     }
 
@@ -396,7 +410,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         (word, next, llsn): (SyncAddr, Option<SyncAddr>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let hash = hash_of(relation.id, key);
+        let hash = hash_of(relation.id, partition, key);
         let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
         let mut shard = host.remote.shard(cx, hash);
         let clash = shard.get(&hash).is_some_and(|entry| !entry.is_unheld());

@@ -5,7 +5,7 @@
 //!    now, so whoever locks it compares the row's full key before using it.
 //! 2. An entry with holders is the truth: this host's bit in the word was set by it, and is cleared by it. Should the
 //!    same word hang on two entries (one of them stale), the second sees a bit that it did not set and backs off.
-//! 3. Entries are found by a 64-bit hash of (table, key). Two keys with one hash share an entry; the key comparison
+//! 3. Entries are found by a 64-bit hash of (table, partition, key). Two keys with one hash share an entry; the key comparison
 //!    tells them apart, at the price of a conflict.
 //! 4. The cache is bounded: a shard that is full drops entries without holders.
 //!
@@ -74,9 +74,9 @@ pub struct RemoteRows {
     max_per_shard: usize,
 }
 
-/// Hash of a row's identity.
-pub fn hash_of(table: TableId, key: &Key) -> u64 {
-    let mut state = 0x9e37_79b9_7f4a_7c15 ^ u64::from(table.0);
+/// Hash of a row's identity. The partition follows from the key, but for the sentinel: every partition has one.
+pub fn hash_of(table: TableId, partition: u16, key: &Key) -> u64 {
+    let mut state = 0x9e37_79b9_7f4a_7c15 ^ u64::from(table.0) ^ u64::from(partition) << 16;
     for word in key.words() {
         let wide = u128::from(state ^ word) * u128::from(0xa076_1d64_78bd_642f_u64);
         state = (wide >> 64) as u64 ^ wide as u64;

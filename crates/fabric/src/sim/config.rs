@@ -14,8 +14,9 @@ use crate::cx::HostId;
 pub struct Adversary {
     /// Who runs next.
     pub scheduler: Scheduler,
-    /// Check the rules of the memory model and stop at the first broken one. Without it the program runs on whatever its
-    /// incoherent caches give it (for programs that detect stale reads themselves, and for showing what they look like).
+    /// Check the rules of the memory model and stop at the first broken one. Without it the program runs on
+    /// whatever its incoherent caches give it (for programs that detect stale reads themselves, and for
+    /// showing what they look like).
     pub rules: bool,
     /// Any line may be prefetched into any host at any time.
     pub prefetch: bool,
@@ -59,8 +60,8 @@ impl Default for Adversary {
 }
 
 impl Adversary {
-    /// A different mix for every seed ("swarm testing", Groce et al., ISSTA 2012): another scheduler, other rates, some
-    /// kinds of event switched off. Bugs hide from the average mix.
+    /// A different mix for every seed ("swarm testing", Groce et al., ISSTA 2012): another scheduler, other
+    /// rates, some kinds of event switched off. Bugs hide from the average mix.
     pub fn swarm(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5741_524d);
         let scheduler = match random.below(4) {
@@ -105,7 +106,8 @@ pub struct SimConfig {
     pub hosts: usize,
     /// Bytes of shared memory (a multiple of 64).
     pub len: usize,
-    /// The bytes that hold sync words; all others hold data. `None`: the first verb on a line decides its kind.
+    /// The bytes that hold sync words; all others hold data. `None`: the first verb on a line decides its
+    /// kind.
     pub sync: Option<Range<u64>>,
     /// Decides every choice of the adversary and every `Cx::random`.
     pub seed: u64,
@@ -113,8 +115,8 @@ pub struct SimConfig {
     pub mode: Mode,
     /// Verbs after which the run ends as `OutOfVerbs`.
     pub max_verbs: u64,
-    /// When every worker has paused this often since anybody changed anything, the run ends as `Deadlock` (in the timed
-    /// mode, whose pauses are short, 200 times this).
+    /// When every worker has paused this often since anybody changed anything, the run ends as `Deadlock` (in
+    /// the timed mode, whose pauses are short, 200 times this).
     pub max_idle_pauses: u64,
     /// Planned deaths.
     pub kills: Vec<Kill>,

@@ -1,9 +1,9 @@
 //! Workers as stackful coroutines: starting, resuming and ending them.
 //!
 //! Invariants:
-//! 1. A suspended coroutine is never dropped: it ends by returning, or by unwinding a private payload out of the verb
-//!    in which it is suspended, caught at its root. So its destructors run on its own stack, and no forced unwinding
-//!    meets a `catch_unwind` above.
+//! 1. A suspended coroutine is never dropped: it ends by returning, or by unwinding a private payload out of
+//!    the verb in which it is suspended, caught at its root. So its destructors run on its own stack, and no
+//!    forced unwinding meets a `catch_unwind` above.
 //! 2. A panic of a worker is a finding, not noise: its message is kept and nothing is printed.
 //! 3. Stacks are reused by later simulations of the thread (a fresh stack costs more than a small run).
 
@@ -50,8 +50,9 @@ pub(crate) struct Door(*const Yielder<(), ()>);
 impl Door {
     /// Gives control back; returns when the scheduler resumes this worker.
     pub fn suspend(&self) {
-        // SAFETY: a `Door` lives in the `Cx` that the root function of the coroutine lends to the worker's closure for
-        // the duration of one call, so whoever reaches it runs on that coroutine's stack, below the yielder.
+        // SAFETY: a `Door` lives in the `Cx` that the root function of the coroutine lends to the worker's
+        // closure for the duration of one call, so whoever reaches it runs on that coroutine's stack, below
+        // the yielder.
         let yielder = unsafe { &*self.0 };
         yielder.suspend(());
     }
@@ -128,7 +129,8 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // Only a panic of the scheduler itself leaves a worker suspended: leak it then, the panic is what matters.
+        // Only a panic of the scheduler itself leaves a worker suspended: leak it then, the panic is what
+        // matters.
         if self.started() {
             std::mem::forget(self.coroutine.take());
         }

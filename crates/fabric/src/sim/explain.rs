@@ -1,8 +1,9 @@
-//! What the simulator says when a rule of the memory model is broken, and the names it uses for places in the code.
+//! What the simulator says when a rule of the memory model is broken, and the names it uses for places in the
+//! code.
 //!
-//! A [`Violation`] names the rule, the line, both parties (host, worker, step, source line) and the last events on that
-//! line, because a missing instruction leaves no trace of its own: the reader of the report must see what was *not*
-//! done between two lines of code.
+//! A [`Violation`] names the rule, the line, both parties (host, worker, step, source line) and the last
+//! events on that line, because a missing instruction leaves no trace of its own: the reader of the report
+//! must see what was *not* done between two lines of code.
 
 use std::fmt;
 use std::panic::Location;
@@ -97,7 +98,8 @@ pub enum Rule {
     UnpublishedRead,
     /// Write to a line that another host wrote and has not published.
     TwoWriters,
-    /// Read of bytes that came from a stale copy: somebody wrote a part of the line without refreshing it first.
+    /// Read of bytes that came from a stale copy: somebody wrote a part of the line without refreshing it
+    /// first.
     StaleBase,
     /// Sync verb on a data line, or data verb on a sync line.
     MixedLine,

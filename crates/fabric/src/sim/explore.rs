@@ -1,9 +1,9 @@
 //! All runs of a small program, up to a bound: systematic search instead of luck.
 //!
-//! Every choice of the adversary is an option of a decision; option 0 is the default (go on, nothing happens). A run is the
-//! list of its choices; the next one changes the last choice that has an untried option and keeps what came before (depth
-//! first, without state). At most `bound` choices may differ from the default (preemption bounding: most bugs need few;
-//! Musuvathi and Qadeer, PLDI 2007).
+//! Every choice of the adversary is an option of a decision; option 0 is the default (go on, nothing
+//! happens). A run is the list of its choices; the next one changes the last choice that has an untried
+//! option and keeps what came before (depth first, without state). At most `bound` choices may differ from
+//! the default (preemption bounding: most bugs need few; Musuvathi and Qadeer, PLDI 2007).
 
 use super::Simulation;
 use super::config::{Mode, SimConfig};
@@ -21,8 +21,8 @@ pub struct Exploration {
     pub failure: Option<Report>,
 }
 
-/// Runs `build`'s program under all choices of scheduler and memory with at most `bound` departures from the default, or
-/// under the first `max_runs` of them; stops at the first run that does not complete.
+/// Runs `build`'s program under all choices of scheduler and memory with at most `bound` departures from the
+/// default, or under the first `max_runs` of them; stops at the first run that does not complete.
 ///
 /// # Panics
 /// If the configuration is not adversarial, or the program behaves differently under the same choices.

@@ -1,12 +1,14 @@
-//! Memory that is truly incoherent: one shared array, a cache per host, a store buffer and pending cache commands per
-//! worker.
+//! Memory that is truly incoherent: one shared array, a cache per host, a store buffer and pending cache
+//! commands per worker.
 //!
 //! Invariants:
-//! 1. A host reads and writes data only in its cache; a line enters it from the shared array (by a miss or a prefetch) and
-//!    leaves it only by an explicit or random write-back or drop. Nobody else looks into it.
+//! 1. A host reads and writes data only in its cache; a line enters it from the shared array (by a miss or a
+//!    prefetch) and leaves it only by an explicit or random write-back or drop. Nobody else looks into it.
 //! 2. A line is in its host's list of clean or of dirty lines, so a random victim costs O(1).
-//! 3. Sync words live in the shared array alone; a worker's own stores wait in its buffer, first in first out.
-//! 4. `write_back` and `invalidate` take effect between the call and the worker's fence, at a moment the adversary picks.
+//! 3. Sync words live in the shared array alone; a worker's own stores wait in its buffer, first in first
+//!    out.
+//! 4. `write_back` and `invalidate` take effect between the call and the worker's fence, at a moment the
+//!    adversary picks.
 
 use std::ops::Range;
 
@@ -134,8 +136,8 @@ struct Local {
 /// What becomes of a host's cache when it dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CrashDomain {
-    /// Its process is killed: the caches survive, everything dirty reaches the shared memory before anybody may call
-    /// the host dead, and a restarted process finds the old (clean) lines in its cache.
+    /// Its process is killed: the caches survive, everything dirty reaches the shared memory before anybody
+    /// may call the host dead, and a restarted process finds the old (clean) lines in its cache.
     Process,
     /// The host stops: a random part of its dirty lines has reached the shared memory, the rest is lost.
     Host,

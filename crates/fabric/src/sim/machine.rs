@@ -1,9 +1,11 @@
 //! The state of a simulated pod: workers, memory, clock, and what happens before each verb.
 //!
 //! Invariants:
-//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`), so a verb is one step.
+//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`), so a verb is
+//!    one step.
 //! 2. Whatever stops the run is recorded once, first come; after that every worker is unwound.
-//! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between builds.
+//! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between
+//!    builds.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -464,8 +466,8 @@ impl State {
     }
 }
 
-/// What the caches may do now, in a search without rules. With the rules on, a program that could read anything stale
-/// stops anyway, so these choices are left out there.
+/// What the caches may do now, in a search without rules. With the rules on, a program that could read
+/// anything stale stops anyway, so these choices are left out there.
 fn memory_acts(memory: &Incoherent, prefetch: bool, options: &mut Vec<Act>) {
     for host in 0..memory.hosts() {
         let (dirty, clean) = memory.cached_lines(host);

@@ -1,4 +1,5 @@
-//! A simulated pod in one thread: coroutines as workers, memory that is truly incoherent, every choice from a seed.
+//! A simulated pod in one thread: coroutines as workers, memory that is truly incoherent, every choice from a
+//! seed.
 //!
 //! ```
 //! use liger_fabric::sim::{SimConfig, Simulation};
@@ -22,7 +23,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A run is a function of its configuration and program: no clock, no thread, no address, no hashing order.
+//! 1. A run is a function of its configuration and program: no clock, no thread, no address, no hashing
+//!    order.
 //! 2. A verb is a point where others may run; between two verbs a worker is alone.
 //! 3. A worker of a dead host runs no more; its destructors do, and their verbs do nothing.
 //!
@@ -50,7 +52,7 @@ pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
-pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, SyncWords, Wait};
+pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
 pub use report::{HostReport, Outcome, Report};
 pub use schedule::Scheduler;
 
@@ -86,7 +88,8 @@ impl Simulation {
         state.picker.add(index, &mut state.random);
     }
 
-    /// Adds a worker that starts when its host has died once: the host's next life. It never runs if the host lives.
+    /// Adds a worker that starts when its host has died once: the host's next life. It never runs if the host
+    /// lives.
     pub fn spawn_after_crash(
         &mut self,
         host: HostId,
@@ -116,8 +119,8 @@ impl Simulation {
         me
     }
 
-    /// Runs `body` to its end with nobody else running and no adversary, and lets everything reach the shared memory:
-    /// for preparing memory before a run and looking at it afterwards.
+    /// Runs `body` to its end with nobody else running and no adversary, and lets everything reach the shared
+    /// memory: for preparing memory before a run and looking at it afterwards.
     ///
     /// # Panics
     /// If `body` does, breaks a rule, or waits for somebody.
@@ -160,8 +163,8 @@ impl Simulation {
         result.take().ok_or_else(|| Box::new(failure.expect("a lone worker that does not end was stopped")))
     }
 
-    /// Runs all workers until they have ended or something stops the run. More workers may be added afterwards and run
-    /// on the memory as it is.
+    /// Runs all workers until they have ended or something stops the run. More workers may be added
+    /// afterwards and run on the memory as it is.
     pub fn run(&mut self) -> Report {
         self.state.borrow_mut().choose_first();
         loop {
@@ -221,7 +224,8 @@ impl Drop for Simulation {
 }
 
 impl Sim {
-    /// Kills a host now (for tests that steer a crash to a place in the program). A worker may kill its own host.
+    /// Kills a host now (for tests that steer a crash to a place in the program). A worker may kill its own
+    /// host.
     pub fn kill_host(&self, host: HostId, domain: CrashDomain) {
         let mut state = self.state.borrow_mut();
         if self.is_inert(&mut state) {

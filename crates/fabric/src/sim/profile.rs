@@ -1,13 +1,15 @@
 //! Hardware profiles: what verbs cost on a machine, as data files with a unit and a source for every number.
 //!
-//! A profile is a TOML file (crates/fabric/profiles/). A number is `{ value = 259, unit = "ns", source = "..." }`; the
-//! unit must be the one the field expects, the source must not be empty, and unknown or missing fields are errors, so
-//! that a typing mistake cannot turn into a performance result.
+//! A profile is a TOML file (crates/fabric/profiles/). A number is `{ value = 259, unit = "ns", source =
+//! "..." }`; the unit must be the one the field expects, the source must not be empty, and unknown or missing
+//! fields are errors, so that a typing mistake cannot turn into a performance result.
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
+
+use crate::sync_mode::SyncMode;
 
 /// What is wrong with a profile.
 #[derive(Debug, Error)]
@@ -64,7 +66,9 @@ pub struct Quantity {
 }
 
 macro_rules! section {
-    ($(#[$doc:meta])* $section:ident $name:literal { $($(#[$fdoc:meta])* $field:ident $unit:literal $min:literal,)* }) => {
+    ($(#[$doc:meta])* $section:ident $name:literal {
+        $($(#[$fdoc:meta])* $field:ident $unit:literal $min:literal,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -176,16 +180,6 @@ section! {
     }
 }
 
-/// How the pod's sync words work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SyncWords {
-    /// Hardware-coherent lines.
-    Hwcc,
-    /// Cache-bypassing device operations.
-    Pcc,
-}
-
 /// What one machine's memory and processors cost.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,7 +192,8 @@ pub struct Profile {
     /// Data lines, too, are kept coherent by hardware.
     pub coherent_data: bool,
     /// Kind of the sync words; the section of that name must be there.
-    pub sync_words: SyncWords,
+    #[serde(deserialize_with = "sync_mode")]
+    pub sync_words: SyncMode,
     /// The shared memory.
     pub memory: Memory,
     /// A host's cache.
@@ -270,8 +265,8 @@ impl Profile {
         self.compute.check(file)?;
         self.wait.check(file)?;
         let (section, there) = match self.sync_words {
-            SyncWords::Hwcc => ("hwcc", self.hwcc.as_ref().map(|s| s.check(file))),
-            SyncWords::Pcc => ("pcc", self.pcc.as_ref().map(|s| s.check(file))),
+            SyncMode::Hwcc => ("hwcc", self.hwcc.as_ref().map(|s| s.check(file))),
+            SyncMode::Pcc => ("pcc", self.pcc.as_ref().map(|s| s.check(file))),
         };
         there.unwrap_or_else(|| {
             let problem = "sync_words asks for this section, and it is missing".to_owned();
@@ -289,6 +284,10 @@ impl Profile {
         all.extend(self.wait.entries());
         all
     }
+}
+
+fn sync_mode<'de, D: Deserializer<'de>>(from: D) -> Result<SyncMode, D::Error> {
+    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
 }
 
 fn check(

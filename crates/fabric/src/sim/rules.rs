@@ -1,19 +1,24 @@
 //! The rules of the memory model, checked without luck.
 //!
-//! The caches of `incoherent.rs` show what *did* happen in one run; a missing `invalidate` shows there only if the line
-//! happened to be cached. This file keeps what is *guaranteed* instead, and stops at the first access that is not:
+//! The caches of `incoherent.rs` show what *did* happen in one run; a missing `invalidate` shows there only
+//! if the line happened to be cached. This file keeps what is *guaranteed* instead, and stops at the first
+//! access that is not:
 //!
-//! 1. A line that a host wrote is *unpublished* until a `write_back` (or `invalidate`) that was started after the write
-//!    is completed by the fence of the worker that started it. No other host may read or write it before.
-//! 2. Publishing gives the line a new version. A host is *fresh* up to the version that stood when an `invalidate` was
-//!    started that has been completed by its worker's fence (or up to its own publication). Reading an older line than
-//!    the current version is a stale read, even if this run's adversary cached no old copy.
-//! 3. With prefetching modelled, any host may hold any line from any time, so not having touched a line is no excuse.
-//!    Without it, a host that has not touched a line since it dropped it reads fresh.
-//! 4. A partial write over a line that is not fresh spoils the other bytes of the line until they are written.
+//! 1. A line that a host wrote is *unpublished* until a `write_back` (or `invalidate`) that was started after
+//!    the write is completed by the fence of the worker that started it. No other host may read or write it
+//!    before.
+//! 2. Publishing gives the line a new version. A host is *fresh* up to the version that stood when an
+//!    `invalidate` was started that has been completed by its worker's fence (or up to its own publication).
+//!    Reading an older line than the current version is a stale read, even if this run's adversary cached no
+//!    old copy.
+//! 3. With prefetching modelled, any host may hold any line from any time, so not having touched a line is no
+//!    excuse. Without it, a host that has not touched a line since it dropped it reads fresh.
+//! 4. A partial write over a line that is not fresh spoils the other bytes of the line until they are
+//!    written.
 //! 5. Every line is sync or data from its first use until it is handed out again.
 //!
-//! So the only luck that a rule needs is the schedule: some run must order the two accesses the wrong way round.
+//! So the only luck that a rule needs is the schedule: some run must order the two accesses the wrong way
+//! round.
 
 use std::ops::Range;
 
@@ -96,7 +101,8 @@ fn broken<T>(rule: Rule, line: u64, there: By) -> Result<T, Broken> {
 /// What is guaranteed about every line.
 pub(crate) struct Rules {
     chunks: Vec<Option<Box<[Line; CHUNK]>>>,
-    /// Per host and line: with prefetching, the version up to which it is fresh; without, that plus one, 0 = untouched.
+    /// Per host and line: with prefetching, the version up to which it is fresh; without, that plus one, 0 =
+    /// untouched.
     fresh: Vec<Sparse>,
     lines: usize,
     prefetch: bool,

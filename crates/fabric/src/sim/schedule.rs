@@ -1,10 +1,11 @@
 //! Who runs next, and every other choice of the adversary.
 //!
-//! Three sources of choices: uniform random, PCT (random priorities with a few change points, which finds a bug of depth
-//! d with known probability: Burckhardt et al., ASPLOS 2010), and a script (a prefix of choices, then the default ones),
-//! with which [`super::explore()`] walks through all runs.
+//! Three sources of choices: uniform random, PCT (random priorities with a few change points, which finds a
+//! bug of depth d with known probability: Burckhardt et al., ASPLOS 2010), and a script (a prefix of choices,
+//! then the default ones), with which [`super::explore()`] walks through all runs.
 //!
-//! Invariant: nothing here depends on addresses, hashing order or time; the seed and the program decide everything.
+//! Invariant: nothing here depends on addresses, hashing order or time; the seed and the program decide
+//! everything.
 
 /// A small fast generator (wyrand).
 #[derive(Clone)]
@@ -47,7 +48,8 @@ pub enum Scheduler {
         /// Estimate of the run's length in verbs.
         steps: u64,
     },
-    /// Always the same worker until it pauses or ends, but for what a script says (bounded-exhaustive exploration).
+    /// Always the same worker until it pauses or ends, but for what a script says (bounded-exhaustive
+    /// exploration).
     Scripted,
 }
 

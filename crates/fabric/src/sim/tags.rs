@@ -1,7 +1,7 @@
 //! Tags of a set-associative cache: which lines a host holds, and which of them are dirty. No contents.
 //!
-//! Sets are chosen by a hash of the line number (as last-level caches do) and kept in order of use, so the last way is
-//! the least recently used one.
+//! Sets are chosen by a hash of the line number (as last-level caches do) and kept in order of use, so the
+//! last way is the least recently used one.
 
 /// What an access found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

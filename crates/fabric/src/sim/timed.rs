@@ -1,26 +1,31 @@
 //! Virtual time: what each verb costs on the machine that a profile describes.
 //!
-//! Discrete events: every worker has a clock; a verb that others could notice runs only while its worker's clock is the
-//! smallest, and moves it forward. Contended things (links, the device, a line's ownership, a compare-and-swap queue) are
-//! *reservation clocks*: the time from which they are free. A user starts at the later of now and then, and moves it.
+//! Discrete events: every worker has a clock; a verb that others could notice runs only while its worker's
+//! clock is the smallest, and moves it forward. Contended things (links, the device, a line's ownership, a
+//! compare-and-swap queue) are
+//! *reservation clocks*: the time from which they are free. A user starts at the later of now and then, and
+//! moves it.
 //!
 //! Invariants:
-//! 1. Contents are coherent (one array): this mode answers questions about speed, never about missing instructions.
-//! 2. Whether an access costs a hit or a miss follows per-host tags, which write_back and invalidate change as on the
-//!    real machine; so forgetting an invalidate makes a program too fast, not wrong.
+//! 1. Contents are coherent (one array): this mode answers questions about speed, never about missing
+//!    instructions.
+//! 2. Whether an access costs a hit or a miss follows per-host tags, which write_back and invalidate change
+//!    as on the real machine; so forgetting an invalidate makes a program too fast, not wrong.
 //! 3. All times are whole picoseconds, so results do not depend on the order of floating-point additions.
 //!
-//! What it does not model: translation misses, hardware prefetchers, out-of-order overlap of independent verbs of one
-//! worker (except the lines of one read, and stores), and snoop traffic of lines that nobody touches.
+//! What it does not model: translation misses, hardware prefetchers, out-of-order overlap of independent
+//! verbs of one worker (except the lines of one read, and stores), and snoop traffic of lines that nobody
+//! touches.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::profile::{Profile, Quantity, SyncWords};
+use super::profile::{Profile, Quantity};
 use super::tags::{Access, Tags};
 use crate::addr::{LINE, lines};
 use crate::fabric::Work;
+use crate::sync_mode::SyncMode;
 
 /// A profile's numbers as whole picoseconds.
 struct Costs {
@@ -67,7 +72,7 @@ impl Costs {
             swap_service: ps(&s.swap_service_ns),
             store: ps(&s.store_ns),
         });
-        let sync = if profile.sync_words == SyncWords::Hwcc { hwcc } else { pcc };
+        let sync = if profile.sync_words == SyncMode::Hwcc { hwcc } else { pcc };
         let work = [
             &compute.transaction_ns,
             &compute.index_node_ns,
@@ -236,8 +241,8 @@ impl Timed {
         self.touch(me, at, bytes.len(), true);
     }
 
-    /// The cost of reading or writing through the cache. A worker overlaps the misses of one read; those of a write
-    /// are left to the store buffer and awaited by the fence.
+    /// The cost of reading or writing through the cache. A worker overlaps the misses of one read; those of a
+    /// write are left to the store buffer and awaited by the fence.
     fn touch(&mut self, me: usize, at: u64, len: usize, dirties: bool) {
         let Worker { host, clock, .. } = self.workers[me];
         let (mut misses, mut passed) = (0_u64, clock);

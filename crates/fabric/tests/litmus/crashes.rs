@@ -3,7 +3,8 @@
 use super::*;
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report};
 
-/// A host writes a line, publishes it and writes it again; it dies at some verb. A survivor reads what is left.
+/// A host writes a line, publishes it and writes it again; it dies at some verb. A survivor reads what is
+/// left.
 fn survivor_reads(domain: CrashDomain, step: u64, seed: u64) -> (Report, u8) {
     let mut config = SimConfig::adversarial(2, LEN, seed);
     config.kills.push(Kill { host: HostId(0), at: KillAt::HostStep(step), domain });

@@ -1,7 +1,8 @@
 //! Litmus tests: small programs that show what the memory model allows and forbids, on every backend.
 //!
-//! Each program runs under systematic search of the simulator (all schedules and store-buffer choices within a bound) and
-//! under random swarms. Correct programs never fail; each broken variant is caught, under the right rule name.
+//! Each program runs under systematic search of the simulator (all schedules and store-buffer choices within
+//! a bound) and under random swarms. Correct programs never fail; each broken variant is caught, under the
+//! right rule name.
 
 mod crashes;
 mod mutations;
@@ -140,7 +141,8 @@ fn without_prefetching_an_untouched_line_is_fresh() {
     assert_eq!(searched(&config, 2, build), "stale-read");
 }
 
-/// Dekker: each stores its own word and loads the other's; a fence between them forbids that both see nothing.
+/// Dekker: each stores its own word and loads the other's; a fence between them forbids that both see
+/// nothing.
 #[test]
 fn store_buffering_needs_a_fence() {
     for (fence, expected) in [(true, "none"), (false, "panic")] {
@@ -211,7 +213,8 @@ fn two_writers_of_one_line_are_caught() {
     assert_eq!(searched(&with(true, true), 2, build), "two-writers");
 }
 
-/// The second writer holds the lock, but changes a part of the line without refreshing it; the rest goes back in time.
+/// The second writer holds the lock, but changes a part of the line without refreshing it; the rest goes back
+/// in time.
 #[test]
 fn a_partial_write_needs_a_fresh_base() {
     for (refresh, rule) in [(true, "none"), (false, "stale-base")] {
@@ -305,7 +308,8 @@ fn a_seed_replays_to_the_same_trace() {
     assert!(all.iter().any(|one| *one != all[0]), "seeds differ");
 }
 
-/// The same numbers in every build and on every machine: a change here means that old seeds replay differently.
+/// The same numbers in every build and on every machine: a change here means that old seeds replay
+/// differently.
 #[test]
 fn traces_do_not_depend_on_the_build() {
     let mut sim = Simulation::new(SimConfig::adversarial(2, LEN, 42));

@@ -17,7 +17,8 @@ fn correct_programs_complete_on_every_seed() {
     }
 }
 
-/// A record under a lock, changed in turn by two hosts: mutual exclusion, publication and refreshing together.
+/// A record under a lock, changed in turn by two hosts: mutual exclusion, publication and refreshing
+/// together.
 #[test]
 fn a_locked_record_keeps_every_change() {
     for seed in 0..500 {

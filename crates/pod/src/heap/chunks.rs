@@ -116,6 +116,12 @@ impl Chunks {
         None
     }
 
+    /// Takes a chunk over from a dead owner.
+    pub fn hand_over<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, theirs: ChunkWord, mine: ChunkWord) {
+        let taken = cx.compare_exchange(self.table.word(chunk.into()), theirs.encode(), mine.encode());
+        assert!(taken.is_ok(), "chunk {chunk} has two heirs: {taken:x?}");
+    }
+
     /// Gives a chunk of free blocks back for any host to claim. This host's cache keeps no line of it: a change left in
     /// it could later be evicted over the next owner's bytes. (The next owner need not invalidate: of a block, it reads
     /// only what it wrote.)

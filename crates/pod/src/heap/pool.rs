@@ -124,6 +124,12 @@ impl Pool {
         None
     }
 
+    /// Takes a slot of one chunk.
+    pub fn take_from(&mut self, chunk: u32) -> Option<u32> {
+        let it = self.chunks.get_mut(&chunk).expect("the chunk is ours");
+        it.slots.take()
+    }
+
     /// Puts a slot back. True: its chunk is empty now, and another one of its size has room.
     pub fn put(&mut self, chunk: u32, slot: u32) -> bool {
         let it = self.chunks.get_mut(&chunk).expect("the chunk is ours");

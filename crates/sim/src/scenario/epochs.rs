@@ -14,16 +14,10 @@ use super::{LeftOut, Ran, Scenario, config};
 
 /// Everybody reads, replaces and collects; and workers with one job each.
 pub const SCENARIOS: &[Scenario] =
-    &[
-    Scenario { name: "epochs", run: everybody },
-    Scenario { name: "epochs-specialists", run: specialists },
-    Scenario { name: "epochs-crowded", run: crowded },
-];
+    &[Scenario { name: "epochs", run: everybody }, Scenario { name: "epochs-specialists", run: specialists }];
 
 const LINKS: u64 = 2;
 const NODE: usize = 80;
-/// A block that fills a chunk of the crowded pod.
-const LARGE: usize = 60_000;
 const TURNS: u64 = 20;
 
 /// What the workers of one host share.
@@ -31,8 +25,6 @@ struct Host {
     plan: Plan,
     heap: Heap,
     epochs: Epochs,
-    /// Bytes of a node's block.
-    node_len: usize,
     living: Rc<Cell<u16>>,
     busy: Rc<Cell<u8>>,
 }
@@ -84,15 +76,15 @@ fn look(cx: &Cx<Sim>, host: &Host, which: u64) {
 
 /// Replaces a node by a new one, as an index does.
 fn replace(cx: &Cx<Sim>, host: &Host, which: u64, number: u64) {
-    let Ok(at) = host.heap.alloc(cx, BlockClass::Node, host.node_len) else { return };
+    let Ok(at) = host.heap.alloc(cx, BlockClass::Node, NODE) else { return };
     cx.publish(at, &node(at, number));
     // Pinned before the old node is found, as every operation of an index is.
     let pin = host.epochs.pin(cx);
     let old = cx.load(link(&host.plan, which));
     match cx.compare_exchange(link(&host.plan, which), old, at.offset()) {
         Ok(0) => {}
-        Ok(old) => host.epochs.retire(cx, BlockClass::Node, DataAddr::new(old), host.node_len),
-        Err(_) => host.heap.free(cx, BlockClass::Node, at, host.node_len),
+        Ok(old) => host.epochs.retire(cx, BlockClass::Node, DataAddr::new(old), NODE),
+        Err(_) => host.heap.free(cx, BlockClass::Node, at, NODE),
     }
     drop(pin);
 }
@@ -129,39 +121,6 @@ fn specialist(cx: &Cx<Sim>, host: &Host) {
     serve(cx, host);
 }
 
-/// Nodes and rows in turn fill the few chunks there are. Rows travel: who reads one has it in its cache, and whoever
-/// makes a node of its chunk later does not know.
-fn landlord(cx: &Cx<Sim>, host: &Host) {
-    let me = cx.host().0;
-    let (mine, next) =
-        (link(&host.plan, LINKS + u64::from(me)), link(&host.plan, LINKS + u64::from(me + 1) % 2));
-    for turn in 0..2 * TURNS {
-        match cx.random_below(8) {
-            0..=2 => look(cx, host, 0),
-            3 => replace(cx, host, 0, turn),
-            4 if cx.load(next) == 0 => {
-                if let Ok(at) = host.heap.alloc(cx, BlockClass::Row, LARGE) {
-                    cx.publish(at, &[7; NODE]);
-                    cx.compare_exchange(next, 0, at.offset()).unwrap_or_else(|_| {
-                        host.heap.free(cx, BlockClass::Row, at, LARGE);
-                        0
-                    });
-                }
-            }
-            5 => {
-                let arrived = cx.load(mine);
-                if arrived != 0 && cx.compare_exchange(mine, arrived, 0).is_ok() {
-                    cx.refresh(DataAddr::new(arrived), &mut [0; NODE]);
-                    host.heap.free(cx, BlockClass::Row, DataAddr::new(arrived), LARGE);
-                }
-            }
-            6 => host.heap.tidy(cx),
-            _ => drop(host.collect(cx)),
-        }
-    }
-    serve(cx, host);
-}
-
 /// Stays in service until all are done, or the others would wait for this host for ever.
 fn serve(cx: &Cx<Sim>, host: &Host) {
     host.busy.set(host.busy.get() - 1);
@@ -171,7 +130,7 @@ fn serve(cx: &Cx<Sim>, host: &Host) {
     }
 }
 
-fn setup(sim: &mut Simulation, plan: &Plan, node_len: usize) -> Vec<Rc<Host>> {
+fn setup(sim: &mut Simulation, plan: &Plan) -> Vec<Rc<Host>> {
     let count = plan.config().hosts;
     let living = Rc::new(Cell::new((1 << count) - 1));
     let busy = Rc::new(Cell::new(count * 2));
@@ -180,7 +139,7 @@ fn setup(sim: &mut Simulation, plan: &Plan, node_len: usize) -> Vec<Rc<Host>> {
         let epochs = sim.alone(HostId(id), WorkerId(0), move |cx| Epochs::new(cx, &its_plan));
         let heap = Heap::new(plan, HostId(id), 1);
         let (living, busy) = (Rc::clone(&living), Rc::clone(&busy));
-        Rc::new(Host { plan: plan.clone(), heap, epochs, node_len, living, busy })
+        Rc::new(Host { plan: plan.clone(), heap, epochs, living, busy })
     };
     (0..count).map(host).collect()
 }
@@ -208,14 +167,13 @@ fn all_freed(sim: &mut Simulation, hosts: &[Rc<Host>]) -> Result<(), String> {
         let linked = (0..LINKS).filter(|&i| cx.load(link(&host.plan, i)) != 0).count();
         (host.heap.usage(cx), linked as u64)
     });
-    let node_bytes = if hosts[0].node_len == NODE { 128 } else { 1 << 16 };
-    let right = (usage.node_bytes, usage.mapping_bytes) == (linked * node_bytes, 0);
+    let right = (usage.node_bytes, usage.mapping_bytes) == (linked * 128, 0);
     if right { Ok(()) } else { Err(format!("{linked} nodes are linked, {usage:?}")) }
 }
 
-fn run(plan: &Plan, node_len: usize, config: SimConfig, body: fn(&Cx<Sim>, &Host)) -> Ran {
+fn run(plan: &Plan, config: SimConfig, body: fn(&Cx<Sim>, &Host)) -> Ran {
     let mut sim = Simulation::new(config);
-    let hosts = setup(&mut sim, plan, node_len);
+    let hosts = setup(&mut sim, plan);
     spawn(&mut sim, &hosts, body);
     let report = sim.run();
     Ran::new(report, || all_freed(&mut sim, &hosts))
@@ -229,16 +187,10 @@ fn plan(hosts: u8) -> Plan {
 /// Everybody reads, replaces and collects; in the end everything retired has been freed.
 fn everybody(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let plan = plan(3);
-    run(&plan, NODE, config(&plan, seed, false, left_out), worker)
+    run(&plan, config(&plan, seed, false, left_out), worker)
 }
 
 fn specialists(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let plan = plan(2);
-    run(&plan, NODE, config(&plan, seed, false, left_out), specialist)
-}
-
-fn crowded(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    let pod = PodConfig { retire_entries: 3, cxl_bytes: 16384 + (5 << 16), ..PodConfig::small(2, 2) };
-    let plan = Plan::new(&pod).expect("a valid configuration");
-    run(&plan, LARGE, config(&plan, seed, false, left_out), landlord)
+    run(&plan, config(&plan, seed, false, left_out), specialist)
 }

@@ -12,9 +12,12 @@ use liger_pod::plan::{Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
 
-/// Blocks in a roomy pod, and in one so crowded that chunks change hosts.
-pub const SCENARIOS: &[Scenario] =
-    &[Scenario { name: "heap", run: roomy }, Scenario { name: "heap-crowded", run: crowded }];
+/// Blocks in a roomy pod, in one so crowded that chunks change hosts, and nodes where rows were.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "heap", run: roomy },
+    Scenario { name: "heap-crowded", run: crowded },
+    Scenario { name: "heap-nodes-after-rows", run: nodes_after_rows },
+];
 
 const HOSTS: u8 = 3;
 const TURNS: u64 = 25;
@@ -150,10 +153,58 @@ fn roomy(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 }
 
 fn crowded(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    on(&PodConfig { cxl_bytes: 16384 + (7 << 16), ..PodConfig::small(HOSTS, 2) }, seed, left_out)
+    on(&crowded_pod(), seed, left_out)
+}
+
+fn crowded_pod() -> PodConfig {
+    PodConfig { cxl_bytes: 16384 + (7 << 16), ..PodConfig::small(HOSTS, 2) }
 }
 
 fn on(pod: &PodConfig, seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let plan = Plan::new(pod).expect("a valid configuration");
     hand_around(&plan, config(&plan, seed, true, left_out))
+}
+
+/// Host 1 has read rows in every chunk; host 0 frees them and wants a node, which host 1 would read without
+/// invalidating. There must be no room for it.
+fn nodes_after_rows(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    const LEN: usize = 60_000;
+    let plan = Plan::new(&crowded_pod()).expect("a valid configuration");
+    let mut sim = Simulation::new(config(&plan, seed, false, left_out));
+    let rows = Rc::new(RefCell::new(Vec::new()));
+    let (word, its_rows, its_plan) = (plan.counter(0), Rc::clone(&rows), plan.clone());
+    sim.spawn(HostId(0), WorkerId(0), move |cx| {
+        let heap = Heap::new(&its_plan, HostId(0), 1);
+        while let Ok(row) = heap.alloc(cx, BlockClass::Row, LEN) {
+            cx.publish(row, &[1; 64]);
+            its_rows.borrow_mut().push(row);
+        }
+        assert_eq!(cx.compare_exchange(word, 0, 1), Ok(0));
+        while cx.load(word) != 2 {
+            cx.pause();
+        }
+        its_rows.borrow().iter().for_each(|&row| heap.free(cx, BlockClass::Row, row, LEN));
+        let node = heap.alloc(cx, BlockClass::Node, LEN).ok();
+        if let Some(at) = node {
+            cx.publish(at, &[2; 64]);
+        }
+        assert_eq!(cx.compare_exchange(word, 2, node.map_or(3, DataAddr::offset)), Ok(2));
+    });
+    sim.spawn(HostId(1), WorkerId(0), move |cx| {
+        while cx.load(word) != 1 {
+            cx.pause();
+        }
+        let mut line = [0; 64];
+        rows.borrow().iter().for_each(|&row| cx.refresh(row, &mut line));
+        assert_eq!(cx.compare_exchange(word, 1, 2), Ok(1));
+        while cx.load(word) == 2 {
+            cx.pause();
+        }
+        let node = cx.load(word);
+        if node != 3 {
+            cx.read(DataAddr::new(node), &mut line);
+            assert_eq!(line, [2; 64], "a stale row is taken for a node");
+        }
+    });
+    Ran::new(sim.run(), || Ok(()))
 }

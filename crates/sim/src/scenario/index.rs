@@ -84,9 +84,9 @@ impl Shape {
         }
     }
 
-    /// Two writers in a few tiny leaves, which empty and split under each other's hands all the time.
+    /// Three writers in a few tiny leaves, which empty and split under each other's hands all the time.
     pub(super) fn duel() -> Shape {
-        Shape { writers: 2, readers: 0, steps: 60, keys: 6, width: 1, capacity: 2, chain: 0 }
+        Shape { writers: 3, readers: 0, steps: 150, keys: 6, width: 1, capacity: 2, chain: 0 }
     }
 
     pub(super) fn hosts(&self) -> u8 {
@@ -127,7 +127,7 @@ impl Worker<'_> {
         let key = key(self.shape.width, number);
         let state = self.state(number);
         self.set_state(number, state + 1);
-        if state % 4 == 0 {
+        if state.is_multiple_of(4) {
             assert_eq!(
                 self.tree.insert(self.cx, &self.host.tree(), &key, state + 2),
                 Ok(true),
@@ -142,7 +142,10 @@ impl Worker<'_> {
     /// Looks a key up: what is found was so at some moment of the call.
     pub(super) fn read(&self, number: u64) {
         let before = self.state(number);
-        let found = self.tree.get(self.cx, &self.host.tree(), &key(self.shape.width, number)).expect("nothing is damaged");
+        let found = self
+            .tree
+            .get(self.cx, &self.host.tree(), &key(self.shape.width, number))
+            .expect("nothing is damaged");
         check_value(number, before, found, self.state(number));
     }
 
@@ -151,7 +154,9 @@ impl Worker<'_> {
         let before = self.notes.states.borrow().clone();
         let (mut out, mut trace) = (Entries::default(), Trace::new());
         let from = key(self.shape.width, 0);
-        self.tree.scan(self.cx, &self.host.tree(), &from, None, 1000, &mut out, &mut trace).expect("nothing is damaged");
+        self.tree
+            .scan(self.cx, &self.host.tree(), &from, None, 1000, &mut out, &mut trace)
+            .expect("nothing is damaged");
         let between = self.notes.states.borrow().clone();
         let unchanged = self.tree.unchanged(self.cx, &trace);
         let found: BTreeMap<u64, u64> = out.iter().map(|(k, v)| (k[k.len() - 1], v)).collect();

@@ -83,7 +83,7 @@ impl Worker<'_> {
 
 fn shape(seed: u64) -> Shape {
     if seed.is_multiple_of(2) {
-        Shape { steps: 24, ..Shape::duel() }
+        Shape { writers: 2, steps: 24, ..Shape::duel() }
     } else {
         Shape { steps: 16, ..Shape::of_seed(2, 0, seed) }
     }

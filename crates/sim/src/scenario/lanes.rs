@@ -7,7 +7,7 @@ use std::rc::Rc;
 use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Lanes, SendError};
-use liger_pod::plan::{Part, Plan, PodConfig};
+use liger_pod::plan::{Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
 
@@ -61,15 +61,22 @@ fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let pod = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
     let plan = Plan::new(&pod).expect("a valid configuration");
     let mut sim = Simulation::new(config(&plan, seed, true, left_out));
-    let tails = plan.sync(Part::LaneWords);
-    sim.alone(HostId(0), WorkerId(0), move |cx| (0..9).for_each(|pair| cx.store(tails.line(pair * 2), 6)));
+    for host in 0..3u8 {
+        let plan = plan.clone();
+        sim.alone(HostId(host), WorkerId(0), move |cx| {
+            let lanes = Lanes::new(cx, &plan, 1);
+            for to in (0..3u8).filter(|&to| to != host) {
+                lanes.try_send(cx, HostId(to), &[0; 200]).expect("an empty lane has room");
+            }
+        });
+    }
     let up: Rc<RefCell<[Option<Rc<Host>>; 3]>> = Rc::default();
     for host in 0..3u8 {
         for number in 0..2 {
             let (plan, up) = (plan.clone(), Rc::clone(&up));
             sim.spawn(HostId(host), WorkerId(number), move |cx| {
                 if number == 0 {
-                    let lanes = Lanes::new(cx, &plan, 1);
+                    let lanes = Lanes::new(cx, &plan, 2);
                     up.borrow_mut()[usize::from(host)] = Some(Rc::new(Host::new(lanes)));
                 }
                 while up.borrow().iter().any(Option::is_none) {

@@ -108,7 +108,16 @@ fn index_churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (keys, budget_rows) = (between(&mut pick, 80, 160) as i32, between(&mut pick, 60, 600));
     let mix = Mix { scan_rest: 2, ..Mix::GAPS };
     ran(
-        RowsRun { hosts: 2, keys, budget_rows, mix, retire_entries: 2, operations: 3, transactions: 20, ..run },
+        RowsRun {
+            hosts: 2,
+            keys,
+            budget_rows,
+            mix,
+            retire_entries: 2,
+            operations: 3,
+            transactions: 20,
+            ..run
+        },
         left_out,
     )
 }

@@ -82,12 +82,12 @@ impl<F: Fabric> Op<'_, F> {
         if !word.is_live() {
             return Ok(None);
         }
-        let copy = self.host.cache.get(self.cx, id);
-        if let Some((seen, node)) = &copy
-            && (*seen == word || self.cx.sabotaged("bwtree.first-touch-check"))
-        {
-            return Ok(Some(Seen { word, node: node.clone() }));
-        }
+        let copy = match self.host.cache.get(self.cx, id) {
+            Some((seen, node)) if seen == word || self.cx.sabotaged("bwtree.first-touch-check") => {
+                return Ok(Some(Seen { word, node }));
+            }
+            copy => copy,
+        };
         let node = Arc::new(self.fetch(id, word, copy)?);
         self.host.cache.put(self.cx, word, node.clone());
         Ok(Some(Seen { word, node }))

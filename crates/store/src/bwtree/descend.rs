@@ -11,7 +11,7 @@ use liger_fabric::{Fabric, Work};
 
 use super::TreeError;
 use super::access::{Op, Seen, Stop, damaged};
-use super::key::{Fence, Target};
+use super::key::{Fence, Key, Target};
 
 /// Where a descent arrived.
 pub(super) struct Place {
@@ -64,20 +64,54 @@ impl<F: Fabric> Op<'_, F> {
     }
 
     fn go_right(&self, target: &Target, place: &mut Place) -> Result<(), Stop> {
-        self.cx.spend(Work::IndexNode, 1);
         loop {
             let node = &place.seen.node;
-            let removed = place.seen.is_removed() && !self.cx.sabotaged("bwtree.removed-check");
-            let beyond = target.is_beyond(node.high) && !self.cx.sabotaged("bwtree.fence-check");
-            if removed {
-                place.leftovers.push((node.level, node.id));
-            } else if beyond {
-                place.strays.push((node.level, node.id));
-                place.floor = place.floor.max(node.high);
-            } else {
-                return Ok(());
+            match self.way(target, &place.seen) {
+                Way::Here => return Ok(()),
+                Way::PastRemoved => place.leftovers.push((node.level, node.id)),
+                Way::PastLive => {
+                    place.strays.push((node.level, node.id));
+                    place.floor = place.floor.max(node.high);
+                }
             }
             place.seen = self.load_live(node.next)?;
         }
     }
+
+    /// Whether the target is at this node or further right.
+    #[inline]
+    fn way(&self, target: &Target, seen: &Seen) -> Way {
+        self.cx.spend(Work::IndexNode, 1);
+        if seen.is_removed() && !self.cx.sabotaged("bwtree.removed-check") {
+            Way::PastRemoved
+        } else if target.is_beyond(&seen.node.high) && !self.cx.sabotaged("bwtree.fence-check") {
+            Way::PastLive
+        } else {
+            Way::Here
+        }
+    }
+
+    /// The value of a key: a descent that notes nothing on its way.
+    pub fn get(&self, key: &Key) -> Result<Option<u64>, Stop> {
+        let target = Target::At(*key);
+        let mut seen = self.load(self.root())?.ok_or(TreeError::NotFormatted { root: self.root() })?;
+        loop {
+            let node = &seen.node;
+            let onward = match self.way(&target, &seen) {
+                Way::Here if node.level == 0 => {
+                    return Ok(node.find(key.words(node.width)).ok().map(|at| node.values[at]));
+                }
+                Way::Here => node.values[node.route(&target)],
+                Way::PastRemoved | Way::PastLive => node.next,
+            };
+            seen = self.load_live(onward)?;
+        }
+    }
+}
+
+/// Where a target is, seen from a node at or left of it.
+enum Way {
+    Here,
+    PastRemoved,
+    PastLive,
 }

@@ -54,10 +54,13 @@ pub(super) enum Target {
 
 impl Target {
     /// True when the target lies right of a node with this high fence.
-    pub fn is_beyond(&self, high: Fence) -> bool {
-        match *self {
-            Target::At(key) => Fence::At(key) >= high,
-            Target::Before(key) => Fence::At(key) > high,
+    #[inline]
+    pub fn is_beyond(&self, high: &Fence) -> bool {
+        match (self, high) {
+            (_, Fence::Max) => false,
+            (_, Fence::Min) => true,
+            (Target::At(key), Fence::At(high)) => key >= high,
+            (Target::Before(key), Fence::At(high)) => key > high,
         }
     }
 }
@@ -113,6 +116,8 @@ mod tests {
     fn fences_enclose_every_key() {
         let key = Key::new(&[u64::MAX; 3]);
         assert!(Fence::Min < Fence::At(Key::new(&[0])) && Fence::At(key) < Fence::Max);
-        assert!(Target::At(key).is_beyond(Fence::At(key)) && !Target::Before(key).is_beyond(Fence::At(key)));
+        assert!(
+            Target::At(key).is_beyond(&Fence::At(key)) && !Target::Before(key).is_beyond(&Fence::At(key))
+        );
     }
 }

@@ -201,11 +201,8 @@ impl BwTree {
         host: &TreeHost<'_>,
         key: &[u64],
     ) -> Result<Option<u64>, TreeError> {
-        let target = key::Target::At(self.key(key)?);
-        self.run(cx, host, |op| {
-            let node = op.descend(&target, 0)?.seen.node;
-            Ok(node.find(key).ok().map(|at| node.values[at]))
-        })
+        let key = self.key(key)?;
+        self.run(cx, host, |op| op.get(&key))
     }
 
     /// Adds an entry; false, and nothing is changed, if the key is there.

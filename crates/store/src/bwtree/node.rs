@@ -100,20 +100,21 @@ pub(super) struct Record {
 /// A block of shared memory: where and how long.
 pub(super) type Block = (DataAddr, usize);
 
-/// A node in DRAM.
+/// A node in DRAM. Look-ups touch the first fields only.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Node {
-    pub id: u64,
-    pub level: u8,
-    pub width: usize,
-    /// Every node further left has a high fence at or below this.
-    pub low: Fence,
-    pub high: Fence,
-    /// Id of the right sibling, 0 for the last node of the level.
-    pub next: u64,
     /// Flat, `width` words per entry.
     pub keys: Vec<u64>,
     pub values: Vec<u64>,
+    pub id: u64,
+    pub width: usize,
+    pub level: u8,
+    /// Id of the right sibling, 0 for the last node of the level.
+    pub next: u64,
+    pub high: Fence,
+    /// Every node further left has a high fence at or below this.
+    pub low: Fence,
     /// The records that it was decoded from, newest first.
     pub chain: Vec<Block>,
 }

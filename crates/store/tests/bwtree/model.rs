@@ -76,7 +76,7 @@ fn churn(width: usize, capacity: usize, chain: usize, span: u64, steps: u64, cac
         // The tree grows and shrinks in waves, and the range of keys wanders.
         let base = step / 50;
         let some = || key(width, base + cx.random_below(span));
-        let growing = step / (steps / 6) % 2 == 0;
+        let growing = (step / (steps / 6)).is_multiple_of(2);
         match cx.random_below(10) {
             0..=3 if growing => c.insert(&some()),
             0 => c.insert(&some()),

@@ -149,7 +149,17 @@ fn writers_of_several_hosts_do_not_disturb_each_other() {
         }
         let census = tree.check(&cx, &hosts[0].tree()).unwrap();
         assert_eq!((census.entries, census.leaves), (0, 1), "{census:?}");
-        let usage = hosts[0].heap.usage(&cx);
-        println!("{census:?} {usage:?}");
+        let used = census.words[1..].iter().map(|word| word.offset());
+        let used = used.chain(census.records.iter().map(|(at, _)| at.offset())).collect();
+        let cxs: Vec<_> = (0..HOSTS).map(|h| pod.cx(h, 0)).collect();
+        while hosts.iter().zip(&cxs).any(|(host, cx)| host.epochs.backlog(cx) > 0) {
+            hosts.iter().zip(&cxs).for_each(|(host, cx)| {
+                host.collect(cx, MEMBERS);
+            });
+        }
+        for (host, cx) in hosts.iter().zip(&cxs) {
+            let audit = host.heap.audit(cx, &used);
+            assert!(audit.is_clean(), "{audit:?}");
+        }
     }
 }

@@ -1,0 +1,164 @@
+//! What is where: the audit of a host's chunks, and the takeover of a dead host's chunks.
+//!
+//! Both compare chunks with a set of offsets that the caller knows to be in use.
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
+
+use super::chunks::Class;
+use super::pool::Pool;
+use super::sizes::bytes_of_size;
+use super::{BlockClass, Heap, WordClass};
+
+/// What is in one host's chunks of one class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassAudit {
+    /// Name of the class.
+    pub class: &'static str,
+    /// Chunks.
+    pub chunks: u64,
+    /// Slots in use.
+    pub live: u64,
+    /// Slots free.
+    pub free: u64,
+    /// Offsets in use that are not among the reachable ones.
+    pub leaked: Vec<u64>,
+    /// Reachable offsets in these chunks that are not in use (or not the start of a slot).
+    pub dangling: Vec<u64>,
+}
+
+/// What is in one host's chunks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audit {
+    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks.
+    pub classes: Vec<ClassAudit>,
+}
+
+impl Audit {
+    /// True when what is in use is exactly what is reachable.
+    pub fn is_clean(&self) -> bool {
+        self.classes.iter().all(|c| c.leaked.is_empty() && c.dangling.is_empty())
+    }
+}
+
+/// A slot of a dead host's chunk that nothing reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Orphan {
+    /// A block: class, address, length in bytes.
+    Block(BlockClass, DataAddr, usize),
+    /// A sync word.
+    Word(WordClass, SyncAddr),
+}
+
+impl Heap {
+    /// Compares this host's chunks with the offsets (words and blocks, of any host) that the caller can reach. Means
+    /// something only while nobody allocates or frees.
+    pub fn audit<F: Fabric>(&self, cx: &Cx<F>, reachable: &BTreeSet<u64>) -> Audit {
+        self.tidy(cx);
+        let classes = Class::ALL.map(|class| self.audit_class(cx, class, reachable)).into();
+        Audit { classes }
+    }
+
+    fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
+        let pool = self.pools[class as usize].lock(cx);
+        let (mut chunks, mut live, mut free) = (0, 0, 0);
+        let (mut leaked, mut dangling) = (Vec::new(), Vec::new());
+        for (number, chunk) in pool.chunks() {
+            chunks += 1;
+            live += u64::from(chunk.live_count());
+            free += u64::from(chunk.slot_count() - chunk.live_count());
+            let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
+            leaked.extend(offsets.filter(|o| !reachable.contains(o)));
+            let start = self.chunks(class).offset(number);
+            let inside = reachable.range(start..start + self.chunks(class).bytes).copied();
+            dangling.extend(inside.filter(|&o| {
+                let slot = self.slot_at(class, chunk.size, o - start);
+                !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
+            }));
+        }
+        ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
+    }
+
+    /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier life of this
+    /// one). `in_use` is everything of the pod that is in use, retired things included; nobody may allocate or free
+    /// meanwhile. Everything else in these chunks is in use from now on, too, and returned: readers of other hosts may
+    /// still be looking at it, so it has to be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both).
+    /// Leaves exact accounts. May be repeated if the adopter dies, too.
+    pub fn adopt<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: HostId,
+        incarnation: u16,
+        in_use: &BTreeSet<u64>,
+    ) -> Vec<Orphan> {
+        let mut orphans = Vec::new();
+        for class in Class::ALL {
+            let mut pool = self.pools[class as usize].lock(cx);
+            let (before, mut taken) = (orphans.len(), 0);
+            let chunks = self.chunks(class);
+            for chunk in 0..chunks.count as u32 {
+                let word = chunks.word(cx, chunk);
+                if (word.owner, word.class) == (Some((dead, incarnation)), Some(class)) {
+                    chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
+                    self.fill(&mut pool, class, word.size, chunk, in_use, &mut orphans);
+                    taken += 1;
+                }
+            }
+            if taken == 0 {
+                continue;
+            }
+            // What others had freed is among the orphans.
+            self.take_list(cx, self.remote_head(dead, class));
+            let live = self.bytes_in_use(cx, class, in_use);
+            let orphaned: u64 = orphans[before..].iter().map(|&orphan| self.orphan_bytes(orphan)).sum();
+            let accounted = self.accounted(cx, class);
+            let missing = live.wrapping_add(orphaned).wrapping_sub(accounted);
+            self.account(cx, class, &mut pool, missing as i64, 0);
+        }
+        orphans
+    }
+
+    /// Adds a chunk all of whose slots are in use, and lists those that nothing reaches.
+    fn fill(
+        &self,
+        pool: &mut Pool,
+        class: Class,
+        size: u8,
+        chunk: u32,
+        in_use: &BTreeSet<u64>,
+        orphans: &mut Vec<Orphan>,
+    ) {
+        let slots = (self.chunks(class).bytes / self.slot_bytes(class, size)) as u32;
+        pool.add(chunk, size, slots);
+        for _ in 0..slots {
+            let slot = pool.take_from(chunk).expect("as many as it has");
+            let at = self.offset_of(class, size, chunk, slot);
+            if in_use.contains(&at) {
+                continue;
+            }
+            let block = |class| Orphan::Block(class, DataAddr::new(at), bytes_of_size(size));
+            orphans.push(match class {
+                Class::Tuple => Orphan::Word(WordClass::Tuple, SyncAddr::new(at)),
+                Class::Mapping => Orphan::Word(WordClass::Mapping, SyncAddr::new(at)),
+                Class::Row => block(BlockClass::Row),
+                Class::Node => block(BlockClass::Node),
+                Class::Scratch => block(BlockClass::Scratch),
+            });
+        }
+    }
+
+    fn orphan_bytes(&self, orphan: Orphan) -> u64 {
+        match orphan {
+            Orphan::Block(_, _, len) => len as u64,
+            Orphan::Word(class, _) => self.slot_bytes(class.into(), 0),
+        }
+    }
+
+    fn bytes_in_use<F: Fabric>(&self, cx: &Cx<F>, class: Class, in_use: &BTreeSet<u64>) -> u64 {
+        let chunks = self.chunks(class);
+        let inside = in_use.range(chunks.start..chunks.start + chunks.count * chunks.bytes);
+        let words = inside.map(|&at| chunks.word(cx, chunks.around(at)));
+        words.filter(|word| word.class == Some(class)).map(|word| self.slot_bytes(class, word.size)).sum()
+    }
+}

@@ -1,0 +1,89 @@
+//! Slots freed by other hosts: push-only lists that their owner takes whole.
+//!
+//! A list runs through the free slots themselves: through the low half of a free word, or the first bytes of a free block.
+
+use liger_fabric::{Cx, DataAddr, Fabric, LINE, LatchGuard, SyncAddr};
+
+use super::chunks::Class;
+use super::pool::Pool;
+use super::{Heap, with_free};
+
+impl Heap {
+    /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return to an
+    /// earlier value between load and swap without harm.
+    pub(super) fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) {
+        let chunk = self.chunks(class).around(offset);
+        let word = self.chunks(class).word(cx, chunk);
+        assert_eq!(word.class, Some(class), "a {} is freed at {offset:#x} in {word:?}", class.name());
+        let (owner, _) = word.owner.unwrap_or_else(|| panic!("{offset:#x} is freed in a free chunk"));
+        let head = self.remote_head(owner, class);
+        let mut seen = cx.load(head);
+        loop {
+            self.set_next(cx, class, offset, seen);
+            match cx.compare_exchange(head, seen, offset) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn set_next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, next: u64) {
+        if class.is_word() {
+            let at = SyncAddr::new(offset);
+            let kept = cx.load(at) & !u64::from(u32::MAX);
+            cx.store(at, kept | (next / 8));
+        } else {
+            let at = DataAddr::new(offset);
+            with_free(cx, at, LINE, || {
+                cx.write(at, &next.to_le_bytes());
+                // Not only written back: this host must not keep a line that it no longer owns.
+                cx.invalidate(at, 8);
+                cx.fence();
+            });
+        }
+    }
+
+    fn next<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) -> u64 {
+        if class.is_word() {
+            return (cx.load(SyncAddr::new(offset)) & u64::from(u32::MAX)) * 8;
+        }
+        let (at, mut next) = (DataAddr::new(offset), [0; 8]);
+        with_free(cx, at, LINE, || cx.refresh(at, &mut next));
+        u64::from_le_bytes(next)
+    }
+
+    /// Takes a whole list: its newest slot, or 0.
+    pub(super) fn take_list<F: Fabric>(&self, cx: &Cx<F>, head: SyncAddr) -> u64 {
+        let mut at = cx.load(head);
+        while at != 0 {
+            match cx.compare_exchange(head, at, 0) {
+                Ok(_) => break,
+                Err(now) => at = now,
+            }
+        }
+        at
+    }
+
+    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
+    /// host's goes on to its owner.
+    pub(super) fn drain<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        class: Class,
+        pool: &mut LatchGuard<'_, Pool>,
+    ) -> usize {
+        let mut at = self.take_list(cx, self.remote_head(self.host, class));
+        let mut count = 0;
+        while at != 0 {
+            let next = self.next(cx, class, at);
+            if pool.chunk(self.chunks(class).around(at)).is_some() {
+                self.put(cx, class, pool, at);
+            } else {
+                self.push(cx, class, at);
+            }
+            at = next;
+            count += 1;
+        }
+        count
+    }
+}
