@@ -59,6 +59,10 @@ pub struct RowsRun {
     pub budget_rows: u64,
     /// What transactions do.
     pub mix: Mix,
+    /// Everybody works on host 0's first partition; what host 0 itself does there. `None`: all on all partitions.
+    pub duel: Option<Mix>,
+    /// Most turns that a worker leaves to others between two operations of a transaction.
+    pub think: u64,
     /// Slots of a message lane; the fewer, the more messages wait.
     pub lane_slots: u32,
     /// Index nodes that a host may have waiting for the others' invalidation.
@@ -106,21 +110,9 @@ impl Mix {
         scan_index: 1,
         scan_rest: 1,
     };
-    /// Rows come and go under the eyes of scanners.
-    pub const GAPS: Mix = Mix {
-        get: 1,
+    const NONE: Mix = Mix {
+        get: 0,
         update: 0,
-        insert: 5,
-        delete: 5,
-        scan: 4,
-        update_range: 0,
-        scan_index: 0,
-        scan_rest: 3,
-    };
-    /// Points only: nothing but row locks.
-    pub const POINTS: Mix = Mix {
-        get: 3,
-        update: 5,
         insert: 0,
         delete: 0,
         scan: 0,
@@ -128,6 +120,14 @@ impl Mix {
         scan_index: 0,
         scan_rest: 0,
     };
+    /// Rows come and go under the eyes of scanners.
+    pub const GAPS: Mix = Mix { get: 1, insert: 5, delete: 5, scan: 4, scan_rest: 3, ..Mix::NONE };
+    /// Points only: nothing but row locks.
+    pub const POINTS: Mix = Mix { get: 3, update: 5, ..Mix::NONE };
+    /// Rows come and go.
+    pub const CHURN: Mix = Mix { insert: 1, delete: 1, ..Mix::NONE };
+    /// Ranges are read.
+    pub const SCANS: Mix = Mix { get: 1, scan: 4, scan_rest: 2, ..Mix::NONE };
 
     /// The number of the operation that a ticket stands for.
     fn choose(&self, pick: &mut crate::Picker) -> usize {
@@ -157,6 +157,8 @@ impl RowsRun {
             operations: 1 + pick.below(6),
             budget_rows: 2 + pick.below(40),
             mix: Mix::ALL,
+            duel: None,
+            think: 0,
             lane_slots: 16,
             retire_entries: 16,
             remote_entries: 64,
@@ -295,12 +297,15 @@ fn start_workers(pod: &mut SimPod, run: &RowsRun) -> Rc<Tally> {
 
 fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
     let mut session = RowSession::new(cx, host);
+    let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
     for _ in 0..run.transactions {
         let first = cx.random();
         let ended = session.attempt(|txn| {
             let mut pick = crate::Picker::new(first);
             for _ in 0..=pick.below(run.operations) {
-                operation(txn, run, &mut pick)?;
+                operation(txn, run, &mix, &mut pick)?;
+                let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
+                (0..turns).for_each(|_| cx.pause());
             }
             if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
         });
@@ -323,8 +328,13 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
     session.serve();
 }
 
-fn operation<T: Transaction>(txn: &mut T, run: &RowsRun, pick: &mut crate::Picker) -> Result<(), TxnError> {
-    let part = pick.below(u64::from(run.partitions())) as i16;
+fn operation<T: Transaction>(
+    txn: &mut T,
+    run: &RowsRun,
+    mix: &Mix,
+    pick: &mut crate::Picker,
+) -> Result<(), TxnError> {
+    let part = if run.duel.is_some() { 0 } else { pick.below(u64::from(run.partitions())) as i16 };
     let id = pick.below(run.keys as u64) as i32;
     let key = item_key(part, id);
     let span = 1 + pick.below(4) as i32;
@@ -334,7 +344,7 @@ fn operation<T: Transaction>(txn: &mut T, run: &RowsRun, pick: &mut crate::Picke
         visits = visits.saturating_sub(1);
         if visits == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    match run.mix.choose(pick) {
+    match mix.choose(pick) {
         0 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
         1 => drop(txn.update(ITEMS, &key, |row| {
             let value = row.get(items::VALUE);

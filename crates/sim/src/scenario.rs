@@ -6,8 +6,8 @@
 //! * [`control`]: format, open, join, self-test, heartbeat, leave; [`lanes`]: messages;
 //! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;
 //! * [`index`]: the shared index, [`index_kill`]: with a host that dies;
-//! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own; [`suspicion`]: an
-//!   answer that comes after its asker has given up.
+//! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
+//!   [`staged`]: meetings arranged by hand that random runs never have.
 //!
 //! Invariants:
 //! 1. Without anything left out, a run of any seed has no problem.
@@ -20,7 +20,7 @@ pub mod index;
 pub mod index_kill;
 pub mod lanes;
 pub mod rows;
-pub mod suspicion;
+pub mod staged;
 
 use std::fmt;
 
@@ -91,7 +91,7 @@ pub const ALL: &[&[Scenario]] = &[
     index::SCENARIOS,
     index_kill::SCENARIOS,
     rows::SCENARIOS,
-    suspicion::SCENARIOS,
+    staged::SCENARIOS,
 ];
 
 /// All scenarios in one line.

@@ -27,7 +27,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "moves.retract-from-index",
     "moves.copy-back",
     "moves.kill-before-copy-back",
-    "moves.share-committed-only",
     "moves.remember-removed-version",
 ];
 
@@ -289,7 +288,8 @@ impl RowHost {
         if let Some(word) = part.word(row) {
             return Ok(word);
         }
-        if part.is_uncommitted(row) && !cx.sabotaged("moves.share-committed-only") {
+        // It could be shared write-locked, for its owner to release; but nobody has a use for it before.
+        if part.is_uncommitted(row) {
             return Err(Answer::Conflict);
         }
         self.move_in(cx, part, place, key, row, None).map_err(|_| Answer::OutOfMemory)

@@ -163,6 +163,11 @@ impl Simulation {
         result.take().ok_or_else(|| Box::new(failure.expect("a lone worker that does not end was stopped")))
     }
 
+    /// Verbs so far, of everybody.
+    pub fn verbs(&self) -> u64 {
+        self.state.borrow().step
+    }
+
     /// Runs all workers until they have ended or something stops the run. More workers may be added
     /// afterwards and run on the memory as it is.
     pub fn run(&mut self) -> Report {

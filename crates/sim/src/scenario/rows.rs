@@ -8,6 +8,9 @@ use crate::rows::{Mix, RowsRun, run};
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-two-keys", run: two_keys },
     Scenario { name: "rows-gaps", run: gaps },
+    Scenario { name: "rows-one-host", run: one_host },
+    Scenario { name: "rows-scan-duel", run: scan_duel },
+    Scenario { name: "rows-stale-hints", run: stale_hints },
     Scenario { name: "rows-moves", run: moves },
     Scenario { name: "rows-mixed", run: mixed },
     Scenario { name: "rows-forgetful", run: forgetful },
@@ -59,6 +62,32 @@ fn gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (hosts, workers) = (between(&mut pick, 2, 3) as u8, between(&mut pick, 1, 2) as u8);
     let (keys, operations) = (between(&mut pick, 3, 6) as i32, between(&mut pick, 1, 3));
     ran(RowsRun { hosts, workers, keys, operations, mix: Mix::GAPS, transactions: 25, ..run }, left_out)
+}
+
+/// Workers of one host against each other, in transactions that last.
+fn one_host(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = base(seed);
+    let (keys, operations) = (between(&mut pick, 4, 7) as i32, between(&mut pick, 2, 4));
+    let shape = RowsRun { hosts: 1, workers: 3, keys, operations, mix: Mix::GAPS, think: 2, ..run };
+    ran(RowsRun { duel: Some(Mix::GAPS), transactions: 20, ..shape }, left_out)
+}
+
+/// An owner whose rows come and go, and another host that reads ranges of them.
+fn scan_duel(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = base(seed);
+    let (keys, operations) = (between(&mut pick, 3, 5) as i32, between(&mut pick, 1, 3));
+    let shape = RowsRun { hosts: 2, workers: 1, keys, operations, mix: Mix::SCANS, budget_rows: 40, ..run };
+    ran(RowsRun { duel: Some(Mix::CHURN), transactions: 30, think: pick.below(12), ..shape }, left_out)
+}
+
+/// Points of one owner under a budget of some of them, wanted by many: words change their rows faster than
+/// hints follow.
+fn stale_hints(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = base(seed);
+    let (hosts, keys) = (between(&mut pick, 3, 4) as u8, between(&mut pick, 4, 12) as i32);
+    let budget_rows = pick.below(24);
+    let shape = RowsRun { hosts, workers: 2, keys, operations: 1, mix: Mix::POINTS, budget_rows, ..run };
+    ran(RowsRun { duel: Some(Mix::POINTS), transactions: 20, ..shape }, left_out)
 }
 
 /// Room for hardly any shared row: everything moves in and out all the time.
