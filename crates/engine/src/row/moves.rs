@@ -23,7 +23,12 @@ use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["moves.retract-from-index"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "moves.retract-from-index",
+    "moves.copy-back",
+    "moves.kill-before-copy-back",
+    "moves.remember-removed-version",
+];
 
 /// The key of the sentinel row in the shared index: no row has it.
 pub fn sentinel_key(words: usize) -> Key {
@@ -118,13 +123,18 @@ impl RowHost {
         if !part.is_unheld(row) {
             return false;
         }
+        let early = cx.sabotaged("moves.kill-before-copy-back");
+        if early {
+            freshen(cx, self.shared.peek(cx, at).row(), part.block_len());
+            part.copy_back(cx, row, self.shared.peek(cx, at).row());
+        }
         let Some(before) = self.shared.retire_free(cx, at) else { return false };
         let block = before.row();
         if !self.shared.is_fresh(cx, at, before) {
             freshen(cx, block, part.block_len());
         }
         let key = read_key(cx, block, part.key_words);
-        if before.is_modified() {
+        if before.is_modified() && !early && !cx.sabotaged("moves.copy-back") {
             part.copy_back(cx, row, block);
         }
         self.withdraw(cx, part, &key, row, at, block);
@@ -168,7 +178,9 @@ impl RowHost {
         holder: HostId,
         llsn: u64,
     ) {
-        part.max_removed_llsn = part.max_removed_llsn.max(llsn);
+        if !cx.sabotaged("moves.remember-removed-version") {
+            part.max_removed_llsn = part.max_removed_llsn.max(llsn);
+        }
         if let Some(at) = part.word(row) {
             let word = self.shared.retire_held(cx, at, holder);
             self.withdraw(cx, part, key, row, at, word.row());
@@ -290,6 +302,7 @@ impl RowHost {
         if let Some(word) = part.word(row) {
             return Ok(word);
         }
+        // It could be shared write-locked, for its owner to release; but nobody has a use for it before.
         if part.is_uncommitted(row) {
             return Err(Answer::Conflict);
         }

@@ -49,6 +49,10 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.set-modified",
     "row.check-live",
     "row.check-gap-holders",
+    "row.clear-prev-real-on-insert",
+    "row.retire-only-free",
+    "row.reset-valid-at-birth",
+    "row.valid-before-unlock",
 ];
 
 /// Row blocks up to this length are put together on the stack.
@@ -216,9 +220,16 @@ impl SharedRows {
                 self.coherence.after_read(valid, self.bit())
             }
         };
-        if self.format.is_wide() {
-            let valid = cx.load(at.word(1)) as u16;
-            cx.store(at.word(1), u64::from(after(valid)));
+        let mark = || {
+            if self.format.is_wide() {
+                let valid = cx.load(at.word(1)) as u16;
+                cx.store(at.word(1), u64::from(after(valid)));
+            }
+        };
+        // Under the lock: whoever gets it next must find these bits.
+        let late = cx.sabotaged("row.valid-before-unlock");
+        if !late {
+            mark();
         }
         let behind = behind && !cx.sabotaged("row.set-modified");
         let _: Result<_, ()> = self.swap(cx, at, |word| {
@@ -226,6 +237,9 @@ impl SharedRows {
             let word = word.without_writer().with_modified(word.is_modified() || behind);
             Ok(self.with_valid(word, after))
         });
+        if late {
+            mark();
+        }
     }
 
     /// Says that the owner's DRAM copy has caught up. The owner holds the row, so nobody else changes it now.
@@ -251,7 +265,7 @@ impl SharedRows {
             {
                 return Err(());
             }
-            Ok(word.with_prev_real(false))
+            Ok(word.with_prev_real(word.prev_real() && cx.sabotaged("row.clear-prev-real-on-insert")))
         });
         opened.ok().map(|(before, _)| before)
     }
@@ -259,7 +273,8 @@ impl SharedRows {
     /// Kills a word that nobody holds; `None` if somebody does. Afterwards no host can lock it.
     pub fn retire_free<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> Option<TupleWord> {
         let killed = self.swap(cx, at, |word| {
-            if !word.is_live() || !word.is_free(self.format) {
+            let held = !word.is_free(self.format) && !cx.sabotaged("row.retire-only-free");
+            if !word.is_live() || held {
                 return Err(());
             }
             Ok(word.dead())
@@ -296,7 +311,9 @@ impl SharedRows {
             Held::Write(host) => word.with_writer(host),
         };
         if self.format.is_wide() {
-            cx.store(at.word(1), u64::from(self.bit()));
+            if !cx.sabotaged("row.reset-valid-at-birth") {
+                cx.store(at.word(1), u64::from(self.bit()));
+            }
             cx.store(at, word.0);
         } else {
             cx.store(at, self.with_valid(word, |_| self.bit()).0);

@@ -200,12 +200,12 @@ impl State {
         if verb == Verb::Pause && self.gives_up(me) {
             return true;
         }
-        if self.quiet {
-            return false;
-        }
         if self.step > self.config.max_verbs {
             self.stop(Outcome::OutOfVerbs { workers: self.last_places() });
             return true;
+        }
+        if self.quiet {
+            return false;
         }
         if !self.kills.is_empty() {
             self.planned_kills();
@@ -429,8 +429,12 @@ impl State {
         self.workers.iter().filter(|w| !w.done && !w.killed).map(|w| self.actor(w.last)).collect()
     }
 
-    /// Counts the call site; false when it is the one to leave out.
+    /// Counts the call site unless a lone worker reaches it; false when it is the one to leave out.
     pub fn site_enabled(&mut self, verb: Verb, location: &'static Location<'static>) -> bool {
+        let enabled = !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, location));
+        if self.quiet {
+            return enabled;
+        }
         let key = (std::ptr::from_ref(location) as usize, verb);
         let index = match self.site_of.get(&key) {
             Some(&index) => index,
@@ -445,11 +449,11 @@ impl State {
             }
         };
         self.sites[index].1 += 1;
-        !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, location))
+        enabled
     }
 
     pub fn sabotaged(&mut self, step: &'static str) -> bool {
-        if !self.steps_asked.contains(&step) {
+        if !self.quiet && !self.steps_asked.contains(&step) {
             self.steps_asked.push(step);
         }
         self.config.sabotage == Some(step)

@@ -1,10 +1,9 @@
-//! Format, open, join, self-test, heartbeat and leave on truly incoherent memory, under many schedules; and the proof that
-//! these tests would notice a missing write_back, invalidate or fence.
+//! Format, open, join, self-test, heartbeat and leave on truly incoherent memory, under many schedules.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report, SimConfig, Simulation};
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, SimConfig, Simulation};
 use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership::{self, HostState, Observer, Slot};
@@ -12,19 +11,28 @@ use liger_pod::plan::{Plan, PodConfig};
 use liger_pod::selftest::{Effort, Responder};
 use liger_pod::superblock::{self, FormatOver};
 
+use super::{LeftOut, Ran, Scenario};
+
+/// The first meeting of hosts, a joiner that dies, and memory with an older pod in it.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "control", run: all_lives },
+    Scenario { name: "control-joiner-dies", run: joiner_dies_and_returns },
+    Scenario { name: "control-second-format", run: second_format },
+];
+
 const HOSTS: u8 = 3;
 
-fn config() -> PodConfig {
+fn pod() -> PodConfig {
     PodConfig { hwcc_bytes: 64 << 10, cxl_bytes: 256 << 10, ..PodConfig::small(HOSTS, 1) }
 }
 
 /// One process start: makes or finds the pod, joins, is tested, serves until every host has been there, leaves.
 /// `arrived` counts hosts that have become members; it stands for the operator.
 fn one_life<F: Fabric>(cx: &Cx<F>, arrived: &Cell<u32>, untested: &Cell<u32>, lives: u32) {
-    let bytes = Plan::new(&config()).expect("plan").len();
-    let made = superblock::format(cx, &config(), bytes, FormatOver::Zeros);
+    let bytes = bytes();
+    let made = superblock::format(cx, &pod(), bytes, FormatOver::Zeros);
     let plan = loop {
-        match superblock::open_as(cx, bytes, &config()) {
+        match superblock::open_as(cx, bytes, &pod()) {
             Ok(plan) => break plan,
             Err(PodError::StillFormatting) => cx.pause(),
             Err(other) => panic!("{other}"),
@@ -50,68 +58,38 @@ fn one_life<F: Fabric>(cx: &Cx<F>, arrived: &Cell<u32>, untested: &Cell<u32>, li
     assert_eq!(after.state, HostState::Free);
 }
 
-fn all_lives(sim_config: SimConfig) -> (Report, u32) {
-    let mut sim = Simulation::new(sim_config);
+fn all_lives(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let mut sim = Simulation::new(sim_config(seed, left_out));
     let (arrived, untested) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for host in 0..HOSTS {
         let (arrived, untested) = (arrived.clone(), untested.clone());
         sim.spawn(HostId(host), WorkerId(0), move |cx| one_life(cx, &arrived, &untested, HOSTS.into()));
     }
-    (sim.run(), untested.get())
+    Ran::new(sim.run(), || match untested.get() {
+        1 => Ok(()),
+        untested => Err(format!("{untested} hosts were not tested: all but the first member should be")),
+    })
 }
 
-fn sim_config(seed: u64) -> SimConfig {
-    let bytes = Plan::new(&config()).expect("plan").len();
-    SimConfig::swarm(HOSTS.into(), bytes as usize, seed)
+fn bytes() -> u64 {
+    Plan::new(&pod()).expect("a valid configuration").len()
 }
 
-#[test]
-fn hosts_meet_under_every_schedule() {
-    for seed in 0..150 {
-        let (report, untested) = all_lives(sim_config(seed));
-        report.expect_completed();
-        assert_eq!(untested, 1, "seed {seed}: all but the first member are tested");
-    }
-}
-
-#[test]
-fn a_run_replays_from_its_seed() {
-    let hash = |seed| all_lives(sim_config(seed)).0.trace_hash;
-    assert_eq!(hash(5), hash(5));
-    assert_ne!(hash(5), hash(6));
-}
-
-/// A fence whose loss only makes the other host wait longer (the one after a reply): it makes a store seen *soon*.
-const LIVENESS_ONLY: usize = 1;
-
-#[test]
-fn no_instruction_is_superfluous() {
-    let (report, _) = all_lives(sim_config(0));
-    let sites = report.sites.clone();
-    assert!(sites.len() >= 8, "{sites:?}");
-    let mut survivors = Vec::new();
-    for (site, _) in sites {
-        let caught = (0..1000).any(|seed| {
-            let mutated = SimConfig { disabled_site: Some(site.clone()), ..sim_config(seed) };
-            !all_lives(mutated).0.completed()
-        });
-        if !caught {
-            survivors.push(site.to_string());
-        }
-    }
-    println!("survivors: {survivors:#?}");
-    assert!(survivors.len() <= LIVENESS_ONLY, "{survivors:#?}");
+fn sim_config(seed: u64, left_out: Option<&LeftOut>) -> SimConfig {
+    let mut config = SimConfig::swarm(HOSTS.into(), bytes() as usize, seed);
+    config.max_verbs = super::MAX_VERBS;
+    LeftOut::apply(left_out, &mut config);
+    config
 }
 
 /// A joiner dies at any moment of its self-test; its slot is recovered by hand, and its next life is tested by the same
 /// member, which may still be carrying out the order of the dead one.
-fn joiner_dies_and_returns(seed: u64, sabotage: Option<&'static str>) -> Report {
+fn joiner_dies_and_returns(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domain = [CrashDomain::Process, CrashDomain::Host][seed as usize % 2];
     let kill = Kill { host: HostId(1), at: KillAt::RandomStep(1500), domain };
-    let mut sim = Simulation::new(SimConfig { kills: vec![kill], sabotage, ..sim_config(seed) });
-    let bytes = Plan::new(&config()).expect("plan").len();
+    let mut sim = Simulation::new(SimConfig { kills: vec![kill], ..sim_config(seed, left_out) });
     let plan = sim.alone(HostId(0), WorkerId(0), move |cx| {
-        superblock::format(cx, &config(), bytes, FormatOver::Zeros).expect("format")
+        superblock::format(cx, &pod(), bytes(), FormatOver::Zeros).expect("format")
     });
     let over = Rc::new(Cell::new(false));
     let (first, second, done, ended) = (plan.clone(), plan.clone(), over.clone(), over.clone());
@@ -138,7 +116,7 @@ fn joiner_dies_and_returns(seed: u64, sabotage: Option<&'static str>) -> Report 
         test_and_leave(cx, &second);
         done.set(true);
     });
-    sim.run()
+    Ran::new(sim.run(), || Ok(()))
 }
 
 fn test_and_leave<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
@@ -147,30 +125,15 @@ fn test_and_leave<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
     joining.finish(cx).expect("nobody suspects").leave(cx).expect("alive").finish(cx).expect("leaving");
 }
 
-#[test]
-fn the_next_life_of_a_joiner_is_not_disturbed_by_the_last() {
-    for seed in 0..200 {
-        joiner_dies_and_returns(seed, None).expect_completed();
-    }
-    let step = "selftest.hello-first";
-    let noticed = (0..200).any(|seed| !joiner_dies_and_returns(seed, Some(step)).completed());
-    assert!(noticed, "nothing notices that {step} is left out");
-}
-
-#[test]
-fn old_sync_words_do_not_survive_a_format() {
-    let bytes = Plan::new(&config()).expect("plan").len();
-    let life = |sabotage| {
-        let mut sim = Simulation::new(SimConfig { sabotage, ..sim_config(1) });
-        sim.spawn(HostId(0), WorkerId(0), move |cx| {
-            let plan = Plan::new(&config()).expect("plan");
-            cx.store(plan.membership(HostId(0)), 9 << 16 | 5);
-            superblock::format(cx, &config(), bytes, FormatOver::Unknown).expect("format");
-            let joining = membership::join(cx, &plan, 1).expect("a free slot");
-            joining.abandon(cx).expect("nobody suspects");
-        });
-        sim.run()
-    };
-    life(None).expect_completed();
-    assert!(!life(Some("superblock.clear-sync-region")).completed());
+/// Formats memory in which an older pod has left sync words.
+fn second_format(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let mut sim = Simulation::new(sim_config(seed, left_out));
+    sim.spawn(HostId(0), WorkerId(0), move |cx| {
+        let plan = Plan::new(&pod()).expect("a valid configuration");
+        cx.store(plan.membership(HostId(0)), 9 << 16 | 5);
+        superblock::format(cx, &pod(), bytes(), FormatOver::Unknown).expect("format");
+        let joining = membership::join(cx, &plan, 1).expect("a free slot");
+        joining.abandon(cx).expect("nobody suspects");
+    });
+    Ran::new(sim.run(), || Ok(()))
 }
