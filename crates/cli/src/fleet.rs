@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -121,18 +121,21 @@ impl Fleet {
     /// Waits for something to happen: an answer of any host, with the rows that came with it.
     pub fn next(&mut self, patience: Duration) -> Result<(usize, Answer, Vec<u8>), Failure> {
         match self.events.recv_timeout(patience) {
-            Ok(Event::Answered { host, answer: Answer::Failed { message, refused }, .. }) => {
+            Ok(event) => self.tell(event),
+            // The fleet has a sender itself, so that this is never about a channel without any.
+            Err(_) => Err(silence(patience)),
+        }
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(usize, Answer, Vec<u8>), Failure> {
+        match event {
+            Event::Answered { host, answer: Answer::Failed { message, refused }, .. } => {
                 let message = format!("host {host}: {message}");
                 Err(if refused { Failure::Refused(message) } else { Failure::Broken(message) })
             }
-            Ok(Event::Answered { host, answer, rows }) => Ok((host, answer, rows)),
-            Ok(Event::Gone { host }) => Err(self.gone(host)),
-            Ok(Event::Signal(signal)) => Err(Failure::Interrupted(signal)),
-            Err(RecvTimeoutError::Timeout) => {
-                let waited_s = patience.as_secs();
-                Err(Failure::Broken(format!("no host answered for {waited_s} s; all were stopped")))
-            }
-            Err(RecvTimeoutError::Disconnected) => unreachable!("the fleet has a sender itself"),
+            Event::Answered { host, answer, rows } => Ok((host, answer, rows)),
+            Event::Gone { host } => Err(self.gone(host)),
+            Event::Signal(signal) => Err(Failure::Interrupted(signal)),
         }
     }
 
@@ -156,6 +159,25 @@ impl Fleet {
         Ok(answers.into_iter().flatten().collect())
     }
 
+    /// Lets all hosts leave the pod and end.
+    pub fn dismiss(&mut self, patience: Duration) -> Result<(), Failure> {
+        for host in 0..self.len() {
+            self.order(host, &Order::Leave)?;
+        }
+        let mut there = self.len();
+        while there > 0 {
+            match self.events.recv_timeout(patience) {
+                // It has ended of its own accord, which is what it was told.
+                Ok(Event::Gone { host }) if self.hosts[host].child.wait().is_ok_and(|s| s.success()) => {
+                    there -= 1;
+                }
+                Ok(event) => drop(self.tell(event)?),
+                Err(_) => return Err(silence(patience)),
+            }
+        }
+        Ok(())
+    }
+
     /// What to say about a host whose output has ended.
     fn gone(&mut self, host: usize) -> Failure {
         let running = &mut self.hosts[host];
@@ -174,6 +196,10 @@ impl Fleet {
         };
         Failure::Broken(format!("host {host} {how}; the other hosts were stopped; {words}"))
     }
+}
+
+fn silence(waited: Duration) -> Failure {
+    Failure::Broken(format!("no host answered for {} s; all were stopped", waited.as_secs()))
 }
 
 /// Turns a host's answers into events until there are none.

@@ -332,7 +332,7 @@ fn add_usage(figures: &mut EngineFigures, host: &RowHost, session: &RowSession<'
     let data = [
         ("rows", usage.row_bytes),
         ("index nodes", usage.node_bytes),
-        ("scratch", usage.scratch_bytes),
+        ("index records", usage.scratch_bytes),
         ("claimed chunks", usage.block_chunk_bytes),
     ];
     figures.hwcc_bytes = sync.map(|(name, bytes)| (name.to_owned(), bytes)).into();

@@ -17,6 +17,16 @@ pub enum Homes {
     AnyLocal,
 }
 
+impl Homes {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::AnyLocal => "any_local",
+        }
+    }
+}
+
 /// A TPC-C run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -85,17 +95,27 @@ impl Job {
     }
 }
 
-/// Sync and data memory that hold every row of `scale` that hosts can share, with room to spare.
-pub fn default_memory(hosts: u8, scale: &Scale) -> (u64, u64) {
+/// Tuples that hosts can share: customers with their index entries, stock, and half as many again.
+fn tuples(scale: &Scale) -> u64 {
     let customers = DISTRICTS as u64 * scale.customers as u64;
-    let items = scale.items as u64;
-    // Customers are shared with their index entry; half as much again for orders, gaps and fragments.
-    let tuples = scale.warehouses as u64 * (2 * customers + items) * 3 / 2;
-    let word_bytes = if hosts <= 8 { 8 } else { 16 };
-    let rows = scale.warehouses as u64 * (customers * (1024 + 192) + items * 512) * 3 / 2;
-    let fixed = u64::from(hosts) * u64::from(hosts) * (128 << 10);
-    let hwcc = (4 << 20) + fixed / 64 + tuples * word_bytes * 3 / 2;
+    scale.warehouses as u64 * (2 * customers + scale.items as u64) * 3 / 2
+}
+
+/// Data memory that holds every row of `scale` that hosts can share, with room to spare.
+pub fn default_cxl_bytes(hosts: u8, scale: &Scale) -> u64 {
+    let customers = DISTRICTS as u64 * scale.customers as u64;
+    let rows = scale.warehouses as u64 * (customers * (1024 + 192) + scale.items as u64 * 512) * 3 / 2;
+    let lanes = u64::from(hosts) * u64::from(hosts) * (128 << 10);
     // An index entry takes some 100 bytes while its leaf is rewritten and the old one waits to be freed.
-    let cxl = (64 << 20) + fixed + rows + tuples * 256;
-    (hwcc.next_multiple_of(1 << 20), cxl.next_multiple_of(1 << 20))
+    let all = (64 << 20) + lanes + rows + tuples(scale) * 256;
+    all.next_multiple_of(1 << 20)
+}
+
+/// Sync memory for the words of all these rows, beside `cxl_bytes` of data memory.
+pub fn default_hwcc_bytes(hosts: u8, scale: &Scale, cxl_bytes: u64) -> u64 {
+    let word_bytes = if hosts <= 8 { 8 } else { 16 };
+    let pairs = u64::from(hosts) * u64::from(hosts) * 1024;
+    // Every chunk of data memory has a word of 8 bytes; chunks are 256 KiB.
+    let all = (4 << 20) + pairs + tuples(scale) * word_bytes * 3 / 2 + (cxl_bytes >> 15);
+    all.next_multiple_of(1 << 20)
 }

@@ -16,7 +16,7 @@ use liger_workload::{EngineFigures, Report, WorkerStats};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::job::{Homes, Job, default_memory};
+use crate::job::{Homes, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::memory::{PodMemory, check_config};
 use crate::sizes;
 use crate::terminal::Phase;
@@ -52,6 +52,7 @@ impl From<MixName> for Mix {
 
 /// A TPC-C run.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub struct TpccArguments {
     /// Hosts of the pod, each a process, 1 to 16
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
@@ -138,8 +139,8 @@ impl TpccArguments {
         }
         let scale = Scale::reduced(warehouses, self.scale_divisor);
         scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
-        let (hwcc, cxl) = default_memory(self.hosts, &scale);
-        let (hwcc_bytes, cxl_bytes) = (self.hwcc.unwrap_or(hwcc), self.cxl.unwrap_or(cxl));
+        let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &scale));
+        let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &scale, cxl_bytes));
         let budget = (self.hwcc_budget.unwrap_or(hwcc_bytes), self.cxl_budget.unwrap_or(cxl_bytes));
         for (name, budget, bytes) in [("hwcc", budget.0, hwcc_bytes), ("cxl", budget.1, cxl_bytes)] {
             if budget > bytes {
@@ -203,7 +204,7 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
         figures.merge(&measured);
     }
     let failures = verify(fleet, job, &stats, &mut figures)?;
-    fleet.order_all(|_| Order::Leave, PATIENCE, |_| ())?;
+    fleet.dismiss(PATIENCE)?;
     Ok(Report::new(about(job, memory), &stats, Some(failures), figures))
 }
 
@@ -286,7 +287,7 @@ fn about(job: &Job, memory: &PodMemory) -> About {
         ("customers_per_district", job.scale.customers.to_string()),
         ("mix", job.mix.name().to_owned()),
         ("remote", job.remote.to_string()),
-        ("homes", format!("{:?}", job.homes)),
+        ("homes", job.homes.name().to_owned()),
         ("share_all", job.share_all.to_string()),
         ("sync", job.sync.clone()),
         ("workers_per_host", job.workers.to_string()),
