@@ -199,7 +199,7 @@ impl RowHost {
             || usage.row_bytes + usage.node_bytes + usage.scratch_bytes > self.budget.cxl_bytes
     }
 
-    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at twice.
+    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
     /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No latch is
     /// held. Returns how many rows left.
     pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
@@ -214,14 +214,15 @@ impl RowHost {
         left
     }
 
-    /// As `relieve`, this host alone.
+    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last time (or
+    /// has just moved in) outlives one call at least.
     pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let mut left = 0;
         if !self.is_over_budget(cx) {
             return left;
         }
         let known = self.move_out.lock(cx).len();
-        for _ in 0..2 * known {
+        for _ in 0..known {
             if self.move_one_out(cx) {
                 left += 1;
                 self.collect(cx);
@@ -270,15 +271,15 @@ impl RowHost {
             Wish::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
             Wish::Create(key) => self.create(cx, from, table, partition, key),
         };
-        let answer = match attempt() {
+        // Room is made before, not after: a row that has just moved in must still be there when its requester comes.
+        self.relieve(cx);
+        match attempt() {
             Answer::OutOfMemory if self.move_out_some(cx, 16) > 0 => {
                 self.collect(cx);
                 attempt()
             }
             answer => answer,
-        };
-        self.relieve(cx);
-        answer
+        }
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {
