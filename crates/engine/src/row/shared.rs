@@ -7,9 +7,9 @@
 //! 3. Data is read only after the host's lines were made fresh: a clear valid bit means invalidate, fence, read.
 //! 4. Data is written only under W, and is written back and fenced before W is released.
 //!
-//! The step order is that of models/tupleword.py. One difference, checked there too: a reader sets its valid bit in the
-//! compare-and-swap that takes the lock, *before* it invalidates. Nobody on the same host can look at the bit until the
-//! invalidation is done (the latch of invariant 1 is still held), and no writer can come between; it saves one swap.
+//! The step order is that of models/tuple_word.py. A reader sets its valid bit in the compare-and-swap that takes the
+//! lock, *before* it invalidates. Nobody on the same host can look at the bit until the invalidation is done (the latch
+//! of invariant 1 is still held), and no writer can come between; it saves one swap (docs/protocols/shared-rows.md).
 //!
 //! Not here: which word belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
 
@@ -76,7 +76,7 @@ pub enum Acquired {
         /// The word as it is now.
         word: TupleWord,
         /// This host's cached copy is current. If not, it must be made so before it is used and before the lock is
-        /// given back ([`freshen`]): the valid bit is set already.
+        /// given back ([`freshen`]): the valid bit is set already, or will be by the release of a write.
         fresh: bool,
     },
     /// Somebody holds it in a conflicting way.
