@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows has one
 //!    writing host.
-//! 2. A row is published in this order: block written, written back and fenced; word born; entry in the shared index;
+//! 2. A row is published in this order: block written, written back and fenced; entry in the shared index; word born;
 //!    neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody can lock it, so its
 //!    block and word can be reused at once. Only index nodes need a grace period.
 //! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key differs.
@@ -75,13 +75,13 @@ impl RowHost {
             None if holders.readers != 0 => Held::Read(self.me),
             None => Held::Free,
         };
-        self.shared.bear(cx, word, block, held);
+        // The word is still dead: nobody can have locked it if there is no room in the index.
         if let Err(failed) = self.publish(cx, part, key, word) {
-            self.shared.kill(cx, word);
             self.heap.free(cx, BlockClass::Row, block, len);
             self.heap.free_word(cx, WordClass::Tuple, word);
             return Err(failed);
         }
+        self.shared.bear(cx, word, block, held);
         part.rows.set_shared(row, word.offset());
         self.link_around(cx, part, key, row);
         self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, word });
@@ -98,13 +98,18 @@ impl RowHost {
         key: &Key,
         word: SyncAddr,
     ) -> Result<(), TreeError> {
-        let env = self.tree_env();
+        self.retract_stale(cx, part)?;
+        let added = part.index.insert(cx, &self.tree_env(), key.words(), word.offset())?;
+        assert!(added, "a row that is not shared is not in the shared index");
+        Ok(())
+    }
+
+    /// Takes out the index entries that an earlier removal had no memory for.
+    fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
         while let Some(stale) = part.stale.last() {
-            part.index.remove(cx, &env, stale.words())?;
+            part.index.remove(cx, &self.tree_env(), stale.words())?;
             part.stale.pop();
         }
-        let added = part.index.insert(cx, &env, key.words(), word.offset())?;
-        assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
 
@@ -320,11 +325,20 @@ impl RowHost {
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
+        if self.retract_stale(cx, part).is_err() {
+            return Answer::OutOfMemory;
+        }
         let rows = rows_to_share(part, range, limit as usize);
-        for (key, row) in rows {
-            if let Err(refused) = self.share_row(cx, part, (partition, table), &key, row) {
+        for (key, row) in &rows {
+            if let Err(refused) = self.share_row(cx, part, (partition, table), key, *row) {
                 return refused;
             }
+        }
+        // Rows that were shared before may have lost sight of each other.
+        let (before, _) = part.neighbours(cx, &rows[0].0);
+        part.link(cx, self.shared, before, rows[0].1);
+        for pair in rows.windows(2) {
+            part.link(cx, self.shared, Some(pair[0].1), pair[1].1);
         }
         Answer::RangeShared
     }

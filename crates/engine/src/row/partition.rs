@@ -285,15 +285,25 @@ impl TablePart {
         if late {
             clear_below();
         }
+        if opened.is_err() {
+            // Nothing comes between them after all.
+            self.link(cx, shared, before, next);
+        }
         opened
     }
 
-    /// Tells the words of two rows that have just become neighbours and are both in the shared index.
+    /// Tells the words of two rows that are neighbours, and are both in the shared index, that they are. A row that has
+    /// no row before it has nothing to miss there.
     pub fn link<F: Fabric>(&self, cx: &Cx<F>, shared: SharedRows, before: Option<RowId>, next: RowId) {
-        let Some(before) = before else { return };
-        if let (Some(low), Some(high)) = (self.word(before), self.word(next)) {
-            shared.set_real(cx, low, Some(true), None);
-            shared.set_real(cx, high, None, Some(true));
+        let low = before.map(|row| self.word(row));
+        let Some(high) = self.word(next) else { return };
+        match low {
+            None => shared.set_real(cx, high, None, Some(true)),
+            Some(None) => {}
+            Some(Some(low)) => {
+                shared.set_real(cx, low, Some(true), None);
+                shared.set_real(cx, high, None, Some(true));
+            }
         }
     }
 

@@ -291,33 +291,26 @@ impl SharedRows {
         killed.map(|(before, _)| before).expect("never refuses")
     }
 
-    /// Kills a word that was born and not published.
-    pub fn kill<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
-        let _: Result<_, ()> = self.swap(cx, at, |word| Ok(word.dead()));
-    }
-
     /// Clears the CLOCK bit; true if it was set.
     pub fn take_second_chance<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
         self.peek(cx, at).second_chance()
             && self.swap(cx, at, |word| Ok::<_, ()>(word.with_second_chance(false))).is_ok()
     }
 
-    /// Gives a word its first value for a row that moves in: live, valid here only, held as said.
+    /// Brings a dead word to life for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, row: DataAddr, held: Held) {
-        let word = TupleWord(cx.load(at)).reborn(row).with_second_chance(true);
-        let word = match held {
-            Held::Free => word,
-            Held::Read(host) => word.with_reader(host),
-            Held::Write(host) => word.with_writer(host),
-        };
         if self.format.is_wide() {
-            if !cx.sabotaged("row.reset-valid-at-birth") {
-                cx.store(at.word(1), u64::from(self.bit()));
-            }
-            cx.store(at, word.0);
-        } else {
-            cx.store(at, self.with_valid(word, |_| self.bit()).0);
+            cx.store(at.word(1), u64::from(self.bit()));
         }
+        let _: Result<_, ()> = self.swap(cx, at, |word| {
+            debug_assert!(!word.is_live(), "a word is born once: {word:?}");
+            let word = self.with_valid(word.reborn(row).with_second_chance(true), |_| self.bit());
+            Ok(match held {
+                Held::Free => word,
+                Held::Read(host) => word.with_reader(host),
+                Held::Write(host) => word.with_writer(host),
+            })
+        });
     }
 }
 
