@@ -1,7 +1,7 @@
 //! What a benchmark and its hosts say to each other: JSON lines over the host's standard input and output.
 //!
-//! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The bytes that
-//! [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
+//! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
+//! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
 
 use liger_workload::{EngineFigures, WorkerStats};
 use serde::{Deserialize, Serialize};

@@ -2,14 +2,14 @@
 //!
 //! Invariants:
 //! 1. Every process started here is ended and waited for when the fleet is dropped, whatever happened.
-//! 2. Hosts are in process groups of their own: an interrupt from the terminal reaches the benchmark only, which then
-//!    ends them.
+//! 2. Hosts are in process groups of their own: an interrupt from the terminal reaches the benchmark only,
+//!    which then ends them.
 //! 3. Events are bounded: a host that hands over rows waits until they are taken.
 
 #![expect(clippy::disallowed_methods, reason = "every host is listened to by threads of its own")]
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -203,7 +203,7 @@ fn silence(waited: Duration) -> Failure {
 }
 
 /// Turns a host's answers into events until there are none.
-fn listen(host: usize, mut from: impl BufRead + Read, to: &SyncSender<Event>) {
+fn listen(host: usize, mut from: impl BufRead, to: &SyncSender<Event>) {
     let mut line = String::new();
     loop {
         line.clear();

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use liger_engine::db::{Pod, PodConfig, SyncMode};
+use liger_engine::db::{DbError, Pod, PodConfig};
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::native::{MemoryError, MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership::Observer;
+use liger_pod::plan::Plan;
 use liger_pod::superblock;
 
 use crate::failure::Failure;
@@ -24,8 +25,8 @@ pub struct PodMemory {
 }
 
 impl PodMemory {
-    /// Makes a pod of `config`. Memory that exists and holds something is refused, unless `force`: then what it holds
-    /// is destroyed, but never while a living process uses it.
+    /// Makes a pod of `config`. Memory that exists and holds something is refused, unless `force`: then what
+    /// it holds is destroyed, but never while a living process uses it.
     pub fn make(
         spec: &MemorySpec,
         config: &PodConfig,
@@ -42,12 +43,12 @@ impl PodMemory {
         }
         let pod = match Pod::create(spec, config, tables) {
             Err(_) if exists && force => Pod::create_over(spec, config, tables).map_err(of_memory(spec))?,
-            Err(liger_engine::db::DbError::Memory(MemoryError::AlreadyExists { .. })) => {
+            Err(DbError::Memory(MemoryError::AlreadyExists { .. })) => {
                 return Err(Failure::Refused(format!(
                     "{spec} exists already: name a new file, or add --force to destroy what it holds"
                 )));
             }
-            Err(liger_engine::db::DbError::Pod(PodError::AlreadyFormatted | PodError::StillFormatting)) => {
+            Err(DbError::Pod(PodError::AlreadyFormatted | PodError::StillFormatting)) => {
                 return Err(Failure::Refused(format!(
                     "{spec} holds a pod already: name other memory, or add --force to destroy it"
                 )));
@@ -81,10 +82,10 @@ fn absolute(spec: &MemorySpec) -> MemorySpec {
     }
 }
 
-fn of_memory(spec: &MemorySpec) -> impl Fn(liger_engine::db::DbError) -> Failure {
+fn of_memory(spec: &MemorySpec) -> impl Fn(DbError) -> Failure {
     move |error| match error {
         // These name the memory themselves.
-        liger_engine::db::DbError::Memory(error) => error.into(),
+        DbError::Memory(error) => error.into(),
         other => Failure::Refused(format!("{spec}: {other}")),
     }
 }
@@ -109,8 +110,7 @@ fn refuse_if_in_use(spec: &MemorySpec) -> Result<(), Failure> {
 
 /// Checks that a configuration describes a pod at all, before any memory is made.
 pub fn check_config(config: &PodConfig, catalog: &Catalog) -> Result<(), Failure> {
-    let _: SyncMode = config.sync_mode;
     let config = Pod::config_for(config, catalog);
-    let plan = liger_pod::plan::Plan::new(&config);
+    let plan = Plan::new(&config);
     plan.map(drop).map_err(|error| Failure::Refused(format!("{error}: give more with --hwcc and --cxl")))
 }

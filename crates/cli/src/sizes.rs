@@ -1,6 +1,7 @@
 //! Amounts of memory as people write them.
 
-/// Reads `4096`, `64K`, `512M`, `2G` or `1T` (powers of 1024; `MB` and `MiB` mean `M`), rounded up to whole pages.
+/// Reads `4096`, `64K`, `512M`, `2G` or `1T` (powers of 1024; `MB` and `MiB` mean `M`), rounded up to whole
+/// pages.
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,5 +1,5 @@
-//! What a command says while it works: a bar or a spinner where somebody watches, plain lines otherwise, always on the
-//! standard error output.
+//! What a command says while it works: a bar or a spinner where somebody watches, plain lines otherwise,
+//! always on the standard error output.
 
 use std::time::Duration;
 

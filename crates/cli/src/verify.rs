@@ -38,14 +38,9 @@ impl<'a> AllRows<'a> {
         let hosts = if relation.replicated { 1 } else { fleet.len() };
         for host in 0..hosts {
             fleet.order(host, &Order::Dump { table: table.0 })?;
-            loop {
-                match fleet.next(PATIENCE)? {
-                    (_, Answer::Rows { .. }, rows) => {
-                        assert!(rows.len().is_multiple_of(relation.row_len), "hosts hand over whole rows");
-                        rows.chunks_exact(relation.row_len).for_each(|row| visit(Row::new(row)));
-                    }
-                    _ => break,
-                }
+            while let (_, Answer::Rows { .. }, rows) = fleet.next(PATIENCE)? {
+                assert!(rows.len().is_multiple_of(relation.row_len), "hosts hand over whole rows");
+                rows.chunks_exact(relation.row_len).for_each(|row| visit(Row::new(row)));
             }
         }
         Ok(())

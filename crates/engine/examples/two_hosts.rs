@@ -55,7 +55,8 @@ fn work(host: &mut Host) -> Result<(), TxnError> {
 }
 
 fn main() -> Result<(), DbError> {
-    // 16 MiB that the hardware keeps coherent, 256 MiB that it does not; an ordinary machine stands in for the pod.
+    // 16 MiB that the hardware keeps coherent, 256 MiB that it does not; an ordinary machine stands in for
+    // the pod.
     let pod =
         Pod::create(&MemorySpec::Memfd, &PodConfig::new(2, 1, 16 << 20, 256 << 20), &[accounts::schema()])?;
     let mut hosts = [pod.join(HostId(0))?, pod.join(HostId(1))?];

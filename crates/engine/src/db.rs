@@ -44,13 +44,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A host that has joined answers the others until it leaves: its workers do while they run, also those whose work is
-//!    done; a service thread does the rest of the time.
-//! 2. Every host checks that the pod has the configuration and the tables that it expects, and tests the memory
-//!    together with a member, before it serves.
+//! 1. A host that has joined answers the others until it leaves: its workers do while they run, also those
+//!    whose work is done; a service thread does the rest of the time.
+//! 2. Every host checks that the pod has the configuration and the tables that it expects, and tests the
+//!    memory together with a member, before it serves.
 //!
-//! This is the only part of the engine that knows a backend: it opens real memory and starts threads in it. The
-//! simulator drives the parts below directly.
+//! This is the only part of the engine that knows a backend: it opens real memory and starts threads in it.
+//! The simulator drives the parts below directly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,7 +102,8 @@ pub struct Pod {
 const ROWS_PER_ROUND: u64 = 256;
 
 impl Pod {
-    /// What `config` becomes for these tables: it has room for them, and hosts with other tables will be refused.
+    /// What `config` becomes for these tables: it has room for them, and hosts with other tables will be
+    /// refused.
     pub fn config_for(config: &PodConfig, catalog: &Catalog) -> PodConfig {
         let relations = catalog.relations().len() as u16;
         PodConfig {
@@ -194,8 +195,8 @@ impl Pod {
     /// As [`Pod::join`], with options.
     ///
     /// # Errors
-    /// If the number is taken, the memory does not keep its promises, or there is no room for the host's indexes. The
-    /// number is given back then where that is possible.
+    /// If the number is taken, the memory does not keep its promises, or there is no room for the host's
+    /// indexes. The number is given back then where that is possible.
     pub fn join_with(&self, host: HostId, options: JoinOptions) -> Result<Host, DbError> {
         let cx = self.cx(host, options.seed);
         let joining = membership::join(&cx, &self.plan, std::process::id().into())?;
@@ -260,8 +261,8 @@ pub struct Rows<'h> {
 }
 
 impl Rows<'_> {
-    /// Adds a row. One that belongs to another host is passed over, so all hosts may be given the same rows; rows of
-    /// replicated tables are for all hosts.
+    /// Adds a row. One that belongs to another host is passed over, so all hosts may be given the same rows;
+    /// rows of replicated tables are for all hosts.
     pub fn put(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
         self.loader.put(self.session.cx(), table, row)?;
         self.put += 1;
@@ -297,8 +298,8 @@ impl Host {
         &self.engine
     }
 
-    /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come in worker
-    /// order. A worker whose work is done goes on serving other hosts until all of this host are.
+    /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come
+    /// in worker order. A worker whose work is done goes on serving other hosts until all of this host are.
     ///
     /// # Panics
     /// If the pod was not configured for so many workers.
@@ -333,8 +334,8 @@ impl Host {
         work(&mut RowSession::new(&cx, &self.engine))
     }
 
-    /// Fills this host's partitions before the pod is used, without locks or transactions. Returns how many rows were
-    /// put, those for other hosts included.
+    /// Fills this host's partitions before the pod is used, without locks or transactions. Returns how many
+    /// rows were put, those for other hosts included.
     ///
     /// # Errors
     /// The first of `fill`.

@@ -133,7 +133,7 @@ impl TpccArguments {
         let warehouses = self.warehouses.unwrap_or(i16::from(self.hosts) * i16::from(self.workers));
         if warehouses < self.hosts.into() {
             return Err(Failure::Refused(format!(
-                "{warehouses} warehouses for {} hosts: each host needs one: raise --warehouses or lower --hosts",
+                "{warehouses} warehouses for {} hosts: each needs one: raise --warehouses or lower --hosts",
                 self.hosts
             )));
         }

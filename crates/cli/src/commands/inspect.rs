@@ -131,12 +131,13 @@ impl View {
                 "tested_with": view.tested_with.map(|host| host.0), "epoch": summary,
                 "heap": heap.collect::<Vec<_>>() })
         });
+        let configuration = self.configuration().into_iter();
+        let configuration = configuration.map(|(name, value)| (name.to_owned(), value.into()));
         json!({
             "memory": self.memory,
             "format_version": FORMAT_VERSION,
             "pod_bytes": self.plan.len(),
-            "configuration": self.configuration().into_iter().map(|(name, value)| (name.to_owned(), value.into()))
-                .collect::<serde_json::Map<String, Value>>(),
+            "configuration": configuration.collect::<serde_json::Map<String, Value>>(),
             "regions": regions.collect::<Vec<_>>(),
             "hosts": hosts.collect::<Vec<_>>(),
             "epoch": self.epochs.epoch,

@@ -1,5 +1,7 @@
 //! Runs that are interrupted or lose a host: a clear line, the right code, and nothing left behind.
 
+#![expect(clippy::disallowed_methods, reason = "real processes are watched in real time")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

@@ -38,7 +38,8 @@ fn json(command: &mut Command) -> Value {
     serde_json::from_str(out.lines().last().expect("a line")).expect("the last line is JSON")
 }
 
-/// The command must be refused with code 2 and one line that starts with `error:` and contains all of `parts`.
+/// The command must be refused with code 2 and one line that starts with `error:` and contains all of
+/// `parts`.
 #[track_caller]
 fn refused(command: &mut Command, parts: &[&str]) -> String {
     let output = output(command);

@@ -12,8 +12,8 @@ use crate::txn::{IndexId, TxnError};
 type Entry = (Key, Key);
 
 impl RowHost {
-    /// Compares the indexes of this host's rows with the rows, entry by entry; returns what is wrong, in words. Indexes
-    /// whose entries may live on other hosts than their rows are passed over.
+    /// Compares the indexes of this host's rows with the rows, entry by entry; returns what is wrong, in
+    /// words. Indexes whose entries may live on other hosts than their rows are passed over.
     ///
     /// # Errors
     /// A conflict when a transaction holds a row.

@@ -1,11 +1,14 @@
 //! A thread that stands in for a host's workers while none of them runs.
 //!
-//! Other hosts may ask a host for something at any time: for rows, for the self-test at their join, for its part in
-//! reclamation. Workers answer between their own transactions; this thread does so the rest of the time.
+//! Other hosts may ask a host for something at any time: for rows, for the self-test at their join, for its
+//! part in reclamation. Workers answer between their own transactions; this thread does so the rest of the
+//! time.
 //!
 //! Invariants:
-//! 1. It takes turns as one worker number, and takes none while a [`Rest`] lives: whoever holds one may use that number.
-//! 2. After turns that found nothing to do it sleeps, for a fraction of what a joining host waits for an answer.
+//! 1. It takes turns as one worker number, and takes none while a [`Rest`] lives: whoever holds one may use
+//!    that number.
+//! 2. After turns that found nothing to do it sleeps, for a fraction of what a joining host waits for an
+//!    answer.
 //! 3. A turn that panics ends the thread; [`Service::failure`] says so, and rests are granted at once.
 
 #![expect(clippy::disallowed_methods, reason = "the backend is where threads are started and sleep")]
@@ -62,8 +65,8 @@ pub struct Rest<'a> {
 }
 
 impl Service {
-    /// Starts a service that takes turns as worker `worker` of host `host`. A turn returns how much it did; 0 means that
-    /// there was nothing to do.
+    /// Starts a service that takes turns as worker `worker` of host `host`. A turn returns how much it did; 0
+    /// means that there was nothing to do.
     pub fn start(
         mapping: &Arc<Mapping>,
         sync_mode: SyncMode,
