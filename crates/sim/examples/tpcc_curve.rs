@@ -1,4 +1,5 @@
-//! Tigon's TPC-C curve in virtual time: `tpcc_curve [PROFILE [DIVISOR [MEASURED_MS]]]`.
+//! Tigon's TPC-C curve in virtual time: `tpcc_curve [PROFILE [DIVISOR [MEASURED_MS]]]`; PROFILE is a built-in one or a
+//! file that ends in .toml.
 
 #![expect(clippy::disallowed_methods, reason = "the outermost shell keeps the time")]
 
@@ -14,7 +15,9 @@ fn main() {
     let name = args.first().map_or("tigon-osdi25", String::as_str);
     let divisor = args.get(1).map_or(10, |text| text.parse().expect("a divisor"));
     let measured_ms: u64 = args.get(2).map_or(20, |text| text.parse().expect("milliseconds"));
-    let profile = Arc::new(Profile::built_in(name).unwrap_or_else(|error| panic!("{error}")));
+    let profile =
+        if name.ends_with(".toml") { Profile::from_file(name.as_ref()) } else { Profile::built_in(name) };
+    let profile = Arc::new(profile.unwrap_or_else(|error| panic!("{error}")));
     println!(
         "TPC-C, virtual time of {name}, 8 hosts x 3 workers, 24 warehouses, items and customers / {divisor},"
     );

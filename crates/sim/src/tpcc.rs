@@ -67,6 +67,8 @@ pub struct TpccSim {
     pub homes: Homes,
     /// How long; times are virtual.
     pub length: Length,
+    /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
+    pub max_attempts: Option<u32>,
     /// Shared memory that rows and their index may use; `None`: all that was laid out, which is enough.
     pub budget: Option<Budget>,
     /// Share all customers and all stock before the run, which other warehouses may touch: the state that Tigon's
@@ -97,7 +99,9 @@ impl TpccSim {
             mix: [Mix::Spec, Mix::Artifact][pick.below(2) as usize],
             homes: Homes::AnyLocal,
             length: Length::Transactions { warm_up: 0, measured: 6 + pick.below(12) },
-            budget: Some(Budget { hwcc_bytes: 1 << 20, cxl_bytes: 4096 << pick.below(6) }),
+            // A budget too small for what one transaction needs lets it fail for ever.
+            max_attempts: Some(40),
+            budget: Some(Budget { hwcc_bytes: 1 << 20, cxl_bytes: 8192 << pick.below(6) }),
             share_all: false,
             check: true,
             max_verbs: 20_000_000,
@@ -118,6 +122,7 @@ impl TpccSim {
             mix: Mix::Artifact,
             homes: Homes::AnyLocal,
             length: Length::Time { warm_up_ns: measured_ns / 4, measured_ns },
+            max_attempts: None,
             budget: None,
             share_all: true,
             check: false,
@@ -339,7 +344,7 @@ impl LoadedTpcc {
     }
 
     fn worker_config(&self, host: u8, worker: u8) -> RunConfig {
-        let TpccSim { scale, mix, remote, length, .. } = self.run;
+        let TpccSim { scale, mix, remote, length, max_attempts, .. } = self.run;
         RunConfig {
             tables: self.tables,
             scale,
@@ -349,7 +354,7 @@ impl LoadedTpcc {
             remote,
             homes: self.run.homes_of(host, worker),
             length,
-            max_attempts: None,
+            max_attempts,
         }
     }
 

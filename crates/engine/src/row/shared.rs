@@ -55,9 +55,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.valid-before-unlock",
 ];
 
-/// Most bytes of a row block.
-pub const MAX_BLOCK: usize = 64 << 10;
-
 /// Where a shared row's bytes start in its block.
 pub const fn row_start(key_words: usize) -> u64 {
     (size_of::<RowHead>() + 8 * key_words) as u64
@@ -388,12 +385,11 @@ pub fn read_key<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize) -> Key
 /// Writes a whole row block, in full lines, so that nothing of the block's last use is needed or kept.
 pub fn write_block<F: Fabric>(cx: &Cx<F>, block: DataAddr, head: &RowHead, key: &[u64], row: &[u8]) {
     let len = block_len(key.len(), row.len());
-    let mut image = [0u8; MAX_BLOCK];
-    let image = &mut image[..len];
+    let mut image = vec![0u8; len];
     let start = row_start(key.len()) as usize;
     image[..size_of::<RowHead>()].copy_from_slice(head.as_bytes());
     image[size_of::<RowHead>()..start].copy_from_slice(key.as_bytes());
     image[start..start + row.len()].copy_from_slice(row);
-    cx.write(block, image);
+    cx.write(block, &image);
     cx.write_back(block, len);
 }
