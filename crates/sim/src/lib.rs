@@ -1,8 +1,8 @@
 //! Whole pods in one process: simulated from a seed, their histories checked.
 //!
 //! * [`pod`]: a pod of row engines inside the simulator; [`rows`]: random transactions on it;
-//! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and step that the
-//!   pod's protocols need is left out once, and some scenario must notice;
+//! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and
+//!   step that the pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
 //! * [`tpcc`]: TPC-C on such a pod, adversarial or in virtual time;
 //! * [`serializability`]: the exact check of such a history.

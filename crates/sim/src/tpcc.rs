@@ -1,9 +1,9 @@
 //! TPC-C on a simulated pod of row engines.
 //!
-//! Two uses of one program. *Adversarial*: a tiny database under hostile schedules and caches; its history must be
-//! serializable, the consistency conditions and the proofs of no lost update must hold over the whole database, every
-//! invariant of the engine too. *Timed*: a large database on the hardware of a profile; the figures are virtual time,
-//! and say so.
+//! Two uses of one program. *Adversarial*: a tiny database under hostile schedules and caches; its history
+//! must be serializable, the consistency conditions and the proofs of no lost update must hold over the whole
+//! database, every invariant of the engine too. *Timed*: a large database on the hardware of a profile; the
+//! figures are virtual time, and say so.
 //!
 //! Invariants:
 //! 1. A run is a function of its [`TpccSim`].
@@ -71,8 +71,8 @@ pub struct TpccSim {
     pub max_attempts: Option<u32>,
     /// Shared memory that rows and their index may use; `None`: all that was laid out, which is enough.
     pub budget: Option<Budget>,
-    /// Share all customers and all stock before the run, which other warehouses may touch: the state that Tigon's
-    /// evaluation starts from (OSDI'25, section 6.1).
+    /// Share all customers and all stock before the run, which other warehouses may touch: the state that
+    /// Tigon's evaluation starts from (OSDI'25, section 6.1).
     pub share_all: bool,
     /// Check the whole database afterwards.
     pub check: bool,
@@ -109,8 +109,9 @@ impl TpccSim {
         }
     }
 
-    /// Tigon's pod and workload (OSDI'25, figure 4): 8 hosts with 3 workers, 24 warehouses, everything shared that may
-    /// be. `divisor` reduces items and customers (1: the full size, some 5 GB of this machine's memory).
+    /// Tigon's pod and workload (OSDI'25, figure 4): 8 hosts with 3 workers, 24 warehouses, everything shared
+    /// that may be. `divisor` reduces items and customers (1: the full size, some 5 GB of this machine's
+    /// memory).
     pub fn tigon(profile: Arc<Profile>, divisor: i32, remote: Remote, measured_ns: u64) -> Self {
         Self {
             seed: 1,
