@@ -33,6 +33,6 @@ impl Picker {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (u128::from(z ^ (z >> 31)) * u128::from(bound) >> 64) as u64
+        ((u128::from(z ^ (z >> 31)) * u128::from(bound)) >> 64) as u64
     }
 }

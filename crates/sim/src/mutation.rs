@@ -80,14 +80,15 @@ pub const SPARED: &[Spared] = &[
         verb: Verb::Fence,
         file: "pod/src/epochs.rs",
         near: "older announcement only holds more",
-        because: "orders a store and loads of the host's own memory, which the simulator never reorders; real \
-                  processors do",
+        because: "orders a store and loads of the host's own memory, which the simulator never reorders; \
+                  real processors do",
     },
     Spared {
         verb: Verb::Fence,
         file: "pod/src/selftest.rs",
         near: "cx.store(lines.reply",
-        because: "makes the reply seen at once instead of some time: nobody but the waiting joiner's clock notices",
+        because: "makes the reply seen at once instead of some time: only the waiting joiner's clock \
+                  notices",
     },
 ];
 
@@ -324,11 +325,11 @@ impl Stage<'_> {
             search.cost += verbs + RUN_VERBS;
             mutant.runs += 1;
             mutant.verbs += verbs;
-            if let Some(how) = how {
-                if self.is_right(scenario, seed) {
-                    mutant.caught = Some(Catch { scenario: scenario.name, seed, how, verbs });
-                    break;
-                }
+            if let Some(how) = how
+                && self.is_right(scenario, seed)
+            {
+                mutant.caught = Some(Catch { scenario: scenario.name, seed, how, verbs });
+                break;
             }
             if (self.config.now_ns)() > end_ns {
                 break;
