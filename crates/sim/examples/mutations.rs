@@ -1,5 +1,5 @@
-//! Runs the mutation stage: `mutations [--json] [--seconds-per-mutant N] [--scenarios PART] [--mutants PART]`; or
-//! replays one run: `mutations --replay SCENARIO SEED [STEP]`.
+//! Runs the mutation stage: `mutations [--json] [--seconds-per-mutant N] [--scenarios PART] [--mutants
+//! PART]`; or replays one run: `mutations --replay SCENARIO SEED [STEP]`.
 
 #![expect(clippy::disallowed_methods, reason = "the outermost shell keeps the time")]
 

@@ -1,17 +1,19 @@
-//! The tests are tested: every instruction and step that the pod's protocols need is left out once, and some scenario must
-//! notice.
+//! The tests are tested: every instruction and step that the pod's protocols need is left out once, and some
+//! scenario must notice.
 //!
-//! A mutant is a call site of write_back, invalidate or fence in `pod`, `store` or `engine` that the scenarios reach, or
-//! a named step of one of the `SABOTAGE_STEPS`. It is run against every scenario that reaches it, seed after seed, until
-//! a run goes wrong: a broken rule of the memory model, a panic, a deadlock, a history that is not serializable, a failed
-//! invariant, a leak.
+//! A mutant is a call site of write_back, invalidate or fence in `pod`, `store` or `engine` that the
+//! scenarios reach, or a named step of one of the `SABOTAGE_STEPS`. It is run against every scenario that
+//! reaches it, seed after seed, until a run goes wrong: a broken rule of the memory model, a panic, a
+//! deadlock, a history that is not serializable, a failed invariant, a leak.
 //!
 //! Invariants:
 //! 1. Without mutants every scenario is right on its first seeds, and on each seed that catches a mutant.
-//! 2. A survivor fails the stage unless it is in [`SPARED`] with a reason; an entry there that fits no mutant fails it too.
+//! 2. A survivor fails the stage unless it is in [`SPARED`] with a reason; an entry there that fits no mutant
+//!    fails it too.
 //! 3. A listed step that no run asks for, and a step asked for that is not listed, fail it.
 //!
-//! Whether a mutant is caught, and where, follows from the seeds alone; the caller's clock only ends the search.
+//! Whether a mutant is caught, and where, follows from the seeds alone; the caller's clock only ends the
+//! search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -32,7 +34,8 @@ pub struct Config {
     pub max_seeds: u64,
     /// Seeds of each scenario that must be right without mutants, and that find the call sites.
     pub baseline_seeds: u64,
-    /// Only scenarios whose names contain this, and what they reach. Steps that these do not ask for are then no error.
+    /// Only scenarios whose names contain this, and what they reach. Steps that these do not ask for are then
+    /// no error.
     pub scenarios: Option<String>,
     /// Only mutants whose names contain this.
     pub mutants: Option<String>,
@@ -48,7 +51,7 @@ impl Config {
         let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).expect("crates/sim lies two folders below the root").to_path_buf();
         Self {
-            seconds_per_mutant: 20.0,
+            seconds_per_mutant: 60.0,
             max_seeds: u64::MAX,
             baseline_seeds: 12,
             scenarios: None,
@@ -77,14 +80,15 @@ pub const SPARED: &[Spared] = &[
         verb: Verb::Fence,
         file: "pod/src/epochs.rs",
         near: "older announcement only holds more",
-        because: "orders a store and loads of the host's own memory, which the simulator never reorders; real \
-                  processors do",
+        because: "orders a store and loads of the host's own memory, which the simulator never reorders; \
+                  real processors do",
     },
     Spared {
         verb: Verb::Fence,
         file: "pod/src/selftest.rs",
         near: "cx.store(lines.reply",
-        because: "makes the reply seen at once instead of some time: nobody but the waiting joiner's clock notices",
+        because: "makes the reply seen at once instead of some time: only the waiting joiner's clock \
+                  notices",
     },
 ];
 
@@ -332,11 +336,11 @@ impl Stage<'_> {
             search.cost += verbs + RUN_VERBS;
             mutant.runs += 1;
             mutant.verbs += verbs;
-            if let Some(how) = how {
-                if self.is_right(scenario, seed) {
-                    mutant.caught = Some(Catch { scenario: scenario.name, seed, how, verbs });
-                    break;
-                }
+            if let Some(how) = how
+                && self.is_right(scenario, seed)
+            {
+                mutant.caught = Some(Catch { scenario: scenario.name, seed, how, verbs });
+                break;
             }
             if (self.config.now_ns)() > end_ns {
                 break;

@@ -43,8 +43,8 @@ pub struct PodSetup {
 }
 
 impl SimPod {
-    /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary. `configure` gets
-    /// the simulation's configuration for the plan's size.
+    /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary.
+    /// `configure` gets the simulation's configuration for the plan's size.
     pub fn new(setup: &PodSetup, configure: impl FnOnce(&Plan) -> SimConfig) -> Result<Self, TxnError> {
         let plan = Plan::new(&setup.config).expect("the caller's configuration is valid");
         let mut sim = Simulation::new(configure(&plan));
@@ -99,7 +99,8 @@ impl SimPod {
     }
 
     fn try_check(&mut self) -> Result<Vec<String>, Box<Outcome>> {
-        // Each round moves the epoch by one at most; a retired node needs a few, and its batch a round per host.
+        // Each round moves the epoch by one at most; a retired node needs a few, and its batch a round per
+        // host.
         for _ in 0..8 + 2 * self.hosts.len() {
             self.try_on_every_host(|cx, host| host.settle(cx))?;
         }

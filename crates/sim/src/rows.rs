@@ -1,8 +1,9 @@
 //! Random transactions on the row engine of a simulated pod, their history checked.
 //!
-//! A run is a function of its [`Plan`](RowsRun) alone. Everything that the engine can do happens: reads, updates,
-//! inserts, deletes, ranges, secondary indexes, aborts, rows of any host, moves in and out under a tiny budget. At the
-//! end the history must be serializable in commit order, every invariant must hold, and nothing may leak.
+//! A run is a function of its [`Plan`](RowsRun) alone. Everything that the engine can do happens: reads,
+//! updates, inserts, deletes, ranges, secondary indexes, aborts, rows of any host, moves in and out under a
+//! tiny budget. At the end the history must be serializable in commit order, every invariant must hold, and
+//! nothing may leak.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -59,7 +60,8 @@ pub struct RowsRun {
     pub budget_rows: u64,
     /// What transactions do.
     pub mix: Mix,
-    /// Everybody works on host 0's first partition; what host 0 itself does there. `None`: all on all partitions.
+    /// Everybody works on host 0's first partition; what host 0 itself does there. `None`: all on all
+    /// partitions.
     pub duel: Option<Mix>,
     /// Most turns that a worker leaves to others between two operations of a transaction.
     pub think: u64,

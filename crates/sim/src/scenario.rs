@@ -1,7 +1,7 @@
 //! Scenarios: small programs on a simulated pod whose every run must end well, each a function of a seed.
 //!
-//! Every scenario can be told to leave one instruction or one protocol step out ([`LeftOut`]); mutation testing
-//! ([`crate::mutation`]) asks which of them notices.
+//! Every scenario can be told to leave one instruction or one protocol step out ([`LeftOut`]); mutation
+//! testing ([`crate::mutation`]) asks which of them notices.
 //!
 //! * [`control`]: format, open, join, self-test, heartbeat, leave; [`lanes`]: messages;
 //! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;

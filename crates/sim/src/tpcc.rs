@@ -1,9 +1,9 @@
 //! TPC-C on a simulated pod of row engines.
 //!
-//! Two uses of one program. *Adversarial*: a tiny database under hostile schedules and caches; its history must be
-//! serializable, the consistency conditions and the proofs of no lost update must hold over the whole database, every
-//! invariant of the engine too. *Timed*: a large database on the hardware of a profile; the figures are virtual time,
-//! and say so.
+//! Two uses of one program. *Adversarial*: a tiny database under hostile schedules and caches; its history
+//! must be serializable, the consistency conditions and the proofs of no lost update must hold over the whole
+//! database, every invariant of the engine too. *Timed*: a large database on the hardware of a profile; the
+//! figures are virtual time, and say so.
 //!
 //! Invariants:
 //! 1. A run is a function of its [`TpccSim`].
@@ -67,10 +67,12 @@ pub struct TpccSim {
     pub homes: Homes,
     /// How long; times are virtual.
     pub length: Length,
+    /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
+    pub max_attempts: Option<u32>,
     /// Shared memory that rows and their index may use; `None`: all that was laid out, which is enough.
     pub budget: Option<Budget>,
-    /// Share all customers and all stock before the run, which other warehouses may touch: the state that Tigon's
-    /// evaluation starts from (OSDI'25, section 6.1).
+    /// Share all customers and all stock before the run, which other warehouses may touch: the state that
+    /// Tigon's evaluation starts from (OSDI'25, section 6.1).
     pub share_all: bool,
     /// Check the whole database afterwards.
     pub check: bool,
@@ -97,7 +99,9 @@ impl TpccSim {
             mix: [Mix::Spec, Mix::Artifact][pick.below(2) as usize],
             homes: Homes::AnyLocal,
             length: Length::Transactions { warm_up: 0, measured: 6 + pick.below(12) },
-            budget: Some(Budget { hwcc_bytes: 1 << 20, cxl_bytes: 4096 << pick.below(6) }),
+            // A budget too small for what one transaction needs lets it fail for ever.
+            max_attempts: Some(40),
+            budget: Some(Budget { hwcc_bytes: 1 << 20, cxl_bytes: 8192 << pick.below(6) }),
             share_all: false,
             check: true,
             max_verbs: 20_000_000,
@@ -105,8 +109,9 @@ impl TpccSim {
         }
     }
 
-    /// Tigon's pod and workload (OSDI'25, figure 4): 8 hosts with 3 workers, 24 warehouses, everything shared that may
-    /// be. `divisor` reduces items and customers (1: the full size, some 5 GB of this machine's memory).
+    /// Tigon's pod and workload (OSDI'25, figure 4): 8 hosts with 3 workers, 24 warehouses, everything shared
+    /// that may be. `divisor` reduces items and customers (1: the full size, some 5 GB of this machine's
+    /// memory).
     pub fn tigon(profile: Arc<Profile>, divisor: i32, remote: Remote, measured_ns: u64) -> Self {
         Self {
             seed: 1,
@@ -118,6 +123,7 @@ impl TpccSim {
             mix: Mix::Artifact,
             homes: Homes::AnyLocal,
             length: Length::Time { warm_up_ns: measured_ns / 4, measured_ns },
+            max_attempts: None,
             budget: None,
             share_all: true,
             check: false,
@@ -339,7 +345,7 @@ impl LoadedTpcc {
     }
 
     fn worker_config(&self, host: u8, worker: u8) -> RunConfig {
-        let TpccSim { scale, mix, remote, length, .. } = self.run;
+        let TpccSim { scale, mix, remote, length, max_attempts, .. } = self.run;
         RunConfig {
             tables: self.tables,
             scale,
@@ -349,7 +355,7 @@ impl LoadedTpcc {
             remote,
             homes: self.run.homes_of(host, worker),
             length,
-            max_attempts: None,
+            max_attempts,
         }
     }
 

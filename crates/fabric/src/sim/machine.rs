@@ -1,8 +1,8 @@
 //! The state of a simulated pod: workers, memory, clock, and what happens before each verb.
 //!
 //! Invariants:
-//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`), so a verb is
-//!    one step.
+//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`, or `spend`), so a
+//!    verb is one step.
 //! 2. Whatever stops the run is recorded once, first come; after that every worker is unwound.
 //! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between
 //!    builds.
@@ -19,6 +19,7 @@ use super::rules::{Broken, Rules};
 use super::schedule::{Picker, Random, Scheduler, Script};
 use super::timed::Timed;
 use crate::cx::{HostId, WorkerId};
+use crate::fabric::Work;
 
 /// Virtual time of one verb in the adversarial mode.
 const VERB_NS: u64 = 20;
@@ -231,6 +232,23 @@ impl State {
         self.current = next;
         self.switches += u64::from(next != me);
         next != me || !self.victims.is_empty()
+    }
+
+    /// Timed: computation takes its time, and whoever is behind runs meanwhile (without this, nobody could see the
+    /// locks that a worker holds between two verbs). True when the worker must give control back first.
+    pub fn spend(&mut self, me: usize, work: Work, times: u32) -> bool {
+        let Memory::Timed(memory) = &mut self.memory else { return false };
+        if self.workers[me].inert {
+            return false;
+        }
+        memory.spend(me, work, times);
+        if self.quiet {
+            return false;
+        }
+        let next = memory.turn(me);
+        self.current = next;
+        self.switches += u64::from(next != me);
+        next != me
     }
 
     /// Counts a pause; true when every worker has paused in vain for too long.

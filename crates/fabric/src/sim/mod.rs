@@ -25,7 +25,8 @@
 //! Invariants:
 //! 1. A run is a function of its configuration and program: no clock, no thread, no address, no hashing
 //!    order.
-//! 2. A verb is a point where others may run; between two verbs a worker is alone.
+//! 2. A verb is a point where others may run (in virtual time, `spend` is another); between two such points a
+//!    worker is alone.
 //! 3. A worker of a dead host runs no more; its destructors do, and their verbs do nothing.
 //!
 //! What it does not do: tear data inside a line, reorder a worker's data accesses, or simulate the network.

@@ -26,8 +26,8 @@ fn pod() -> PodConfig {
     PodConfig { hwcc_bytes: 64 << 10, cxl_bytes: 256 << 10, ..PodConfig::small(HOSTS, 1) }
 }
 
-/// One process start: makes or finds the pod, joins, is tested, serves until every host has been there, leaves.
-/// `arrived` counts hosts that have become members; it stands for the operator.
+/// One process start: makes or finds the pod, joins, is tested, serves until every host has been there,
+/// leaves. `arrived` counts hosts that have become members; it stands for the operator.
 fn one_life<F: Fabric>(cx: &Cx<F>, arrived: &Cell<u32>, untested: &Cell<u32>, lives: u32) {
     let bytes = bytes();
     let made = superblock::format(cx, &pod(), bytes, FormatOver::Zeros);
@@ -82,8 +82,8 @@ fn sim_config(seed: u64, left_out: Option<&LeftOut>) -> SimConfig {
     config
 }
 
-/// A joiner dies at any moment of its self-test; its slot is recovered by hand, and its next life is tested by the same
-/// member, which may still be carrying out the order of the dead one.
+/// A joiner dies at any moment of its self-test; its slot is recovered by hand, and its next life is tested
+/// by the same member, which may still be carrying out the order of the dead one.
 fn joiner_dies_and_returns(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domain = [CrashDomain::Process, CrashDomain::Host][seed as usize % 2];
     let kill = Kill { host: HostId(1), at: KillAt::RandomStep(1500), domain };

@@ -1,5 +1,5 @@
-//! Epochs under adversarial schedules and caches: a reader of immutable nodes never sees one change under it, although
-//! blocks are used again as soon as the epochs let them.
+//! Epochs under adversarial schedules and caches: a reader of immutable nodes never sees one change under it,
+//! although blocks are used again as soon as the epochs let them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -108,7 +108,8 @@ fn worker(cx: &Cx<Sim>, host: &Host) {
     serve(cx, host);
 }
 
-/// One worker per host replaces, the other looks: few verbs between an unlinking and the next use of the block.
+/// One worker per host replaces, the other looks: few verbs between an unlinking and the next use of the
+/// block.
 fn specialist(cx: &Cx<Sim>, host: &Host) {
     for turn in 0..TURNS {
         if cx.host().0 == 0 && cx.worker().0 == 0 {

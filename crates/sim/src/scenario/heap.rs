@@ -1,5 +1,5 @@
-//! The heap under adversarial schedules and caches: blocks travel from host to host, are freed where they arrive, and
-//! come back to be used again.
+//! The heap under adversarial schedules and caches: blocks travel from host to host, are freed where they
+//! arrive, and come back to be used again.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -13,7 +13,8 @@ use liger_store::bwtree::{BwTree, Entries, NodeCache, Trace, TreeHost};
 
 use super::{LeftOut, Ran, Scenario};
 
-/// One writer with readers, several writers, and two writers in leaves so small that they vanish all the time.
+/// One writer with readers, several writers, and two writers in leaves so small that they vanish all the
+/// time.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "index-duel", run: duel },
     Scenario { name: "index-writer-and-readers", run: writer_and_readers },
@@ -191,7 +192,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for all others, lets everything be reclaimed, and compares what is in use with what is reachable.
+    /// Waits for all others, lets everything be reclaimed, and compares what is in use with what is
+    /// reachable.
     fn finish(&self) {
         let notes = &self.notes;
         let me = usize::from(self.cx.host().0);
@@ -247,7 +249,8 @@ pub(super) fn tree(plan: &Plan, shape: &Shape) -> BwTree {
     BwTree::new(plan.directory(0, 0), shape.width).with_limits(shape.capacity, shape.chain)
 }
 
-/// A formatted pod and the observer's notes. `Host`s are made before anybody runs: all are members from the start.
+/// A formatted pod and the observer's notes. `Host`s are made before anybody runs: all are members from the
+/// start.
 pub(super) fn build(config: SimConfig, shape: &Shape) -> (Simulation, Rc<Notes>, Vec<Rc<Host>>) {
     let plan = plan(shape);
     let tree = tree(&plan, shape);

@@ -51,7 +51,8 @@ impl Worker<'_> {
         bury(&self.notes);
     }
 
-    /// Waits until the other host is gone, looks at every key, removes it if it is there, and checks the tree.
+    /// Waits until the other host is gone, looks at every key, removes it if it is there, and checks the
+    /// tree.
     fn inherit(&self) {
         while self.notes.busy.get() > 1 {
             self.collect();

@@ -32,8 +32,8 @@ struct Host {
     seen: RefCell<[BTreeSet<u32>; 3]>,
 }
 
-/// Two workers per host send numbered messages of all lengths to both other hosts. In odd runs one of them polls, and
-/// checks the order; in even runs both do.
+/// Two workers per host send numbered messages of all lengths to both other hosts. In odd runs one of them
+/// polls, and checks the order; in even runs both do.
 fn numbered_messages(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let pod = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
     let plan = Plan::new(&pod).expect("a valid configuration");
@@ -55,8 +55,8 @@ fn send_around(plan: &Plan, config: SimConfig) -> Ran {
     Ran::new(sim.run(), || Ok(()))
 }
 
-/// As above, but each host's first worker makes its lanes while the run goes on, and finds that its last life has left
-/// mail unread. Nobody sends before all hosts are up.
+/// As above, but each host's first worker makes its lanes while the run goes on, and finds that its last life
+/// has left mail unread. Nobody sends before all hosts are up.
 fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let pod = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
     let plan = Plan::new(&pod).expect("a valid configuration");
