@@ -168,6 +168,12 @@ impl From<Conflict> for TxnError {
 /// All methods fail with [`TxnError::Conflict`] when they meet another transaction; see the module's
 /// invariants.
 pub trait Transaction {
+    /// Says which rows this transaction will soon touch, so that fetching them can overlap. Changes nothing but time;
+    /// keys of no row, or of rows elsewhere, are passed over.
+    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
+        let _ = rows;
+    }
+
     /// Reads the row with this key: what `f` returns, or `None` if there is no such row.
     fn get<R>(
         &mut self,

@@ -20,6 +20,7 @@ mod fabric;
 mod latch;
 mod layout;
 pub mod native;
+mod prefetch;
 pub mod sim;
 mod sync_mode;
 
@@ -28,4 +29,5 @@ pub use cx::{Counts, Cx, HostId, WorkerId};
 pub use fabric::{Fabric, RangeUse, Work};
 pub use latch::{Latch, LatchGuard};
 pub use layout::Layout;
+pub use prefetch::prefetch;
 pub use sync_mode::{SyncMode, UnknownSyncMode};

@@ -12,7 +12,7 @@
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
 use liger_store::local::RowFlags;
 
-use super::partition::Partition;
+use super::partition::{Partition, reach};
 use super::shared::row_start;
 use super::transaction::{Change, Place, RowTxn};
 use crate::history::{WriteKind, WriteRecord};
@@ -176,19 +176,6 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             record.clear();
         }
     }
-}
-
-/// The partition, latched; the latch of the one used before is given back first.
-fn reach<'a, 'h>(
-    latched: &'a mut Option<LatchGuard<'h, Partition>>,
-    partition: u16,
-    latch: impl FnOnce(u16) -> LatchGuard<'h, Partition>,
-) -> &'a mut Partition {
-    if latched.as_ref().is_none_or(|guard| guard.id != partition) {
-        *latched = None;
-        *latched = Some(latch(partition));
-    }
-    latched.as_mut().expect("set above")
 }
 
 /// Writes a change to a row's block in shared memory and starts the write-back of the lines it touched.

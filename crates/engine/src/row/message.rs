@@ -36,11 +36,8 @@ pub enum Message {
         /// Version of the removal: a later row with this key gets a greater one.
         llsn: u64,
     },
-    /// The pod is short of shared memory: move rows out until `bytes` are free.
-    Evict {
-        /// Bytes of data memory to free.
-        bytes: u32,
-    },
+    /// The pod is beyond its budget, and the sender has nothing left to move out: the receiver looks at its own rows.
+    Evict,
     /// The owner's answer.
     Reply {
         /// Who waits for it.
@@ -196,8 +193,8 @@ impl Message {
                 out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
                 out.number(word.offset(), 8).number(*llsn, 8);
             }
-            Self::Evict { bytes } => {
-                out.number(EVICT.into(), 1).number((*bytes).into(), 4);
+            Self::Evict => {
+                out.number(EVICT.into(), 1);
             }
             Self::Reply { to, answer } => encode_answer(&mut out, to, answer),
         }
@@ -230,7 +227,7 @@ impl Message {
                 word: input.word()?,
                 llsn: input.number(8)?,
             },
-            EVICT => Self::Evict { bytes: input.number(4)? as u32 },
+            EVICT => Self::Evict,
             _ => Self::Reply { to: input.asker()?, answer: decode_answer(kind, &mut input)? },
         };
         input.0.is_empty().then_some(message)
@@ -305,7 +302,7 @@ mod tests {
             request(Wish::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
             request(Wish::Create(key)),
             Message::Remove { table: TableId(1), partition: 2, key, word: SyncAddr::new(64), llsn: u64::MAX },
-            Message::Evict { bytes: 1 << 30 },
+            Message::Evict,
         ];
         all.extend(answers.map(|answer| Message::Reply { to: from, answer }));
         all

@@ -15,7 +15,7 @@ use liger_pod::heap::{BlockClass, WordClass};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Wish};
+use super::message::{Answer, Message, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::shared::{Held, ROW_MAGIC, RowHead, freshen, read_key, write_block};
@@ -184,12 +184,26 @@ impl RowHost {
     fn is_over_budget<F: Fabric>(&self, cx: &Cx<F>) -> bool {
         let usage = self.heap.usage(cx);
         usage.tuple_bytes + usage.mapping_bytes > self.budget.hwcc_bytes
-            || usage.row_bytes + usage.node_bytes > self.budget.cxl_bytes
+            || usage.row_bytes + usage.node_bytes + usage.scratch_bytes > self.budget.cxl_bytes
     }
 
     /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at twice.
-    /// No latch is held. Returns how many rows left.
+    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No latch is
+    /// held. Returns how many rows left.
     pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let left = self.move_out_to_budget(cx);
+        // Not while mail piles up: whoever is slow to read it has been asked already.
+        if self.is_over_budget(cx) && self.outbox.lock(cx).is_empty() {
+            let members = self.members(cx);
+            for host in self.plan.hosts().filter(|host| *host != self.me && members & (1 << host.0) != 0) {
+                self.post(cx, host, &Message::Evict);
+            }
+        }
+        left
+    }
+
+    /// As `relieve`, this host alone.
+    pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let mut left = 0;
         if !self.is_over_budget(cx) {
             return left;
@@ -311,10 +325,11 @@ impl RowHost {
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
-        if let Some(row) = part.find(cx, key) {
+        let around = part.around(cx, key);
+        if let Some(row) = around.found {
             return if part.is_uncommitted(row) { Answer::Conflict } else { Answer::Duplicate };
         }
-        let (before, next) = part.neighbours(cx, key);
+        let (before, next) = (around.prev, part.behind(&around));
         let from_bit = 1u16 << from.0;
         let word_of_next = match part.open_gap(cx, self.shared, before, next, None, from_bit | 1 << self.me.0)
         {
@@ -326,7 +341,7 @@ impl RowHost {
             return Answer::OutOfMemory;
         };
         part.rows.set_version(row, part.max_removed_llsn);
-        part.tree.insert(key.words(), row).expect("looked up above");
+        part.tree.insert_near(&around, key.words(), row);
         let llsn = part.max_removed_llsn;
         match self.move_in(cx, part, (partition, table), key, row, Some(from)) {
             Ok(word) => {
@@ -347,8 +362,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         from: HostId,
-        table: TableId,
-        partition: u16,
+        (partition, table): (u16, TableId),
         key: &Key,
         word: SyncAddr,
         llsn: u64,

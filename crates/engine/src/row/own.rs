@@ -127,8 +127,9 @@ impl<F: Fabric> RowTxn<'_, F> {
         let mut latched = host.partition(self.cx, partition);
         let part = latched.table(relation.id.0);
         let place = (partition, relation.id.0);
-        let (before, found, next) = part.around(self.cx, key);
-        if let Some(row) = found {
+        let around = part.around(self.cx, key);
+        let (before, next) = (around.prev, part.behind(&around));
+        if let Some(row) = around.found {
             let new = self.hold(part, place, row, Mode::Read, false)?;
             let at = Place::Own { partition, table: relation.id.0, row };
             if self.revive(at, bytes) {
@@ -153,7 +154,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         part.rows.bytes_mut(row).copy_from_slice(bytes);
         part.rows.set_version(row, part.max_removed_llsn);
         part.hold_new(row, next, self.me, !self.cx.sabotaged("own.inherit-gap"));
-        part.tree.insert(key.words(), row).expect("looked up above");
+        part.tree.insert_near(&around, key.words(), row);
         self.llsn = self.llsn.max(part.max_removed_llsn);
         let at = Place::Own { partition, table: relation.id.0, row };
         self.held.push(at);

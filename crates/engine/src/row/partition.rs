@@ -13,9 +13,9 @@
 //!
 //! Not here: what a transaction does with locks (transaction.rs), how rows come and go in shared memory (moves.rs).
 
-use liger_fabric::{Cx, DataAddr, Fabric, SyncAddr, Work, WorkerId};
+use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 use liger_store::bwtree::BwTree;
-use liger_store::local::{Holders, LocalTree, RowFlags, RowSlab};
+use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
 use super::shared::{Acquired, SharedRows, block_len, freshen, read_block};
 use super::word::TupleWord;
@@ -120,17 +120,21 @@ impl TablePart {
         self.tree.height() as u32 + 1
     }
 
-    /// The row before `key`, the row with that key, and the row behind it (the sentinel at the end).
-    pub fn around<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> (Option<RowId>, Option<RowId>, RowId) {
+    /// Where `key` is or belongs, and the rows around it.
+    pub fn around<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> Neighbors {
         cx.spend(Work::IndexNode, self.height());
-        let around = self.tree.neighbors(key.words());
-        (around.prev, around.found, around.next.unwrap_or(self.sentinel))
+        self.tree.neighbors(key.words())
+    }
+
+    /// The row behind: the sentinel at the end.
+    pub fn behind(&self, around: &Neighbors) -> RowId {
+        around.next.unwrap_or(self.sentinel)
     }
 
     /// The rows before and behind `key`.
     pub fn neighbours<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> (Option<RowId>, RowId) {
-        let (before, _, next) = self.around(cx, key);
-        (before, next)
+        let around = self.around(cx, key);
+        (around.prev, self.behind(&around))
     }
 
     /// Takes or strengthens `me`'s lock on a row. `Ok(true)`: `me` held nothing of it before.
@@ -261,10 +265,10 @@ impl TablePart {
         }
         // Order matters: first the bit below, then the check of the row above. A scanner locks first and looks at the
         // bits afterwards, so either it is seen holding `next`, or it sees a bit clear.
-        if let Some(at) = before.and_then(|row| self.word(row)) {
-            if !cx.sabotaged("partition.clear-next-real-on-insert") {
-                shared.set_real(cx, at, Some(false), None);
-            }
+        if let Some(at) = before.and_then(|row| self.word(row))
+            && !cx.sabotaged("partition.clear-next-real-on-insert")
+        {
+            shared.set_real(cx, at, Some(false), None);
         }
         let Some(at) = self.word(next) else { return Ok(None) };
         shared.open_gap_below(cx, at, tolerated).map(Some).ok_or(Conflict::Gap)
@@ -323,4 +327,17 @@ impl TablePart {
         let Holders { readers, writer, .. } = self.rows.holders(row);
         readers == 0 && writer == 0
     }
+}
+
+/// The partition, latched; the latch of the one used before is given back first.
+pub fn reach<'a, 'h>(
+    latched: &'a mut Option<LatchGuard<'h, Partition>>,
+    partition: u16,
+    latch: impl FnOnce(u16) -> LatchGuard<'h, Partition>,
+) -> &'a mut Partition {
+    if latched.as_ref().is_none_or(|guard| guard.id != partition) {
+        *latched = None;
+        *latched = Some(latch(partition));
+    }
+    latched.as_mut().expect("set above")
 }

@@ -45,11 +45,9 @@ impl RowHost {
                 if self.catalog.relation(table).is_err() || !self.owns(partition) {
                     return count(&self.moves.messages_dropped, 1);
                 }
-                self.remove_for(cx, from, table, partition, &key, word, llsn);
+                self.remove_for(cx, from, (partition, table), &key, word, llsn);
             }
-            Message::Evict { bytes } => {
-                self.move_out_some(cx, (bytes as usize).div_ceil(64));
-            }
+            Message::Evict => _ = self.move_out_to_budget(cx),
             Message::Reply { to, answer } => self.deliver(cx, to, answer),
         }
     }
@@ -114,7 +112,7 @@ impl RowHost {
             if let Some(answer) = mailbox.lock(cx).answer.take() {
                 return Ok(answer);
             }
-            if turn % TURNS_PER_LOOK == 0 && self.members(cx) & 1 << owner.0 == 0 {
+            if turn.is_multiple_of(TURNS_PER_LOOK) && self.members(cx) & (1 << owner.0) == 0 {
                 return Err(Conflict::Partition.into());
             }
             cx.pause();

@@ -51,8 +51,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.check-gap-holders",
 ];
 
-/// Most bytes of a row block.
-pub const MAX_BLOCK: usize = 64 << 10;
+/// Row blocks up to this length are put together on the stack.
+const SMALL_BLOCK: usize = 1024;
 
 /// Where a shared row's bytes start in its block.
 pub const fn row_start(key_words: usize) -> u64 {
@@ -371,9 +371,14 @@ pub fn read_key<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize) -> Key
 /// Writes a whole row block, in full lines, so that nothing of the block's last use is needed or kept.
 pub fn write_block<F: Fabric>(cx: &Cx<F>, block: DataAddr, head: &RowHead, key: &[u64], row: &[u8]) {
     let len = block_len(key.len(), row.len());
-    let mut image = [0u8; MAX_BLOCK];
-    let image = &mut image[..len];
     let start = row_start(key.len()) as usize;
+    let (mut small, mut large) = ([0u8; SMALL_BLOCK], Vec::new());
+    let image = if len <= SMALL_BLOCK {
+        &mut small[..len]
+    } else {
+        large.resize(len, 0);
+        &mut large[..]
+    };
     image[..size_of::<RowHead>()].copy_from_slice(head.as_bytes());
     image[size_of::<RowHead>()..start].copy_from_slice(key.as_bytes());
     image[start..start + row.len()].copy_from_slice(row);

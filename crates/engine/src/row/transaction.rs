@@ -12,15 +12,18 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Cx, DataAddr, Fabric, SyncAddr, Work, WorkerId};
+use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 
 use super::host::RowHost;
-use super::partition::{Mode, RowId};
+use super::partition::{Mode, Partition, RowId, TablePart, reach};
 use crate::catalog::{Kind, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
 use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
 use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
+
+/// Cache lines of a row that a prefetch loads: its holders and its first columns.
+const PREFETCHED_LINES: usize = 2;
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,6 +139,26 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
 
     fn relation(&self, table: TableId) -> Result<&'h Relation, TxnError> {
         self.host.catalog.relation(table)
+    }
+
+    /// Calls `visit` for the rows that are in this host's DRAM.
+    fn for_each_part(&self, rows: &[(TableId, Key)], mut visit: impl FnMut(&TablePart, &Key)) {
+        let mut latched: Option<LatchGuard<'_, Partition>> = None;
+        for (table, key) in rows {
+            let Ok(relation) = self.host.catalog.relation(*table) else { continue };
+            if relation.check_key(key).is_err() {
+                continue;
+            }
+            if relation.replicated {
+                visit(&self.host.replica(self.cx, relation.id), key);
+                continue;
+            }
+            let partition = relation.partition_of(key, self.host.partition_count());
+            if self.host.owns(partition) {
+                let latch = |p| self.host.partition(self.cx, p);
+                visit(reach(&mut latched, partition, latch).table(table.0), key);
+            }
+        }
     }
 
     /// The change recorded for a row, if any.
@@ -394,6 +417,16 @@ fn changes_a_key(relation: &Relation, base: &[u8], patches: &Patches, range: Pat
 }
 
 impl<F: Fabric> Transaction for RowTxn<'_, F> {
+    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
+        // First all leaves, then all rows: the second round finds the leaves arrived.
+        self.for_each_part(rows, |part, key| part.tree.prefetch(key.words()));
+        self.for_each_part(rows, |part, key| {
+            if let Some(row) = part.tree.get(key.words()) {
+                part.rows.prefetch(row, PREFETCHED_LINES);
+            }
+        });
+    }
+
     fn get<R>(
         &mut self,
         table: TableId,

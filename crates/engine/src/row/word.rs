@@ -74,7 +74,7 @@ impl TupleWord {
     /// If the block is not line-aligned or lies beyond 1 TiB.
     pub fn new(row: DataAddr) -> Self {
         assert!(row.is_line_aligned() && row.offset() / (LINE as u64) < 1 << OFFSET_BITS);
-        Self(row.offset() / LINE as u64 | LIVE)
+        Self((row.offset() / LINE as u64) | LIVE)
     }
 
     /// The row block.
@@ -180,7 +180,7 @@ impl TupleWord {
 
     /// What the word becomes when its row leaves: dead, and of the next generation.
     pub fn dead(self) -> Self {
-        let generation = (self.0 >> GENERATION & 3) + 1 & 3;
+        let generation = ((self.0 >> GENERATION & 3) + 1) & 3;
         Self(generation << GENERATION)
     }
 

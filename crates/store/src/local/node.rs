@@ -164,6 +164,12 @@ impl Nodes {
         (at, slot, found)
     }
 
+    /// Starts loading a node's keys and slots.
+    #[inline]
+    pub(super) fn prefetch(&self, node: u32) {
+        liger_fabric::prefetch(self.block(node));
+    }
+
     /// Makes place `key_at` for `key` and place `slot_at` for `slot`; the node has `count` keys.
     pub(super) fn insert(
         &mut self,

@@ -225,6 +225,13 @@ impl RowSlab {
         self.place_mut(row)
     }
 
+    /// Starts loading the row's header and its first bytes, `lines` cache lines in all.
+    #[inline]
+    pub fn prefetch(&self, row: u32, lines: usize) {
+        let place = self.place(row);
+        liger_fabric::prefetch(&place[..(8 * lines).min(place.len())]);
+    }
+
     /// The row's bytes.
     #[inline]
     pub fn bytes(&self, row: u32) -> &[u8] {

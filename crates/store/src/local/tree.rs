@@ -66,6 +66,10 @@ pub struct Neighbors {
     pub found: Option<u32>,
     /// The row with the smallest key greater than it.
     pub next: Option<u32>,
+    /// Where the key is or belongs.
+    leaf: u32,
+    at: u32,
+    changes: u32,
 }
 
 /// Where a search has ended: the first place in the leaf whose key is not less, and the row if it is equal.
@@ -172,6 +176,23 @@ impl LocalTree {
         (place, path)
     }
 
+    /// Starts loading what [`LocalTree::get`] of this key will look at last: its leaf. The levels above are walked, and
+    /// are usually in the cache.
+    #[inline]
+    pub fn prefetch(&self, key: &[u64]) {
+        with_width!(self.nodes.words, W => self.prefetch_leaf::<W>(key));
+    }
+
+    #[inline(always)]
+    fn prefetch_leaf<const W: usize>(&self, key: &[u64]) {
+        let key: &[u64; W] = key.try_into().expect("a key of the tree's width");
+        let mut node = self.root;
+        for _ in 0..self.height {
+            node = self.nodes.find(node, key).1;
+        }
+        self.nodes.prefetch(node);
+    }
+
     /// The row with this key.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<u32> {
@@ -186,6 +207,9 @@ impl LocalTree {
             prev: self.before(leaf, at).map(row),
             found,
             next: self.normal(leaf, at + found.is_some() as usize).map(row),
+            leaf,
+            at: at as u32,
+            changes: self.changes,
         }
     }
 
@@ -280,19 +304,31 @@ impl LocalTree {
 
     /// Adds a key; if it is there, changes nothing and returns its row as the error.
     pub fn insert(&mut self, key: &[u64], row: u32) -> Result<(), u32> {
-        let (place, path) = self.place_and_path(key);
-        let Place { leaf, at, row: found } = place;
-        if let Some(there) = found {
-            return Err(there);
+        let near = self.neighbors(key);
+        match near.found {
+            Some(there) => Err(there),
+            None => {
+                self.insert_near(&near, key, row);
+                Ok(())
+            }
         }
+    }
+
+    /// Adds a key that is not there, to the place that [`LocalTree::neighbors`] of this key has just found.
+    ///
+    /// # Panics
+    /// In debug builds, if the tree has changed in between or the key is there.
+    pub fn insert_near(&mut self, near: &Neighbors, key: &[u64], row: u32) {
+        debug_assert!(near.changes == self.changes && near.found.is_none(), "a place of another tree");
+        let (leaf, at) = (near.leaf, near.at as usize);
         self.len += 1;
         self.changes = self.changes.wrapping_add(1);
         if self.nodes.count(leaf) < CAPACITY {
             self.nodes.insert(leaf, (at, key), (at, row));
         } else {
+            let (_, path) = self.place_and_path(key);
             self.split_leaf(leaf, at, key, row, path);
         }
-        Ok(())
     }
 
     /// Splits the full `leaf` and inserts `key` at its place `at`.

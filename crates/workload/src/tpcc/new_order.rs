@@ -70,6 +70,13 @@ pub fn run<T: Transaction>(
     input: &NewOrderInput,
 ) -> Result<NewOrderOutput, TxnError> {
     let NewOrderInput { w, d, c, .. } = *input;
+    let mut soon = Vec::with_capacity(2 * input.lines.len() + 1);
+    soon.push((tables.customer, schema::customer_key(w, d, c)));
+    for line in &input.lines {
+        soon.push((tables.item, schema::item_key(line.item)));
+        soon.push((tables.stock, schema::stock_key(line.supply_w, line.item)));
+    }
+    txn.prefetch(&soon);
     let key = schema::warehouse_key(w);
     let found = txn.get(tables.warehouse, &key, |row| row.get(schema::warehouse::W_TAX))?;
     let w_tax = must_exist(found, tables.warehouse, &key)?;

@@ -3,7 +3,6 @@
 //!
 //! The specification would be content with read-committed isolation; here it is serializable like everything else.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use liger_engine::{Transaction, TxnError};
@@ -38,12 +37,16 @@ pub fn run<T: Transaction>(
     let found = txn.get(tables.district, &key, |row| row.get(district::D_NEXT_O_ID))?;
     let next_o_id = must_exist(found, tables.district, &key)?;
 
-    let mut items = BTreeSet::new();
+    let mut items = Vec::with_capacity(300);
     let recent = schema::lines_of(w, d, next_o_id.saturating_sub(RECENT_ORDERS), next_o_id);
     txn.scan(tables.order_line, &recent, |_, row| {
-        items.insert(row.get(order_line::OL_I_ID));
+        items.push(row.get(order_line::OL_I_ID));
         ControlFlow::Continue(())
     })?;
+    items.sort_unstable();
+    items.dedup();
+    let stock: Vec<_> = items.iter().map(|&i| (tables.stock, schema::stock_key(w, i))).collect();
+    txn.prefetch(&stock);
     let mut low = 0;
     for &i in &items {
         let key = schema::stock_key(w, i);
