@@ -1,4 +1,4 @@
-//! `liger`, the one binary: benchmarks that check their answers, and a look into a pod.
+//! `liger`, the one binary: benchmarks that check their answers, simulated pods, and a look into a pod.
 //!
 //! Exit codes: 0 done, 1 it ran and something is wrong (an answer, a host that died), 2 it could not start as
 //! asked, 130 and 143 interrupted.
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, inspect};
+use commands::{bench, inspect, sim};
 
 /// A database for CXL pods: a few hosts around one shared memory.
 #[derive(Parser)]
@@ -35,6 +35,9 @@ enum Command {
     /// Run a workload on a pod of real processes, then check the whole database.
     #[command(subcommand)]
     Bench(bench::Workload),
+    /// Run a whole pod from a seed: on truly incoherent memory, or in the virtual time of a hardware profile.
+    #[command(subcommand)]
+    Sim(sim::Simulation),
     /// Show what a pod's memory holds; changes nothing.
     Inspect(inspect::Arguments),
     /// One host of a benchmark; started by `liger bench`, which tells it over its standard input what to do.
@@ -45,6 +48,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Bench(workload) => bench::run(&workload),
+        Command::Sim(simulation) => sim::run(&simulation),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Host => host::run(),
     };

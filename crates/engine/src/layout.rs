@@ -16,6 +16,9 @@ use crate::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 use crate::record::{PatchRange, Patches, Store};
 use crate::schema::{IndexSchema, SchemaError, TableSchema};
 
+/// Most bytes of a row: with its head and key it fits a block of shared memory (64 KiB).
+pub const MAX_ROW_BYTES: usize = 65_400;
+
 /// Where a column is in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnAt {
@@ -280,7 +283,7 @@ impl TableLayout {
     /// The layout of a schema whose names and column numbers have been checked.
     pub(crate) fn new(schema: &TableSchema) -> Result<TableLayout, SchemaError> {
         let types: Vec<_> = schema.columns.iter().map(|column| (column.ty, column.nullable)).collect();
-        let (bytes, most) = (row_len(&types), u16::MAX as usize);
+        let (bytes, most) = (row_len(&types), MAX_ROW_BYTES);
         if bytes > most {
             return Err(SchemaError::RowTooLong { table: schema.name.clone(), bytes, most });
         }

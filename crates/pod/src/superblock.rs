@@ -160,7 +160,8 @@ fn check_room(len: u64, needed: u64) -> Result<(), PodError> {
     if len >= needed { Ok(()) } else { Err(PodError::TooSmall { len, needed }) }
 }
 
-/// Zeroes every sync word but the state word; words that are zero already are left alone.
+/// Zeroes every sync word but the state word; words that are zero already are left alone. The fence of the superblock's
+/// publication completes these stores.
 fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
     let first = Plan::SUPERBLOCK_STATE.offset() + 8;
     for offset in (first..plan.sync_end()).step_by(8) {
@@ -169,7 +170,6 @@ fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
             cx.store(word, 0);
         }
     }
-    cx.fence();
 }
 
 /// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it is here.

@@ -1,5 +1,5 @@
-//! Replays one seed of the random row-engine runs: `rows_seed SEED [KEY-WORD]` prints its outcome, and the transactions
-//! that touched the key.
+//! Replays one seed of the random row-engine runs: `rows_seed SEED [KEY-WORD]` prints its outcome, and the
+//! transactions that touched the key.
 
 use liger_sim::rows::{RowsRun, run};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use liger_engine::row::{Budget, Checked, Options, RowHost};
 use liger_engine::{Catalog, TxnError};
-use liger_fabric::sim::{Sim, SimConfig, Simulation};
+use liger_fabric::sim::{Outcome, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::membership;
 use liger_pod::plan::{Plan, PodConfig};
@@ -38,11 +38,13 @@ pub struct PodSetup {
     pub record: bool,
     /// Entries of each host's cache of other hosts' rows.
     pub remote_entries: usize,
+    /// Index nodes of other hosts that each host keeps in DRAM.
+    pub node_entries: usize,
 }
 
 impl SimPod {
-    /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary. `configure` gets
-    /// the simulation's configuration for the plan's size.
+    /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary.
+    /// `configure` gets the simulation's configuration for the plan's size.
     pub fn new(setup: &PodSetup, configure: impl FnOnce(&Plan) -> SimConfig) -> Result<Self, TxnError> {
         let plan = Plan::new(&setup.config).expect("the caller's configuration is valid");
         let mut sim = Simulation::new(configure(&plan));
@@ -54,6 +56,7 @@ impl SimPod {
                 let mut options = Options::new(&plan);
                 options.budget = setup.budget.unwrap_or(options.budget);
                 options.remote_entries = setup.remote_entries;
+                options.node_entries = setup.node_entries;
                 options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
                 let bytes = plan.len();
                 if host == 0 {
@@ -69,26 +72,42 @@ impl SimPod {
     }
 
     /// Runs `body` on worker 0 of every host in turn, alone.
+    ///
+    /// # Panics
+    /// If `body` fails (see [`Simulation::alone`]).
     pub fn on_every_host<R: 'static>(&mut self, body: impl Fn(&Cx<Sim>, &RowHost) -> R + 'static) -> Vec<R> {
+        self.try_on_every_host(body).unwrap_or_else(|failure| panic!("a lone worker failed: {failure}"))
+    }
+
+    /// As [`Self::on_every_host`]; the first failure ends it.
+    fn try_on_every_host<R: 'static>(
+        &mut self,
+        body: impl Fn(&Cx<Sim>, &RowHost) -> R + 'static,
+    ) -> Result<Vec<R>, Box<Outcome>> {
         let body = Rc::new(body);
         let hosts = self.hosts.clone();
         let run = |host: Rc<RowHost>| {
             let body = Rc::clone(&body);
-            self.sim.alone(host.id(), WorkerId(0), move |cx| body(cx, &host))
+            self.sim.try_alone(host.id(), WorkerId(0), move |cx| body(cx, &host))
         };
         hosts.into_iter().map(run).collect()
     }
 
     /// Lets reclamation catch up and checks every host (see `RowHost::check`). Returns what is wrong.
     pub fn check(&mut self) -> Vec<String> {
-        // Each round moves the epoch by one at most; a retired node needs a few, and its batch a round per host.
+        self.try_check().unwrap_or_else(|failure| vec![format!("while checking: {failure}")])
+    }
+
+    fn try_check(&mut self) -> Result<Vec<String>, Box<Outcome>> {
+        // Each round moves the epoch by one at most; a retired node needs a few, and its batch a round per
+        // host.
         for _ in 0..8 + 2 * self.hosts.len() {
-            self.on_every_host(|cx, host| host.settle(cx));
+            self.try_on_every_host(|cx, host| host.settle(cx))?;
         }
-        let all: Vec<Checked> = self.on_every_host(|cx, host| host.check(cx));
+        let all: Vec<Checked> = self.try_on_every_host(|cx, host| host.check(cx))?;
         let named = |(host, checked): (usize, Checked)| {
             checked.problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
         };
-        all.into_iter().enumerate().flat_map(named).collect()
+        Ok(all.into_iter().enumerate().flat_map(named).collect())
     }
 }

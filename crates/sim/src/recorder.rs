@@ -6,8 +6,8 @@ use liger_engine::history::{HistorySink, TxnRecord, WriteKind};
 
 use crate::history::{Change, History, Key, Transaction};
 
-/// A sink that keeps everything. Commit order is the order of the calls, which is right where one thread makes them all
-/// (the simulator); elsewhere use [`Recorder::unordered`].
+/// A sink that keeps everything. Commit order is the order of the calls, which is right where one thread
+/// makes them all (the simulator); elsewhere use [`Recorder::unordered`].
 #[derive(Default)]
 pub struct Recorder {
     transactions: Mutex<Vec<Transaction>>,

@@ -1,8 +1,9 @@
 //! Random transactions on the row engine of a simulated pod, their history checked.
 //!
-//! A run is a function of its [`Plan`](RowsRun) alone. Everything that the engine can do happens: reads, updates,
-//! inserts, deletes, ranges, secondary indexes, aborts, rows of any host, moves in and out under a tiny budget. At the
-//! end the history must be serializable in commit order, every invariant must hold, and nothing may leak.
+//! A run is a function of its [`Plan`](RowsRun) alone. Everything that the engine can do happens: reads,
+//! updates, inserts, deletes, ranges, secondary indexes, aborts, rows of any host, moves in and out under a
+//! tiny budget. At the end the history must be serializable in commit order, every invariant must hold, and
+//! nothing may leak.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -33,10 +34,12 @@ table! {
     index "items_by_group" (PART, GROUP);
 }
 
-const ITEMS: TableId = TableId(0);
+pub(crate) const ITEMS: TableId = TableId(0);
 const BY_GROUP: IndexId = IndexId(TableId(1));
 /// Groups of the secondary index.
 const GROUPS: i16 = 3;
+/// Index nodes of other hosts that each host keeps: few, so that it drops some.
+const NODE_ENTRIES: usize = 64;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -55,12 +58,91 @@ pub struct RowsRun {
     pub operations: u64,
     /// Shared rows that the budget admits, roughly; the fewer, the more move.
     pub budget_rows: u64,
+    /// What transactions do.
+    pub mix: Mix,
+    /// Everybody works on host 0's first partition; what host 0 itself does there. `None`: all on all
+    /// partitions.
+    pub duel: Option<Mix>,
+    /// Most turns that a worker leaves to others between two operations of a transaction.
+    pub think: u64,
+    /// Slots of a message lane; the fewer, the more messages wait.
+    pub lane_slots: u32,
+    /// Index nodes that a host may have waiting for the others' invalidation.
+    pub retire_entries: u32,
+    /// Entries of each host's cache of other hosts' rows.
+    pub remote_entries: usize,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// A call site of write_back, invalidate or fence to leave out.
     pub disabled_site: Option<Site>,
     /// A named protocol step to leave out.
     pub sabotage: Option<&'static str>,
+}
+
+/// How often transactions do what, relative to the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Looks a row up.
+    pub get: u64,
+    /// Changes a row.
+    pub update: u64,
+    /// Inserts a row.
+    pub insert: u64,
+    /// Deletes a row.
+    pub delete: u64,
+    /// Reads some rows from a key on.
+    pub scan: u64,
+    /// Changes some rows from a key on.
+    pub update_range: u64,
+    /// Reads some rows through the secondary index.
+    pub scan_index: u64,
+    /// Reads all rows from a key to the end of its partition.
+    pub scan_rest: u64,
+}
+
+impl Mix {
+    /// Everything.
+    pub const ALL: Mix = Mix {
+        get: 3,
+        update: 4,
+        insert: 2,
+        delete: 2,
+        scan: 2,
+        update_range: 1,
+        scan_index: 1,
+        scan_rest: 1,
+    };
+    const NONE: Mix = Mix {
+        get: 0,
+        update: 0,
+        insert: 0,
+        delete: 0,
+        scan: 0,
+        update_range: 0,
+        scan_index: 0,
+        scan_rest: 0,
+    };
+    /// Rows come and go under the eyes of scanners.
+    pub const GAPS: Mix = Mix { get: 1, insert: 5, delete: 5, scan: 4, scan_rest: 3, ..Mix::NONE };
+    /// Points only: nothing but row locks.
+    pub const POINTS: Mix = Mix { get: 3, update: 5, ..Mix::NONE };
+    /// Rows come and go.
+    pub const CHURN: Mix = Mix { insert: 1, delete: 1, ..Mix::NONE };
+    /// Ranges are read.
+    pub const SCANS: Mix = Mix { get: 1, scan: 4, scan_rest: 2, ..Mix::NONE };
+
+    /// The number of the operation that a ticket stands for.
+    fn choose(&self, pick: &mut crate::Picker) -> usize {
+        let Mix { get, update, insert, delete, scan, update_range, scan_index, scan_rest } = *self;
+        let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest];
+        let mut ticket = pick.below(weights.iter().sum());
+        let passes = |weight: &u64| {
+            let here = ticket < *weight;
+            ticket = ticket.wrapping_sub(*weight);
+            here
+        };
+        weights.iter().position(passes).expect("the ticket is below the sum")
+    }
 }
 
 impl RowsRun {
@@ -76,6 +158,12 @@ impl RowsRun {
             transactions: 6 + pick.below(30) as u32,
             operations: 1 + pick.below(6),
             budget_rows: 2 + pick.below(40),
+            mix: Mix::ALL,
+            duel: None,
+            think: 0,
+            lane_slots: 16,
+            retire_entries: 16,
+            remote_entries: 64,
             max_verbs: 20_000_000,
             disabled_site: None,
             sabotage: None,
@@ -110,8 +198,17 @@ pub fn run(run: &RowsRun) -> RowsResult {
     let mut pod = PodConfig::small(run.hosts, run.workers);
     pod.partitions = run.partitions();
     pod.max_tables = 4;
+    pod.lane_slots = run.lane_slots;
+    pod.retire_entries = run.retire_entries;
     let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
-    let setup = PodSetup { config: pod, catalog, budget: Some(budget), record: true, remote_entries: 64 };
+    let setup = PodSetup {
+        config: pod,
+        catalog,
+        budget: Some(budget),
+        record: true,
+        remote_entries: run.remote_entries,
+        node_entries: NODE_ENTRIES,
+    };
     let (seed, max_verbs) = (run.seed, run.max_verbs);
     let (site, sabotage) = (run.disabled_site.clone(), run.sabotage);
     let built = SimPod::new(&setup, |plan| SimConfig {
@@ -145,14 +242,14 @@ pub fn run(run: &RowsRun) -> RowsResult {
     RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, history, problems }
 }
 
-fn new_row(part: i16, id: i32, value: i64) -> NewRow {
+pub(crate) fn new_row(part: i16, id: i32, value: i64) -> NewRow {
     let mut row = NewRow::new(items::ROW_LEN);
     row.set(items::PART, part).set(items::ID, id).set(items::GROUP, (id % i32::from(GROUPS)) as i16);
     row.set(items::VALUE, value).set(items::PAD, "padding that makes rows longer than");
     row
 }
 
-fn item_key(part: i16, id: i32) -> Key {
+pub(crate) fn item_key(part: i16, id: i32) -> Key {
     Key::build().i16(part).i32(id).finish()
 }
 
@@ -202,12 +299,15 @@ fn start_workers(pod: &mut SimPod, run: &RowsRun) -> Rc<Tally> {
 
 fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
     let mut session = RowSession::new(cx, host);
+    let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
     for _ in 0..run.transactions {
         let first = cx.random();
         let ended = session.attempt(|txn| {
             let mut pick = crate::Picker::new(first);
             for _ in 0..=pick.below(run.operations) {
-                operation(txn, run, &mut pick)?;
+                operation(txn, run, &mix, &mut pick)?;
+                let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
+                (0..turns).for_each(|_| cx.pause());
             }
             if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
         });
@@ -230,8 +330,13 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
     session.serve();
 }
 
-fn operation<T: Transaction>(txn: &mut T, run: &RowsRun, pick: &mut crate::Picker) -> Result<(), TxnError> {
-    let part = pick.below(u64::from(run.partitions())) as i16;
+fn operation<T: Transaction>(
+    txn: &mut T,
+    run: &RowsRun,
+    mix: &Mix,
+    pick: &mut crate::Picker,
+) -> Result<(), TxnError> {
+    let part = if run.duel.is_some() { 0 } else { pick.below(u64::from(run.partitions())) as i16 };
     let id = pick.below(run.keys as u64) as i32;
     let key = item_key(part, id);
     let span = 1 + pick.below(4) as i32;
@@ -241,23 +346,23 @@ fn operation<T: Transaction>(txn: &mut T, run: &RowsRun, pick: &mut crate::Picke
         visits = visits.saturating_sub(1);
         if visits == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    match pick.below(16) {
-        0..=2 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
-        3..=6 => drop(txn.update(ITEMS, &key, |row| {
+    match mix.choose(pick) {
+        0 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
+        1 => drop(txn.update(ITEMS, &key, |row| {
             let value = row.get(items::VALUE);
             row.set(items::VALUE, value + 1);
         })?),
-        7 | 8 => match txn.insert(ITEMS, &new_row(part, id, 7)) {
+        2 => match txn.insert(ITEMS, &new_row(part, id, 7)) {
             Ok(()) | Err(TxnError::DuplicateKey { .. }) => {}
             Err(error) => return Err(error),
         },
-        9 | 10 => drop(txn.delete(ITEMS, &key)?),
-        11 | 12 => txn.scan(ITEMS, &range, |_, _| go_on())?,
-        13 => txn.update_range(ITEMS, &range, |_, row| {
+        3 => drop(txn.delete(ITEMS, &key)?),
+        4 => txn.scan(ITEMS, &range, |_, _| go_on())?,
+        5 => txn.update_range(ITEMS, &range, |_, row| {
             row.set(items::VALUE, 5);
             go_on()
         })?,
-        14 => {
+        6 => {
             let group = (id % i32::from(GROUPS)) as i16;
             let width = 1;
             let range = KeyRange::prefix(Key::build().i16(part).i16(group), width);

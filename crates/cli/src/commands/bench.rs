@@ -32,12 +32,22 @@ pub enum Workload {
     Tpcc(Box<TpccArguments>),
 }
 
+/// [`Mix`] on the command line.
 #[derive(Clone, Copy, ValueEnum)]
-enum MixName {
+pub enum MixName {
     /// The specification's transactions.
     Spec,
     /// As Tigon's artifact has them: Delivery serves one district, remote customers are found by number.
     Artifact,
+}
+
+impl From<MixName> for Mix {
+    fn from(name: MixName) -> Self {
+        match name {
+            MixName::Spec => Mix::Spec,
+            MixName::Artifact => Mix::Artifact,
+        }
+    }
 }
 
 /// A TPC-C run.
@@ -146,10 +156,7 @@ impl TpccArguments {
             workers: self.workers,
             scale,
             remote: self.remote,
-            mix: match self.mix {
-                MixName::Spec => Mix::Spec,
-                MixName::Artifact => Mix::Artifact,
-            },
+            mix: self.mix.into(),
             homes: self.homes,
             seconds: self.seconds,
             warm_up_s: self.warm_up,

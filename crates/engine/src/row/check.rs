@@ -105,7 +105,7 @@ impl RowHost {
             if word.next_real() && !neighbour(rows.get(i + 1)) {
                 wrong(format!("{key:?} vouches for a next key that is not shared"));
             }
-            if word.prev_real() && !neighbour(i.checked_sub(1).and_then(|i| rows.get(i))) {
+            if word.prev_real() && i > 0 && !neighbour(rows.get(i - 1)) {
                 wrong(format!("{key:?} vouches for a previous key that is not shared"));
             }
         }

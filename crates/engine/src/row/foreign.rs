@@ -30,6 +30,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "foreign.check-next-real",
     "foreign.check-prev-real",
     "foreign.recheck-index",
+    "foreign.recheck-index-last",
     "foreign.lock-beyond-range",
     "foreign.prove-own-gap",
 ];
@@ -350,9 +351,12 @@ impl<F: Fabric> RowTxn<'_, F> {
         let enough = locked.complete || locked.rows.len() == batch;
         // In this order: a row that was inserted in a gap before its end was locked may become shared at any moment,
         // and the bits before it true again. If that happens before they are read, the index has changed by then.
+        let unchanged = || tree.unchanged(cx, &trace) || cx.sabotaged("foreign.recheck-index");
+        let early = cx.sabotaged("foreign.recheck-index-last");
         let proven = enough
+            && (!early || unchanged())
             && self.is_chain_proven(&chain, previous.is_some(), rest)
-            && (tree.unchanged(cx, &trace) || cx.sabotaged("foreign.recheck-index"));
+            && (early || unchanged());
         Ok(proven.then_some(locked))
     }
 

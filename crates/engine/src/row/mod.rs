@@ -43,6 +43,8 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         own::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
         commit::SABOTAGE_STEPS,
+        remote::SABOTAGE_STEPS,
+        service::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()

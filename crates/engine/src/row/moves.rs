@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows has one
 //!    writing host.
-//! 2. A row is published in this order: block written, written back and fenced; word born; entry in the shared index;
+//! 2. A row is published in this order: block written, written back and fenced; entry in the shared index; word born;
 //!    neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody can lock it, so its
 //!    block and word can be reused at once. Only index nodes need a grace period.
 //! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key differs.
@@ -23,7 +23,12 @@ use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["moves.retract-from-index"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "moves.retract-from-index",
+    "moves.copy-back",
+    "moves.kill-before-copy-back",
+    "moves.remember-removed-version",
+];
 
 /// The key of the sentinel row in the shared index: no row has it.
 pub fn sentinel_key(words: usize) -> Key {
@@ -70,13 +75,13 @@ impl RowHost {
             None if holders.readers != 0 => Held::Read(self.me),
             None => Held::Free,
         };
-        self.shared.bear(cx, word, block, held);
+        // The word is still dead: nobody can have locked it if there is no room in the index.
         if let Err(failed) = self.publish(cx, part, key, word) {
-            self.shared.kill(cx, word);
             self.heap.free(cx, BlockClass::Row, block, len);
             self.heap.free_word(cx, WordClass::Tuple, word);
             return Err(failed);
         }
+        self.shared.bear(cx, word, block, held);
         part.rows.set_shared(row, word.offset());
         self.link_around(cx, part, key, row);
         self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, word });
@@ -93,13 +98,18 @@ impl RowHost {
         key: &Key,
         word: SyncAddr,
     ) -> Result<(), TreeError> {
-        let env = self.tree_env();
+        self.retract_stale(cx, part)?;
+        let added = part.index.insert(cx, &self.tree_env(), key.words(), word.offset())?;
+        assert!(added, "a row that is not shared is not in the shared index");
+        Ok(())
+    }
+
+    /// Takes out the index entries that an earlier removal had no memory for.
+    fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
         while let Some(stale) = part.stale.last() {
-            part.index.remove(cx, &env, stale.words())?;
+            part.index.remove(cx, &self.tree_env(), stale.words())?;
             part.stale.pop();
         }
-        let added = part.index.insert(cx, &env, key.words(), word.offset())?;
-        assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
 
@@ -118,13 +128,18 @@ impl RowHost {
         if !part.is_unheld(row) {
             return false;
         }
+        let early = cx.sabotaged("moves.kill-before-copy-back");
+        if early {
+            freshen(cx, self.shared.peek(cx, at).row(), part.block_len());
+            part.copy_back(cx, row, self.shared.peek(cx, at).row());
+        }
         let Some(before) = self.shared.retire_free(cx, at) else { return false };
         let block = before.row();
         if !self.shared.is_fresh(cx, at, before) {
             freshen(cx, block, part.block_len());
         }
         let key = read_key(cx, block, part.key_words);
-        if before.is_modified() {
+        if before.is_modified() && !early && !cx.sabotaged("moves.copy-back") {
             part.copy_back(cx, row, block);
         }
         self.withdraw(cx, part, &key, row, at, block);
@@ -168,7 +183,9 @@ impl RowHost {
         holder: HostId,
         llsn: u64,
     ) {
-        part.max_removed_llsn = part.max_removed_llsn.max(llsn);
+        if !cx.sabotaged("moves.remember-removed-version") {
+            part.max_removed_llsn = part.max_removed_llsn.max(llsn);
+        }
         if let Some(at) = part.word(row) {
             let word = self.shared.retire_held(cx, at, holder);
             self.withdraw(cx, part, key, row, at, word.row());
@@ -187,7 +204,7 @@ impl RowHost {
             || usage.row_bytes + usage.node_bytes + usage.scratch_bytes > self.budget.cxl_bytes
     }
 
-    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at twice.
+    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
     /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No latch is
     /// held. Returns how many rows left.
     pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
@@ -202,14 +219,15 @@ impl RowHost {
         left
     }
 
-    /// As `relieve`, this host alone.
+    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last time (or
+    /// has just moved in) outlives one call at least.
     pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let mut left = 0;
         if !self.is_over_budget(cx) {
             return left;
         }
         let known = self.move_out.lock(cx).len();
-        for _ in 0..2 * known {
+        for _ in 0..known {
             if self.move_one_out(cx) {
                 left += 1;
                 self.collect(cx);
@@ -258,15 +276,15 @@ impl RowHost {
             Wish::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
             Wish::Create(key) => self.create(cx, from, table, partition, key),
         };
-        let answer = match attempt() {
+        // Room is made before, not after: a row that has just moved in must still be there when its requester comes.
+        self.relieve(cx);
+        match attempt() {
             Answer::OutOfMemory if self.move_out_some(cx, 16) > 0 => {
                 self.collect(cx);
                 attempt()
             }
             answer => answer,
-        };
-        self.relieve(cx);
-        answer
+        }
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {
@@ -290,6 +308,7 @@ impl RowHost {
         if let Some(word) = part.word(row) {
             return Ok(word);
         }
+        // It could be shared write-locked, for its owner to release; but nobody has a use for it before.
         if part.is_uncommitted(row) {
             return Err(Answer::Conflict);
         }
@@ -306,11 +325,20 @@ impl RowHost {
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
+        if self.retract_stale(cx, part).is_err() {
+            return Answer::OutOfMemory;
+        }
         let rows = rows_to_share(part, range, limit as usize);
-        for (key, row) in rows {
-            if let Err(refused) = self.share_row(cx, part, (partition, table), &key, row) {
+        for (key, row) in &rows {
+            if let Err(refused) = self.share_row(cx, part, (partition, table), key, *row) {
                 return refused;
             }
+        }
+        // Rows that were shared before may have lost sight of each other.
+        let (before, _) = part.neighbours(cx, &rows[0].0);
+        part.link(cx, self.shared, before, rows[0].1);
+        for pair in rows.windows(2) {
+            part.link(cx, self.shared, Some(pair[0].1), pair[1].1);
         }
         Answer::RangeShared
     }

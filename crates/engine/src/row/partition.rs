@@ -38,8 +38,13 @@ pub enum Mode {
 const MAX_ROWS: u32 = u32::MAX - 1;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["partition.clear-next-real-on-insert", "partition.clear-real-bits-before-leaving"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "partition.clear-next-real-on-insert",
+    "partition.clear-real-bits-before-leaving",
+    "partition.copy-back-on-lock",
+    "partition.check-gap-of-workers",
+    "partition.clear-below-before-check-above",
+];
 
 /// One table's (or index's) share of a partition.
 pub struct TablePart {
@@ -200,7 +205,7 @@ impl TablePart {
                 if !fresh {
                     freshen(cx, word.row(), self.block_len());
                 }
-                if word.is_modified() {
+                if word.is_modified() && !cx.sabotaged("partition.copy-back-on-lock") {
                     self.copy_back(cx, row, word.row());
                     shared.clear_modified(cx, at);
                 }
@@ -260,26 +265,45 @@ impl TablePart {
         tolerated: u16,
     ) -> Result<Option<TupleWord>, Conflict> {
         let holders = self.rows.holders(next);
-        if holders.gap & !me.map_or(0, bit) != 0 {
+        let by_others = holders.gap & !me.map_or(0, bit) != 0;
+        if by_others && !cx.sabotaged("partition.check-gap-of-workers") {
             return Err(Conflict::Gap);
         }
         // Order matters: first the bit below, then the check of the row above. A scanner locks first and looks at the
         // bits afterwards, so either it is seen holding `next`, or it sees a bit clear.
-        if let Some(at) = before.and_then(|row| self.word(row))
-            && !cx.sabotaged("partition.clear-next-real-on-insert")
-        {
-            shared.set_real(cx, at, Some(false), None);
+        let clear_below = || {
+            if let Some(at) = before.and_then(|row| self.word(row)) {
+                shared.set_real(cx, at, Some(false), None);
+            }
+        };
+        let late = cx.sabotaged("partition.clear-below-before-check-above");
+        if !late && !cx.sabotaged("partition.clear-next-real-on-insert") {
+            clear_below();
         }
         let Some(at) = self.word(next) else { return Ok(None) };
-        shared.open_gap_below(cx, at, tolerated).map(Some).ok_or(Conflict::Gap)
+        let opened = shared.open_gap_below(cx, at, tolerated).map(Some).ok_or(Conflict::Gap);
+        if late {
+            clear_below();
+        }
+        if opened.is_err() {
+            // Nothing comes between them after all.
+            self.link(cx, shared, before, next);
+        }
+        opened
     }
 
-    /// Tells the words of two rows that have just become neighbours and are both in the shared index.
+    /// Tells the words of two rows that are neighbours, and are both in the shared index, that they are. A row that has
+    /// no row before it has nothing to miss there.
     pub fn link<F: Fabric>(&self, cx: &Cx<F>, shared: SharedRows, before: Option<RowId>, next: RowId) {
-        let Some(before) = before else { return };
-        if let (Some(low), Some(high)) = (self.word(before), self.word(next)) {
-            shared.set_real(cx, low, Some(true), None);
-            shared.set_real(cx, high, None, Some(true));
+        let low = before.map(|row| self.word(row));
+        let Some(high) = self.word(next) else { return };
+        match low {
+            None => shared.set_real(cx, high, None, Some(true)),
+            Some(None) => {}
+            Some(Some(low)) => {
+                shared.set_real(cx, low, Some(true), None);
+                shared.set_real(cx, high, None, Some(true));
+            }
         }
     }
 

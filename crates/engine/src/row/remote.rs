@@ -19,6 +19,9 @@ use liger_fabric::{Cx, Fabric, Latch, LatchGuard, SyncAddr, WorkerId};
 use crate::key::Key;
 use crate::txn::TableId;
 
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["remote.forget-only-unheld"];
+
 /// Shards of the cache; a power of two.
 const SHARDS: usize = 64;
 
@@ -97,7 +100,8 @@ impl RemoteRows {
     pub fn learn<F: Fabric>(&self, cx: &Cx<F>, hash: u64, word: SyncAddr) {
         let mut shard = self.shard(cx, hash);
         if shard.len() >= self.max_per_shard && !shard.contains_key(&hash) {
-            make_room(&mut shard, self.max_per_shard);
+            let any = cx.sabotaged("remote.forget-only-unheld");
+            make_room(&mut shard, self.max_per_shard, any);
         }
         let entry = shard.entry(hash).or_insert(Entry { word, readers: 0, writer: 0 });
         if entry.is_unheld() {
@@ -106,9 +110,10 @@ impl RemoteRows {
     }
 }
 
-/// Drops a quarter of the shard: of the entries without holders, those with the lowest hashes.
-fn make_room(shard: &mut Shard, max: usize) {
-    let mut idle: Vec<u64> = shard.iter().filter(|(_, e)| e.is_unheld()).map(|(hash, _)| *hash).collect();
+/// Drops a quarter of the shard: of the entries without holders (or of all), those with the lowest hashes.
+fn make_room(shard: &mut Shard, max: usize, all: bool) {
+    let may_go = |entry: &Entry| all || entry.is_unheld();
+    let mut idle: Vec<u64> = shard.iter().filter(|(_, e)| may_go(e)).map(|(hash, _)| *hash).collect();
     idle.sort_unstable();
     for hash in idle.iter().take(max.div_ceil(4)) {
         shard.remove(hash);

@@ -13,6 +13,9 @@ use super::host::{RowHost, count};
 use super::message::{Answer, Asker, Message, Wish};
 use crate::txn::{Conflict, TableId, TxnError};
 
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["service.keep-unsent", "service.match-request-number"];
+
 /// Turns of a wait loop between two looks at the membership.
 const TURNS_PER_LOOK: u32 = 1 << 12;
 
@@ -57,7 +60,8 @@ impl RowHost {
             return count(&self.moves.messages_dropped, 1);
         };
         let mut mailbox = mailbox.lock(cx);
-        if mailbox.request == to.request && mailbox.answer.is_none() {
+        let current = mailbox.request == to.request || cx.sabotaged("service.match-request-number");
+        if current && mailbox.answer.is_none() {
             mailbox.answer = Some(answer);
         } else {
             count(&self.moves.messages_dropped, 1);
@@ -71,7 +75,8 @@ impl RowHost {
         count(&self.moves.messages, 1);
         let mut outbox = self.outbox.lock(cx);
         let behind = outbox.iter().any(|(host, _)| *host == to);
-        if behind || self.lanes.try_send(cx, to, &bytes).is_err() {
+        let waits = behind || self.lanes.try_send(cx, to, &bytes).is_err();
+        if waits && !cx.sabotaged("service.keep-unsent") {
             outbox.push_back((to, bytes));
         }
     }

@@ -7,9 +7,9 @@
 //! 3. Data is read only after the host's lines were made fresh: a clear valid bit means invalidate, fence, read.
 //! 4. Data is written only under W, and is written back and fenced before W is released.
 //!
-//! The step order is that of models/tupleword.py. One difference, checked there too: a reader sets its valid bit in the
-//! compare-and-swap that takes the lock, *before* it invalidates. Nobody on the same host can look at the bit until the
-//! invalidation is done (the latch of invariant 1 is still held), and no writer can come between; it saves one swap.
+//! The step order is that of models/tuple_word.py. A reader sets its valid bit in the compare-and-swap that takes the
+//! lock, *before* it invalidates. Nobody on the same host can look at the bit until the invalidation is done (the latch
+//! of invariant 1 is still held), and no writer can come between; it saves one swap (docs/protocols/shared-rows.md).
 //!
 //! Not here: which word belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
 
@@ -49,6 +49,10 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.set-modified",
     "row.check-live",
     "row.check-gap-holders",
+    "row.clear-prev-real-on-insert",
+    "row.retire-only-free",
+    "row.reset-valid-at-birth",
+    "row.valid-before-unlock",
 ];
 
 /// Row blocks up to this length are put together on the stack.
@@ -72,7 +76,7 @@ pub enum Acquired {
         /// The word as it is now.
         word: TupleWord,
         /// This host's cached copy is current. If not, it must be made so before it is used and before the lock is
-        /// given back ([`freshen`]): the valid bit is set already.
+        /// given back ([`freshen`]): the valid bit is set already, or will be by the release of a write.
         fresh: bool,
     },
     /// Somebody holds it in a conflicting way.
@@ -216,9 +220,16 @@ impl SharedRows {
                 self.coherence.after_read(valid, self.bit())
             }
         };
-        if self.format.is_wide() {
-            let valid = cx.load(at.word(1)) as u16;
-            cx.store(at.word(1), u64::from(after(valid)));
+        let mark = || {
+            if self.format.is_wide() {
+                let valid = cx.load(at.word(1)) as u16;
+                cx.store(at.word(1), u64::from(after(valid)));
+            }
+        };
+        // Under the lock: whoever gets it next must find these bits.
+        let late = cx.sabotaged("row.valid-before-unlock");
+        if !late {
+            mark();
         }
         let behind = behind && !cx.sabotaged("row.set-modified");
         let _: Result<_, ()> = self.swap(cx, at, |word| {
@@ -226,6 +237,9 @@ impl SharedRows {
             let word = word.without_writer().with_modified(word.is_modified() || behind);
             Ok(self.with_valid(word, after))
         });
+        if late {
+            mark();
+        }
     }
 
     /// Says that the owner's DRAM copy has caught up. The owner holds the row, so nobody else changes it now.
@@ -251,7 +265,7 @@ impl SharedRows {
             {
                 return Err(());
             }
-            Ok(word.with_prev_real(false))
+            Ok(word.with_prev_real(word.prev_real() && cx.sabotaged("row.clear-prev-real-on-insert")))
         });
         opened.ok().map(|(before, _)| before)
     }
@@ -259,7 +273,8 @@ impl SharedRows {
     /// Kills a word that nobody holds; `None` if somebody does. Afterwards no host can lock it.
     pub fn retire_free<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> Option<TupleWord> {
         let killed = self.swap(cx, at, |word| {
-            if !word.is_live() || !word.is_free(self.format) {
+            let held = !word.is_free(self.format) && !cx.sabotaged("row.retire-only-free");
+            if !word.is_live() || held {
                 return Err(());
             }
             Ok(word.dead())
@@ -276,31 +291,26 @@ impl SharedRows {
         killed.map(|(before, _)| before).expect("never refuses")
     }
 
-    /// Kills a word that was born and not published.
-    pub fn kill<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
-        let _: Result<_, ()> = self.swap(cx, at, |word| Ok(word.dead()));
-    }
-
     /// Clears the CLOCK bit; true if it was set.
     pub fn take_second_chance<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
         self.peek(cx, at).second_chance()
             && self.swap(cx, at, |word| Ok::<_, ()>(word.with_second_chance(false))).is_ok()
     }
 
-    /// Gives a word its first value for a row that moves in: live, valid here only, held as said.
+    /// Brings a dead word to life for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, row: DataAddr, held: Held) {
-        let word = TupleWord(cx.load(at)).reborn(row).with_second_chance(true);
-        let word = match held {
-            Held::Free => word,
-            Held::Read(host) => word.with_reader(host),
-            Held::Write(host) => word.with_writer(host),
-        };
         if self.format.is_wide() {
             cx.store(at.word(1), u64::from(self.bit()));
-            cx.store(at, word.0);
-        } else {
-            cx.store(at, self.with_valid(word, |_| self.bit()).0);
         }
+        let _: Result<_, ()> = self.swap(cx, at, |word| {
+            debug_assert!(!word.is_live(), "a word is born once: {word:?}");
+            let word = self.with_valid(word.reborn(row).with_second_chance(true), |_| self.bit());
+            Ok(match held {
+                Held::Free => word,
+                Held::Read(host) => word.with_reader(host),
+                Held::Write(host) => word.with_writer(host),
+            })
+        });
     }
 }
 

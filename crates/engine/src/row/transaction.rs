@@ -8,7 +8,7 @@
 //!    again finds it held by the caller.
 //! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes a number above everything that it touched.
 //!
-//! Rows of this host are worked on in local.rs, rows of other hosts in foreign.rs; commit.rs ends the transaction.
+//! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs; commit.rs ends the transaction.
 
 use std::ops::ControlFlow;
 

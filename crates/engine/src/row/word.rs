@@ -14,8 +14,8 @@
 //! Invariants:
 //! 1. Every change of the word is one compare-and-swap; nothing is latched, and every holder is a named host.
 //! 2. W excludes reader bits; both need `live`.
-//! 3. A host's valid bit is set only by that host, while it holds the row, and cleared by the release of a write by
-//!    another host.
+//! 3. A host's valid bit is set only by that host, while it holds the row (the owner's at birth as well), and cleared by
+//!    the release of a write by another host.
 //! 4. `next_real` says: the next key of the shared index is the next key of the owner's partition too, so a scanner
 //!    that holds both rows holds the gap. It is set late (both neighbours published) and cleared early. `prev_real`
 //!    mirrors it.

@@ -1,8 +1,8 @@
 //! The state of a simulated pod: workers, memory, clock, and what happens before each verb.
 //!
 //! Invariants:
-//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`), so a verb is
-//!    one step.
+//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`, or `spend`), so a
+//!    verb is one step.
 //! 2. Whatever stops the run is recorded once, first come; after that every worker is unwound.
 //! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between
 //!    builds.
@@ -19,6 +19,7 @@ use super::rules::{Broken, Rules};
 use super::schedule::{Picker, Random, Scheduler, Script};
 use super::timed::Timed;
 use crate::cx::{HostId, WorkerId};
+use crate::fabric::Work;
 
 /// Virtual time of one verb in the adversarial mode.
 const VERB_NS: u64 = 20;
@@ -200,12 +201,12 @@ impl State {
         if verb == Verb::Pause && self.gives_up(me) {
             return true;
         }
-        if self.quiet {
-            return false;
-        }
         if self.step > self.config.max_verbs {
             self.stop(Outcome::OutOfVerbs { workers: self.last_places() });
             return true;
+        }
+        if self.quiet {
+            return false;
         }
         if !self.kills.is_empty() {
             self.planned_kills();
@@ -231,6 +232,23 @@ impl State {
         self.current = next;
         self.switches += u64::from(next != me);
         next != me || !self.victims.is_empty()
+    }
+
+    /// Timed: computation takes its time, and whoever is behind runs meanwhile (without this, nobody could see the
+    /// locks that a worker holds between two verbs). True when the worker must give control back first.
+    pub fn spend(&mut self, me: usize, work: Work, times: u32) -> bool {
+        let Memory::Timed(memory) = &mut self.memory else { return false };
+        if self.workers[me].inert {
+            return false;
+        }
+        memory.spend(me, work, times);
+        if self.quiet {
+            return false;
+        }
+        let next = memory.turn(me);
+        self.current = next;
+        self.switches += u64::from(next != me);
+        next != me
     }
 
     /// Counts a pause; true when every worker has paused in vain for too long.
@@ -429,8 +447,12 @@ impl State {
         self.workers.iter().filter(|w| !w.done && !w.killed).map(|w| self.actor(w.last)).collect()
     }
 
-    /// Counts the call site; false when it is the one to leave out.
+    /// Counts the call site unless a lone worker reaches it; false when it is the one to leave out.
     pub fn site_enabled(&mut self, verb: Verb, location: &'static Location<'static>) -> bool {
+        let enabled = !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, location));
+        if self.quiet {
+            return enabled;
+        }
         let key = (std::ptr::from_ref(location) as usize, verb);
         let index = match self.site_of.get(&key) {
             Some(&index) => index,
@@ -445,11 +467,11 @@ impl State {
             }
         };
         self.sites[index].1 += 1;
-        !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, location))
+        enabled
     }
 
     pub fn sabotaged(&mut self, step: &'static str) -> bool {
-        if !self.steps_asked.contains(&step) {
+        if !self.quiet && !self.steps_asked.contains(&step) {
             self.steps_asked.push(step);
         }
         self.config.sabotage == Some(step)

@@ -25,7 +25,8 @@
 //! Invariants:
 //! 1. A run is a function of its configuration and program: no clock, no thread, no address, no hashing
 //!    order.
-//! 2. A verb is a point where others may run; between two verbs a worker is alone.
+//! 2. A verb is a point where others may run (in virtual time, `spend` is another); between two such points a
+//!    worker is alone.
 //! 3. A worker of a dead host runs no more; its destructors do, and their verbs do nothing.
 //!
 //! What it does not do: tear data inside a line, reorder a worker's data accesses, or simulate the network.
@@ -131,6 +132,19 @@ impl Simulation {
         worker: WorkerId,
         body: impl FnOnce(&Cx<Sim>) -> R + 'static,
     ) -> R {
+        self.try_alone(host, worker, body).unwrap_or_else(|failure| panic!("a lone worker failed: {failure}"))
+    }
+
+    /// As [`Self::alone`], for programs that are expected to fail.
+    ///
+    /// # Errors
+    /// What stopped `body`, if it did not end by itself.
+    pub fn try_alone<R: 'static>(
+        &mut self,
+        host: HostId,
+        worker: WorkerId,
+        body: impl FnOnce(&Cx<Sim>) -> R + 'static,
+    ) -> Result<R, Box<Outcome>> {
         let result = Rc::new(Cell::new(None));
         let slot = Rc::clone(&result);
         self.state.borrow_mut().settle();
@@ -147,10 +161,12 @@ impl Simulation {
             drop(state);
             self.unwind(index);
         }
-        result.take().unwrap_or_else(|| match failure {
-            Some(failure) => panic!("a lone worker failed: {failure}"),
-            None => panic!("a lone worker was killed"),
-        })
+        result.take().ok_or_else(|| Box::new(failure.expect("a lone worker that does not end was stopped")))
+    }
+
+    /// Verbs so far, of everybody.
+    pub fn verbs(&self) -> u64 {
+        self.state.borrow().step
     }
 
     /// Runs all workers until they have ended or something stops the run. More workers may be added

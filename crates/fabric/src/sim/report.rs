@@ -75,7 +75,8 @@ pub struct Report {
     /// Virtual nanoseconds that passed.
     pub virtual_ns: u64,
     /// Call sites of write_back, invalidate and fence, with how often each was reached, in order of first
-    /// use.
+    /// use. What lone workers reach (`Simulation::alone`), where nothing is at stake, does not count, here
+    /// and below.
     pub sites: Vec<(Site, u64)>,
     /// Names that `Cx::sabotaged` was asked for, in order of first use.
     pub steps_asked: Vec<&'static str>,

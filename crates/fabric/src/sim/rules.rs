@@ -68,6 +68,25 @@ const BLANK: Line = Line {
     user: By::NOBODY,
 };
 
+/// A number per line, zero until it is touched.
+struct Sparse(Vec<Option<Box<[u32; CHUNK]>>>);
+
+impl Sparse {
+    fn new(lines: usize) -> Self {
+        Self((0..lines.div_ceil(CHUNK)).map(|_| None).collect())
+    }
+
+    #[inline]
+    fn at(&mut self, line: u64) -> &mut u32 {
+        let chunk = &mut self.0[line as usize / CHUNK];
+        &mut chunk.get_or_insert_with(|| Box::new([0; CHUNK]))[line as usize % CHUNK]
+    }
+
+    fn clear(&mut self) {
+        self.0.iter_mut().flatten().for_each(|chunk| chunk.fill(0));
+    }
+}
+
 /// A broken rule, before names are put to it.
 pub(crate) struct Broken {
     pub rule: Rule,
@@ -84,7 +103,7 @@ pub(crate) struct Rules {
     chunks: Vec<Option<Box<[Line; CHUNK]>>>,
     /// Per host and line: with prefetching, the version up to which it is fresh; without, that plus one, 0 =
     /// untouched.
-    fresh: Vec<Vec<u32>>,
+    fresh: Vec<Sparse>,
     lines: usize,
     prefetch: bool,
     unwritten_reads: bool,
@@ -96,7 +115,7 @@ impl Rules {
         let lines = len.div_ceil(LINE);
         Self {
             chunks: (0..lines.div_ceil(CHUNK)).map(|_| None).collect(),
-            fresh: (0..hosts).map(|_| vec![0; lines]).collect(),
+            fresh: (0..hosts).map(|_| Sparse::new(lines)).collect(),
             lines,
             prefetch,
             unwritten_reads: unwritten,
@@ -113,7 +132,7 @@ impl Rules {
     /// Is `host` sure to see version `version` of the line?
     #[inline]
     fn is_fresh(&mut self, host: usize, line: u64, version: u32) -> bool {
-        let known = &mut self.fresh[host][line as usize];
+        let known = self.fresh[host].at(line);
         if self.prefetch {
             return *known >= version;
         }
@@ -124,7 +143,7 @@ impl Rules {
     }
 
     fn set_fresh(&mut self, host: usize, line: u64, version: u32) {
-        let known = &mut self.fresh[host][line as usize];
+        let known = self.fresh[host].at(line);
         *known = (*known).max(version + u32::from(!self.prefetch));
     }
 
@@ -227,7 +246,7 @@ impl Rules {
         if self.prefetch {
             self.set_fresh(host, line, seen);
         } else {
-            self.fresh[host][line as usize] = 0;
+            *self.fresh[host].at(line) = 0;
         }
     }
 
@@ -252,7 +271,7 @@ impl Rules {
                     l.version += 1;
                     l.publisher = by;
                 }
-                let known = &mut self.fresh[host][index * CHUNK + within];
+                let known = self.fresh[host].at((index * CHUNK + within) as u64);
                 if !cache_survives && !self.prefetch {
                     *known = 0;
                 } else if lost || !cache_survives {
@@ -270,8 +289,7 @@ impl Rules {
                 l.version = 0;
             }
         }
-        // New zeroed tables cost nothing until touched; filling old ones touches every page.
-        self.fresh.iter_mut().for_each(|f| *f = vec![0; f.len()]);
+        self.fresh.iter_mut().for_each(Sparse::clear);
     }
 }
 

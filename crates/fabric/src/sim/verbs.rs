@@ -164,8 +164,10 @@ impl Fabric for Sim {
         if !self.timed {
             return;
         }
-        if let Memory::Timed(memory) = &mut self.state.borrow_mut().memory {
-            memory.spend(self.me, work, times);
+        let mut state = self.state.borrow_mut();
+        if state.spend(self.me, work, times) {
+            drop(state);
+            self.suspend();
         }
     }
 

@@ -1,7 +1,8 @@
 //! The index of shared tuples: an ordered tree whose nodes are immutable records in SWcc memory, and whose whole mutable
 //! state is one sync word per node.
 //!
-//! After the Bw-tree as converted for partially coherent memory (papers/002: mapping words are sync data, nodes are
+//! After the Bw-tree as converted for partially coherent memory (Wu et al., Guidelines
+//! for Building Indexes on Partially Cache-Coherent CXL Shared Memory: mapping words are sync data, nodes are
 //! protected data, out of place), with four differences that docs/protocols/shared-index.md argues: no mapping table (a
 //! node's id is the address of its word), splits and removals without split, remove or abort deltas, a DRAM copy per
 //! host instead of invalidation rounds before reuse, and a fixed key width.

@@ -1,8 +1,5 @@
-//! Tests of the shared-tuple index: against a model, with threads as hosts, and in the simulator.
+//! Tests of the shared-tuple index: against a model, and with threads as hosts. (In the simulator: crates/sim.)
 
-mod kill;
 mod kit;
 mod model;
-mod mutation;
-mod sim;
 mod threads;

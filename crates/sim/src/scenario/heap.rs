@@ -1,17 +1,23 @@
-//! The heap under adversarial schedules and caches: blocks travel from host to host, are freed where they arrive, and
-//! come back to be used again.
-
-mod common;
+//! The heap under adversarial schedules and caches: blocks travel from host to host, are freed where they
+//! arrive, and come back to be used again.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use common::{Case, mutations_are_caught};
-use liger_fabric::sim::{Report, SimConfig, Simulation};
+use liger_fabric::sim::{SimConfig, Simulation};
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::heap::{BlockClass, Heap, WordClass};
 use liger_pod::plan::{Plan, PodConfig};
+
+use super::{LeftOut, Ran, Scenario, config};
+
+/// Blocks in a roomy pod, in one so crowded that chunks change hosts, and nodes where rows were.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "heap", run: roomy },
+    Scenario { name: "heap-crowded", run: crowded },
+    Scenario { name: "heap-nodes-after-rows", run: nodes_after_rows },
+];
 
 const HOSTS: u8 = 3;
 const TURNS: u64 = 25;
@@ -46,7 +52,7 @@ fn check<F: Fabric>(cx: &Cx<F>, at: DataAddr, len: usize) -> u64 {
     cx.fence();
     cx.read(at, &mut first);
     cx.read(at.byte(len as u64 - 16), &mut last);
-    let turn = u64::from_le_bytes(first[8..].try_into().unwrap());
+    let turn = u64::from_le_bytes(first[8..].try_into().expect("eight bytes"));
     assert_eq!((first, last), (stamp(at.offset(), turn), stamp(at.offset(), turn)), "block {at:?} is shared");
     turn
 }
@@ -101,7 +107,7 @@ fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, words: &RefCell<Vec<S
     }
 }
 
-fn hand_around(plan: &Plan, config: SimConfig) -> Result<Report, String> {
+fn hand_around(plan: &Plan, config: SimConfig) -> Ran {
     let mut sim = Simulation::new(config);
     let heaps: Vec<Rc<Heap>> = (0..HOSTS).map(|h| Rc::new(Heap::new(plan, HostId(h), 1))).collect();
     let words = Rc::new(RefCell::new(Vec::new()));
@@ -112,10 +118,16 @@ fn hand_around(plan: &Plan, config: SimConfig) -> Result<Report, String> {
         }
     }
     let report = sim.run();
-    if !report.completed() {
-        return Ok(report);
-    }
-    let mut reachable: BTreeSet<u64> = words.borrow().iter().map(|w| w.offset()).collect();
+    Ran::new(report, || accounts_are_right(&mut sim, plan, &heaps, &words.borrow()))
+}
+
+fn accounts_are_right(
+    sim: &mut Simulation,
+    plan: &Plan,
+    heaps: &[Rc<Heap>],
+    words: &[SyncAddr],
+) -> Result<(), String> {
+    let mut reachable: BTreeSet<u64> = words.iter().map(|w| w.offset()).collect();
     let boxes: Vec<SyncAddr> = (0..HOSTS).map(|h| mailbox(plan, h)).collect();
     let waiting = sim.alone(HostId(0), WorkerId(0), move |cx| {
         boxes.iter().map(|&at| cx.load(at) >> 8).filter(|&at| at != 0).collect::<Vec<_>>()
@@ -123,34 +135,42 @@ fn hand_around(plan: &Plan, config: SimConfig) -> Result<Report, String> {
     reachable.extend(waiting);
     for (host, heap) in heaps.iter().enumerate() {
         let (heap, reachable) = (Rc::clone(heap), reachable.clone());
-        let audit = sim.alone(HostId(host as u8), WorkerId(0), move |cx| heap.audit(cx, &reachable));
+        let audited = sim.try_alone(HostId(host as u8), WorkerId(0), move |cx| heap.audit(cx, &reachable));
+        let audit = audited.map_err(|e| e.to_string())?;
         if !audit.is_clean() {
             return Err(format!("host {host}: {audit:?}"));
         }
     }
     let heap = Rc::clone(&heaps[0]);
     let usage = sim.alone(HostId(0), WorkerId(0), move |cx| heap.usage(cx));
-    let tuples = words.borrow().len() as u64 * 8;
-    if usage.tuple_bytes != tuples {
-        return Err(format!("{tuples} bytes of words are in use, {usage:?}"));
-    }
-    Ok(report)
+    let tuples = words.len() as u64 * 8;
+    let right = usage.tuple_bytes == tuples;
+    if right { Ok(()) } else { Err(format!("{tuples} bytes of words are in use, {usage:?}")) }
 }
 
-fn roomy() -> Case {
-    Case::new(&PodConfig::small(HOSTS, 2), true, hand_around)
+fn roomy(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    on(&PodConfig::small(HOSTS, 2), seed, left_out)
 }
 
-fn crowded() -> Case {
-    let config = PodConfig { cxl_bytes: 16384 + (7 << 16), ..PodConfig::small(HOSTS, 2) };
-    Case::new(&config, true, hand_around)
+fn crowded(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    on(&crowded_pod(), seed, left_out)
+}
+
+fn crowded_pod() -> PodConfig {
+    PodConfig { cxl_bytes: 16384 + (7 << 16), ..PodConfig::small(HOSTS, 2) }
+}
+
+fn on(pod: &PodConfig, seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let plan = Plan::new(pod).expect("a valid configuration");
+    hand_around(&plan, config(&plan, seed, true, left_out))
 }
 
 /// Host 1 has read rows in every chunk; host 0 frees them and wants a node, which host 1 would read without
 /// invalidating. There must be no room for it.
-fn nodes_after_rows(plan: &Plan, config: SimConfig) -> Result<Report, String> {
+fn nodes_after_rows(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     const LEN: usize = 60_000;
-    let mut sim = Simulation::new(config);
+    let plan = Plan::new(&crowded_pod()).expect("a valid configuration");
+    let mut sim = Simulation::new(config(&plan, seed, false, left_out));
     let rows = Rc::new(RefCell::new(Vec::new()));
     let (word, its_rows, its_plan) = (plan.counter(0), Rc::clone(&rows), plan.clone());
     sim.spawn(HostId(0), WorkerId(0), move |cx| {
@@ -186,33 +206,5 @@ fn nodes_after_rows(plan: &Plan, config: SimConfig) -> Result<Report, String> {
             assert_eq!(line, [2; 64], "a stale row is taken for a node");
         }
     });
-    Ok(sim.run())
-}
-
-#[test]
-fn nodes_keep_their_chunks() {
-    let case = Case::new(crowded().plan.config(), false, nodes_after_rows);
-    case.passes(5);
-    let failure = case.failure(5, |config| config.sabotage = Some("heap.nodes-keep-their-chunks"));
-    assert!(failure.expect("caught").contains("stale-read"));
-}
-
-#[test]
-fn blocks_come_back() {
-    roomy().passes(60);
-}
-
-#[test]
-fn chunks_change_hosts() {
-    crowded().passes(40);
-}
-
-#[test]
-fn mutations_of_remote_frees_are_caught() {
-    mutations_are_caught(&[(roomy(), 200)], "heap.rs", &[], &[]);
-}
-
-#[test]
-fn mutations_of_chunk_changes_are_caught() {
-    mutations_are_caught(&[(crowded(), 200)], "chunks.rs", &[], &[]);
+    Ran::new(sim.run(), || Ok(()))
 }

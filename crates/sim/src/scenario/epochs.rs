@@ -1,17 +1,20 @@
-//! Epochs under adversarial schedules and caches: a reader of immutable nodes never sees one change under it, although
-//! blocks are used again as soon as the epochs let them.
-
-mod common;
+//! Epochs under adversarial schedules and caches: a reader of immutable nodes never sees one change under it,
+//! although blocks are used again as soon as the epochs let them.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use common::{Case, Spared, mutations_are_caught};
-use liger_fabric::sim::{Report, Sim, SimConfig, Simulation};
+use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, DataAddr, HostId, SyncAddr, WorkerId};
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::{BlockClass, Heap, WordClass};
 use liger_pod::plan::{Plan, PodConfig};
+
+use super::{LeftOut, Ran, Scenario, config};
+
+/// Everybody reads, replaces and collects; and workers with one job each.
+pub const SCENARIOS: &[Scenario] =
+    &[Scenario { name: "epochs", run: everybody }, Scenario { name: "epochs-specialists", run: specialists }];
 
 const LINKS: u64 = 2;
 const NODE: usize = 80;
@@ -51,7 +54,7 @@ fn node(at: DataAddr, number: u64) -> [u8; NODE] {
 fn read(cx: &Cx<Sim>, at: DataAddr) -> u64 {
     let mut bytes = [0; NODE];
     cx.read(at, &mut bytes);
-    let number = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
+    let number = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
     assert_eq!(bytes, node(at, number), "node {at:?} is not what was linked");
     number
 }
@@ -105,7 +108,8 @@ fn worker(cx: &Cx<Sim>, host: &Host) {
     serve(cx, host);
 }
 
-/// One worker per host replaces, the other looks: few verbs between an unlinking and the next use of the block.
+/// One worker per host replaces, the other looks: few verbs between an unlinking and the next use of the
+/// block.
 fn specialist(cx: &Cx<Sim>, host: &Host) {
     for turn in 0..TURNS {
         if cx.host().0 == 0 && cx.worker().0 == 0 {
@@ -155,10 +159,11 @@ fn all_freed(sim: &mut Simulation, hosts: &[Rc<Host>]) -> Result<(), String> {
     for _ in 0..40 {
         for (id, host) in hosts.iter().enumerate().filter(|(id, host)| host.living.get() >> id & 1 != 0) {
             let host = Rc::clone(host);
-            sim.alone(HostId(id as u8), WorkerId(0), move |cx| host.collect(cx));
+            sim.try_alone(HostId(id as u8), WorkerId(0), move |cx| host.collect(cx))
+                .map_err(|e| e.to_string())?;
         }
     }
-    let host = Rc::clone(hosts.last().unwrap());
+    let host = Rc::clone(hosts.last().expect("a pod has hosts"));
     let (usage, linked) = sim.alone(HostId(hosts.len() as u8 - 1), WorkerId(0), move |cx| {
         let linked = (0..LINKS).filter(|&i| cx.load(link(&host.plan, i)) != 0).count();
         (host.heap.usage(cx), linked as u64)
@@ -167,44 +172,26 @@ fn all_freed(sim: &mut Simulation, hosts: &[Rc<Host>]) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("{linked} nodes are linked, {usage:?}")) }
 }
 
-fn run(plan: &Plan, config: SimConfig, body: fn(&Cx<Sim>, &Host)) -> Result<Report, String> {
+fn run(plan: &Plan, config: SimConfig, body: fn(&Cx<Sim>, &Host)) -> Ran {
     let mut sim = Simulation::new(config);
     let hosts = setup(&mut sim, plan);
     spawn(&mut sim, &hosts, body);
     let report = sim.run();
-    if report.completed() {
-        all_freed(&mut sim, &hosts)?;
-    }
-    Ok(report)
+    Ran::new(report, || all_freed(&mut sim, &hosts))
+}
+
+fn plan(hosts: u8) -> Plan {
+    let config = PodConfig { retire_entries: 3, ..PodConfig::small(hosts, 2) };
+    Plan::new(&config).expect("a valid configuration")
 }
 
 /// Everybody reads, replaces and collects; in the end everything retired has been freed.
-fn everybody() -> Case {
-    let config = PodConfig { retire_entries: 3, ..PodConfig::small(3, 2) };
-    Case::new(&config, false, |plan, config| run(plan, config, worker))
+fn everybody(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let plan = plan(3);
+    run(&plan, config(&plan, seed, false, left_out), worker)
 }
 
-fn specialists() -> Case {
-    let config = PodConfig { retire_entries: 3, ..PodConfig::small(2, 2) };
-    Case::new(&config, false, |plan, config| run(plan, config, specialist))
-}
-
-#[test]
-fn nodes_do_not_change_under_their_readers() {
-    everybody().passes(80);
-    specialists().passes(200);
-}
-
-#[test]
-fn mutations_of_epochs_are_caught() {
-    let steps = [
-        "epochs.pin",
-        "epochs.tag-after-unlinking",
-        "epochs.wait-for-readers",
-        "epochs.wait-for-drops",
-        "epochs.drop-nodes",
-    ];
-    let host_memory = "orders accesses to the host's own memory, which the simulator never reorders";
-    let spared = [Spared { verb: "fence", near: "older announcement only holds more", because: host_memory }];
-    mutations_are_caught(&[(specialists(), 250), (everybody(), 60)], "epochs.rs", &steps, &spared);
+fn specialists(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let plan = plan(2);
+    run(&plan, config(&plan, seed, false, left_out), specialist)
 }

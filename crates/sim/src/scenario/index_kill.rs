@@ -2,13 +2,24 @@
 
 use std::rc::Rc;
 
-use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report, SimConfig};
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, Report};
 use liger_fabric::{HostId, WorkerId};
 
-use crate::sim::{Notes, Shape, Worker, build, config, key, plan, tree};
+use super::index::{Notes, Shape, Worker, build, config, key, plan, tree};
+use super::{LeftOut, Ran, Scenario};
+
+/// A death at a place that the seed picks.
+pub const SCENARIOS: &[Scenario] = &[Scenario { name: "index-death", run: death }];
 
 /// Host 0 writes and dies; host 1 writes other keys meanwhile, then changes every key.
-pub fn simulate_death(mut config: SimConfig, shape: &Shape, at: u64, domain: CrashDomain) -> Report {
+fn simulate_death(
+    shape: &Shape,
+    seed: u64,
+    at: u64,
+    domain: CrashDomain,
+    left_out: Option<&LeftOut>,
+) -> Report {
+    let mut config = config(shape, seed, left_out);
     config.kills = vec![Kill { host: HostId(0), at: KillAt::HostStep(at), domain }];
     let (mut sim, notes, hosts) = build(config, shape);
     let tree = tree(&plan(shape), shape);
@@ -40,19 +51,20 @@ impl Worker<'_> {
         bury(&self.notes);
     }
 
-    /// Waits until the other host is gone, looks at every key, removes it if it is there, and checks the tree.
+    /// Waits until the other host is gone, looks at every key, removes it if it is there, and checks the
+    /// tree.
     fn inherit(&self) {
         while self.notes.busy.get() > 1 {
             self.collect();
             self.cx.pause();
         }
-        self.tree.check(self.cx, &self.host.tree()).unwrap();
+        self.tree.check(self.cx, &self.host.tree()).expect("nothing is damaged");
         self.scan();
         for round in 0..2 {
             for number in 0..self.shape.keys {
                 self.read(number);
                 let key = key(self.shape.width, number);
-                let found = self.tree.remove(self.cx, &self.host.tree(), &key).unwrap();
+                let found = self.tree.remove(self.cx, &self.host.tree(), &key).expect("nothing is damaged");
                 let inserted = found.is_none().then(|| self.tree.insert(self.cx, &self.host.tree(), &key, 2));
                 assert!(inserted.is_none_or(|done| done == Ok(true)), "key {number} in round {round}");
                 self.set_state(number, if found.is_some() { 0 } else { 2 });
@@ -63,7 +75,7 @@ impl Worker<'_> {
             let found = self.tree.remove(self.cx, &self.host.tree(), &key(self.shape.width, number));
             assert_eq!(found, Ok((state == 2).then_some(2)));
         }
-        let census = self.tree.check(self.cx, &self.host.tree()).unwrap();
+        let census = self.tree.check(self.cx, &self.host.tree()).expect("nothing is damaged");
         assert_eq!(census.entries, 0);
         // What the dead host was about to remove may be left over, no more.
         assert!(census.leaves + census.removed_nodes <= 4, "{census:?}");
@@ -78,22 +90,17 @@ fn shape(seed: u64) -> Shape {
     }
 }
 
-#[test]
-fn survivors_go_on_wherever_a_host_dies() {
+/// Runs one of a few schedules (`seed`), in which host 0 dies before its verb number `at`.
+pub fn die(seed: u64, at: u64, domain: CrashDomain, left_out: Option<&LeftOut>) -> Report {
+    simulate_death(&shape(seed), seed, at, domain, left_out)
+}
+
+/// Verbs that host 0 has time for, roughly.
+const LIFE_VERBS: u64 = 1500;
+
+fn death(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
-    for seed in 0..4 {
-        let shape = shape(seed);
-        let long = simulate_death(config(&shape, seed), &shape, u64::MAX, CrashDomain::Host);
-        assert!(long.completed(), "seed {seed}: {}", long.outcome);
-        let verbs = long.hosts[0].verbs;
-        println!("seed {seed}: {verbs} places to die");
-        for at in 1..=verbs {
-            let report = simulate_death(config(&shape, seed), &shape, at, domains[(at + seed) as usize % 3]);
-            assert!(
-                report.completed(),
-                "seed {seed}, death before verb {at} of {shape:?}: {}",
-                report.outcome
-            );
-        }
-    }
+    let mut pick = crate::Picker::new(seed);
+    let domain = domains[pick.below(3) as usize];
+    Ran::new(die(seed, 1 + pick.below(LIFE_VERBS), domain, left_out), || Ok(()))
 }

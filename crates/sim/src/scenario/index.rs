@@ -4,21 +4,52 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use liger_fabric::sim::{Report, Sim, SimConfig, Simulation};
+use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
-use liger_store::bwtree::{BwTree, Entries, Trace};
+use liger_pod::epochs::Epochs;
+use liger_pod::heap::Heap;
+use liger_pod::plan::{Plan, PodConfig};
+use liger_store::bwtree::{BwTree, Entries, NodeCache, Trace, TreeHost};
 
-use crate::kit::Host;
+use super::{LeftOut, Ran, Scenario};
+
+/// One writer with readers, several writers, and two writers in leaves so small that they vanish all the
+/// time.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "index-duel", run: duel },
+    Scenario { name: "index-writer-and-readers", run: writer_and_readers },
+    Scenario { name: "index-writers", run: writers },
+];
+
+/// One host's DRAM.
+pub(super) struct Host {
+    heap: Heap,
+    epochs: Epochs,
+    cache: NodeCache,
+}
+
+impl Host {
+    fn new(cx: &Cx<Sim>, plan: &Plan) -> Self {
+        let cache = NodeCache::new(CACHED_NODES);
+        Self { heap: Heap::new(plan, cx.host(), 1), epochs: Epochs::new(cx, plan), cache }
+    }
+
+    pub(super) fn tree(&self) -> TreeHost<'_> {
+        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.cache }
+    }
+}
+
+/// Nodes that a host keeps in DRAM: few, so that it drops some.
+const CACHED_NODES: usize = 16;
 
 /// What the workers of a run share outside the pod: the observer's notes, not anybody's memory.
-pub struct Notes {
+pub(super) struct Notes {
     /// Of each key: 4n absent, 4n + 1 being inserted, 4n + 2 present with this value, 4n + 3 being removed.
     states: RefCell<Vec<u64>>,
     /// Hosts that are not dead.
-    pub members: Cell<u16>,
+    pub(super) members: Cell<u16>,
     /// Workers that have not finished their operations.
-    pub busy: Cell<u32>,
+    pub(super) busy: Cell<u32>,
     /// What waits for reclamation, per host.
     backlogs: RefCell<Vec<usize>>,
     /// What the tree consists of at the end.
@@ -27,19 +58,19 @@ pub struct Notes {
 
 /// The shape of a run.
 #[derive(Clone, Debug)]
-pub struct Shape {
-    pub writers: u8,
-    pub readers: u8,
-    pub steps: u64,
-    pub keys: u64,
-    pub width: usize,
-    pub capacity: usize,
-    pub chain: usize,
+pub(super) struct Shape {
+    pub(super) writers: u8,
+    pub(super) readers: u8,
+    pub(super) steps: u64,
+    pub(super) keys: u64,
+    pub(super) width: usize,
+    pub(super) capacity: usize,
+    pub(super) chain: usize,
 }
 
 impl Shape {
     /// One of many shapes; hosts 0 to `writers` write.
-    pub fn of_seed(writers: u8, readers: u8, seed: u64) -> Shape {
+    pub(super) fn of_seed(writers: u8, readers: u8, seed: u64) -> Shape {
         let pick = |shift: u32, from: u64, to: u64| {
             from + (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) % (to - from)
         };
@@ -55,41 +86,41 @@ impl Shape {
     }
 
     /// Three writers in a few tiny leaves, which empty and split under each other's hands all the time.
-    pub fn duel() -> Shape {
+    pub(super) fn duel() -> Shape {
         Shape { writers: 3, readers: 0, steps: 150, keys: 6, width: 1, capacity: 2, chain: 0 }
     }
 
-    pub fn hosts(&self) -> u8 {
+    pub(super) fn hosts(&self) -> u8 {
         self.writers + self.readers
     }
 }
 
-pub fn key(width: usize, number: u64) -> Vec<u64> {
+pub(super) fn key(width: usize, number: u64) -> Vec<u64> {
     let mut key = vec![3; width];
     key[width - 1] = number;
     key
 }
 
 /// One worker of one host.
-pub struct Worker<'a> {
-    pub cx: &'a Cx<Sim>,
-    pub host: Rc<Host>,
-    pub tree: BwTree,
-    pub shape: Shape,
-    pub notes: Rc<Notes>,
+pub(super) struct Worker<'a> {
+    pub(super) cx: &'a Cx<Sim>,
+    pub(super) host: Rc<Host>,
+    pub(super) tree: BwTree,
+    pub(super) shape: Shape,
+    pub(super) notes: Rc<Notes>,
 }
 
 impl Worker<'_> {
-    pub fn state(&self, number: u64) -> u64 {
+    pub(super) fn state(&self, number: u64) -> u64 {
         self.notes.states.borrow()[number as usize]
     }
 
-    pub fn set_state(&self, number: u64, to: u64) {
+    pub(super) fn set_state(&self, number: u64, to: u64) {
         self.notes.states.borrow_mut()[number as usize] = to;
     }
 
-    pub fn collect(&self) {
-        self.host.collect(self.cx, self.notes.members.get());
+    pub(super) fn collect(&self) {
+        self.host.epochs.collect(self.cx, &self.host.heap, |_| self.notes.members.get());
     }
 
     /// Changes one of this writer's keys.
@@ -110,18 +141,23 @@ impl Worker<'_> {
     }
 
     /// Looks a key up: what is found was so at some moment of the call.
-    pub fn read(&self, number: u64) {
+    pub(super) fn read(&self, number: u64) {
         let before = self.state(number);
-        let found = self.tree.get(self.cx, &self.host.tree(), &key(self.shape.width, number)).unwrap();
+        let found = self
+            .tree
+            .get(self.cx, &self.host.tree(), &key(self.shape.width, number))
+            .expect("nothing is damaged");
         check_value(number, before, found, self.state(number));
     }
 
     /// Reads all keys; what is found of each was so at some moment, and of all together if the trace says so.
-    pub fn scan(&self) {
+    pub(super) fn scan(&self) {
         let before = self.notes.states.borrow().clone();
         let (mut out, mut trace) = (Entries::default(), Trace::new());
         let from = key(self.shape.width, 0);
-        self.tree.scan(self.cx, &self.host.tree(), &from, None, 1000, &mut out, &mut trace).unwrap();
+        self.tree
+            .scan(self.cx, &self.host.tree(), &from, None, 1000, &mut out, &mut trace)
+            .expect("nothing is damaged");
         let between = self.notes.states.borrow().clone();
         let unchanged = self.tree.unchanged(self.cx, &trace);
         let found: BTreeMap<u64, u64> = out.iter().map(|(k, v)| (k[k.len() - 1], v)).collect();
@@ -137,7 +173,7 @@ impl Worker<'_> {
         }
     }
 
-    pub fn run(&self, writer: Option<u8>) {
+    pub(super) fn run(&self, writer: Option<u8>) {
         let cx = self.cx;
         for step in 0..self.shape.steps {
             // A window of keys that wanders, so that nodes empty and vanish.
@@ -156,7 +192,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for all others, lets everything be reclaimed, and compares what is in use with what is reachable.
+    /// Waits for all others, lets everything be reclaimed, and compares what is in use with what is
+    /// reachable.
     fn finish(&self) {
         let notes = &self.notes;
         let me = usize::from(self.cx.host().0);
@@ -170,7 +207,7 @@ impl Worker<'_> {
             self.cx.pause();
         }
         if me == 0 {
-            let census = self.tree.check(self.cx, &self.host.tree()).unwrap();
+            let census = self.tree.check(self.cx, &self.host.tree()).expect("nothing is damaged");
             let states = notes.states.borrow();
             assert_eq!(census.entries, states.iter().filter(|s| **s % 4 == 2).count() as u64, "{census:?}");
             let words = census.words[1..].iter().map(|word| word.offset());
@@ -180,7 +217,7 @@ impl Worker<'_> {
         while notes.reachable.borrow().is_none() {
             self.cx.pause();
         }
-        let audit = self.host.heap.audit(self.cx, notes.reachable.borrow().as_ref().unwrap());
+        let audit = self.host.heap.audit(self.cx, notes.reachable.borrow().as_ref().expect("set by host 0"));
         assert!(audit.is_clean(), "{audit:?}");
     }
 }
@@ -198,35 +235,32 @@ fn check_value(number: u64, before: u64, found: Option<u64>, after: u64) {
     }
 }
 
-pub fn plan(shape: &Shape) -> Plan {
+pub(super) fn plan(shape: &Shape) -> Plan {
     let config =
         PodConfig { hwcc_bytes: 128 << 10, cxl_bytes: 4 << 20, ..PodConfig::small(shape.hosts(), 1) };
-    Plan::new(&config).unwrap()
+    Plan::new(&config).expect("a valid configuration")
 }
 
-pub fn config(shape: &Shape, seed: u64) -> SimConfig {
-    let plan = plan(shape);
-    let mut config = SimConfig::swarm(usize::from(shape.hosts()), plan.len() as usize, seed);
-    config.sync = Some(SUPERBLOCK_BYTES..plan.sync_end());
-    config.max_verbs = 2_000_000;
-    config
+pub(super) fn config(shape: &Shape, seed: u64, left_out: Option<&LeftOut>) -> SimConfig {
+    super::config(&plan(shape), seed, true, left_out)
 }
 
-pub fn tree(plan: &Plan, shape: &Shape) -> BwTree {
+pub(super) fn tree(plan: &Plan, shape: &Shape) -> BwTree {
     BwTree::new(plan.directory(0, 0), shape.width).with_limits(shape.capacity, shape.chain)
 }
 
-/// A formatted pod and the observer's notes. `Host`s are made before anybody runs: all are members from the start.
-pub fn build(config: SimConfig, shape: &Shape) -> (Simulation, Rc<Notes>, Vec<Rc<Host>>) {
+/// A formatted pod and the observer's notes. `Host`s are made before anybody runs: all are members from the
+/// start.
+pub(super) fn build(config: SimConfig, shape: &Shape) -> (Simulation, Rc<Notes>, Vec<Rc<Host>>) {
     let plan = plan(shape);
     let tree = tree(&plan, shape);
     let mut sim = Simulation::new(config);
     let hosts = (0..shape.hosts()).map(|h| {
         let plan = plan.clone();
         sim.alone(HostId(h), WorkerId(0), move |cx| {
-            let host = Rc::new(Host::new(cx, &plan, 16));
+            let host = Rc::new(Host::new(cx, &plan));
             if h == 0 {
-                tree.create(cx, &host.tree()).unwrap();
+                tree.create(cx, &host.tree()).expect("nothing is damaged");
             }
             host
         })
@@ -242,8 +276,8 @@ pub fn build(config: SimConfig, shape: &Shape) -> (Simulation, Rc<Notes>, Vec<Rc
     (sim, Rc::new(notes), hosts)
 }
 
-pub fn simulate(config: SimConfig, shape: &Shape) -> Report {
-    let (mut sim, notes, hosts) = build(config, shape);
+fn simulate(shape: &Shape, seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (mut sim, notes, hosts) = build(config(shape, seed, left_out), shape);
     let tree = tree(&plan(shape), shape);
     for (h, host) in hosts.into_iter().enumerate() {
         let (shape, notes) = (shape.clone(), notes.clone());
@@ -254,29 +288,17 @@ pub fn simulate(config: SimConfig, shape: &Shape) -> Report {
             worker.finish();
         });
     }
-    sim.run()
+    Ran::new(sim.run(), || Ok(()))
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let runs = std::env::var("LIGER_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
-    0..runs
+fn duel(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    simulate(&Shape::duel(), seed, left_out)
 }
 
-#[test]
-fn one_writer_and_readers() {
-    for seed in seeds() {
-        let shape = Shape::of_seed(1, 1 + (seed % 2) as u8, seed);
-        let report = simulate(config(&shape, seed), &shape);
-        assert!(report.completed(), "seed {seed} of {shape:?}: {}", report.outcome);
-    }
+fn writer_and_readers(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    simulate(&Shape::of_seed(1, 1 + (seed % 2) as u8, seed), seed, left_out)
 }
 
-#[test]
-fn writers_on_several_hosts() {
-    for seed in seeds() {
-        let some = Shape::of_seed(2 + (seed % 3 == 2) as u8, (seed % 2) as u8, seed);
-        let shape = if seed % 4 == 3 { Shape::duel() } else { some };
-        let report = simulate(config(&shape, seed), &shape);
-        assert!(report.completed(), "seed {seed} of {shape:?}: {}", report.outcome);
-    }
+fn writers(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    simulate(&Shape::of_seed(2 + (seed % 3 == 2) as u8, (seed % 2) as u8, seed), seed, left_out)
 }

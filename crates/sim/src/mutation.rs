@@ -1,0 +1,404 @@
+//! The tests are tested: every instruction and step that the pod's protocols need is left out once, and some
+//! scenario must notice.
+//!
+//! A mutant is a call site of write_back, invalidate or fence in `pod`, `store` or `engine` that the
+//! scenarios reach, or a named step of one of the `SABOTAGE_STEPS`. It is run against every scenario that
+//! reaches it, seed after seed, until a run goes wrong: a broken rule of the memory model, a panic, a
+//! deadlock, a history that is not serializable, a failed invariant, a leak.
+//!
+//! Invariants:
+//! 1. Without mutants every scenario is right on its first seeds, and on each seed that catches a mutant.
+//! 2. A survivor fails the stage unless it is in [`SPARED`] with a reason; an entry there that fits no mutant
+//!    fails it too.
+//! 3. A listed step that no run asks for, and a step asked for that is not listed, fail it.
+//!
+//! Whether a mutant is caught, and where, follows from the seeds alone; the caller's clock only ends the
+//! search.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use liger_fabric::sim::{Outcome, Report, Verb};
+use serde::Serialize;
+
+use crate::scenario::{self, LeftOut, Ran, Scenario};
+
+/// How thoroughly to search.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Time after which a mutant that nobody has noticed counts as a survivor, by `now_ns`.
+    pub seconds_per_mutant: f64,
+    /// Seeds after which it does.
+    pub max_seeds: u64,
+    /// Seeds of each scenario that must be right without mutants, and that find the call sites.
+    pub baseline_seeds: u64,
+    /// Only scenarios whose names contain this, and what they reach. Steps that these do not ask for are then
+    /// no error.
+    pub scenarios: Option<String>,
+    /// Only mutants whose names contain this.
+    pub mutants: Option<String>,
+    /// The caller's clock, in nanoseconds from any time on.
+    pub now_ns: fn() -> u64,
+    /// Where the sources are: reports quote them, and [`SPARED`] is matched against them.
+    pub root: PathBuf,
+}
+
+impl Config {
+    /// The full stage by this clock, with the sources of this build.
+    pub fn new(now_ns: fn() -> u64) -> Self {
+        let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let root = here.ancestors().nth(2).expect("crates/sim lies two folders below the root").to_path_buf();
+        Self {
+            seconds_per_mutant: 60.0,
+            max_seeds: u64::MAX,
+            baseline_seeds: 12,
+            scenarios: None,
+            mutants: None,
+            now_ns,
+            root,
+        }
+    }
+}
+
+/// A mutant that nobody need notice.
+pub struct Spared {
+    /// Verb of the call site.
+    pub verb: Verb,
+    /// End of its file's name.
+    pub file: &'static str,
+    /// A text in its line or the one before.
+    pub near: &'static str,
+    /// Why leaving it out is not wrong in the simulator, and why it is there nevertheless.
+    pub because: &'static str,
+}
+
+/// Instructions that the simulated memory cannot need, or whose loss is not an error.
+pub const SPARED: &[Spared] = &[
+    Spared {
+        verb: Verb::Fence,
+        file: "pod/src/epochs.rs",
+        near: "older announcement only holds more",
+        because: "orders a store and loads of the host's own memory, which the simulator never reorders; \
+                  real processors do",
+    },
+    Spared {
+        verb: Verb::Fence,
+        file: "pod/src/selftest.rs",
+        near: "cx.store(lines.reply",
+        because: "makes the reply seen at once instead of some time: only the waiting joiner's clock \
+                  notices",
+    },
+];
+
+/// Who noticed, and how.
+#[derive(Clone, Debug, Serialize)]
+pub struct Catch {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// Its seed: the run replays with it.
+    pub seed: u64,
+    /// The rule, or the first line of what went wrong.
+    pub how: String,
+    /// Verbs of that run.
+    pub verbs: u64,
+}
+
+/// What became of a mutant.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mutant {
+    /// The call site or the step.
+    pub name: String,
+    /// The source line of a call site.
+    pub source: String,
+    /// Who noticed.
+    pub caught: Option<Catch>,
+    /// Why nobody need notice.
+    pub spared: Option<&'static str>,
+    /// Runs that it took.
+    pub runs: u64,
+    /// Verbs of all these runs.
+    pub verbs: u64,
+}
+
+impl Mutant {
+    /// True if somebody should have noticed and nobody did.
+    pub fn survived(&self) -> bool {
+        self.caught.is_none() && self.spared.is_none()
+    }
+}
+
+/// What the stage found.
+#[derive(Clone, Debug, Serialize)]
+pub struct MutationReport {
+    /// Every mutant.
+    pub mutants: Vec<Mutant>,
+    /// What is wrong with the stage itself: scenarios that fail without mutants, names that do not match.
+    pub problems: Vec<String>,
+    /// Verbs of all runs.
+    pub verbs: u64,
+}
+
+impl MutationReport {
+    /// True if every mutant was noticed or is spared, and the stage itself is right.
+    pub fn passed(&self) -> bool {
+        self.problems.is_empty() && !self.mutants.iter().any(Mutant::survived)
+    }
+
+    /// All of it as one JSON object.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("names and numbers")
+    }
+
+    /// All of it as text.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        self.write_table(&mut out).expect("writing to a string cannot fail");
+        out
+    }
+
+    fn write_table(&self, out: &mut String) -> std::fmt::Result {
+        for mutant in &self.mutants {
+            writeln!(out, "{}", mutant.line())?;
+        }
+        self.write_summary(out)
+    }
+
+    /// The counts, and what is wrong with the stage itself.
+    pub fn summary(&self) -> String {
+        let mut out = String::new();
+        self.write_summary(&mut out).expect("writing to a string cannot fail");
+        out
+    }
+
+    fn write_summary(&self, out: &mut String) -> std::fmt::Result {
+        let count = |test: fn(&Mutant) -> bool| self.mutants.iter().filter(|m| test(m)).count();
+        writeln!(
+            out,
+            "{} mutants: {} caught, {} spared, {} survived; {:.1} million verbs",
+            self.mutants.len(),
+            count(|m| m.caught.is_some()),
+            count(|m| m.spared.is_some()),
+            count(Mutant::survived),
+            self.verbs as f64 / 1e6
+        )?;
+        self.problems.iter().try_for_each(|problem| writeln!(out, "wrong: {problem}"))
+    }
+}
+
+impl Mutant {
+    /// One line of the table, with the source line below it where there is one.
+    pub fn line(&self) -> String {
+        let fate = match (&self.caught, self.spared) {
+            (Some(Catch { scenario, seed, how, verbs }), _) => {
+                format!("caught by {scenario} seed {seed} in run {} ({verbs} verbs): {how}", self.runs)
+            }
+            (None, Some(because)) => format!("spared: {because}"),
+            (None, None) => format!("SURVIVED {} runs, {} verbs", self.runs, self.verbs),
+        };
+        let source = if self.source.is_empty() { String::new() } else { format!("  `{}`", self.source) };
+        format!("{}{source}\n    {fate}", self.name)
+    }
+}
+
+/// Steps that the crates list.
+pub fn listed_steps() -> impl Iterator<Item = &'static str> {
+    let below = [liger_pod::SABOTAGE_STEPS, liger_store::SABOTAGE_STEPS].into_iter().flatten().copied();
+    below.chain(liger_engine::row::sabotage_steps())
+}
+
+/// What a run costs besides its verbs, in verbs: building the pod.
+const RUN_VERBS: u64 = 1000;
+
+/// How far a scenario has been searched.
+struct Search {
+    scenario: &'static Scenario,
+    seed: u64,
+    cost: u64,
+}
+
+impl Search {
+    fn new(scenario: &'static Scenario) -> Self {
+        Self { scenario, seed: 0, cost: 0 }
+    }
+}
+
+/// A mutant and the scenarios that reach it.
+struct Candidate {
+    left_out: LeftOut,
+    reached_by: Vec<&'static Scenario>,
+}
+
+/// Runs the stage; `progress` hears of each mutant when its fate is known.
+pub fn stage(config: &Config, mut progress: impl FnMut(&Mutant)) -> MutationReport {
+    let mut stage = Stage { config, problems: Vec::new(), verbs: 0 };
+    let candidates = stage.candidates();
+    let mut mutants = Vec::new();
+    let mut spared_used = vec![false; SPARED.len()];
+    for candidate in candidates {
+        let name = candidate.left_out.to_string();
+        if config.mutants.as_ref().is_some_and(|part| !name.contains(part)) {
+            continue;
+        }
+        let mutant = stage.judge(&candidate, name, &mut spared_used);
+        progress(&mutant);
+        mutants.push(mutant);
+    }
+    if config.scenarios.is_none() && config.mutants.is_none() {
+        let unused = SPARED.iter().zip(spared_used).filter(|(_, used)| !used);
+        stage.problems.extend(unused.map(|(spared, _)| {
+            format!("nothing fits the spared {} near \"{}\" in {}", spared.verb, spared.near, spared.file)
+        }));
+    }
+    MutationReport { mutants, problems: stage.problems, verbs: stage.verbs }
+}
+
+struct Stage<'a> {
+    config: &'a Config,
+    problems: Vec<String>,
+    verbs: u64,
+}
+
+impl Stage<'_> {
+    fn run(&mut self, scenario: &Scenario, seed: u64, left_out: Option<&LeftOut>) -> Ran {
+        let ran = (scenario.run)(seed, left_out);
+        self.verbs += ran.report.verbs;
+        ran
+    }
+
+    /// Runs every scenario as it is; what it reaches can be left out.
+    fn candidates(&mut self) -> Vec<Candidate> {
+        let mut reached: BTreeMap<LeftOut, Vec<&'static Scenario>> = BTreeMap::new();
+        let part = self.config.scenarios.as_deref().unwrap_or_default();
+        for scenario in scenario::all().filter(|s| s.name.contains(part)) {
+            let mut found = BTreeSet::new();
+            for seed in 0..self.config.baseline_seeds {
+                let Ran { report, problem } = self.run(scenario, seed, None);
+                if let Some(problem) = problem {
+                    self.fails_as_it_is(scenario, seed, &problem);
+                }
+                found.extend(left_outs(report));
+            }
+            for left_out in found {
+                reached.entry(left_out).or_default().push(scenario);
+            }
+        }
+        self.compare_names(reached.keys());
+        let candidate = |(left_out, reached_by)| Candidate { left_out, reached_by };
+        reached.into_iter().map(candidate).collect()
+    }
+
+    fn compare_names<'n>(&mut self, reached: impl Iterator<Item = &'n LeftOut>) {
+        let listed: BTreeSet<&str> = listed_steps().collect();
+        let asked: BTreeSet<&str> = reached
+            .filter_map(|what| match what {
+                LeftOut::Step(step) => Some(*step),
+                LeftOut::Site(_) => None,
+            })
+            .collect();
+        let wrong = asked.difference(&listed).map(|step| format!("step {step} is asked for and not listed"));
+        self.problems.extend(wrong);
+        if self.config.scenarios.is_none() {
+            let unused =
+                listed.difference(&asked).map(|step| format!("step {step} is listed and never asked for"));
+            self.problems.extend(unused);
+        }
+    }
+
+    fn judge(&mut self, candidate: &Candidate, name: String, spared_used: &mut [bool]) -> Mutant {
+        let (source, spared) = match &candidate.left_out {
+            LeftOut::Step(_) => (String::new(), None),
+            LeftOut::Site(site) => {
+                let [above, line] = self.source(&site.file, site.line);
+                let fits = |s: &Spared| {
+                    let near = above.contains(s.near) || line.contains(s.near);
+                    s.verb == site.verb && site.file.ends_with(s.file) && near
+                };
+                (line.trim().to_owned(), SPARED.iter().position(fits))
+            }
+        };
+        let mut mutant = Mutant { name, source, caught: None, spared: None, runs: 0, verbs: 0 };
+        if let Some(index) = spared {
+            spared_used[index] = true;
+            mutant.spared = Some(SPARED[index].because);
+            return mutant;
+        }
+        let end_ns = (self.config.now_ns)() + (self.config.seconds_per_mutant * 1e9) as u64;
+        let mut searches: Vec<Search> = candidate.reached_by.iter().map(|s| Search::new(s)).collect();
+        // Always the scenario that has cost least so far: the cheap ones get many seeds, the dear ones some.
+        while let Some(search) =
+            searches.iter_mut().filter(|s| s.seed < self.config.max_seeds).min_by_key(|s| s.cost)
+        {
+            let (scenario, seed) = (search.scenario, search.seed);
+            search.seed += 1;
+            let (how, verbs) = self.attempt(scenario, seed, &candidate.left_out);
+            search.cost += verbs + RUN_VERBS;
+            mutant.runs += 1;
+            mutant.verbs += verbs;
+            if let Some(how) = how
+                && self.is_right(scenario, seed)
+            {
+                mutant.caught = Some(Catch { scenario: scenario.name, seed, how, verbs });
+                break;
+            }
+            if (self.config.now_ns)() > end_ns {
+                break;
+            }
+        }
+        mutant
+    }
+
+    /// What goes wrong in a run with something left out, and its verbs.
+    fn attempt(&mut self, scenario: &Scenario, seed: u64, left_out: &LeftOut) -> (Option<String>, u64) {
+        let before = self.verbs;
+        let how = catch_unwind(AssertUnwindSafe(|| how(&self.run(scenario, seed, Some(left_out)))));
+        let how = how.unwrap_or_else(|_| Some("panic while the pod was built".to_owned()));
+        (how, self.verbs - before)
+    }
+
+    /// True if a run is right with nothing left out: otherwise its failure says nothing about a mutant.
+    fn is_right(&mut self, scenario: &Scenario, seed: u64) -> bool {
+        let problem = self.run(scenario, seed, None).problem;
+        if let Some(problem) = &problem {
+            self.fails_as_it_is(scenario, seed, problem);
+        }
+        problem.is_none()
+    }
+
+    fn fails_as_it_is(&mut self, scenario: &Scenario, seed: u64, problem: &str) {
+        let line = problem.lines().next().unwrap_or_default();
+        let what = format!("{} fails on seed {seed} as it is: {line}", scenario.name);
+        if !self.problems.contains(&what) {
+            self.problems.push(what);
+        }
+    }
+
+    /// A line of a source file (from 1) and the one above it; empty where there is none.
+    fn source(&self, file: &str, line: u32) -> [String; 2] {
+        let text = std::fs::read_to_string(self.config.root.join(file)).unwrap_or_default();
+        let get = |line: u32| text.lines().nth(line as usize).unwrap_or_default().to_owned();
+        [line.checked_sub(2).map(get).unwrap_or_default(), get(line - 1)]
+    }
+}
+
+/// What was wrong with a run, in one line.
+fn how(ran: &Ran) -> Option<String> {
+    let problem = ran.problem.as_ref()?;
+    Some(match &ran.report.outcome {
+        Outcome::Violation(violation) => {
+            let there = violation.here.location.map(|at| format!(" at {}:{}", at.file(), at.line()));
+            format!("{}{}", violation.rule, there.unwrap_or_default())
+        }
+        _ => problem.lines().next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Everything that a run has reached and that could be left out of the product.
+fn left_outs(report: Report) -> Vec<LeftOut> {
+    const PRODUCT: [&str; 4] =
+        ["crates/pod/src/", "crates/store/src/", "crates/engine/src/", "crates/fabric/src/cx.rs"];
+    let sites = report.sites.into_iter().map(|(site, _)| site);
+    let of_product = sites.filter(|site| PRODUCT.iter().any(|start| site.file.starts_with(start)));
+    of_product.map(LeftOut::Site).chain(report.steps_asked.into_iter().map(LeftOut::Step)).collect()
+}

@@ -1,0 +1,116 @@
+//! Scenarios: small programs on a simulated pod whose every run must end well, each a function of a seed.
+//!
+//! Every scenario can be told to leave one instruction or one protocol step out ([`LeftOut`]); mutation
+//! testing ([`crate::mutation`]) asks which of them notices.
+//!
+//! * [`control`]: format, open, join, self-test, heartbeat, leave; [`lanes`]: messages;
+//! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;
+//! * [`index`]: the shared index, [`index_kill`]: with a host that dies;
+//! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
+//!   [`staged`]: meetings arranged by hand that random runs never have.
+//!
+//! Invariants:
+//! 1. Without anything left out, a run of any seed has no problem.
+//! 2. What a scenario does is decided by the seed alone; it looks at no clock but the simulated one.
+
+pub mod control;
+pub mod epochs;
+pub mod heap;
+pub mod index;
+pub mod index_kill;
+pub mod lanes;
+pub mod rows;
+pub mod staged;
+
+use std::fmt;
+
+use liger_fabric::sim::{Adversary, Mode, Report, SimConfig, Site};
+use liger_pod::plan::{Plan, SUPERBLOCK_BYTES};
+
+/// What a mutated run leaves out.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LeftOut {
+    /// A call site of write_back, invalidate or fence.
+    Site(Site),
+    /// A named protocol step (`Cx::sabotaged`).
+    Step(&'static str),
+}
+
+impl LeftOut {
+    /// Makes the configured run leave it out.
+    pub fn apply(what: Option<&LeftOut>, config: &mut SimConfig) {
+        match what {
+            None => {}
+            Some(LeftOut::Site(site)) => config.disabled_site = Some(site.clone()),
+            Some(LeftOut::Step(step)) => config.sabotage = Some(step),
+        }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeftOut::Site(site) => site.fmt(f),
+            LeftOut::Step(step) => f.write_str(step),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The simulator's report.
+    pub report: Report,
+    /// What is wrong, if anything: a broken rule, a panic, a deadlock, or what was found afterwards.
+    pub problem: Option<String>,
+}
+
+impl Ran {
+    /// A run that is right if it completed and `afterwards` finds nothing wrong.
+    pub fn new(report: Report, afterwards: impl FnOnce() -> Result<(), String>) -> Self {
+        let problem = if report.completed() { afterwards().err() } else { Some(report.outcome.to_string()) };
+        Self { report, problem }
+    }
+}
+
+/// A kind of run.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// Runs one seed, with something left out or not.
+    pub run: fn(u64, Option<&LeftOut>) -> Ran,
+}
+
+/// All of them.
+pub const ALL: &[&[Scenario]] = &[
+    control::SCENARIOS,
+    lanes::SCENARIOS,
+    heap::SCENARIOS,
+    epochs::SCENARIOS,
+    index::SCENARIOS,
+    index_kill::SCENARIOS,
+    rows::SCENARIOS,
+    staged::SCENARIOS,
+];
+
+/// All scenarios in one line.
+pub fn all() -> impl Iterator<Item = &'static Scenario> {
+    ALL.iter().copied().flatten()
+}
+
+/// Verbs after which a run of parts of a pod counts as stuck.
+const MAX_VERBS: u64 = 400_000;
+
+/// An adversarial run on a pod of this plan.
+fn config(plan: &Plan, seed: u64, prefetch: bool, left_out: Option<&LeftOut>) -> SimConfig {
+    let hosts = usize::from(plan.config().hosts);
+    let mut config = SimConfig {
+        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+        mode: Mode::Adversarial(Adversary { prefetch, ..Adversary::swarm(seed) }),
+        max_verbs: MAX_VERBS,
+        ..SimConfig::swarm(hosts, plan.len() as usize, seed)
+    };
+    LeftOut::apply(left_out, &mut config);
+    config
+}

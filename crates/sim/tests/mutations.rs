@@ -1,0 +1,51 @@
+//! A sample of the mutation stage (the whole of it takes minutes: `liger sim mutations`).
+
+use std::collections::BTreeSet;
+
+use liger_sim::mutation::{Config, Mutant, MutationReport, listed_steps, stage};
+
+fn sample(scenarios: &str, mutants: Option<&str>) -> MutationReport {
+    let config = Config {
+        scenarios: Some(scenarios.to_owned()),
+        mutants: mutants.map(str::to_owned),
+        max_seeds: 600,
+        baseline_seeds: 4,
+        ..Config::new(|| 0)
+    };
+    let report = stage(&config, |_| ());
+    println!("{}", report.table());
+    report
+}
+
+#[test]
+fn every_instruction_of_the_lanes_is_needed() {
+    let report = sample("lanes", Some("pod/src/lanes.rs"));
+    assert!(report.passed() && report.mutants.len() >= 4, "{}", report.table());
+    let again = sample("lanes", Some("pod/src/lanes.rs"));
+    let fates = |report: &MutationReport| report.mutants.iter().map(Mutant::line).collect::<Vec<_>>();
+    assert_eq!(fates(&report), fates(&again), "what is caught, and where, follows from the seeds");
+}
+
+#[test]
+fn lost_updates_and_stale_copies_are_noticed() {
+    for step in ["row.check-readers-on-write", "row.writer-clears-other-valid-bits", "row.set-modified"] {
+        let report = sample("rows-two-keys", Some(step));
+        assert!(report.passed() && report.mutants.len() == 1, "{}", report.table());
+    }
+}
+
+#[test]
+fn names_of_steps_are_told_apart() {
+    let all: Vec<&str> = listed_steps().collect();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
+    assert!(all.len() >= 50, "{}", all.len());
+    assert!(all.iter().all(|name| name.contains('.')), "{all:?}");
+}
+
+#[test]
+fn reports_are_readable_by_machines() {
+    let report = sample("lanes", Some("lanes.spare-unread-slots"));
+    let value: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    assert_eq!(value["mutants"][0]["name"], "lanes.spare-unread-slots");
+    assert!(value["mutants"][0]["caught"]["seed"].is_u64());
+}
