@@ -69,6 +69,7 @@ impl RowHost {
         };
         write_block(cx, block, &head, key.words(), part.rows.bytes(row));
         cx.spend(Work::DramLine, len.div_ceil(64) as u32);
+        // The row is in shared memory before its word can live.
         cx.fence();
         let holders = part.rows.holders(row);
         let held = match holder {

@@ -308,7 +308,7 @@ impl SharedRows {
 
     /// Brings a dead word to life for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, row: DataAddr, held: Held) {
-        if self.format.is_wide() {
+        if self.format.is_wide() && !cx.sabotaged("row.reset-valid-at-birth") {
             cx.store(at.word(1), u64::from(self.bit()));
         }
         let _: Result<_, ()> = self.swap(cx, at, |word| {
