@@ -148,6 +148,11 @@ impl SharedRows {
         self.granted(cx, at, locked, true)
     }
 
+    /// True if this host holds a lock on the word, whoever it belongs to.
+    pub fn is_ours<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
+        self.peek(cx, at).is_held_by(self.format, self.host)
+    }
+
     /// Locks for writing on behalf of this host, which holds nothing of the word, or (`upgrade`) only a read
     /// lock.
     pub fn acquire_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, upgrade: bool) -> Acquired {
