@@ -1,27 +1,17 @@
 """Host-level epochs (docs/protocols/reclamation.md), checked over every interleaving of a small pod.
 
 Host A has a reader and a collector, host B a retirer that also collects and frees. The reader announces an epoch in its
-host's memory, whose stores may be delayed in the reader's store buffer until a fence. Each variant leaves out one step;
-the protocol itself must be safe, every variant must lead to a use after free. Run: python3 models/epochs_host_level.py
+host's memory, whose stores may be delayed in the reader's store buffer until a fence. Each mutant leaves out one step;
+the protocol itself must be safe, every mutant must lead to a use after free. Run: python3 models/epochs_host_level.py
 """
 
 import sys
 
+from checker import State, explore, report
+
 QUIET = 99
 LAST_EPOCH = 4
 READS = 2
-
-
-class State(dict):
-    """A state: named numbers; hashed as the tuple of its values (the keys never change)."""
-
-    def but(self, **changes):
-        successor = State(self)
-        successor.update(changes)
-        return successor
-
-    def key(self):
-        return tuple(self.values())
 
 
 def start():
@@ -98,34 +88,13 @@ def retirer(s, v):
     return []
 
 
-def check(variant):
-    """The number of states, and whether a use after free and the freeing itself are reachable."""
-    first = start()
-    seen, todo, broken, freed = {first.key()}, [first], False, False
-    while todo:
-        s = todo.pop()
-        broken |= bool(s["broken"])
-        freed |= bool(s["freed"])
-        for step in (reader, buffer, collector, retirer):
-            for successor in step(s, variant):
-                if not successor["broken"] or not broken:
-                    if successor.key() not in seen:
-                        seen.add(successor.key())
-                        todo.append(successor)
-    return len(seen), broken, freed
+def run(variant):
+    actors = [("reader", reader), ("buffer", buffer), ("collector", collector), ("retirer", retirer)]
+    fault = lambda s: "use after free" if s["broken"] else None
+    return explore(start(), actors, fault, goals=["freed"], variant=variant)
 
 
-def main():
-    wrong = 0
-    for variant in (
-        (), ("no reader fence",), ("epoch after the look",),
-        ("tag before the unlinking",), ("free at the tag's epoch",),
-    ):
-        states, broken, freed = check(variant)
-        wrong += broken != bool(variant) or not freed
-        print(f"{', '.join(variant) or 'the protocol':28} {'use after free' if broken else 'safe':14} {states} states")
-    return wrong
-
+MUTANTS = ["no reader fence", "epoch after the look", "tag before the unlinking", "free at the tag's epoch"]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(run, MUTANTS, goals=["freed"]))

@@ -16,6 +16,9 @@ use crate::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 use crate::record::{PatchRange, Patches, Store};
 use crate::schema::{IndexSchema, SchemaError, TableSchema};
 
+/// Most bytes of a row: with its head and key it fits a block of shared memory (64 KiB).
+pub const MAX_ROW_BYTES: usize = 65_400;
+
 /// Where a column is in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnAt {
@@ -183,12 +186,14 @@ impl Partitioning {
         }
     }
 
-    /// True if all keys of the range are in one partition for sure: they agree up to the last partition column.
+    /// True if all keys of the range are in one partition for sure: they agree up to the last partition
+    /// column.
     pub fn is_constant_in(&self, range: &KeyRange) -> bool {
         let Some(high) = range.high else { return false };
         let end = self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0);
         let same = |high: &Key| (0..end).all(|at| range.low.extract(at, 1) == high.extract(at, 1));
-        // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's successor.
+        // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's
+        // successor.
         same(&high) || high.before().is_some_and(|last| same(&last))
     }
 
@@ -280,7 +285,7 @@ impl TableLayout {
     /// The layout of a schema whose names and column numbers have been checked.
     pub(crate) fn new(schema: &TableSchema) -> Result<TableLayout, SchemaError> {
         let types: Vec<_> = schema.columns.iter().map(|column| (column.ty, column.nullable)).collect();
-        let (bytes, most) = (row_len(&types), u16::MAX as usize);
+        let (bytes, most) = (row_len(&types), MAX_ROW_BYTES);
         if bytes > most {
             return Err(SchemaError::RowTooLong { table: schema.name.clone(), bytes, most });
         }

@@ -9,6 +9,7 @@
 
 mod catalog;
 mod column;
+pub mod db;
 pub mod history;
 mod key;
 mod layout;

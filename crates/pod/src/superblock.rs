@@ -52,7 +52,8 @@ layout! {
         28 => lane_slot_bytes: u32,
         32 => retire_entries: u32,
         36 => block_chunk_bytes: u32,
-        40 => reserved: [u64; 3],
+        40 => content_hash: u64,
+        48 => reserved: [u64; 2],
     }
 }
 
@@ -174,7 +175,7 @@ fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
 
 /// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it
 /// is here.
-fn fields(config: &PodConfig) -> [(&'static str, u64); 11] {
+fn fields(config: &PodConfig) -> [(&'static str, u64); 12] {
     let PodConfig {
         hosts,
         workers,
@@ -187,6 +188,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 11] {
         lane_slot_bytes,
         retire_entries,
         block_chunk_bytes,
+        content_hash,
     } = *config;
     [
         ("hosts", hosts.into()),
@@ -200,6 +202,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 11] {
         ("lane_slot_bytes", lane_slot_bytes.into()),
         ("retire_entries", retire_entries.into()),
         ("block_chunk_bytes", block_chunk_bytes.into()),
+        ("content_hash", content_hash),
     ]
 }
 
@@ -226,7 +229,8 @@ impl ConfigBytes {
             lane_slot_bytes: config.lane_slot_bytes,
             retire_entries: config.retire_entries,
             block_chunk_bytes: config.block_chunk_bytes,
-            reserved: [0; 3],
+            content_hash: config.content_hash,
+            reserved: [0; 2],
         }
     }
 
@@ -250,6 +254,7 @@ impl ConfigBytes {
             lane_slot_bytes: self.lane_slot_bytes,
             retire_entries: self.retire_entries,
             block_chunk_bytes: self.block_chunk_bytes,
+            content_hash: self.content_hash,
         })
     }
 }

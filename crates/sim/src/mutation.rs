@@ -162,6 +162,17 @@ impl MutationReport {
         for mutant in &self.mutants {
             writeln!(out, "{}", mutant.line())?;
         }
+        self.write_summary(out)
+    }
+
+    /// The counts, and what is wrong with the stage itself.
+    pub fn summary(&self) -> String {
+        let mut out = String::new();
+        self.write_summary(&mut out).expect("writing to a string cannot fail");
+        out
+    }
+
+    fn write_summary(&self, out: &mut String) -> std::fmt::Result {
         let count = |test: fn(&Mutant) -> bool| self.mutants.iter().filter(|m| test(m)).count();
         writeln!(
             out,

@@ -35,7 +35,8 @@ pub struct EngineFigures {
     pub hwcc_bytes: BTreeMap<String, u64>,
     /// Bytes of all shared memory in use, by class.
     pub cxl_bytes: BTreeMap<String, u64>,
-    /// Bytes of hardware-coherent memory that grow with the number of shared tuples: their records and their index.
+    /// Bytes of hardware-coherent memory that grow with the number of shared tuples: their records and their
+    /// index.
     pub hwcc_tuple_bytes: u64,
     /// Tuples that live in shared memory at the end of the run.
     pub shared_tuples: u64,
@@ -224,7 +225,13 @@ impl Report {
 
     fn write_engine(&self, out: &mut String) -> std::fmt::Result {
         let EngineFigures { shared_tuples, moves_in, moves_out, .. } = self.engine;
-        writeln!(out, "shared tuples: {shared_tuples}, moved in {moves_in}, moved out {moves_out}")?;
+        let per_s = |n: u64| n as f64 / self.measured_s.max(f64::MIN_POSITIVE);
+        writeln!(
+            out,
+            "shared tuples: {shared_tuples}, moved in {moves_in} ({:.1}/s), moved out {moves_out} ({:.1}/s)",
+            per_s(moves_in),
+            per_s(moves_out)
+        )?;
         if let Some(bytes) = self.hwcc_bytes_per_shared_tuple {
             writeln!(out, "hardware-coherent bytes per shared tuple: {bytes:.1} B")?;
         }

@@ -160,7 +160,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         entry.readers &= !(1 << self.me.0);
         if entry.writer == self.me.0 + 1 {
             entry.writer = 0;
-            host.shared.release_write(cx, row.word, row.wrote, true);
+            host.shared.release_write(cx, row.word, row.wrote, row.wrote);
         } else if entry.readers == 0 {
             host.shared.release_read(cx, row.word);
         }

@@ -1,12 +1,14 @@
-//! The owner's side of sharing: rows move into shared memory, move out, are created for and removed by other hosts.
+//! The owner's side of sharing: rows move into shared memory, move out, are created for and removed by other
+//! hosts.
 //!
 //! Invariants:
-//! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows has one
-//!    writing host.
-//! 2. A row is published in this order: block written, written back and fenced; word born; entry in the shared index;
-//!    neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody can lock it, so its
-//!    block and word can be reused at once. Only index nodes need a grace period.
-//! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key differs.
+//! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows
+//!    has one writing host.
+//! 2. A row is published in this order: block written, written back and fenced; entry in the shared index;
+//!    word born; neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody
+//!    can lock it, so its block and word can be reused at once. Only index nodes need a grace period.
+//! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key
+//!    differs.
 //!
 //! What happens if a host dies at each step: docs/protocols/data-movement.md.
 
@@ -75,13 +77,13 @@ impl RowHost {
             None if holders.readers != 0 => Held::Read(self.me),
             None => Held::Free,
         };
-        self.shared.bear(cx, word, block, held);
+        // The word is still dead: nobody can have locked it if there is no room in the index.
         if let Err(failed) = self.publish(cx, part, key, word) {
-            self.shared.kill(cx, word);
             self.heap.free(cx, BlockClass::Row, block, len);
             self.heap.free_word(cx, WordClass::Tuple, word);
             return Err(failed);
         }
+        self.shared.bear(cx, word, block, held);
         part.rows.set_shared(row, word.offset());
         self.link_around(cx, part, key, row);
         self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, word });
@@ -98,13 +100,18 @@ impl RowHost {
         key: &Key,
         word: SyncAddr,
     ) -> Result<(), TreeError> {
-        let env = self.tree_env();
+        self.retract_stale(cx, part)?;
+        let added = part.index.insert(cx, &self.tree_env(), key.words(), word.offset())?;
+        assert!(added, "a row that is not shared is not in the shared index");
+        Ok(())
+    }
+
+    /// Takes out the index entries that an earlier removal had no memory for.
+    fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
         while let Some(stale) = part.stale.last() {
-            part.index.remove(cx, &env, stale.words())?;
+            part.index.remove(cx, &self.tree_env(), stale.words())?;
             part.stale.pop();
         }
-        let added = part.index.insert(cx, &env, key.words(), word.offset())?;
-        assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
 
@@ -167,8 +174,8 @@ impl RowHost {
         self.moves.shared_rows.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Takes a row out of the partition for ever: a committed delete, or the undo of an insert. `holder`, whose write
-    /// lock it is, will not touch it again. The partition is latched.
+    /// Takes a row out of the partition for ever: a committed delete, or the undo of an insert. `holder`,
+    /// whose write lock it is, will not touch it again. The partition is latched.
     pub(super) fn remove_row<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -199,9 +206,9 @@ impl RowHost {
             || usage.row_bytes + usage.node_bytes + usage.scratch_bytes > self.budget.cxl_bytes
     }
 
-    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at twice.
-    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No latch is
-    /// held. Returns how many rows left.
+    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
+    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No
+    /// latch is held. Returns how many rows left.
     pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let left = self.move_out_to_budget(cx);
         // Not while mail piles up: whoever is slow to read it has been asked already.
@@ -214,14 +221,15 @@ impl RowHost {
         left
     }
 
-    /// As `relieve`, this host alone.
+    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last
+    /// time (or has just moved in) outlives one call at least.
     pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let mut left = 0;
         if !self.is_over_budget(cx) {
             return left;
         }
         let known = self.move_out.lock(cx).len();
-        for _ in 0..2 * known {
+        for _ in 0..known {
             if self.move_one_out(cx) {
                 left += 1;
                 self.collect(cx);
@@ -270,15 +278,16 @@ impl RowHost {
             Wish::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
             Wish::Create(key) => self.create(cx, from, table, partition, key),
         };
-        let answer = match attempt() {
+        // Room is made before, not after: a row that has just moved in must still be there when its requester
+        // comes.
+        self.relieve(cx);
+        match attempt() {
             Answer::OutOfMemory if self.move_out_some(cx, 16) > 0 => {
                 self.collect(cx);
                 attempt()
             }
             answer => answer,
-        };
-        self.relieve(cx);
-        answer
+        }
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {
@@ -319,11 +328,20 @@ impl RowHost {
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
+        if self.retract_stale(cx, part).is_err() {
+            return Answer::OutOfMemory;
+        }
         let rows = rows_to_share(part, range, limit as usize);
-        for (key, row) in rows {
-            if let Err(refused) = self.share_row(cx, part, (partition, table), &key, row) {
+        for (key, row) in &rows {
+            if let Err(refused) = self.share_row(cx, part, (partition, table), key, *row) {
                 return refused;
             }
+        }
+        // Rows that were shared before may have lost sight of each other.
+        let (before, _) = part.neighbours(cx, &rows[0].0);
+        part.link(cx, self.shared, before, rows[0].1);
+        for pair in rows.windows(2) {
+            part.link(cx, self.shared, Some(pair[0].1), pair[1].1);
         }
         Answer::RangeShared
     }
@@ -389,8 +407,8 @@ impl RowHost {
     }
 }
 
-/// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its start), and the
-/// first row beyond what it gets, if need be the sentinel.
+/// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its
+/// start), and the first row beyond what it gets, if need be the sentinel.
 fn rows_to_share(part: &TablePart, range: &KeyRange, limit: usize) -> Vec<(Key, RowId)> {
     let tree = &part.tree;
     let entry = |cursor| {

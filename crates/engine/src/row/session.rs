@@ -24,9 +24,12 @@ impl<'h, F: Fabric> RowSession<'h, F> {
 
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
     pub fn serve(&mut self) -> usize {
-        let handled = self.txn.host.serve(self.txn.cx);
-        self.txn.host.housekeep(self.txn.cx);
-        handled
+        self.txn.host.attend(self.txn.cx)
+    }
+
+    /// The host's engine.
+    pub fn host(&self) -> &'h RowHost {
+        self.txn.host
     }
 
     /// The worker's context.

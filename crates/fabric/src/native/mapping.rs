@@ -1,7 +1,8 @@
 //! A pod's memory, mapped into this process.
 //!
 //! Invariants:
-//! 1. The mapping starts on a page, is a whole number of lines, and stays until the last worker's view is dropped.
+//! 1. The mapping starts on a page, is a whole number of lines, and stays until the last worker's view is
+//!    dropped.
 //! 2. Nothing outside `native` gets a pointer into it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -16,17 +17,20 @@ use crate::addr::LINE;
 pub struct Mapping {
     base: *mut u8,
     len: usize,
+    writable: bool,
     /// A memfd stays open, for child processes to inherit.
     inherited: Option<OwnedFd>,
 }
 
-// SAFETY: the mapping is plain shared memory; all accesses go through `Native`, whose callers follow the memory model.
+// SAFETY: the mapping is plain shared memory; all accesses go through `Native`, whose callers follow the
+// memory model.
 unsafe impl Send for Mapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Anonymous zeroed memory of `len` bytes (rounded up to a line), shared by the threads of this process only.
+    /// Anonymous zeroed memory of `len` bytes (rounded up to a line), shared by the threads of this process
+    /// only.
     ///
     /// # Errors
     /// What mmap says: most often that there is not so much memory.
@@ -34,15 +38,16 @@ impl Mapping {
         let len = len.next_multiple_of(LINE);
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap_anonymous(null_mut(), len, READ_WRITE, MapFlags::SHARED) }?;
-        Ok(Arc::new(Self { base: base.cast(), len, inherited: None }))
+        Ok(Arc::new(Self { base: base.cast(), len, writable: true, inherited: None }))
     }
 
-    /// Maps the first `len` bytes of an open file or device.
-    pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize) -> std::io::Result<Self> {
+    /// Maps the first `len` bytes of an open file or device, with or without the right to write.
+    pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize, writable: bool) -> std::io::Result<Self> {
         assert!(len.is_multiple_of(LINE), "a mapping is a whole number of lines");
+        let rights = if writable { READ_WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
-        let base = unsafe { mmap(null_mut(), len, READ_WRITE, MapFlags::SHARED, fd, 0) }?;
-        Ok(Self { base: base.cast(), len, inherited: None })
+        let base = unsafe { mmap(null_mut(), len, rights, MapFlags::SHARED, fd, 0) }?;
+        Ok(Self { base: base.cast(), len, writable, inherited: None })
     }
 
     /// The same mapping, keeping `fd` open for children.
@@ -59,8 +64,13 @@ impl Mapping {
         self.len
     }
 
-    /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child opens
-    /// `fd:NUMBER`.
+    /// False for memory that can only be looked at (see [`super::NativeReader`]).
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child
+    /// opens `fd:NUMBER`.
     pub fn inherited_fd(&self) -> Option<RawFd> {
         self.inherited.as_ref().map(AsRawFd::as_raw_fd)
     }

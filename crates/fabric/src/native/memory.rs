@@ -11,7 +11,8 @@
 //! A bare path says which of the last three it is by where it lies (`/dev/dax..`, `/sys/..`, anything else).
 //!
 //! Invariants:
-//! 1. Created files hold all their space (fallocate): a full file system is an error here, not a SIGBUS later.
+//! 1. Created files hold all their space (fallocate): a full file system is an error here, not a SIGBUS
+//!    later.
 //! 2. What is mapped is a whole number of lines; of devices and huge pages, a whole number of their own unit.
 //!
 //! It does not say what the memory contains (crate `pod`), nor removes files.
@@ -185,8 +186,8 @@ impl fmt::Display for MemorySpec {
 }
 
 impl MemorySpec {
-    /// Makes memory of `len` bytes, zeroed, and maps it. Devices exist already: they are opened, checked to be large
-    /// enough, and keep their old bytes; only their first `len` bytes are mapped.
+    /// Makes memory of `len` bytes, zeroed, and maps it. Devices exist already: they are opened, checked to
+    /// be large enough, and keep their old bytes; only their first `len` bytes are mapped.
     ///
     /// # Errors
     /// [`MemoryError`]; a file that could not be given its space is removed again.
@@ -196,7 +197,7 @@ impl MemorySpec {
             Self::Memfd => self.create_memfd(len),
             Self::Fd(_) => Err(MemoryError::AlreadyExists { spec: self.clone() }),
             Self::File(path) => self.create_file(path, len),
-            Self::Dax(_) | Self::Pci(_) => self.open_device(Some(len)),
+            Self::Dax(_) | Self::Pci(_) => self.open_device(Some(len), true),
         }
     }
 
@@ -205,15 +206,28 @@ impl MemorySpec {
     /// # Errors
     /// [`MemoryError`].
     pub fn open(&self) -> Result<Arc<Mapping>, MemoryError> {
+        self.open_for(true)
+    }
+
+    /// As [`MemorySpec::open`], for looking only: nothing changes, and no right to write is needed.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub fn open_read_only(&self) -> Result<Arc<Mapping>, MemoryError> {
+        self.open_for(false)
+    }
+
+    fn open_for(&self, writing: bool) -> Result<Arc<Mapping>, MemoryError> {
         match self {
             Self::Memfd => Err(MemoryError::NotOpenable { spec: self.clone() }),
             Self::Fd(number) => {
-                // By its name in /proc, so that a number that is not open is an error value, and no unsafe code.
+                // By its name in /proc, so that a number that is not open is an error value, and no unsafe
+                // code.
                 let name = format!("/proc/self/fd/{number}");
-                self.map_file(&self.open_path(Path::new(&name))?).map(Arc::new)
+                self.map_file(&self.open_path(Path::new(&name), writing)?, writing).map(Arc::new)
             }
-            Self::File(path) => self.map_file(&self.open_path(path)?).map(Arc::new),
-            Self::Dax(_) | Self::Pci(_) => self.open_device(None),
+            Self::File(path) => self.map_file(&self.open_path(path, writing)?, writing).map(Arc::new),
+            Self::Dax(_) | Self::Pci(_) => self.open_device(None, writing),
         }
     }
 
@@ -224,7 +238,7 @@ impl MemorySpec {
         self.take_space(fd.as_fd(), len)?;
         // Sealed: nobody who inherits it can shrink it under the others.
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(|e| self.system("seal it", e))?;
-        Ok(Arc::new(self.map(fd.as_fd(), len)?.keeping(fd)))
+        Ok(Arc::new(self.map(fd.as_fd(), len, true)?.keeping(fd)))
     }
 
     fn create_file(&self, path: &Path, len: u64) -> Result<Arc<Mapping>, MemoryError> {
@@ -235,7 +249,7 @@ impl MemorySpec {
             }
             Err(e) => return Err(self.io("create it", e)),
         };
-        let made = self.take_space(file.as_fd(), len).and_then(|()| self.map(file.as_fd(), len));
+        let made = self.take_space(file.as_fd(), len).and_then(|()| self.map(file.as_fd(), len, true));
         if made.is_err() {
             // Ours and useless; if it cannot be removed, the error that led here still says why.
             let _ = std::fs::remove_file(path);
@@ -243,11 +257,11 @@ impl MemorySpec {
         made.map(Arc::new)
     }
 
-    fn open_path(&self, path: &Path) -> Result<File, MemoryError> {
-        OpenOptions::new().read(true).write(true).open(path).map_err(|e| self.io("open it", e))
+    fn open_path(&self, path: &Path, writing: bool) -> Result<File, MemoryError> {
+        OpenOptions::new().read(true).write(writing).open(path).map_err(|e| self.io("open it", e))
     }
 
-    fn map_file(&self, file: &File) -> Result<Mapping, MemoryError> {
+    fn map_file(&self, file: &File, writing: bool) -> Result<Mapping, MemoryError> {
         let found = file.metadata().map_err(|e| self.io("look at it", e))?;
         if !found.is_file() {
             return Err(self.wrong_kind(&found, "a file"));
@@ -255,16 +269,16 @@ impl MemorySpec {
         let len = found.len();
         self.check_len(len, LINE as u64)?;
         self.check_unit(len, LINE as u64)?;
-        if found.blocks() * 512 < len {
+        if writing && found.blocks() * 512 < len {
             self.fill_holes(file.as_fd(), len)?;
         }
-        self.map(file.as_fd(), len)
+        self.map(file.as_fd(), len, writing)
     }
 
     /// Opens a device; `wanted` bytes of it, or all.
-    fn open_device(&self, wanted: Option<u64>) -> Result<Arc<Mapping>, MemoryError> {
+    fn open_device(&self, wanted: Option<u64>, writing: bool) -> Result<Arc<Mapping>, MemoryError> {
         let (Self::Dax(path) | Self::Pci(path)) = self else { unreachable!("{self} is no device") };
-        let file = self.open_path(path)?;
+        let file = self.open_path(path, writing)?;
         let found = file.metadata().map_err(|e| self.io("look at it", e))?;
         let (len, unit) = match self {
             Self::Dax(_) if found.file_type().is_char_device() => {
@@ -280,7 +294,7 @@ impl MemorySpec {
         // Devices map in whole units; the pod uses the part it asked for.
         let mapped = wanted.unwrap_or(len).next_multiple_of(unit);
         self.check_len(len, mapped)?;
-        self.map(file.as_fd(), mapped).map(Arc::new)
+        self.map(file.as_fd(), mapped, writing).map(Arc::new)
     }
 
     /// Size and alignment of a devdax device, from its sysfs folder.
@@ -299,6 +313,14 @@ impl MemorySpec {
     /// Sets the length and takes all the space.
     fn take_space(&self, fd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
         self.check_unit(len, huge_page(fd).unwrap_or(LINE as u64))?;
+        // Memory files take what they are asked for until the system kills somebody, so the limit is drawn
+        // here.
+        match ram_available(fd) {
+            Some(free) if free < len => {
+                return Err(MemoryError::NoSpace { spec: self.clone(), needed: len, free });
+            }
+            _ => {}
+        }
         ftruncate(fd, len).map_err(|e| self.system("set its length", e))?;
         match fallocate(fd, FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
@@ -315,8 +337,8 @@ impl MemorySpec {
         }
     }
 
-    fn map(&self, fd: BorrowedFd<'_>, len: u64) -> Result<Mapping, MemoryError> {
-        Mapping::of_fd(fd, len as usize).map_err(|e| self.io("map it", e))
+    fn map(&self, fd: BorrowedFd<'_>, len: u64, writing: bool) -> Result<Mapping, MemoryError> {
+        Mapping::of_fd(fd, len as usize, writing).map_err(|e| self.io("map it", e))
     }
 
     fn check_unit(&self, len: u64, unit: u64) -> Result<(), MemoryError> {
@@ -366,6 +388,17 @@ impl MemorySpec {
             _ => MemoryError::System { spec, what, source },
         }
     }
+}
+
+/// Bytes of memory that the system could still give to a file on tmpfs, which a memfd is too; none on other
+/// file systems.
+fn ram_available(fd: BorrowedFd<'_>) -> Option<u64> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    fstatfs(fd).ok().filter(|fs| fs.f_type == TMPFS_MAGIC)?;
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
 }
 
 /// Bytes in a page of a hugetlbfs file; none on other file systems.

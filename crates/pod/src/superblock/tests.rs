@@ -1,3 +1,5 @@
+//! Tests of `superblock` on native memory, one process.
+
 use liger_fabric::native::{Mapping, Native, run_hosts};
 use liger_fabric::{HostId, WorkerId};
 
@@ -123,6 +125,7 @@ fn another_configuration_is_named_field_by_field() {
     assert_eq!(refused(PodConfig { hosts: 2, ..config.clone() }), ("hosts", 3, 2));
     assert_eq!(refused(PodConfig { partitions: 7, ..config.clone() }), ("partitions", 3, 7));
     assert_eq!(refused(PodConfig { sync_mode: SyncMode::Pcc, ..config.clone() }), ("sync_mode", 1, 2));
+    assert_eq!(refused(PodConfig { content_hash: 9, ..config.clone() }), ("content_hash", 0, 9));
     let message = open_as(&memory.cx, memory.bytes, &PodConfig { lane_slots: 32, ..config }).unwrap_err();
     assert_eq!(
         message.to_string(),

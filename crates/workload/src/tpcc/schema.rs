@@ -2,15 +2,15 @@
 //!
 //! 1. All tables but ITEM are placed by warehouse: warehouse `w` lives in partition `w` modulo the number of
 //!    partitions. ITEM is never written and is replicated.
-//! 2. Warehouses, districts and line numbers are SMALLINT, so that every key the transactions look up, except those of
-//!    ORDER-LINE and HISTORY, is one 8-byte word.
+//! 2. Warehouses, districts and line numbers are SMALLINT, so that every key the transactions look up, except
+//!    those of ORDER-LINE and HISTORY, is one 8-byte word.
 //! 3. Money is DECIMAL(2) and rates are DECIMAL(4): exact integers.
 //!
 //! HISTORY has no key in the specification. Here it is (`H_W_ID`, `H_ID`), where `H_ID` is unique without any
-//! coordination: see [`history_id`]. Counters that the specification caps at four digits are INT, so that long runs do
-//! not wrap.
+//! coordination: see [`history_id`]. Counters that the specification caps at four digits are INT, so that
+//! long runs do not wrap.
 
-use liger_engine::{Col, IndexId, Key, KeyRange, TableId, TableSchema, Text, table};
+use liger_engine::{Catalog, Col, IndexId, Key, KeyRange, TableId, TableSchema, Text, table};
 use liger_fabric::{HostId, WorkerId};
 
 table! {
@@ -186,6 +186,18 @@ pub const S_DIST: [Col<Text<24>>; 10] = [
     stock::S_DIST_10,
 ];
 
+/// The nine tables, in the order in which [`Tables::create`] asks for them.
+pub fn schemas() -> Vec<TableSchema> {
+    let mut all = Vec::new();
+    let listed = Tables::create(|schema| {
+        all.push(schema.clone());
+        let none = TableId(u16::MAX);
+        Ok::<_, std::convert::Infallible>((none, vec![IndexId(none); schema.indexes.len()]))
+    });
+    listed.expect("listing cannot fail");
+    all
+}
+
 /// The tables and indexes as a catalog has numbered them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tables {
@@ -214,7 +226,19 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Hands every table to `create`, which returns the numbers of the table and of its indexes in the schema's order.
+    /// The numbers that `catalog` has given them; `None` if a table is missing.
+    pub fn of(catalog: &Catalog) -> Option<Self> {
+        let number = |schema: &TableSchema| {
+            let table = catalog.table_named(&schema.name).ok_or(())?;
+            let (_, indexes) =
+                catalog.relation(table).and_then(|relation| relation.table()).map_err(|_| ())?;
+            Ok::<_, ()>((table, indexes.to_vec()))
+        };
+        Self::create(number).ok()
+    }
+
+    /// Hands every table to `create`, which returns the numbers of the table and of its indexes in the
+    /// schema's order.
     ///
     /// # Errors
     /// The first error of `create`.
@@ -255,8 +279,8 @@ impl Tables {
     }
 }
 
-/// A HISTORY number that no other worker, run or host uses: `run` (1 to 1023; 0 is the loader's), host, worker and a
-/// counter, from the top bits down.
+/// A HISTORY number that no other worker, run or host uses: `run` (1 to 1023; 0 is the loader's), host,
+/// worker and a counter, from the top bits down.
 pub fn history_id(run: u16, host: HostId, worker: WorkerId, counter: u64) -> i64 {
     assert!(run < 1024 && host.0 < 16 && worker.0 < 32 && counter < 1 << 40, "history id out of range");
     (i64::from(run) << 49) | (i64::from(host.0) << 45) | (i64::from(worker.0) << 40) | counter as i64
@@ -334,6 +358,15 @@ mod tests {
             assert_eq!(layout(schema).primary.words(), 1);
         }
         assert_eq!(layout(history::schema()).primary.words(), 2);
+    }
+
+    #[test]
+    fn a_catalog_of_the_schemas_has_every_table() {
+        let catalog = Catalog::new(&schemas()).expect("valid schemas");
+        let tables = Tables::of(&catalog).expect("all tables");
+        assert_eq!(catalog.table_named("stock"), Some(tables.stock));
+        assert_eq!(catalog.index_named("orders_by_customer"), Some(tables.orders_by_customer));
+        assert_eq!(Tables::of(&Catalog::new(&schemas()[1..]).expect("valid schemas")), None);
     }
 
     #[test]

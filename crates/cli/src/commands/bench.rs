@@ -1,0 +1,308 @@
+//! `liger bench tpcc`: a pod of real processes, TPC-C on it, and a check of every row afterwards.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use liger_engine::db::SyncMode;
+use liger_fabric::native::MemorySpec;
+use liger_workload::report::About;
+use liger_workload::tpcc::Scale;
+use liger_workload::tpcc::check::{Acknowledged, check};
+use liger_workload::tpcc::input::{Mix, Remote};
+use liger_workload::tpcc::schema::{self, Tables};
+use liger_workload::{EngineFigures, Report, WorkerStats};
+
+use crate::control::{Answer, Order};
+use crate::failure::Failure;
+use crate::fleet::Fleet;
+use crate::job::{Homes, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::memory::{PodMemory, check_config};
+use crate::sizes;
+use crate::terminal::Phase;
+use crate::verify::AllRows;
+
+/// Hosts that work on an order answer, or say how far they are, within this time.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What is run.
+#[derive(Subcommand)]
+pub enum Workload {
+    /// TPC-C (not tpmC: no think times), then its consistency conditions and more over the whole database.
+    Tpcc(Box<TpccArguments>),
+}
+
+/// [`Mix`] on the command line.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum MixName {
+    /// The specification's transactions.
+    Spec,
+    /// As Tigon's artifact has them: Delivery serves one district, remote customers are found by number.
+    Artifact,
+}
+
+impl From<MixName> for Mix {
+    fn from(name: MixName) -> Self {
+        match name {
+            MixName::Spec => Mix::Spec,
+            MixName::Artifact => Mix::Artifact,
+        }
+    }
+}
+
+/// A TPC-C run.
+#[derive(Args)]
+#[command(args_override_self = true)]
+pub struct TpccArguments {
+    /// Hosts of the pod, each a process, 1 to 16
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
+    hosts: u8,
+    /// Workers of each host, 1 to 32
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    workers: u8,
+    /// Remote transactions: "spec", or percentages of New-Orders and Payments like "60/90"
+    #[arg(long, default_value = "spec")]
+    remote: Remote,
+    /// Whose definition of the transactions
+    #[arg(long, value_enum, default_value = "spec")]
+    mix: MixName,
+    /// Warehouses of the whole pod, at least one for each host [default: hosts * workers]
+    #[arg(long, value_parser = clap::value_parser!(i16).range(1..))]
+    warehouses: Option<i16>,
+    /// Divides customers, orders and items, for a quick look
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
+    scale_divisor: i32,
+    /// Measured time
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    seconds: f64,
+    /// Time before it, in seconds
+    #[arg(long, default_value_t = 2.0, value_parser = seconds_or_none)]
+    warm_up: f64,
+    /// Memory of the pod: memfd, a file, /dev/daxN.M, or a PCI resource
+    #[arg(long, default_value = "memfd")]
+    memory: MemorySpec,
+    /// Hardware-coherent memory, like 64M [default: enough for every shared row]
+    #[arg(long, value_parser = sizes::parse)]
+    hwcc: Option<u64>,
+    /// Data memory, like 2G [default: enough for every shared row]
+    #[arg(long, value_parser = sizes::parse)]
+    cxl: Option<u64>,
+    /// Hardware-coherent memory that shared rows may use before rows move out [default: all]
+    #[arg(long, value_parser = sizes::parse)]
+    hwcc_budget: Option<u64>,
+    /// Data memory that shared rows may use before rows move out [default: all]
+    #[arg(long, value_parser = sizes::parse)]
+    cxl_budget: Option<u64>,
+    /// How sync words work: hwcc (coherent) or pcc (past the cache)
+    #[arg(long, default_value = "hwcc")]
+    sync: SyncMode,
+    /// Share every CUSTOMER and STOCK row before the run, as published evaluations do
+    #[arg(long)]
+    share_all: bool,
+    /// Where transactions are at home: each worker's own warehouses, or any of its host
+    #[arg(long, value_enum, default_value = "own")]
+    homes: Homes,
+    /// Decides the database and the transactions
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Leave the memory file for `liger inspect`
+    #[arg(long)]
+    keep: bool,
+    /// Destroy what the memory holds
+    #[arg(long)]
+    force: bool,
+}
+
+fn seconds_or_none(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| (0.0..=86_400.0).contains(s));
+    seconds.ok_or_else(|| "a number of seconds up to 86400 is needed".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    seconds_or_none(text)
+        .ok()
+        .filter(|s| *s >= 0.001)
+        .ok_or_else(|| "a number of seconds from 0.001 to 86400 is needed".to_owned())
+}
+
+impl TpccArguments {
+    fn job(&self) -> Result<Job, Failure> {
+        let warehouses = self.warehouses.unwrap_or(i16::from(self.hosts) * i16::from(self.workers));
+        if warehouses < self.hosts.into() {
+            return Err(Failure::Refused(format!(
+                "{warehouses} warehouses for {} hosts: each needs one: raise --warehouses or lower --hosts",
+                self.hosts
+            )));
+        }
+        let scale = Scale::reduced(warehouses, self.scale_divisor);
+        scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
+        let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &scale));
+        let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &scale, cxl_bytes));
+        let budget = (self.hwcc_budget.unwrap_or(hwcc_bytes), self.cxl_budget.unwrap_or(cxl_bytes));
+        for (name, budget, bytes) in [("hwcc", budget.0, hwcc_bytes), ("cxl", budget.1, cxl_bytes)] {
+            if budget > bytes {
+                return Err(Failure::Refused(format!(
+                    "--{name}-budget is {}, the pod has {}: lower it, or raise --{name}",
+                    sizes::show(budget),
+                    sizes::show(bytes)
+                )));
+            }
+        }
+        let job = Job {
+            hosts: self.hosts,
+            workers: self.workers,
+            scale,
+            remote: self.remote,
+            mix: self.mix.into(),
+            homes: self.homes,
+            seconds: self.seconds,
+            warm_up_s: self.warm_up,
+            hwcc_bytes,
+            cxl_bytes,
+            budget,
+            sync: self.sync.to_string(),
+            share_all: self.share_all,
+            seed: self.seed,
+        };
+        check_config(&job.pod_config(), &job.catalog())?;
+        Ok(job)
+    }
+}
+
+/// Runs a workload.
+pub fn run(workload: &Workload) -> Result<ExitCode, Failure> {
+    let Workload::Tpcc(arguments) = workload;
+    let job = arguments.job()?;
+    let mut fleet = Fleet::new()?;
+    let flags = (arguments.keep, arguments.force);
+    let memory = PodMemory::make(&arguments.memory, &job.pod_config(), &schema::schemas(), flags)?;
+    let report = measure(&mut fleet, &memory, &job);
+    // Hosts end before their memory is removed.
+    drop(fleet);
+    let report = report?;
+    drop(memory);
+    println!("{}", if arguments.json { report.json() } else { report.table() });
+    let good = report.consistent == Some(true) && report.stopped.is_empty();
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The whole run, from the first host's start to the last one's end.
+fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, Failure> {
+    prepare(fleet, memory, job)?;
+    let run_s = job.seconds + job.warm_up_s;
+    let phase = Phase::start(&format!("running for {run_s} s"));
+    let ran = fleet.order_all(|_| Order::Run, PATIENCE + Duration::from_secs_f64(run_s), |_| ())?;
+    phase.done("ran");
+    let mut figures = EngineFigures::default();
+    let mut stats = WorkerStats::default();
+    for answer in ran {
+        let Answer::Ran { stats: of_host, figures: measured } = answer else { return Err(confused(&answer)) };
+        stats.merge(&of_host);
+        figures.merge(&measured);
+    }
+    let failures = verify(fleet, job, &stats, &mut figures)?;
+    fleet.dismiss(PATIENCE)?;
+    Ok(Report::new(about(job, memory), &stats, Some(failures), figures))
+}
+
+/// Starts the hosts and fills the database.
+fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failure> {
+    let phase = Phase::start(&format!("{} hosts join", job.hosts));
+    for _ in 0..job.hosts {
+        fleet.start_host()?;
+    }
+    let join =
+        |host| Order::Join { memory: memory.name.clone(), host: host as u8, job: Box::new(job.clone()) };
+    fleet.order_all(join, PATIENCE, |_| ())?;
+    phase.done("joined, the memory passed its test");
+    let phase = Phase::of_rows(&format!("loading {} warehouses", job.scale.warehouses), job.rows());
+    let rows = rows_of(&fleet.order_all(|_| Order::Load, PATIENCE, |rows| phase.add(rows))?)?;
+    phase.done(&format!("{rows} rows"));
+    if job.share_all {
+        let phase = Phase::start("sharing every CUSTOMER and STOCK row");
+        let rows = rows_of(&fleet.order_all(|_| Order::Share, PATIENCE, |_| ())?)?;
+        phase.done(&format!("{rows} rows"));
+    }
+    Ok(())
+}
+
+fn rows_of(answers: &[Answer]) -> Result<u64, Failure> {
+    let rows = |answer: &Answer| match answer {
+        Answer::Moved { rows } => Ok(*rows),
+        other => Err(confused(other)),
+    };
+    answers.iter().map(rows).sum()
+}
+
+/// Checks the whole database and every host's engine; returns what is wrong.
+fn verify(
+    fleet: &mut Fleet,
+    job: &Job,
+    stats: &WorkerStats,
+    figures: &mut EngineFigures,
+) -> Result<Vec<String>, Failure> {
+    let phase = Phase::start("checking every row");
+    let mut failures = settle(fleet, figures)?;
+    for (host, answer) in fleet.order_all(|_| Order::Check, PATIENCE, |_| ())?.into_iter().enumerate() {
+        let Answer::Checked { problems } = answer else { return Err(confused(&answer)) };
+        failures.extend(problems.into_iter().map(|problem| format!("host {host}: {problem}")));
+    }
+    let catalog = job.catalog();
+    let tables = Tables::of(&catalog).expect("TPC-C's tables");
+    let rows = AllRows::new(fleet, &catalog);
+    let findings = check(&rows, &tables, &job.scale, job.seed, Acknowledged::Exactly(&stats.acknowledged));
+    if let Some(failure) = rows.into_failure() {
+        return Err(failure);
+    }
+    failures.extend(findings.lines());
+    phase.done(if failures.is_empty() { "all conditions hold" } else { "NOT consistent" });
+    Ok(failures)
+}
+
+/// Lets the pod come to rest: what one host still had to say may wake another, so all of them twice.
+fn settle(fleet: &mut Fleet, figures: &mut EngineFigures) -> Result<Vec<String>, Failure> {
+    fleet.order_all(|_| Order::Settle, PATIENCE, |_| ())?;
+    let mut failures = Vec::new();
+    for (host, answer) in fleet.order_all(|_| Order::Settle, PATIENCE, |_| ())?.into_iter().enumerate() {
+        let Answer::Settled { backlog, figures: memory } = answer else { return Err(confused(&answer)) };
+        figures.merge(&memory);
+        if backlog > 0 {
+            failures.push(format!("host {host}: {backlog} retired blocks were never freed"));
+        }
+    }
+    Ok(failures)
+}
+
+fn confused(answer: &Answer) -> Failure {
+    Failure::Broken(format!("a host answered what it was not asked: {answer:?}"))
+}
+
+fn about(job: &Job, memory: &PodMemory) -> About {
+    let settings = [
+        ("warehouses", job.scale.warehouses.to_string()),
+        ("items", job.scale.items.to_string()),
+        ("customers_per_district", job.scale.customers.to_string()),
+        ("mix", job.mix.name().to_owned()),
+        ("remote", job.remote.to_string()),
+        ("homes", job.homes.name().to_owned()),
+        ("share_all", job.share_all.to_string()),
+        ("sync", job.sync.clone()),
+        ("workers_per_host", job.workers.to_string()),
+        ("warm_up_s", job.warm_up_s.to_string()),
+        ("hwcc_bytes", job.hwcc_bytes.to_string()),
+        ("cxl_bytes", job.cxl_bytes.to_string()),
+        ("hwcc_budget_bytes", job.budget.0.to_string()),
+        ("cxl_budget_bytes", job.budget.1.to_string()),
+    ];
+    About {
+        workload: "tpcc".to_owned(),
+        protocol: "row engine, two-phase locking, no waiting".to_owned(),
+        backend: format!("native, {}, {}", memory.kind, job.sync),
+        settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+        seed: job.seed,
+        hosts: job.hosts.into(),
+    }
+}

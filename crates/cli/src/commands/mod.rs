@@ -1,0 +1,5 @@
+//! One file per command.
+
+pub mod bench;
+pub mod inspect;
+pub mod sim;

@@ -1,0 +1,90 @@
+//! What a benchmark and its hosts say to each other: JSON lines over the host's standard input and output.
+//!
+//! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
+//! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
+
+use liger_workload::{EngineFigures, WorkerStats};
+use serde::{Deserialize, Serialize};
+
+use crate::job::Job;
+
+/// What a host is told to do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Open the pod and join it.
+    Join {
+        /// The memory, as `MemorySpec` reads it.
+        memory: String,
+        /// The host's number.
+        host: u8,
+        /// What will be run.
+        job: Box<Job>,
+    },
+    /// Fill the host's warehouses.
+    Load,
+    /// Share every CUSTOMER and STOCK row.
+    Share,
+    /// Run the transactions.
+    Run,
+    /// Let mail and reclamation come to rest.
+    Settle,
+    /// Check the engine's invariants.
+    Check,
+    /// Hand over all rows of a table.
+    Dump {
+        /// The table's number.
+        table: u16,
+    },
+    /// Leave the pod and end.
+    Leave,
+}
+
+/// What a host answers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// How far a load is.
+    Progress {
+        /// Rows put since the last time.
+        rows: u64,
+    },
+    /// The order was carried out; it had nothing to say.
+    Done,
+    /// Rows were loaded or shared.
+    Moved {
+        /// How many.
+        rows: u64,
+    },
+    /// The transactions ran.
+    Ran {
+        /// What the host's workers measured.
+        stats: Box<WorkerStats>,
+        /// What the engine says about the measured time.
+        figures: Box<EngineFigures>,
+    },
+    /// The host is at rest.
+    Settled {
+        /// Retired memory that still waits for others.
+        backlog: u64,
+        /// What the engine says about its memory.
+        figures: Box<EngineFigures>,
+    },
+    /// The host's own checks are done.
+    Checked {
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// Rows of the table asked for: so many bytes follow this line.
+    Rows {
+        /// How many.
+        bytes: usize,
+    },
+    /// The order could not be carried out; the host ends.
+    Failed {
+        /// Why.
+        message: String,
+        /// Whether the cause is what was asked for (the memory, the configuration).
+        refused: bool,
+    },
+}

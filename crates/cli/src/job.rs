@@ -1,0 +1,121 @@
+//! What a benchmark runs: everything that its hosts must know, as one value that travels to them.
+
+use liger_engine::Catalog;
+use liger_engine::db::{Pod, PodConfig, SyncMode};
+use liger_engine::row::Budget;
+use liger_workload::tpcc::input::{Mix, Remote};
+use liger_workload::tpcc::{DISTRICTS, Scale, schema};
+use serde::{Deserialize, Serialize};
+
+/// Where a worker's transactions are at home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Homes {
+    /// In the worker's own share of its host's warehouses.
+    Own,
+    /// In any warehouse of its host.
+    AnyLocal,
+}
+
+impl Homes {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::AnyLocal => "any_local",
+        }
+    }
+}
+
+/// A TPC-C run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Hosts of the pod.
+    pub hosts: u8,
+    /// Workers of each host.
+    pub workers: u8,
+    /// Size of the database.
+    pub scale: Scale,
+    /// How many transactions touch another warehouse.
+    pub remote: Remote,
+    /// Whose definition of the transactions.
+    pub mix: Mix,
+    /// Where workers are at home.
+    pub homes: Homes,
+    /// Measured time.
+    pub seconds: f64,
+    /// Time before it.
+    pub warm_up_s: f64,
+    /// Bytes of the sync region.
+    pub hwcc_bytes: u64,
+    /// Bytes of the data region.
+    pub cxl_bytes: u64,
+    /// Bytes of both that shared rows may use before rows move out.
+    pub budget: (u64, u64),
+    /// How sync words work: `hwcc` or `pcc`.
+    pub sync: String,
+    /// Share every CUSTOMER and STOCK row before the run.
+    pub share_all: bool,
+    /// Decides the database and the transactions.
+    pub seed: u64,
+}
+
+impl Job {
+    /// The pod's configuration.
+    pub fn pod_config(&self) -> PodConfig {
+        let config = PodConfig {
+            partitions: self.scale.warehouses as u16,
+            sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
+            ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
+        };
+        Pod::config_for(&config, &self.catalog())
+    }
+
+    /// The tables.
+    pub fn catalog(&self) -> Catalog {
+        Catalog::new(&schema::schemas()).expect("TPC-C's schemas are valid")
+    }
+
+    /// What shared rows may use.
+    pub fn budget(&self) -> Budget {
+        Budget { hwcc_bytes: self.budget.0, cxl_bytes: self.budget.1 }
+    }
+
+    /// Workers of the whole pod.
+    pub fn all_workers(&self) -> u64 {
+        u64::from(self.hosts) * u64::from(self.workers)
+    }
+
+    /// About how many rows the whole database starts with.
+    pub fn rows(&self) -> u64 {
+        let (warehouses, items) = (self.scale.warehouses as u64, self.scale.items as u64);
+        // Customers, their first payments and orders, ten lines each, and a third of the orders open.
+        let customers = DISTRICTS as u64 * self.scale.customers as u64;
+        warehouses * (11 + items + customers * 133 / 10) + items * u64::from(self.hosts)
+    }
+}
+
+/// Tuples that hosts can share: customers with their index entries, stock, and half as many again.
+fn tuples(scale: &Scale) -> u64 {
+    let customers = DISTRICTS as u64 * scale.customers as u64;
+    scale.warehouses as u64 * (2 * customers + scale.items as u64) * 3 / 2
+}
+
+/// Data memory that holds every row of `scale` that hosts can share, with room to spare.
+pub fn default_cxl_bytes(hosts: u8, scale: &Scale) -> u64 {
+    let customers = DISTRICTS as u64 * scale.customers as u64;
+    let rows = scale.warehouses as u64 * (customers * (1024 + 192) + scale.items as u64 * 512) * 3 / 2;
+    let lanes = u64::from(hosts) * u64::from(hosts) * (128 << 10);
+    // An index entry takes some 100 bytes while its leaf is rewritten and the old one waits to be freed.
+    let all = (64 << 20) + lanes + rows + tuples(scale) * 256;
+    all.next_multiple_of(1 << 20)
+}
+
+/// Sync memory for the words of all these rows, beside `cxl_bytes` of data memory.
+pub fn default_hwcc_bytes(hosts: u8, scale: &Scale, cxl_bytes: u64) -> u64 {
+    let word_bytes = if hosts <= 8 { 8 } else { 16 };
+    let pairs = u64::from(hosts) * u64::from(hosts) * 1024;
+    // Every chunk of data memory has a word of 8 bytes; chunks are 256 KiB.
+    let all = (4 << 20) + pairs + tuples(scale) * word_bytes * 3 / 2 + (cxl_bytes >> 15);
+    all.next_multiple_of(1 << 20)
+}

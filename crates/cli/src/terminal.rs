@@ -1,0 +1,52 @@
+//! What a command says while it works: a bar or a spinner where somebody watches, plain lines otherwise,
+//! always on the standard error output.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// One phase of a command.
+pub struct Phase {
+    bar: ProgressBar,
+    name: String,
+    watched: bool,
+}
+
+impl Phase {
+    /// A phase whose end cannot be seen coming.
+    pub fn start(name: &str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        Self::begin(bar, "{spinner} {msg} {elapsed}", name)
+    }
+
+    /// A phase of about `rows` rows.
+    pub fn of_rows(name: &str, rows: u64) -> Self {
+        let bar = ProgressBar::new(rows);
+        Self::begin(bar, "{msg} {bar:32} {percent:>3} % {human_pos} rows {elapsed}, {eta} left", name)
+    }
+
+    fn begin(bar: ProgressBar, template: &str, name: &str) -> Self {
+        let watched = !bar.is_hidden();
+        if watched {
+            bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
+            bar.set_message(name.to_owned());
+            bar.enable_steady_tick(Duration::from_millis(100));
+        } else {
+            eprintln!("{name} ...");
+        }
+        Self { bar, name: name.to_owned(), watched }
+    }
+
+    /// So many rows more.
+    pub fn add(&self, rows: u64) {
+        self.bar.inc(rows);
+    }
+
+    /// The phase is over.
+    pub fn done(self, what: &str) {
+        let took_s = self.bar.elapsed().as_secs_f64();
+        self.bar.finish_and_clear();
+        let name = if self.watched { format!("{}: ", self.name) } else { "  ".to_owned() };
+        eprintln!("{name}{what} in {took_s:.1} s");
+    }
+}

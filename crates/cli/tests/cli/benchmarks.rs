@@ -1,0 +1,108 @@
+//! Runs that succeed: their answers are right, and the report says what was asked.
+
+use crate::*;
+
+#[track_caller]
+fn consistent(arguments: &str) -> Value {
+    let report = json(&mut tpcc(arguments));
+    assert_eq!(report["consistent"], true, "{arguments}: {report}");
+    assert_eq!(report["failures"], Value::Array(vec![]));
+    assert!(report["committed"].as_u64() > Some(20), "{arguments}: {report}");
+    assert_eq!(report["stopped"], Value::Array(vec![]));
+    report
+}
+
+#[test]
+fn two_hosts_of_the_specification() {
+    let report = consistent("--seed 7");
+    assert_eq!((&report["hosts"], &report["workers"], &report["seed"]), (&2.into(), &2.into(), &7.into()));
+    assert_eq!((&report["settings"]["mix"], &report["settings"]["remote"]), (&"spec".into(), &"spec".into()));
+    for key in ["committed_per_s", "aborted_per_s", "p50_us", "p99_us", "hwcc_bytes_per_shared_tuple"] {
+        assert!(report[key].is_number(), "{key}: {report}");
+    }
+    assert!(report["engine"]["shared_tuples"].as_u64() > Some(0));
+}
+
+#[test]
+fn two_hosts_as_the_artifact_with_everything_shared() {
+    let report = consistent("--remote 60/90 --mix artifact --share-all --workers 2 --homes any-local");
+    // 300 customers and 1000 stock rows a warehouse, four warehouses.
+    assert!(report["engine"]["shared_tuples"].as_u64() >= Some(4 * 1300), "{report}");
+    assert_eq!(report["settings"]["homes"], "any_local");
+}
+
+#[test]
+fn rows_leave_a_small_budget() {
+    let report = consistent("--remote 60/90 --cxl-budget 64K");
+    let engine = &report["engine"];
+    assert!(engine["moves_in"].as_u64() > Some(100) && engine["moves_out"].as_u64() > Some(100), "{report}");
+}
+
+#[test]
+fn no_coherent_memory() {
+    let report = consistent("--sync pcc --remote 60/90");
+    assert_eq!(report["settings"]["sync"], "pcc");
+}
+
+#[test]
+fn one_host() {
+    let report = consistent("--hosts 1 --warehouses 3");
+    assert_eq!(report["engine"]["more"]["messages"], 0);
+    assert_eq!(report["settings"]["warehouses"], "3");
+}
+
+#[test]
+fn three_hosts_and_a_warehouse_too_many() {
+    consistent("--hosts 3 --warehouses 4 --remote 60/90");
+}
+
+#[test]
+fn ten_hosts_have_wide_tuple_words() {
+    let report = consistent("--hosts 10 --remote 60/90");
+    assert!(report["hwcc_bytes_per_shared_tuple"].as_f64() >= Some(16.0));
+}
+
+#[test]
+fn a_table_for_people() {
+    let mut command = liger("bench tpcc --scale-divisor 100 --seconds 0.2 --warm-up 0");
+    let output = output(&mut command);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    for part in ["committed/s", "new_order", "consistency: all conditions hold", "moved in"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(err.contains("loading 2 warehouses"), "{err}");
+}
+
+#[test]
+fn a_file_that_is_kept_can_be_inspected_and_used_again() {
+    let folder = Folder::new("kept");
+    let path = folder.file("pod");
+    consistent(&format!("--memory {path} --keep"));
+    let before = bytes_of(&path);
+    let pod = json(&mut liger(&format!("inspect {path} --json")));
+    assert_eq!(pod["configuration"]["hosts"], "2");
+    assert_eq!(pod["format_version"], 1);
+    assert_eq!((&pod["hosts"][1]["state"], &pod["hosts"][1]["incarnation"]), (&"FREE".into(), &1.into()));
+    assert!(pod["regions"].as_array().is_some_and(|regions| regions.len() > 10));
+    assert_eq!(pod["hosts"][0]["heap"][0]["class"], "tuple word");
+    let shown = output(&mut liger(&format!("inspect {path}")));
+    let shown = text(&shown.stdout);
+    for part in ["configuration", "BlockHeap", "incarnation", "tuple word", "pod epoch"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(bytes_of(&path), before, "looking changes nothing");
+    let again = format!("--memory {path}");
+    refused(&mut tpcc(&again), &["exists already", "--force"]);
+    assert_eq!(bytes_of(&path), before, "a refusal changes nothing");
+    consistent(&format!("--memory {path} --force --seed 2"));
+    assert!(exists(&path), "a file that was there before stays");
+}
+
+#[test]
+fn a_file_is_removed_after_the_run() {
+    let folder = Folder::new("removed");
+    let path = folder.file("pod");
+    consistent(&format!("--memory {path} --hosts 1"));
+    assert!(!exists(&path));
+}

@@ -1,0 +1,359 @@
+//! Liger inside a program: a pod in real memory, its hosts, their workers.
+//!
+//! ```
+//! use liger_engine::db::{Pod, PodConfig};
+//! use liger_engine::{Key, Session, Transaction, table};
+//! use liger_fabric::HostId;
+//! use liger_fabric::native::MemorySpec;
+//!
+//! table! {
+//!     /// Counters by name.
+//!     pub mod counters: "counters" {
+//!         LABEL: Text<16>,
+//!         VALUE: BigInt,
+//!     }
+//!     primary key (LABEL);
+//! }
+//!
+//! let config = PodConfig::new(1, 2, 4 << 20, 64 << 20);
+//! let pod = Pod::create(&MemorySpec::Memfd, &config, &[counters::schema()])?;
+//! let table = pod.catalog().table_named("counters").expect("declared above");
+//! let mut host = pod.join(HostId(0))?;
+//! host.load(|rows| {
+//!     let mut row = liger_engine::NewRow::new(counters::ROW_LEN);
+//!     row.set(counters::LABEL, "visits").set(counters::VALUE, 0);
+//!     rows.put(table, &row)
+//! })?;
+//! let key = Key::build().text("visits", 16).finish();
+//! for worker in host.run(2, |session| {
+//!     session.transact(|tx| {
+//!         tx.update(table, &key, |row| {
+//!             let visits = row.get(counters::VALUE);
+//!             row.set(counters::VALUE, visits + 1);
+//!         })
+//!     })
+//! }) {
+//!     worker.expect("no worker panicked")?;
+//! }
+//! let visits = host.alone(|session| {
+//!     session.transact(|tx| tx.get(table, &key, |row| row.get(counters::VALUE)))
+//! })?;
+//! assert_eq!(visits, Some(2));
+//! # host.leave()?;
+//! # Ok::<(), liger_engine::db::DbError>(())
+//! ```
+//!
+//! Invariants:
+//! 1. A host that has joined answers the others until it leaves: its workers do while they run, also those
+//!    whose work is done; a service thread does the rest of the time.
+//! 2. Every host checks that the pod has the configuration and the tables that it expects, and tests the
+//!    memory together with a member, before it serves.
+//!
+//! This is the only part of the engine that knows a backend: it opens real memory and starts threads in it.
+//! The simulator drives the parts below directly.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use liger_fabric::native::{Mapping, MemoryError, MemorySpec, Native, Service, WorkerPanicked, run_workers};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::PodError;
+use liger_pod::membership;
+use liger_pod::plan::Plan;
+pub use liger_pod::plan::PodConfig;
+use liger_pod::selftest::Effort;
+use liger_pod::superblock::{self, FormatOver};
+
+use crate::catalog::Catalog;
+use crate::record::NewRow;
+use crate::row::{Loader, Options, RowHost, RowSession};
+use crate::schema::{SchemaError, TableSchema};
+use crate::txn::{TableId, TxnError};
+
+pub use liger_fabric::SyncMode;
+
+/// Why a pod could not be made, opened, joined, filled or left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DbError {
+    /// The memory could not be made or opened.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The pod in it is not as it should be.
+    #[error(transparent)]
+    Pod(#[from] PodError),
+    /// A table cannot be as it was declared.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The engine failed.
+    #[error(transparent)]
+    Txn(#[from] TxnError),
+}
+
+/// A pod in this process's address space. Cheap to clone.
+#[derive(Clone)]
+pub struct Pod {
+    mapping: Arc<Mapping>,
+    plan: Plan,
+    catalog: Arc<Catalog>,
+}
+
+/// Rows between two rounds of serving other hosts while a host is being filled.
+const ROWS_PER_ROUND: u64 = 256;
+
+impl Pod {
+    /// What `config` becomes for these tables: it has room for them, and hosts with other tables will be
+    /// refused.
+    pub fn config_for(config: &PodConfig, catalog: &Catalog) -> PodConfig {
+        let relations = catalog.relations().len() as u16;
+        PodConfig {
+            max_tables: config.max_tables.max(relations),
+            content_hash: catalog.hash(),
+            ..config.clone()
+        }
+    }
+
+    /// Makes a pod in new memory, or on a device that holds none.
+    pub fn create(spec: &MemorySpec, config: &PodConfig, tables: &[TableSchema]) -> Result<Self, DbError> {
+        let over = match spec {
+            MemorySpec::Dax(_) | MemorySpec::Pci(_) => FormatOver::Unknown,
+            _ => FormatOver::Zeros,
+        };
+        Self::format(|len| spec.create(len), config, tables, over)
+    }
+
+    /// Makes a pod in memory that exists. What it holds is lost, and no host may be using it.
+    pub fn create_over(
+        spec: &MemorySpec,
+        config: &PodConfig,
+        tables: &[TableSchema],
+    ) -> Result<Self, DbError> {
+        Self::format(|_| spec.open(), config, tables, FormatOver::OldPod)
+    }
+
+    fn format(
+        memory: impl FnOnce(u64) -> Result<Arc<Mapping>, MemoryError>,
+        config: &PodConfig,
+        tables: &[TableSchema],
+        over: FormatOver,
+    ) -> Result<Self, DbError> {
+        let catalog = Arc::new(Catalog::new(tables)?);
+        let config = Self::config_for(config, &catalog);
+        let plan = Plan::new(&config).map_err(PodError::Plan)?;
+        let mapping = memory(plan.len())?;
+        let len = mapping.len() as u64;
+        superblock::format(&control_cx(&mapping, config.sync_mode), &config, len, over)?;
+        Ok(Self { mapping, plan, catalog })
+    }
+
+    /// Opens a pod that has these tables.
+    pub fn open(spec: &MemorySpec, tables: &[TableSchema]) -> Result<Self, DbError> {
+        Self::open_checked(spec, tables, None)
+    }
+
+    /// As [`Pod::open`], and the pod must have this configuration.
+    pub fn open_as(spec: &MemorySpec, config: &PodConfig, tables: &[TableSchema]) -> Result<Self, DbError> {
+        Self::open_checked(spec, tables, Some(config))
+    }
+
+    fn open_checked(
+        spec: &MemorySpec,
+        tables: &[TableSchema],
+        config: Option<&PodConfig>,
+    ) -> Result<Self, DbError> {
+        let catalog = Arc::new(Catalog::new(tables)?);
+        let mapping = spec.open()?;
+        let len = mapping.len() as u64;
+        // Before the mode is known: past the cache is right in both.
+        let cx = control_cx(&mapping, SyncMode::Pcc);
+        let found = superblock::open(&cx, len)?;
+        let expected = Self::config_for(config.unwrap_or(found.config()), &catalog);
+        let plan = superblock::open_as(&cx, len, &expected)?;
+        Ok(Self { mapping, plan, catalog })
+    }
+
+    /// Where everything lies, and the configuration.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The tables.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The descriptor by which a child process opens this memory, if it has no name ([`MemorySpec::Memfd`]).
+    pub fn inherited(&self) -> Option<MemorySpec> {
+        self.mapping.inherited_fd().map(MemorySpec::Fd)
+    }
+
+    /// Joins as host `host`.
+    pub fn join(&self, host: HostId) -> Result<Host, DbError> {
+        self.join_with(host, JoinOptions::new(&self.plan))
+    }
+
+    /// As [`Pod::join`], with options.
+    ///
+    /// # Errors
+    /// If the number is taken, the memory does not keep its promises, or there is no room for the host's
+    /// indexes. The number is given back then where that is possible.
+    pub fn join_with(&self, host: HostId, options: JoinOptions) -> Result<Host, DbError> {
+        let cx = self.cx(host, options.seed);
+        let joining = membership::join(&cx, &self.plan, std::process::id().into())?;
+        if let Err(failed) = joining.self_test(&cx, &options.self_test) {
+            // The failure is what counts; that the number could not be given back as well shows in the pod.
+            let _ = joining.abandon(&cx);
+            return Err(failed.into());
+        }
+        let member = joining.finish(&cx)?;
+        let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, options.engine)?;
+        let engine = Arc::new(engine);
+        let served = engine.clone();
+        let place = (host, SERVICE_WORKER);
+        let mode = self.plan.config().sync_mode;
+        let service = Service::start(&self.mapping, mode, place, options.seed, move |cx| served.attend(cx));
+        Ok(Host { pod: self.clone(), engine, service, seed: options.seed })
+    }
+
+    fn cx(&self, host: HostId, seed: u64) -> Cx<Native> {
+        let native = Native::with_sync_mode(self.mapping.clone(), self.plan.config().sync_mode);
+        Cx::new(native, host, SERVICE_WORKER, seed)
+    }
+}
+
+/// The worker number of the service thread and of whoever makes it rest.
+const SERVICE_WORKER: WorkerId = WorkerId(0);
+
+fn control_cx(mapping: &Arc<Mapping>, mode: SyncMode) -> Cx<Native> {
+    Cx::new(Native::with_sync_mode(mapping.clone(), mode), HostId(0), SERVICE_WORKER, 0)
+}
+
+/// How a host joins.
+pub struct JoinOptions {
+    /// What the engine may use and how it decides.
+    pub engine: Options,
+    /// How thoroughly the memory is tested.
+    pub self_test: Effort,
+    /// Decides the random numbers of the host's workers, together with host, worker and run.
+    pub seed: u64,
+}
+
+impl JoinOptions {
+    /// The defaults for a pod.
+    pub fn new(plan: &Plan) -> Self {
+        Self { engine: Options::new(plan), self_test: Effort::USUAL, seed: 1 }
+    }
+}
+
+/// One host of a pod, in this process. It answers the others until it leaves.
+pub struct Host {
+    pod: Pod,
+    engine: Arc<RowHost>,
+    service: Service,
+    seed: u64,
+}
+
+/// A host that is being filled.
+pub struct Rows<'h> {
+    loader: Loader<'h>,
+    session: RowSession<'h, Native>,
+    put: u64,
+}
+
+impl Rows<'_> {
+    /// Adds a row. One that belongs to another host is passed over, so all hosts may be given the same rows;
+    /// rows of replicated tables are for all hosts.
+    pub fn put(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
+        self.loader.put(self.session.cx(), table, row)?;
+        self.put += 1;
+        if self.put.is_multiple_of(ROWS_PER_ROUND) {
+            self.session.serve();
+        }
+        Ok(())
+    }
+}
+
+/// Counts a worker's work as done, also when it panics.
+struct Done<'a>(&'a AtomicU32);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Host {
+    /// This host's number.
+    pub fn id(&self) -> HostId {
+        self.engine.id()
+    }
+
+    /// The pod.
+    pub fn pod(&self) -> &Pod {
+        &self.pod
+    }
+
+    /// The row engine below.
+    pub fn engine(&self) -> &RowHost {
+        &self.engine
+    }
+
+    /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come
+    /// in worker order. A worker whose work is done goes on serving other hosts until all of this host are.
+    ///
+    /// # Panics
+    /// If the pod was not configured for so many workers.
+    pub fn run<T: Send>(
+        &mut self,
+        workers: u8,
+        work: impl Fn(&mut RowSession<'_, Native>) -> T + Sync,
+    ) -> Vec<Result<T, WorkerPanicked>> {
+        let config = self.pod.plan.config();
+        assert!(workers <= config.workers, "{workers} workers, the pod has room for {}", config.workers);
+        self.seed = self.seed.wrapping_add(1);
+        let _rest = self.service.rest();
+        let running = AtomicU32::new(workers.into());
+        run_workers(&self.pod.mapping, config.sync_mode, self.id(), workers, self.seed, |cx| {
+            let mut session = RowSession::new(cx, &self.engine);
+            let done = Done(&running);
+            let result = work(&mut session);
+            drop(done);
+            while running.load(Ordering::Acquire) > 0 {
+                session.serve();
+                cx.pause();
+            }
+            result
+        })
+    }
+
+    /// Runs `work` on the calling thread, as the host's only worker.
+    pub fn alone<T>(&mut self, work: impl FnOnce(&mut RowSession<'_, Native>) -> T) -> T {
+        self.seed = self.seed.wrapping_add(1);
+        let _rest = self.service.rest();
+        let cx = self.pod.cx(self.id(), self.seed);
+        work(&mut RowSession::new(&cx, &self.engine))
+    }
+
+    /// Fills this host's partitions before the pod is used, without locks or transactions. Returns how many
+    /// rows were put, those for other hosts included.
+    ///
+    /// # Errors
+    /// The first of `fill`.
+    pub fn load<E>(&mut self, fill: impl FnOnce(&mut Rows<'_>) -> Result<(), E>) -> Result<u64, E> {
+        let _rest = self.service.rest();
+        let cx = self.pod.cx(self.id(), self.seed);
+        let session = RowSession::new(&cx, &self.engine);
+        let mut rows = Rows { loader: Loader::new(&self.engine), session, put: 0 };
+        fill(&mut rows)?;
+        rows.loader.finish(&cx);
+        Ok(rows.put)
+    }
+
+    /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
+    pub fn leave(self) -> Result<(), DbError> {
+        let cx = self.pod.cx(self.id(), self.seed);
+        drop(self.service);
+        let engine = Arc::into_inner(self.engine).expect("only the service shared it");
+        Ok(engine.leave(&cx)?)
+    }
+}

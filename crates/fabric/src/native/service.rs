@@ -1,0 +1,195 @@
+//! A thread that stands in for a host's workers while none of them runs.
+//!
+//! Other hosts may ask a host for something at any time: for rows, for the self-test at their join, for its
+//! part in reclamation. Workers answer between their own transactions; this thread does so the rest of the
+//! time.
+//!
+//! Invariants:
+//! 1. It takes turns as one worker number, and takes none while a [`Rest`] lives: whoever holds one may use
+//!    that number.
+//! 2. After turns that found nothing to do it sleeps, for a fraction of what a joining host waits for an
+//!    answer.
+//! 3. A turn that panics ends the thread; [`Service::failure`] says so, and rests are granted at once.
+
+#![expect(clippy::disallowed_methods, reason = "the backend is where threads are started and sleep")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::workers::message_of;
+use super::{Mapping, Native};
+use crate::cx::{Cx, HostId, WorkerId};
+use crate::sync_mode::SyncMode;
+
+/// Turns without work before the first sleep, and between two sleeps.
+const IDLE_TURNS: u32 = 4;
+/// One sleep.
+const SLEEP: Duration = Duration::from_micros(50);
+
+#[derive(Default)]
+struct State {
+    /// Rests asked for or held.
+    rests: u32,
+    /// The thread is between turns and waits.
+    resting: bool,
+    stop: bool,
+    ended: bool,
+    failure: Option<String>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is only ever assigned to, so a panic elsewhere leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread; it ends when this is dropped.
+pub struct Service {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// While it lives, the service takes no turn.
+#[must_use = "the service goes on when this is dropped"]
+pub struct Rest<'a> {
+    shared: &'a Shared,
+}
+
+impl Service {
+    /// Starts a service that takes turns as worker `worker` of host `host`. A turn returns how much it did; 0
+    /// means that there was nothing to do.
+    pub fn start(
+        mapping: &Arc<Mapping>,
+        sync_mode: SyncMode,
+        (host, worker): (HostId, WorkerId),
+        seed: u64,
+        turn: impl Fn(&Cx<Native>) -> usize + Send + 'static,
+    ) -> Self {
+        let shared = Arc::new(Shared::default());
+        let (inner, mapping) = (shared.clone(), mapping.clone());
+        let thread = std::thread::spawn(move || {
+            let cx = Cx::new(Native::with_sync_mode(mapping, sync_mode), host, worker, seed);
+            let ended = catch_unwind(AssertUnwindSafe(|| serve(&inner, &cx, &turn)));
+            let mut state = inner.lock();
+            state.ended = true;
+            state.failure = ended.err().map(|panic| message_of(&*panic));
+            inner.changed.notify_all();
+        });
+        Self { shared, thread: Some(thread) }
+    }
+
+    /// Waits until the thread is between two turns and keeps it there.
+    pub fn rest(&self) -> Rest<'_> {
+        let mut state = self.shared.lock();
+        state.rests += 1;
+        while !state.resting && !state.ended {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Rest { shared: &self.shared }
+    }
+
+    /// What the thread said when it panicked, if it did.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.lock().failure.clone()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // Its panic is kept in the state.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().rests -= 1;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// Takes turns until it is told to stop.
+fn serve(shared: &Shared, cx: &Cx<Native>, turn: &impl Fn(&Cx<Native>) -> usize) {
+    loop {
+        let mut state = shared.lock();
+        while state.rests > 0 && !state.stop {
+            if !state.resting {
+                state.resting = true;
+                shared.changed.notify_all();
+            }
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.resting = false;
+        if state.stop {
+            return;
+        }
+        drop(state);
+        let idle = (0..IDLE_TURNS).take_while(|_| turn(cx) == 0).count();
+        if idle == IDLE_TURNS as usize {
+            std::thread::sleep(SLEEP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::SyncAddr;
+
+    const TURNS: SyncAddr = SyncAddr::new(64);
+
+    fn service(mapping: &Arc<Mapping>, fails_at: u64) -> Service {
+        Service::start(mapping, SyncMode::Hwcc, (HostId(1), WorkerId(2)), 1, move |cx| {
+            assert_eq!((cx.host(), cx.worker()), (HostId(1), WorkerId(2)));
+            assert!(cx.fetch_add(TURNS, 1) < fails_at, "enough");
+            1
+        })
+    }
+
+    #[test]
+    fn takes_no_turn_during_a_rest() {
+        let mapping = Mapping::anonymous(4096).expect("memory");
+        let cx = Cx::new(Native::new(mapping.clone()), HostId(0), WorkerId(0), 1);
+        let service = service(&mapping, u64::MAX);
+        while cx.load(TURNS) < 100 {
+            cx.pause();
+        }
+        let (rest, second) = (service.rest(), service.rest());
+        let turns = cx.load(TURNS);
+        drop(rest);
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(cx.load(TURNS), turns);
+        drop(second);
+        while cx.load(TURNS) == turns {
+            cx.pause();
+        }
+        drop(service);
+        let turns = cx.load(TURNS);
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(cx.load(TURNS), turns);
+    }
+
+    #[test]
+    fn a_panic_is_told_and_blocks_nobody() {
+        let mapping = Mapping::anonymous(4096).expect("memory");
+        let service = service(&mapping, 10);
+        while service.failure().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _rest = service.rest();
+        assert_eq!(service.failure().as_deref(), Some("enough"));
+    }
+}
