@@ -1,8 +1,10 @@
-//! The tables of a pod, as the engine sees them: every table and every secondary index is a *relation* with an id.
+//! The tables of a pod, as the engine sees them: every table and every secondary index is a *relation* with
+//! an id.
 //!
 //! Invariants:
-//! 1. Ids follow from the order in which tables are declared: a table, then its indexes, then the next table. All hosts
-//!    of a pod declare the same tables; a hash of the declarations is part of the pod's configuration.
+//! 1. Ids follow from the order in which tables are declared: a table, then its indexes, then the next table.
+//!    All hosts of a pod declare the same tables; a hash of the declarations is part of the pod's
+//!    configuration.
 //! 2. An index relation's row is the primary key of the table's row.
 
 use crate::key::{Key, KeyRange};

@@ -1,8 +1,8 @@
 //! What committed transactions read and wrote, for checkers of serializability.
 //!
-//! A record is complete: every row and absent key that was read, every range with what was found in it, and every write
-//! with the version before and after. Versions of one key grow (docs/protocols/transactions.md), so a checker knows
-//! their order and need not search for one.
+//! A record is complete: every row and absent key that was read, every range with what was found in it, and
+//! every write with the version before and after. Versions of one key grow (docs/protocols/transactions.md),
+//! so a checker knows their order and need not search for one.
 
 use liger_fabric::{HostId, WorkerId};
 
@@ -86,8 +86,8 @@ impl TxnRecord {
     }
 }
 
-/// Receives every committed transaction at its commit point: all its locks are held, nothing is released yet. The
-/// order of calls is therefore a serial order of the transactions that conflict.
+/// Receives every committed transaction at its commit point: all its locks are held, nothing is released yet.
+/// The order of calls is therefore a serial order of the transactions that conflict.
 pub trait HistorySink: Send + Sync {
     /// A transaction has committed.
     fn committed(&self, record: &TxnRecord);

@@ -186,12 +186,14 @@ impl Partitioning {
         }
     }
 
-    /// True if all keys of the range are in one partition for sure: they agree up to the last partition column.
+    /// True if all keys of the range are in one partition for sure: they agree up to the last partition
+    /// column.
     pub fn is_constant_in(&self, range: &KeyRange) -> bool {
         let Some(high) = range.high else { return false };
         let end = self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0);
         let same = |high: &Key| (0..end).all(|at| range.low.extract(at, 1) == high.extract(at, 1));
-        // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's successor.
+        // `high` is not in the range: the key before it counts, which agrees if `high` is its prefix's
+        // successor.
         same(&high) || high.before().is_some_and(|last| same(&last))
     }
 

@@ -168,8 +168,8 @@ impl From<Conflict> for TxnError {
 /// All methods fail with [`TxnError::Conflict`] when they meet another transaction; see the module's
 /// invariants.
 pub trait Transaction {
-    /// Says which rows this transaction will soon touch, so that fetching them can overlap. Changes nothing but time;
-    /// keys of no row, or of rows elsewhere, are passed over.
+    /// Says which rows this transaction will soon touch, so that fetching them can overlap. Changes nothing
+    /// but time; keys of no row, or of rows elsewhere, are passed over.
     fn prefetch(&mut self, rows: &[(TableId, Key)]) {
         let _ = rows;
     }

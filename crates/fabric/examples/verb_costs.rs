@@ -1,8 +1,8 @@
 //! What each verb costs on this machine: `cargo run --release -p liger-fabric --example verb_costs [memory]`.
 //!
-//! Prints the median over rounds of nanoseconds per call, in a closed loop on one worker, for both ways of making sync
-//! words coherent. `hot` repeats on one address; `spread` walks addresses 4 KiB + 64 B apart over all of the memory
-//! (64 MiB), so that a line that was dropped comes from memory and not from a near cache.
+//! Prints the median over rounds of nanoseconds per call, in a closed loop on one worker, for both ways of
+//! making sync words coherent. `hot` repeats on one address; `spread` walks addresses 4 KiB + 64 B apart over
+//! all of the memory (64 MiB), so that a line that was dropped comes from memory and not from a near cache.
 
 #![expect(clippy::disallowed_methods, reason = "an example is its own outermost shell")]
 

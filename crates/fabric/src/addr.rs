@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. An address is a byte offset, so it means the same on every host wherever the memory is mapped.
-//! 2. Sync words and data are told apart by type; a 64-byte line holds one kind only (docs/memory-model.md, rule 1).
+//! 2. Sync words and data are told apart by type; a 64-byte line holds one kind only (docs/memory-model.md,
+//!    rule 1).
 //! 3. Offset 0 is the superblock, so 0 stands for "none" everywhere else.
 //!
 //! There is no `+` on addresses: callers say which kind of step they take (`word`, `byte`).
@@ -80,8 +81,8 @@ impl fmt::Debug for DataAddr {
     }
 }
 
-/// Numbers (offset / 64) of the first and one past the last line that `len` bytes at `offset` touch. The only place in
-/// the tree that turns bytes into lines; an empty range touches no line.
+/// Numbers (offset / 64) of the first and one past the last line that `len` bytes at `offset` touch. The only
+/// place in the tree that turns bytes into lines; an empty range touches no line.
 pub const fn lines(offset: u64, len: usize) -> std::ops::Range<u64> {
     if len == 0 {
         return 0..0;

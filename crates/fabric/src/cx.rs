@@ -1,5 +1,5 @@
-//! The context every function above this crate receives: who is asking (host, worker), the memory, the clock, the
-//! random numbers and the counters.
+//! The context every function above this crate receives: who is asking (host, worker), the memory, the clock,
+//! the random numbers and the counters.
 //!
 //! Invariants:
 //! 1. One `Cx` belongs to one worker; it is never shared between threads (it is not `Sync`).
@@ -22,8 +22,8 @@ pub struct WorkerId(pub u8);
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of what one worker did to shared memory since it started. Differences of two snapshots give the cost
-        /// of what lies between.
+        /// Counts of what one worker did to shared memory since it started. Differences of two snapshots give
+        /// the cost of what lies between.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
 
@@ -88,7 +88,8 @@ fn bump(cell: &Cell<u64>, by: u64) {
 }
 
 impl<F: Fabric> Cx<F> {
-    /// The context of worker `worker` of host `host`; its random numbers follow from `seed` and these two numbers.
+    /// The context of worker `worker` of host `host`; its random numbers follow from `seed` and these two
+    /// numbers.
     pub fn new(fabric: F, host: HostId, worker: WorkerId, seed: u64) -> Self {
         let mixed = seed ^ (u64::from(host.0) << 40) ^ (u64::from(worker.0) << 32);
         Self { fabric, host, worker, random: Cell::new(mixed), cells: Cells::default() }
@@ -123,7 +124,8 @@ impl<F: Fabric> Cx<F> {
         z ^ (z >> 31)
     }
 
-    /// A random number in `0..bound` (bound > 0), by multiply-shift; the bias is below 2^-32 for bounds below 2^32.
+    /// A random number in `0..bound` (bound > 0), by multiply-shift; the bias is below 2^-32 for bounds below
+    /// 2^32.
     pub fn random_below(&self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64
@@ -176,8 +178,8 @@ impl<F: Fabric> Cx<F> {
         self.fabric.compare_exchange(at, current, new)
     }
 
-    /// Adds to a sync word by compare-and-swap (a pod with cache-bypassing sync words has no fetch-and-add) and
-    /// returns the value before.
+    /// Adds to a sync word by compare-and-swap (a pod with cache-bypassing sync words has no fetch-and-add)
+    /// and returns the value before.
     #[track_caller]
     pub fn fetch_add(&self, at: SyncAddr, by: u64) -> u64 {
         let mut seen = self.load(at);

@@ -1,24 +1,26 @@
 //! The memory model as an interface: what a worker can do to the memory that hosts share.
 //!
-//! There are two kinds of bytes. **Sync words** are seen by every host at once. **Data** goes through the host's own
-//! cache: others see it only after `write_back` here and `invalidate` there. docs/memory-model.md is the contract; in
-//! short:
+//! There are two kinds of bytes. **Sync words** are seen by every host at once. **Data** goes through the
+//! host's own cache: others see it only after `write_back` here and `invalidate` there. docs/memory-model.md
+//! is the contract; in short:
 //!
 //! 1. A line holds sync words or data, never both.
 //! 2. A data line has one writing host at a time, chosen by a sync word.
-//! 3. `write_back`, `invalidate` and sync `store` are *started* by the call and *complete* at the next `fence` (or
-//!    earlier, at a moment nobody chooses). `compare_exchange` completes the caller's earlier sync stores, not its
-//!    write-backs and invalidates.
-//! 4. A worker's sync operations happen in program order, except that a `load` may overtake an earlier `store` to
-//!    another word until a `fence` or `compare_exchange` stands between them.
+//! 3. `write_back`, `invalidate` and sync `store` are *started* by the call and *complete* at the next
+//!    `fence` (or earlier, at a moment nobody chooses). `compare_exchange` completes the caller's earlier
+//!    sync stores, not its write-backs and invalidates.
+//! 4. A worker's sync operations happen in program order, except that a `load` may overtake an earlier
+//!    `store` to another word until a `fence` or `compare_exchange` stands between them.
 //! 5. Any data line may leave or enter any host's cache at any moment (eviction, prefetch).
 //!
-//! Each backend implements the trait once per worker; everything above is generic over it and never asks which it is.
+//! Each backend implements the trait once per worker; everything above is generic over it and never asks
+//! which it is.
 
 use crate::addr::{DataAddr, SyncAddr};
 
-/// A unit of host-local computation. Real backends ignore it; the timed simulator charges virtual time for it from the
-/// hardware profile (`[compute]` section), because only shared-memory verbs cost time there by themselves.
+/// A unit of host-local computation. Real backends ignore it; the timed simulator charges virtual time for it
+/// from the hardware profile (`[compute]` section), because only shared-memory verbs cost time there by
+/// themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Fixed part of a transaction: generating its input, begin, commit bookkeeping.
@@ -44,7 +46,8 @@ pub enum RangeUse {
 
 /// One worker's door to the pod's memory. See the module's head for the rules.
 ///
-/// The verbs are `#[track_caller]`: the simulator names the source line of both parties when a rule is broken.
+/// The verbs are `#[track_caller]`: the simulator names the source line of both parties when a rule is
+/// broken.
 pub trait Fabric {
     /// True on backends that check the rules and can be told to sabotage a step (see `sabotaged`).
     const CHECKED: bool;
@@ -57,7 +60,8 @@ pub trait Fabric {
     #[track_caller]
     fn store(&self, at: SyncAddr, value: u64);
 
-    /// Sets the word to `new` if it is `current`; otherwise says what it is. Sequentially consistent among sync words.
+    /// Sets the word to `new` if it is `current`; otherwise says what it is. Sequentially consistent among
+    /// sync words.
     #[track_caller]
     fn compare_exchange(&self, at: SyncAddr, current: u64, new: u64) -> Result<u64, u64>;
 
@@ -99,9 +103,9 @@ pub trait Fabric {
         let _ = (at, len, now);
     }
 
-    /// True when the named protocol step must be left out: how mutation tests prove that a test would notice. Always
-    /// false outside the simulator. (`write_back`, `invalidate` and `fence` need no name: the simulator can disable any
-    /// of their call sites.)
+    /// True when the named protocol step must be left out: how mutation tests prove that a test would notice.
+    /// Always false outside the simulator. (`write_back`, `invalidate` and `fence` need no name: the
+    /// simulator can disable any of their call sites.)
     fn sabotaged(&self, step: &'static str) -> bool {
         let _ = step;
         false

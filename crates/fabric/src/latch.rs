@@ -1,8 +1,8 @@
 //! A mutual-exclusion latch for data in one host's DRAM.
 //!
-//! Unlike a std mutex it waits through the context, so it may be held across fabric verbs: in the simulator the waiter
-//! yields to the holder. It protects host-local structures only; nothing in shared memory is ever a `Latch`. A worker
-//! that dies takes its whole host with it, so a latch needs no owner.
+//! Unlike a std mutex it waits through the context, so it may be held across fabric verbs: in the simulator
+//! the waiter yields to the holder. It protects host-local structures only; nothing in shared memory is ever
+//! a `Latch`. A worker that dies takes its whole host with it, so a latch needs no owner.
 //!
 //! Not reentrant. No fairness. Latches of the same kind are never nested unless the caller orders them.
 

@@ -1,8 +1,8 @@
 //! Byte layouts that leave a host, declared once.
 //!
-//! [`layout!`] declares a struct with the offset of every field and its total size, and proves at compile time that the
-//! offsets are right, that there is no padding, and that every bit pattern is a value (so that damaged memory can be
-//! read and then checked). No pointer, reference, bool or enum can occur in one.
+//! [`layout!`] declares a struct with the offset of every field and its total size, and proves at compile
+//! time that the offsets are right, that there is no padding, and that every bit pattern is a value (so that
+//! damaged memory can be read and then checked). No pointer, reference, bool or enum can occur in one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

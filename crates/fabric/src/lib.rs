@@ -1,8 +1,8 @@
 //! The memory model of a CXL pod, and every backend that implements it.
 //!
-//! A pod is a few hosts around one shared memory whose hardware coherence covers only its *sync words*. This crate says
-//! what code may do to that memory ([`Fabric`], docs/memory-model.md), gives every worker its context ([`Cx`]), declares
-//! shared byte layouts ([`layout!`]), and holds the backends:
+//! A pod is a few hosts around one shared memory whose hardware coherence covers only its *sync words*. This
+//! crate says what code may do to that memory ([`Fabric`], docs/memory-model.md), gives every worker its
+//! context ([`Cx`]), declares shared byte layouts ([`layout!`]), and holds the backends:
 //!
 //! * [`native`]: real memory shared by processes, with the processor's own cache instructions;
 //! * [`sim`]: a simulated pod in one thread, whose memory is truly incoherent.

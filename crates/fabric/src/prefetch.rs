@@ -1,7 +1,7 @@
 //! Hints to this host's processor about its own DRAM.
 //!
-//! A hint changes nothing but time. It works on references only, never on the shared memory, where a prefetched line
-//! would be one more cached copy to be stale.
+//! A hint changes nothing but time. It works on references only, never on the shared memory, where a
+//! prefetched line would be one more cached copy to be stale.
 
 use crate::addr::LINE;
 

@@ -11,11 +11,11 @@ pub enum SyncMode {
     Hwcc,
     /// Nothing is coherent: every sync access goes past the cache.
     ///
-    /// The native backend does so on an ordinary write-back mapping: load = drop the line, fence, load; store and
-    /// compare-and-swap = drop, fence, change, drop, fence. That is the best such a mapping can do. The processor swaps
-    /// atomically in its own cache, so two hosts whose caches are not coherent can still both win, and can overwrite
-    /// another word of the same line; only a device that swaps by itself closes that gap. The pod's self-test at join
-    /// finds out which it is.
+    /// The native backend does so on an ordinary write-back mapping: load = drop the line, fence, load; store
+    /// and compare-and-swap = drop, fence, change, drop, fence. That is the best such a mapping can do. The
+    /// processor swaps atomically in its own cache, so two hosts whose caches are not coherent can still both
+    /// win, and can overwrite another word of the same line; only a device that swaps by itself closes that
+    /// gap. The pod's self-test at join finds out which it is.
     Pcc,
 }
 

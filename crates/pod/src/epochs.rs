@@ -1,17 +1,19 @@
 //! Epoch reclamation for readers of out-of-place nodes (docs/protocols/reclamation.md).
 //!
-//! Readers announce themselves in their host's DRAM only; each host publishes one number, its *summary*: the least of the
-//! pod's epoch and, as seen after that was read, its pinned workers' epochs. A retired thing is free of readers once
-//! every member's summary is above the pod's epoch as it was read after the unlinking. Nodes, whose readers do not invalidate, then wait for one
-//! more thing: every member drops their lines from its cache and says so.
+//! Readers announce themselves in their host's DRAM only; each host publishes one number, its *summary*: the
+//! least of the pod's epoch and, as seen after that was read, its pinned workers' epochs. A retired thing is
+//! free of readers once every member's summary is above the pod's epoch as it was read after the unlinking.
+//! Nodes, whose readers do not invalidate, then wait for one more thing: every member drops their lines from
+//! its cache and says so.
 //!
 //! Invariants:
 //! 1. No pin's epoch exceeds the pod's epoch at the time of the pin.
-//! 2. A summary above an epoch was computed after the pod had left that epoch. Safety depends on nothing else: not on
-//!    who advances the pod's epoch, or when, nor on summaries never falling (models/epochs_host_level.py).
+//! 2. A summary above an epoch was computed after the pod had left that epoch. Safety depends on nothing
+//!    else: not on who advances the pod's epoch, or when, nor on summaries never falling
+//!    (models/epochs_host_level.py).
 //! 3. A node handed to the heap is in no member's cache.
-//! 4. At most one batch of nodes per host waits for acknowledgements; the batch, its number and how far it has been
-//!    freed are in shared memory, so another host can finish it.
+//! 4. At most one batch of nodes per host waits for acknowledgements; the batch, its number and how far it
+//!    has been freed are in shared memory, so another host can finish it.
 //!
 //! ```text
 //! first line        word 0: the pod's epoch
@@ -21,8 +23,8 @@
 //! batch (data)      entries of 16 bytes: offset, length, low half of the batch number
 //! ```
 //!
-//! The number of members is asked for *after* summaries were read: a host that was not yet one then cannot hold what was
-//! unlinked before. It does not decide who is a member, and it starts no thread.
+//! The number of members is asked for *after* summaries were read: a host that was not yet one then cannot
+//! hold what was unlinked before. It does not decide who is a member, and it starts no thread.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
@@ -139,8 +141,8 @@ impl Drop for Pin<'_> {
 }
 
 impl Epochs {
-    /// The part of the caller's host. To be called before the host becomes a member, with none of the pod's data in its
-    /// cache.
+    /// The part of the caller's host. To be called before the host becomes a member, with none of the pod's
+    /// data in its cache.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Epochs {
         let host = cx.host();
         let now = cx.load(plan.sync(Part::Epochs));
@@ -167,8 +169,8 @@ impl Epochs {
         }
     }
 
-    /// Protects what the calling worker reads from now on until the pin is dropped. Costs one fence and no access to
-    /// shared memory; a long scan should drop its pin now and then.
+    /// Protects what the calling worker reads from now on until the pin is dropped. Costs one fence and no
+    /// access to shared memory; a long scan should drop its pin now and then.
     pub fn pin<F: Fabric>(&self, cx: &Cx<F>) -> Pin<'_> {
         debug_assert_eq!(cx.host(), self.host);
         let worker = &self.workers[usize::from(cx.worker().0)];
@@ -176,16 +178,16 @@ impl Epochs {
         worker.depth.store(depth + 1, Ordering::Relaxed);
         if depth == 0 && !cx.sabotaged("epochs.pin") {
             worker.epoch.store(self.now(), Ordering::Relaxed);
-            // Before the first word is followed: a collector that does not see this worker yet has asked for the pod's
-            // epoch too early to free what the worker will find. (The host's epoch may have moved on meanwhile; an
-            // older announcement only holds more.)
+            // Before the first word is followed: a collector that does not see this worker yet has asked for
+            // the pod's epoch too early to free what the worker will find. (The host's epoch may have moved
+            // on meanwhile; an older announcement only holds more.)
             cx.fence();
         }
         Pin { worker, _worker: PhantomData }
     }
 
-    /// Hands over a block that the caller has just unlinked (the unlinking compare-and-swap is done): it is freed when
-    /// no reader can reach it and, for a node, when no member has it cached.
+    /// Hands over a block that the caller has just unlinked (the unlinking compare-and-swap is done): it is
+    /// freed when no reader can reach it and, for a node, when no member has it cached.
     pub fn retire<F: Fabric>(&self, cx: &Cx<F>, class: BlockClass, at: DataAddr, len: usize) {
         self.push(cx, Retired::Block(class, at, len));
     }
@@ -195,8 +197,8 @@ impl Epochs {
         self.push(cx, Retired::Word(class, at));
     }
 
-    /// Takes over the chunks of a dead host (see [`Heap::adopt`] for the conditions) and retires what nothing reaches in
-    /// them; returns how many slots that were.
+    /// Takes over the chunks of a dead host (see [`Heap::adopt`] for the conditions) and retires what nothing
+    /// reaches in them; returns how many slots that were.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -224,8 +226,9 @@ impl Epochs {
 
     fn push<F: Fabric>(&self, cx: &Cx<F>, retired: Retired) {
         let mut list = self.retired.lock(cx);
-        // Read after the unlinking and under the latch: no reader that could have found the thing was pinned later,
-        // and the list stays sorted. The caller's own pin may be older than that of a reader elsewhere.
+        // Read after the unlinking and under the latch: no reader that could have found the thing was pinned
+        // later, and the list stays sorted. The caller's own pin may be older than that of a reader
+        // elsewhere.
         let epoch = if cx.sabotaged("epochs.tag-after-unlinking") {
             self.workers[usize::from(cx.worker().0)].epoch.load(Ordering::Relaxed).min(self.now())
         } else {
@@ -238,10 +241,10 @@ impl Epochs {
         self.now.load(Ordering::Acquire)
     }
 
-    /// Does this host's share of reclamation: says how far its workers are, moves the pod's epoch on, drops the nodes
-    /// that other hosts retired from this host's cache, and frees what is safe. Any worker calls it from time to time,
-    /// pinned or not; a host where nobody does holds all others up. `members` reads the set of live hosts, bit h for
-    /// host h. Returns how many retired things were freed.
+    /// Does this host's share of reclamation: says how far its workers are, moves the pod's epoch on, drops
+    /// the nodes that other hosts retired from this host's cache, and frees what is safe. Any worker calls it
+    /// from time to time, pinned or not; a host where nobody does holds all others up. `members` reads the
+    /// set of live hosts, bit h for host h. Returns how many retired things were freed.
     pub fn collect<F: Fabric>(&self, cx: &Cx<F>, heap: &Heap, members: impl Fn(&Cx<F>) -> u16) -> usize {
         let Some(mut collector) = self.collector.try_lock() else { return 0 };
         let dropped = self.drop_batches(cx, &collector);
@@ -359,7 +362,8 @@ impl Epochs {
         }
     }
 
-    /// The entries of a batch; `None` if the batch is over (only a host that nobody waits for can be that late).
+    /// The entries of a batch; `None` if the batch is over (only a host that nobody waits for can be that
+    /// late).
     fn entries<F: Fabric>(&self, cx: &Cx<F>, retirer: HostId, batch: Batch) -> Option<Vec<Entry>> {
         let mut entries = vec![Entry::new_zeroed(); batch.entries as usize];
         cx.refresh(batch_data(&self.plan, retirer), entries.as_mut_bytes());
@@ -388,9 +392,9 @@ impl Epochs {
         freed
     }
 
-    /// Frees the nodes of the batch that `retirer` left behind, once all members have dropped them; returns how many,
-    /// or `None` while some member has not. For a dead host: one survivor calls it until it says a number. What a host
-    /// had retired but not yet published is found by the heap's recovery.
+    /// Frees the nodes of the batch that `retirer` left behind, once all members have dropped them; returns
+    /// how many, or `None` while some member has not. For a dead host: one survivor calls it until it says a
+    /// number. What a host had retired but not yet published is found by the heap's recovery.
     pub fn finish_batch<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -428,8 +432,8 @@ fn drop_nodes<F: Fabric>(cx: &Cx<F>, entries: &[Entry]) {
     }
 }
 
-/// Sets a word that only this host writes. Not a store, which could become visible after a later one by another worker
-/// of this host (a latch does not order them): a summary that fell back would hold up the pod.
+/// Sets a word that only this host writes. Not a store, which could become visible after a later one by
+/// another worker of this host (a latch does not order them): a summary that fell back would hold up the pod.
 fn set<F: Fabric>(cx: &Cx<F>, at: SyncAddr, before: u64, now: u64) {
     let swapped = cx.compare_exchange(at, before, now);
     assert!(swapped.is_ok(), "somebody else writes {at:?}: {swapped:x?}, not {before:x}");

@@ -23,7 +23,8 @@ pub enum PodError {
     AlreadyFormatted,
     /// Memory that was said to be all zero is not.
     #[error(
-        "this memory was said to be new, but its state word is {found:#x}: format it as memory of unknown contents"
+        "this memory was said to be new, but its state word is {found:#x}: format it as memory of \
+            unknown contents"
     )]
     NotZero {
         /// State word found.
@@ -36,7 +37,8 @@ pub enum PodError {
     StillFormatting,
     /// Written by another format version.
     #[error(
-        "this pod has format version {found}, this program speaks {expected}: use the program that formatted it"
+        "this pod has format version {found}, this program speaks {expected}: use the program that \
+            formatted it"
     )]
     OtherVersion {
         /// Version in the memory.
@@ -58,7 +60,8 @@ pub enum PodError {
     },
     /// The same configuration, but the program that formatted the pod put a part elsewhere.
     #[error(
-        "this pod has {part} at {found:#x}, this program puts it at {expected:#x}: use the program that formatted it"
+        "this pod has {part} at {found:#x}, this program puts it at {expected:#x}: use the program that \
+            formatted it"
     )]
     OtherLayout {
         /// Name of the part.
@@ -100,7 +103,8 @@ pub enum PodError {
         hosts: u8,
     },
     /// The host number is taken.
-    #[error("host {} is taken: process {process} is {state} as incarnation {incarnation}: join under another number",
+    #[error("host {} is taken: process {process} is {state} as incarnation {incarnation}: join under \
+        another number",
         host.0)]
     HostInUse {
         /// The number.
@@ -113,7 +117,8 @@ pub enum PodError {
         process: u64,
     },
     /// An earlier life of the host ended without leaving, and what it held is not recovered.
-    #[error("host {} is {state}: its incarnation {incarnation} did not leave: recover it before joining again", host.0)]
+    #[error("host {} is {state}: its incarnation {incarnation} did not leave: recover it before joining \
+        again", host.0)]
     HostNotRecovered {
         /// The number.
         host: HostId,
@@ -129,7 +134,8 @@ pub enum PodError {
         host: HostId,
     },
     /// Others changed this host's state: it was suspected or fenced, and must stop.
-    #[error("host {} is no longer {expected} as incarnation {incarnation}: the pod says {found}: stop and join anew",
+    #[error("host {} is no longer {expected} as incarnation {incarnation}: the pod says {found}: stop \
+        and join anew",
         host.0)]
     Overruled {
         /// This host.

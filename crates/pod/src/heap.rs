@@ -1,9 +1,9 @@
 //! Allocation of sync words and data blocks (docs/protocols/allocation.md).
 //!
-//! Memory is divided into chunks. A host claims a chunk by compare-and-swap on its word in the chunk table, hands out
-//! its slots from a bitmap in its own DRAM, and takes back what other hosts freed through a list that they push to. So
-//! the common case touches no shared word but the host's own accounts, and a shared word costs one eighth of a byte of
-//! overhead (8 bytes of table per 512 words).
+//! Memory is divided into chunks. A host claims a chunk by compare-and-swap on its word in the chunk table,
+//! hands out its slots from a bitmap in its own DRAM, and takes back what other hosts freed through a list
+//! that they push to. So the common case touches no shared word but the host's own accounts, and a shared
+//! word costs one eighth of a byte of overhead (8 bytes of table per 512 words).
 //!
 //! Invariants:
 //! 1. A slot is in exactly one of: use, its owner's bitmap as free, its owner's list of remote frees.
@@ -11,8 +11,8 @@
 //! 3. Nodes lie only where nodes lay before, or nothing: their readers do not invalidate.
 //! 4. Only the owner hands out a chunk's slots; every host may give one back.
 //! 5. Consecutive words of a host lie in different lines, so that hot words do not share one by accident.
-//! 6. The accounts of all hosts add up to the bytes in use. A host's own figure may be "negative" (it frees what others
-//!    allocated), so only the wrapping sum means something.
+//! 6. The accounts of all hosts add up to the bytes in use. A host's own figure may be "negative" (it frees
+//!    what others allocated), so only the wrapping sum means something.
 //!
 //! ```text
 //! heap lines of a host     line 0: live bytes of each class       written by this host
@@ -158,8 +158,9 @@ impl Heap {
         Heap { plan: plan.clone(), host, incarnation, words, blocks, pools }
     }
 
-    /// A sync word that nobody else uses (two adjacent ones, 16-byte aligned, where tuple words are two). Its upper 32
-    /// bits are 0 or what its last user left, its lower 32 bits are anything: the caller stores the first value.
+    /// A sync word that nobody else uses (two adjacent ones, 16-byte aligned, where tuple words are two). Its
+    /// upper 32 bits are 0 or what its last user left, its lower 32 bits are anything: the caller stores the
+    /// first value.
     pub fn alloc_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass) -> Result<SyncAddr, OutOfMemory> {
         let offset = self.take(cx, class.into(), 0);
         let out =
@@ -167,8 +168,8 @@ impl Heap {
         offset.map(SyncAddr::new).ok_or_else(out)
     }
 
-    /// Gives a word back. The lower 32 bits (of the first word of two) are the heap's from here on: whoever may still
-    /// look must take the word for dead whatever they are, and nobody else may store to it.
+    /// Gives a word back. The lower 32 bits (of the first word of two) are the heap's from here on: whoever
+    /// may still look must take the word for dead whatever they are, and nobody else may store to it.
     pub fn free_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
         self.give(cx, class.into(), at.offset(), 0);
     }
@@ -190,8 +191,8 @@ impl Heap {
         Ok(at)
     }
 
-    /// Gives a block back; any host may. `class` and `len` as in `alloc`. Nobody may read it any more, and no host's
-    /// cache may hold it if it is a node (see `epochs`).
+    /// Gives a block back; any host may. `class` and `len` as in `alloc`. Nobody may read it any more, and no
+    /// host's cache may hold it if it is a node (see `epochs`).
     pub fn free<F: Fabric>(&self, cx: &Cx<F>, class: BlockClass, at: DataAddr, len: usize) {
         self.give(cx, class.into(), at.offset(), len);
     }
@@ -218,8 +219,8 @@ impl Heap {
         }
     }
 
-    /// Takes back what other hosts have freed. Called from time to time, it keeps the memory of a host that stopped
-    /// allocating available to the others; one sync load per class when there is nothing.
+    /// Takes back what other hosts have freed. Called from time to time, it keeps the memory of a host that
+    /// stopped allocating available to the others; one sync load per class when there is nothing.
     pub fn tidy<F: Fabric>(&self, cx: &Cx<F>) {
         for class in Class::ALL {
             if cx.load(self.remote_head(self.host, class)) != 0 {
@@ -280,7 +281,8 @@ impl Heap {
     /// Adds to this host's accounts of a class and publishes them.
     fn account<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut Pool, live: i64, reserved: i64) {
         let at = self.plan.heap_lines(self.host).word(class as u64);
-        // A host that starts again goes on from what its earlier life left: its words and blocks are still in use.
+        // A host that starts again goes on from what its earlier life left: its words and blocks are still in
+        // use.
         let account = pool.account.get_or_insert_with(|| (cx.load(at), cx.load(at.line(1))));
         for (at, now, by) in [(at, &mut account.0, live), (at.line(1), &mut account.1, reserved)] {
             if by != 0 {

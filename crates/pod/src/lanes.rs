@@ -1,19 +1,20 @@
-//! Message lanes: one ring for each ordered pair of hosts, one writer and one reader (docs/protocols/lanes.md).
+//! Message lanes: one ring for each ordered pair of hosts, one writer and one reader
+//! (docs/protocols/lanes.md).
 //!
 //! Invariants:
 //! 1. `head <= tail <= head + slots`; both count slots since the pod was formatted and never go back.
 //! 2. Only the sending host writes slots and the tail; only the receiving host writes the head.
 //! 3. The tail moves after the slots before it are published; the head moves after they were copied out.
-//! 4. A message is a frame of 8 bytes and its bytes, in consecutive slots of the ring (it may wrap). So mail that a host
-//!    was writing when it died lies behind the tail, where nobody looks.
+//! 4. A message is a frame of 8 bytes and its bytes, in consecutive slots of the ring (it may wrap). So mail
+//!    that a host was writing when it died lies behind the tail, where nobody looks.
 //!
 //! ```text
 //! words of a lane   line 0: tail     line 1: head         (sync, each on its own line)
 //! frame             0 length u32     4 sender's incarnation u16     6 lap of the ring u16     8 message
 //! ```
 //!
-//! Inside a host the workers share each end through a latch. It does not queue for a full lane, does not answer, and
-//! does not know which hosts live.
+//! Inside a host the workers share each end through a latch. It does not queue for a full lane, does not
+//! answer, and does not know which hosts live.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,7 +30,8 @@ layout! {
         0 => len: u32,
         /// Life of the sending host in which it was sent.
         4 => incarnation: u16,
-        /// How often the ring had been filled when the frame's slot was written (low 16 bits): a stale slot shows.
+        /// How often the ring had been filled when the frame's slot was written (low 16 bits): a stale slot
+        /// shows.
         6 => lap: u16,
     }
 }
@@ -87,8 +89,8 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// The ends of the lanes of the caller's host in its life number `incarnation`. Mail that waits for an earlier
-    /// life of this host is dropped: whoever sent it learns of the death from the membership.
+    /// The ends of the lanes of the caller's host in its life number `incarnation`. Mail that waits for an
+    /// earlier life of this host is dropped: whoever sent it learns of the death from the membership.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, incarnation: u16) -> Lanes {
         let me = cx.host();
         let words = |from, to| (cx.load(tail_word(plan, from, to)), cx.load(head_word(plan, from, to)));
@@ -123,7 +125,8 @@ impl Lanes {
         self.slots as usize / 2 * self.slot_bytes - FRAME_BYTES
     }
 
-    /// Sends `message` to another host, or says why not. Messages of one lane arrive in the order of these calls.
+    /// Sends `message` to another host, or says why not. Messages of one lane arrive in the order of these
+    /// calls.
     pub fn try_send<F: Fabric>(&self, cx: &Cx<F>, to: HostId, message: &[u8]) -> Result<(), SendError> {
         assert_ne!(to, self.host, "a host has no lane to itself");
         if message.len() > self.max_message() {
@@ -161,9 +164,10 @@ impl Lanes {
         Ok(())
     }
 
-    /// Takes all mail that has arrived and returns how many messages were handled. The messages of one call come in
-    /// order for each sender; two workers that poll at once may handle messages of one sender side by side, but a lane
-    /// that another worker is emptying right now is skipped. `handle` runs outside all latches: it may send and poll.
+    /// Takes all mail that has arrived and returns how many messages were handled. The messages of one call
+    /// come in order for each sender; two workers that poll at once may handle messages of one sender side by
+    /// side, but a lane that another worker is emptying right now is skipped. `handle` runs outside all
+    /// latches: it may send and poll.
     pub fn poll<F: Fabric>(&self, cx: &Cx<F>, mut handle: impl FnMut(HostId, &[u8])) -> usize {
         let mut handled = 0;
         for from in self.others() {
@@ -200,8 +204,8 @@ impl Lanes {
         })
     }
 
-    /// From now on drops messages that `from` sent in a life before `incarnation` (incarnations are compared as numbers
-    /// that wrap). To be called before recovery hands the dead host's work to others.
+    /// From now on drops messages that `from` sent in a life before `incarnation` (incarnations are compared
+    /// as numbers that wrap). To be called before recovery hands the dead host's work to others.
     pub fn drop_before(&self, from: HostId, incarnation: u16) {
         self.oldest[usize::from(from.0)].store(1 << 16 | u32::from(incarnation), Ordering::Release);
     }
@@ -247,7 +251,8 @@ impl Lanes {
         Some((mail, head))
     }
 
-    /// Where `len` bytes from slot number `slot` on lie: one piece, or two if they wrap (the second may be empty).
+    /// Where `len` bytes from slot number `slot` on lie: one piece, or two if they wrap (the second may be
+    /// empty).
     fn pieces(&self, from: HostId, to: HostId, slot: u64, len: usize) -> [(DataAddr, usize); 2] {
         let ring = self.slots as usize * self.slot_bytes;
         let base = self.plan.data(Part::LaneSlots).byte(self.plan.pair(from, to) * ring as u64);

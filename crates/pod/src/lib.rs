@@ -1,4 +1,5 @@
-//! What the hosts of a pod share below any table: the map of the memory, allocation, reclamation and message lanes.
+//! What the hosts of a pod share below any table: the map of the memory, allocation, reclamation and message
+//! lanes.
 //!
 //! * [`plan`]: where everything lies, computed from one configuration that all hosts agree on;
 //! * [`heap`]: sync words and data blocks for whoever asks, with exact accounts;

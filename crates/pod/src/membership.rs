@@ -1,12 +1,13 @@
 //! Who is in the pod: one sync line per host number, changed by compare-and-swap.
 //!
 //! Invariants:
-//! 1. A host's state changes only along [`HostState::may_become`], by a compare-and-swap of its whole state word.
-//! 2. The state word keeps the number of the last incarnation when the host leaves, and joining takes the next one: no
-//!    incarnation is ever used twice.
+//! 1. A host's state changes only along [`HostState::may_become`], by a compare-and-swap of its whole state
+//!    word.
+//! 2. The state word keeps the number of the last incarnation when the host leaves, and joining takes the
+//!    next one: no incarnation is ever used twice.
 //! 3. Heartbeat, process and tested words are written only by the incarnation that the state word names.
-//! 4. A host is JOINING before it touches anything shared, and is counted as a member from then until its leaving or its
-//!    recovery is complete: nobody reuses what it may still read.
+//! 4. A host is JOINING before it touches anything shared, and is counted as a member from then until its
+//!    leaving or its recovery is complete: nobody reuses what it may still read.
 //!
 //! ```text
 //! word 0  state      0..4 state | 8..16 host | 16..32 incarnation | 32..64 zero
@@ -16,8 +17,8 @@
 //! words 4..8         free (leases)
 //! ```
 //!
-//! It does not decide that a host is dead and does not recover one: the states for that exist, and whoever decides moves
-//! a host ALIVE -> SUSPECT -> FENCED -> RECOVERED -> FREE. See docs/protocols/membership.md.
+//! It does not decide that a host is dead and does not recover one: the states for that exist, and whoever
+//! decides moves a host ALIVE -> SUSPECT -> FENCED -> RECOVERED -> FREE. See docs/protocols/membership.md.
 
 use std::fmt;
 
@@ -130,8 +131,8 @@ const HEARTBEAT: u64 = 1;
 const PROCESS: u64 = 2;
 const TESTED: u64 = 3;
 
-/// Who the pod's first member is to be, while it has none: host and incarnation, packed as in a state word. Every other
-/// host waits for it, so that at most one joins untested.
+/// Who the pod's first member is to be, while it has none: host and incarnation, packed as in a state word.
+/// Every other host waits for it, so that at most one joins untested.
 const FOUNDER: SyncAddr = Plan::SUPERBLOCK_STATE.word(1);
 
 /// Hosts that are members, bit h for host h; all that reclamation must wait for.
@@ -256,8 +257,8 @@ impl Joining {
         self.own.slot.incarnation
     }
 
-    /// Checks the memory together with a member, waiting for the pod's first member if there is none yet. Returns the
-    /// member; none if this host is to be the first, which has nobody to test with.
+    /// Checks the memory together with a member, waiting for the pod's first member if there is none yet.
+    /// Returns the member; none if this host is to be the first, which has nobody to test with.
     ///
     /// # Errors
     /// Which promise of the memory was broken, or who did not answer. The caller abandons then.
@@ -346,7 +347,8 @@ impl Leaving {
     }
 }
 
-/// Counts the heartbeat of `own` up by one; two workers that do it at once may count one, which shows life as well.
+/// Counts the heartbeat of `own` up by one; two workers that do it at once may count one, which shows life as
+/// well.
 pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
     let word = plan.membership(own.host).word(HEARTBEAT);
     let count = cx.load(word).wrapping_add(1) & ((1 << 48) - 1);
@@ -362,7 +364,8 @@ struct Own {
 impl Own {
     fn become_state<F: Fabric>(self, cx: &Cx<F>, state: HostState) -> Result<Own, PodError> {
         let next = Slot { state, ..self.slot };
-        // The swap completes this host's earlier stores: whoever sees its new state sees what it says of itself.
+        // The swap completes this host's earlier stores: whoever sees its new state sees what it says of
+        // itself.
         if self.slot.change(cx, &self.plan, next) {
             return Ok(Own { slot: next, ..self });
         }

@@ -1,18 +1,21 @@
 //! The map of a pod's memory: one configuration in, the place of everything out.
 //!
 //! Invariants:
-//! 1. The plan is a pure function of [`PodConfig`]; all hosts that agree on the configuration agree on every address.
+//! 1. The plan is a pure function of [`PodConfig`]; all hosts that agree on the configuration agree on every
+//!    address.
 //! 2. Regions do not overlap, start on a line, and hold sync words or data, never both.
-//! 3. The superblock is at offset 0 and its state word at [`Plan::SUPERBLOCK_STATE`] in every plan, so a host can read
-//!    the configuration before it knows the plan.
+//! 3. The superblock is at offset 0 and its state word at [`Plan::SUPERBLOCK_STATE`] in every plan, so a host
+//!    can read the configuration before it knows the plan.
 //!
 //! ```text
-//! 0            4096                                                  sync_end                              len
+//! 0            4096                                                  sync_end                             
+//! len
 //! | superblock | sync region (HWcc, or cache-bypassing words)        | data region (CXL, software coherence) |
 //! |   data     | state, membership, epochs, usage, lanes, ..., words | self-test, lane slots, batches, blocks |
 //! ```
 //!
-//! It does not touch memory, and it does not say what the words mean: each region belongs to the module named there.
+//! It does not touch memory, and it does not say what the words mean: each region belongs to the module named
+//! there.
 
 use std::fmt;
 
@@ -72,7 +75,8 @@ pub struct PodConfig {
 }
 
 impl PodConfig {
-    /// A pod of `hosts` hosts with `hwcc_bytes` of sync words and `cxl_bytes` of data, everything else as usual.
+    /// A pod of `hosts` hosts with `hwcc_bytes` of sync words and `cxl_bytes` of data, everything else as
+    /// usual.
     pub fn new(hosts: u8, workers: u8, hwcc_bytes: u64, cxl_bytes: u64) -> Self {
         Self {
             hosts,
@@ -303,7 +307,8 @@ impl Plan {
         }
         let block_table = (block_chunks * 8).next_multiple_of(LINE_BYTES);
 
-        // Each chunk of words costs itself and a word of the table; a line of slack covers the rounding of the table.
+        // Each chunk of words costs itself and a word of the table; a line of slack covers the rounding of
+        // the table.
         let fixed_sync = l.at - SUPERBLOCK_BYTES + block_table + LINE_BYTES;
         let word_chunks = c.hwcc_bytes.saturating_sub(fixed_sync) / (WORD_CHUNK_BYTES + 8);
         if word_chunks < 2 * hosts {

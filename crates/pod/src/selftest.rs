@@ -1,7 +1,8 @@
 //! The platform self-test: does this memory do between two hosts what every protocol of Liger relies on?
 //!
-//! A host that joins (the *joiner*) gives a member (the *responder*) small orders through sync words of their own; both
-//! then do the same to the memory at the same time, and the joiner compares what came out with what must come out:
+//! A host that joins (the *joiner*) gives a member (the *responder*) small orders through sync words of their
+//! own; both then do the same to the memory at the same time, and the joiner compares what came out with what
+//! must come out:
 //!
 //! | order | both do | promise |
 //! |---|---|---|
@@ -16,10 +17,12 @@
 //! 1. The responder keeps no state: an order is open while its number differs from the one in the reply word.
 //! 2. A responder's turn is short and never waits for the joiner; an idle one costs one sync load.
 //! 3. Every sync line but the counter's has one writing host at a time; every data line has one, always.
-//! 4. The first order is `Hello`: when it is answered, no order of an earlier incarnation is still being carried out.
+//! 4. The first order is `Hello`: when it is answered, no order of an earlier incarnation is still being
+//!    carried out.
 //!
 //! ```text
-//! responder's own pair, line 0:  bell = 0 | joiner's host 8..16, incarnation 16..32, state JOINING, as in a state word
+//! responder's own pair, line 0:  bell = 0 | joiner's host 8..16, incarnation 16..32, state JOINING, as in
+//! a state word
 //! pair (joiner, responder)
 //!   sync line 0 (joiner)     order: kind 0..8 | amount 8..32 | number 32..64     joiner's flag
 //!   sync line 1 (responder)  reply: result 0..32 | number 32..64    responder's flag    first
@@ -28,7 +31,8 @@
 //!   data line 0 (responder), data line 1 (joiner)
 //! ```
 //!
-//! It proves nothing about a pod whose two hosts are tested on one coherent machine, except that this machine is one.
+//! It proves nothing about a pod whose two hosts are tested on one coherent machine, except that this machine
+//! is one.
 
 use std::cell::Cell;
 
@@ -64,7 +68,8 @@ const BEAT_NS: u64 = 1_000_000;
 #[non_exhaustive]
 pub enum SelfTestFailure {
     /// Nobody answered.
-    #[error("host {} did not answer within {waited_ns} ns in the self-test ({step}): its service loop is stuck, or \
+    #[error("host {} did not answer within {waited_ns} ns in the self-test ({step}): its service \
+            loop is stuck, or \
         sync words do not reach it: see that it runs, and that sync_mode fits this memory", peer.0)]
     NoAnswer {
         /// The member asked.
@@ -75,7 +80,8 @@ pub enum SelfTestFailure {
         waited_ns: u64,
     },
     /// Compare-and-swap is not atomic.
-    #[error("compare-and-swap is not atomic between this host and host {}: {made} additions were made, {counted} \
+    #[error("compare-and-swap is not atomic between this host and host {}: {made} additions were \
+            made, {counted} \
         counted ({} lost): this memory cannot hold sync words in this mode; another sync_mode may", peer.0,
         made.saturating_sub(*counted))]
     LostAdditions {
@@ -87,8 +93,10 @@ pub enum SelfTestFailure {
         counted: u64,
     },
     /// Data that was written back did not arrive.
-    #[error("write_back by host {} does not reach host {}: {wrong_bytes} of 64 bytes were not what was published, in \
-        round 0, on a line not read before: this mapping is not shared memory, or the instruction does nothing",
+    #[error("write_back by host {} does not reach host {}: {wrong_bytes} of 64 bytes were not what \
+            was published, in \
+        round 0, on a line not read before: this mapping is not shared memory, or the instruction \
+            does nothing",
         writer.0, reader.0)]
     NotWrittenBack {
         /// Who published.
@@ -99,7 +107,8 @@ pub enum SelfTestFailure {
         wrong_bytes: u32,
     },
     /// A refresh returned what was cached.
-    #[error("invalidate by host {} does not drop what it cached: {wrong_bytes} of 64 bytes were not what host {} \
+    #[error("invalidate by host {} does not drop what it cached: {wrong_bytes} of 64 bytes were not \
+            what host {} \
         published in round {round} of {rounds}: the instruction does nothing, or prefetching is on", reader.0,
         writer.0)]
     NotInvalidated {
@@ -115,7 +124,8 @@ pub enum SelfTestFailure {
         wrong_bytes: u32,
     },
     /// A later store was seen before an earlier one.
-    #[error("stores of host {} to two sync words were seen out of order in {out_of_order} of {looks} looks: this \
+    #[error("stores of host {} to two sync words were seen out of order in {out_of_order} of \
+            {looks} looks: this \
         memory cannot hold sync words in this mode; another sync_mode may", peer.0)]
     OutOfOrder {
         /// Who stored.
@@ -126,8 +136,10 @@ pub enum SelfTestFailure {
         looks: u64,
     },
     /// Two hosts were inside at once.
-    #[error("a fence does not complete the store before it: this host and host {} were {entered} times inside alone, \
-        but counted {counted}: this memory cannot hold sync words in this mode; another sync_mode may", peer.0)]
+    #[error("a fence does not complete the store before it: this host and host {} were {entered} \
+            times inside alone, \
+        but counted {counted}: this memory cannot hold sync words in this mode; another sync_mode \
+            may", peer.0)]
     FenceLeaks {
         /// The other host.
         peer: HostId,
@@ -228,7 +240,8 @@ fn wrong_bytes<F: Fabric>(cx: &Cx<F>, at: DataAddr, number: u32) -> u32 {
     seen.iter().zip(pattern(number)).filter(|(seen, expected)| **seen != *expected).count() as u32
 }
 
-/// Raises `own`, and if `other` is down counts one in `tally`, not atomically: only one may be inside. True when it was.
+/// Raises `own`, and if `other` is down counts one in `tally`, not atomically: only one may be inside. True
+/// when it was.
 fn count_alone<F: Fabric>(cx: &Cx<F>, own: SyncAddr, other: SyncAddr, tally: SyncAddr) -> bool {
     cx.store(own, 1);
     cx.fence();
@@ -253,8 +266,8 @@ impl Responder {
         Self { plan: plan.clone(), busy: Latch::new(()) }
     }
 
-    /// Carries out the open order, if there is one. Call it from the service loop of a host that is ALIVE; idle it costs
-    /// one sync load. True when an order was carried out.
+    /// Carries out the open order, if there is one. Call it from the service loop of a host that is ALIVE;
+    /// idle it costs one sync load. True when an order was carried out.
     pub fn poll<F: Fabric>(&self, cx: &Cx<F>) -> bool {
         let ring = cx.load(bell(&self.plan, cx.host()));
         let joiner = HostId((ring >> 8) as u8);
@@ -407,8 +420,8 @@ impl<F: Fabric> Joiner<'_, F> {
         self.meanwhile(kind, 0, || {})
     }
 
-    /// Does `action` until the answer comes, at least `repeats` times and at most eight times as often: the two hosts
-    /// act at the same time for as long as the slower one takes.
+    /// Does `action` until the answer comes, at least `repeats` times and at most eight times as often: the
+    /// two hosts act at the same time for as long as the slower one takes.
     fn meanwhile(&self, kind: Order, repeats: u32, mut action: impl FnMut()) -> Result<u32, SelfTestFailure> {
         let start_ns = self.cx.now_ns();
         let mut done = 0;
@@ -446,8 +459,8 @@ impl<F: Fabric> Joiner<'_, F> {
         Err(SelfTestFailure::LostAdditions { peer: self.peer, made, counted })
     }
 
-    /// Round 0 reads a line for the first time, so it must have been written back; before every later round the line
-    /// lies in this host's cache, so it must be dropped.
+    /// Round 0 reads a line for the first time, so it must have been written back; before every later round
+    /// the line lies in this host's cache, so it must be dropped.
     fn lines_from_responder(&mut self) -> Result<(), SelfTestFailure> {
         let (writer, reader, at) = (self.peer, self.cx.host(), self.lines.from_responder);
         for round in 0..self.effort.rounds {

@@ -1,10 +1,11 @@
-//! The first 4 KiB of a pod: what it is and what all hosts agree on. Written once, checked by every host that opens it.
+//! The first 4 KiB of a pod: what it is and what all hosts agree on. Written once, checked by every host that
+//! opens it.
 //!
 //! Invariants:
-//! 1. The state word (a sync word at [`Plan::SUPERBLOCK_STATE`]) says READY only after the superblock was written back
-//!    and the sync region is zero; it is the last thing that `format` changes.
-//! 2. A superblock is believed only if its checksum is right, its version is ours, and the plan of its configuration is
-//!    its region table.
+//! 1. The state word (a sync word at [`Plan::SUPERBLOCK_STATE`]) says READY only after the superblock was
+//!    written back and the sync region is zero; it is the last thing that `format` changes.
+//! 2. A superblock is believed only if its checksum is right, its version is ours, and the plan of its
+//!    configuration is its region table.
 //! 3. One host formats: the one whose compare-and-swap sets FORMATTING.
 //!
 //! ```text
@@ -160,8 +161,8 @@ fn check_room(len: u64, needed: u64) -> Result<(), PodError> {
     if len >= needed { Ok(()) } else { Err(PodError::TooSmall { len, needed }) }
 }
 
-/// Zeroes every sync word but the state word; words that are zero already are left alone. The fence of the superblock's
-/// publication completes these stores.
+/// Zeroes every sync word but the state word; words that are zero already are left alone. The fence of the
+/// superblock's publication completes these stores.
 fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
     let first = Plan::SUPERBLOCK_STATE.offset() + 8;
     for offset in (first..plan.sync_end()).step_by(8) {
@@ -172,7 +173,8 @@ fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
     }
 }
 
-/// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it is here.
+/// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it
+/// is here.
 fn fields(config: &PodConfig) -> [(&'static str, u64); 12] {
     let PodConfig {
         hosts,

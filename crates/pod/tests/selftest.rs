@@ -317,7 +317,7 @@ fn a_swap_that_is_not_atomic_is_refused() {
     assert_found(
         Fault::Swap,
         10,
-        |failure, _| matches!(failure, SelfTestFailure::LostAdditions { made, counted, .. } if counted < made),
+        |f, _| matches!(f, SelfTestFailure::LostAdditions { made, counted, .. } if counted < made),
     );
 }
 
@@ -347,7 +347,8 @@ fn an_invalidate_that_does_not_drop_is_refused() {
     }
 }
 
-/// On threads this fault shows only while both run at the same instant, which a busy machine does not promise.
+/// On threads this fault shows only while both run at the same instant, which a busy machine does not
+/// promise.
 #[test]
 fn stores_out_of_order_are_refused() {
     for seed in 0..10 {

@@ -1,4 +1,5 @@
-//! Adversarial seeds of the random row-engine runs, one after the other, for a time: `soak SECONDS [FIRST-SEED]`.
+//! Adversarial seeds of the random row-engine runs, one after the other, for a time: `soak SECONDS
+//! [FIRST-SEED]`.
 //!
 //! Prints a line a minute and stops at the first finding, whose seed `rows_seed` replays.
 
@@ -16,7 +17,8 @@ fn main() {
         let seconds = start.elapsed().as_secs();
         let runs = seed - first;
         println!(
-            "{seconds} s: {runs} runs from seed {first}, {verbs} verbs, {switches} switches, {committed} committed, {moves} moves"
+            "{seconds} s: {runs} runs from seed {first}, {verbs} verbs, {switches} switches, \
+                {committed} committed, {moves} moves"
         );
     };
     while start.elapsed() < Duration::from_secs(seconds) {

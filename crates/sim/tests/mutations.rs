@@ -8,7 +8,7 @@ fn sample(scenarios: &str, mutants: Option<&str>) -> MutationReport {
     let config = Config {
         scenarios: Some(scenarios.to_owned()),
         mutants: mutants.map(str::to_owned),
-        max_seeds: 600,
+        max_seeds: 3000,
         baseline_seeds: 4,
         ..Config::new(|| 0)
     };

@@ -1,4 +1,5 @@
-//! Scans of another host's partition that must succeed: nobody is in their way, so a conflict would be one for ever.
+//! Scans of another host's partition that must succeed: nobody is in their way, so a conflict would be one
+//! for ever.
 
 #![forbid(unsafe_code)]
 
@@ -95,7 +96,8 @@ fn scans(low: i32, contested: bool) -> (u32, u32, Option<String>) {
     let report = pod.sim.run();
     (good.get(), bad.get(), (!report.completed()).then(|| report.outcome.to_string()))
 }
-/// All scans after the contested part must succeed, but for a first one that may meet the refused insert's traces.
+/// All scans after the contested part must succeed, but for a first one that may meet the refused insert's
+/// traces.
 fn expect_scans(low: i32, contested: bool) {
     let (good, bad, stopped) = scans(low, contested);
     assert_eq!(stopped, None);

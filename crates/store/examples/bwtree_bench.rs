@@ -1,5 +1,5 @@
-//! Speed and size of the shared-tuple index on this machine's memory (no CXL latency, no incoherence). Times are of the
-//! processor, so that other load on the machine does not count.
+//! Speed and size of the shared-tuple index on this machine's memory (no CXL latency, no incoherence). Times
+//! are of the processor, so that other load on the machine does not count.
 //!
 //! ```text
 //! cargo run --release -p liger-store --example bwtree_bench -- [keys]
@@ -41,7 +41,8 @@ fn main() {
     };
 
     println!(
-        "order     width  insert_ns  get_ns  get_ns_{THREADS}_threads  cold_us  scan20_ns  hwcc_bytes/key  cxl_bytes/key"
+        "order     width  insert_ns  get_ns  get_ns_{THREADS}_threads  cold_us  scan20_ns  \
+            hwcc_bytes/key  cxl_bytes/key"
     );
     for (table, (order, width)) in [("rising", 1), ("random", 1), ("random", 3)].into_iter().enumerate() {
         let tree = BwTree::new(plan.directory(table as u16, 0), width);
@@ -101,7 +102,8 @@ fn main() {
         }
         let scan_ns = (cpu_ns() - start) / (reads / 10) as f64;
         println!(
-            "{order:<9} {width:>5} {insert_ns:>10.0} {get_ns:>7.0} {together:>17.0} {cold_us:>8.2} {scan_ns:>10.0} {:>15.3} {:>14.1}",
+            "{order:<9} {width:>5} {insert_ns:>10.0} {get_ns:>7.0} {together:>17.0} {cold_us:>8.2} \
+                {scan_ns:>10.0} {:>15.3} {:>14.1}",
             (after.mapping_bytes - before.mapping_bytes) as f64 / keys as f64,
             (after.scratch_bytes - before.scratch_bytes) as f64 / keys as f64,
         );

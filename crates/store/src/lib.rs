@@ -1,6 +1,7 @@
 //! Data structures: a host's own ([`local`]), and those that the hosts of a pod share ([`bwtree`]).
 //!
-//! They know the memory and its allocation; they know no table and no transaction, and do not import one another.
+//! They know the memory and its allocation; they know no table and no transaction, and do not import one
+//! another.
 
 #![forbid(unsafe_code)]
 

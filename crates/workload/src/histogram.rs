@@ -1,8 +1,8 @@
 //! A latency histogram: log-linear buckets, mergeable, small when written down.
 //!
-//! 1. Values below 64 have a bucket each; above, every power of two is cut into 32 buckets, so a reported value is at
-//!    most 1/32 (3.2 %) above the true one, and never below it, except that no value above the recorded maximum is
-//!    ever reported.
+//! 1. Values below 64 have a bucket each; above, every power of two is cut into 32 buckets, so a reported
+//!    value is at most 1/32 (3.2 %) above the true one, and never below it, except that no value above the
+//!    recorded maximum is ever reported.
 //! 2. Merging is exact: the histogram of two workers is the sum of theirs.
 //!
 //! It does not correct for coordinated omission: the driver is a closed loop and says so.
@@ -123,8 +123,8 @@ impl Histogram {
         if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
     }
 
-    /// The value that a share `quantile` (0 to 1) of all values does not exceed, rounded up to its bucket; 0 when
-    /// empty.
+    /// The value that a share `quantile` (0 to 1) of all values does not exceed, rounded up to its bucket; 0
+    /// when empty.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;

@@ -1,10 +1,11 @@
 //! Replayable random numbers for generators and loaders.
 //!
-//! 1. A stream follows from its seed alone. A driver seeds it once from `Cx::random`, so the inputs of a worker depend
-//!    on the run's seed and not on how often the engine drew (for back-off, say) in between: two protocols under the
-//!    same seed are given the same transactions.
-//! 2. [`Rng::keyed`] gives every row of the initial database its own stream, so any row can be computed alone, in any
-//!    order and on any host. The consistency check uses that to know what a row held before the run.
+//! 1. A stream follows from its seed alone. A driver seeds it once from `Cx::random`, so the inputs of a
+//!    worker depend on the run's seed and not on how often the engine drew (for back-off, say) in between:
+//!    two protocols under the same seed are given the same transactions.
+//! 2. [`Rng::keyed`] gives every row of the initial database its own stream, so any row can be computed
+//!    alone, in any order and on any host. The consistency check uses that to know what a row held before the
+//!    run.
 //!
 //! Not for secrets.
 
@@ -59,8 +60,8 @@ impl Rng {
         self.below(100) < u64::from(percent)
     }
 
-    /// Fills `out` with characters of `alphabet`, ten or fewer from each draw: the draw is a binary fraction whose
-    /// leading digits in base `alphabet.len()` are taken off one by one.
+    /// Fills `out` with characters of `alphabet`, ten or fewer from each draw: the draw is a binary fraction
+    /// whose leading digits in base `alphabet.len()` are taken off one by one.
     fn fill(&mut self, alphabet: &[u8], out: &mut [u8]) {
         for piece in out.chunks_mut(10) {
             let mut fraction = self.next_u64();

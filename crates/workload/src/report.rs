@@ -35,7 +35,8 @@ pub struct EngineFigures {
     pub hwcc_bytes: BTreeMap<String, u64>,
     /// Bytes of all shared memory in use, by class.
     pub cxl_bytes: BTreeMap<String, u64>,
-    /// Bytes of hardware-coherent memory that grow with the number of shared tuples: their records and their index.
+    /// Bytes of hardware-coherent memory that grow with the number of shared tuples: their records and their
+    /// index.
     pub hwcc_tuple_bytes: u64,
     /// Tuples that live in shared memory at the end of the run.
     pub shared_tuples: u64,

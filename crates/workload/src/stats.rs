@@ -1,7 +1,7 @@
 //! What one worker did, in a form that adds up over workers and hosts and travels as JSON.
 //!
-//! 1. Everything but [`WorkerStats::acknowledged`] covers the measured time only; `acknowledged` also counts warm-up,
-//!    since the database holds the effects of both.
+//! 1. Everything but [`WorkerStats::acknowledged`] covers the measured time only; `acknowledged` also counts
+//!    warm-up, since the database holds the effects of both.
 //! 2. Merging is exact and does not depend on the order.
 
 use std::collections::BTreeMap;

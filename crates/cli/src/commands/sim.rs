@@ -1,6 +1,7 @@
 //! `liger sim`: whole pods in one thread, run from a seed.
 //!
-//! * `sim tpcc`: TPC-C, on truly incoherent memory under hostile schedules, or in the virtual time of a hardware profile;
+//! * `sim tpcc`: TPC-C, on truly incoherent memory under hostile schedules, or in the virtual time of a
+//!   hardware profile;
 //! * `sim rows`: random transactions on incoherent memory, one seed or as many as fit a time;
 //! * `sim mutations`: leaves one protocol step out at a time and shows who notices.
 //!
@@ -48,10 +49,10 @@ pub struct TpccArguments {
     #[arg(long)]
     profile: Option<String>,
     /// Hosts of the timed pod, 1 to 16
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=16), requires = "profile")]
+    #[arg(long, default_value_t = 8, requires = "profile", value_parser = hosts())]
     hosts: u8,
     /// Workers of each host of the timed pod, 1 to 32
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32), requires = "profile")]
+    #[arg(long, default_value_t = 3, requires = "profile", value_parser = workers())]
     workers: u8,
     /// Remote transactions of the timed run: "spec", or percentages of New-Orders and Payments like "60/90"
     #[arg(long, default_value = "60/90", requires = "profile")]
@@ -63,10 +64,10 @@ pub struct TpccArguments {
     #[arg(long, value_enum, default_value_t = MixName::Artifact, requires = "profile")]
     mix: MixName,
     /// Divides customers, orders and items of the timed run, to fit this machine's memory
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(i32).range(1..=1000), requires = "profile")]
+    #[arg(long, default_value_t = 10, requires = "profile", value_parser = divisors())]
     scale_divisor: i32,
     /// Virtual milliseconds measured
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..), requires = "profile")]
+    #[arg(long, default_value_t = 20, requires = "profile", value_parser = milliseconds())]
     virtual_ms: u64,
     /// Print one JSON object as the last line
     #[arg(long)]
@@ -105,6 +106,22 @@ pub struct MutationArguments {
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
+}
+
+fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(1..=16)
+}
+
+fn workers() -> clap::builder::RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(1..=32)
+}
+
+fn divisors() -> clap::builder::RangedI64ValueParser<i32> {
+    clap::value_parser!(i32).range(1..=1000)
+}
+
+fn milliseconds() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..)
 }
 
 /// Runs a simulation.
@@ -220,7 +237,8 @@ fn curve(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
         Mix::from(arguments.mix).name()
     );
     println!(
-        "{} hosts x {} workers, scale 1/{}, every CUSTOMER and STOCK row shared, {} virtual ms each, seed {}\n",
+        "{} hosts x {} workers, scale 1/{}, every CUSTOMER and STOCK row shared, {} virtual ms each, \
+            seed {}\n",
         arguments.hosts, arguments.workers, arguments.scale_divisor, arguments.virtual_ms, arguments.seed
     );
     println!("remote   committed/s   loss %   aborts %   verbs/commit   Mverbs/s (real time)   trace_hash");
@@ -281,14 +299,16 @@ fn random_rows(arguments: &RowsArguments) -> ExitCode {
     }
     let elapsed_s = (now_ns() - start_ns) as f64 / 1e9;
     println!(
-        "{runs} runs, seeds {} to {seed}, in {elapsed_s:.1} s: {verbs} verbs, {switches} switches, {committed} \
+        "{runs} runs, seeds {} to {seed}, in {elapsed_s:.1} s: {verbs} verbs, {switches} switches, \
+         {committed} \
          transactions committed, {moves} moves; last trace_hash {last_hash:016x}; {}",
         arguments.seed,
         if problems.is_empty() { "nothing found" } else { "FOUND something" }
     );
     if arguments.json {
         let object = json!({
-            "first_seed": arguments.seed, "last_seed": seed, "runs": runs, "verbs": verbs, "switches": switches,
+            "first_seed": arguments.seed, "last_seed": seed, "runs": runs, "verbs": verbs,
+            "switches": switches,
             "committed": committed, "moves": moves, "seconds": elapsed_s, "problems": problems,
             "trace_hash": format!("{last_hash:016x}"),
         });

@@ -1,8 +1,8 @@
 //! Checks of the row engine's invariants in a pod at rest: no transaction runs, no message is under way.
 //!
-//! Checked: every lock is free; nothing uncommitted is left; the shared index holds exactly the shared rows, under
-//! their keys and words; words are live and lead to a block that names the row; neighbour bits tell the truth; the
-//! index's own structure; and the heap: what is in use is what can be reached from here.
+//! Checked: every lock is free; nothing uncommitted is left; the shared index holds exactly the shared rows,
+//! under their keys and words; words are live and lead to a block that names the row; neighbour bits tell the
+//! truth; the index's own structure; and the heap: what is in use is what can be reached from here.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,8 @@ pub struct Checked {
 }
 
 impl RowHost {
-    /// Checks this host's partitions and its part of the shared memory. Reclamation should have caught up; what is
-    /// still waiting for a grace period is reported as a leak.
+    /// Checks this host's partitions and its part of the shared memory. Reclamation should have caught up;
+    /// what is still waiting for a grace period is reported as a leak.
     pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Checked {
         let mut checked = Checked::default();
         let mut reachable = BTreeSet::new();

@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //! 1. A row is used only after its word is locked, its lines are fresh, and its key has been compared.
-//! 2. A range is protected when every row found and the first one beyond are locked; then every row but the last
-//!    vouches that its next key is the partition's next key (the first one, unless it stands at the start, that its
-//!    previous one is); and then the index leaves that were read have not changed since. In this order.
+//! 2. A range is protected when every row found and the first one beyond are locked; then every row but the
+//!    last vouches that its next key is the partition's next key (the first one, unless it stands at the
+//!    start, that its previous one is); and then the index leaves that were read have not changed since. In
+//!    this order.
 //! 3. What cannot be proven is asked of the owner, a bounded number of times, and then is a conflict.
 
 use std::ops::ControlFlow;
@@ -286,8 +287,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         self.change_of(place).is_some_and(|i| self.changes[i].is_new)
     }
 
-    /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2). `previous`:
-    /// the row locked last, whose next row the first one must be.
+    /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2).
+    /// `previous`: the row locked last, whose next row the first one must be.
     fn lock_batch(
         &mut self,
         relation: &Relation,
@@ -355,8 +356,9 @@ impl<F: Fabric> RowTxn<'_, F> {
             }
         }
         let enough = locked.complete || locked.rows.len() == batch;
-        // In this order: a row that was inserted in a gap before its end was locked may become shared at any moment,
-        // and the bits before it true again. If that happens before they are read, the index has changed by then.
+        // In this order: a row that was inserted in a gap before its end was locked may become shared at any
+        // moment, and the bits before it true again. If that happens before they are read, the index has
+        // changed by then.
         let unchanged = || tree.unchanged(cx, &trace) || cx.sabotaged("foreign.recheck-index");
         let early = cx.sabotaged("foreign.recheck-index-last");
         let proven = enough
@@ -366,7 +368,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(proven.then_some(locked))
     }
 
-    /// True if no key of the partition stands between the rows of the chain, nor between the start and the first.
+    /// True if no key of the partition stands between the rows of the chain, nor between the start and the
+    /// first.
     fn is_chain_proven(&self, chain: &[usize], continues: bool, rest: &KeyRange) -> bool {
         let word = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].word);
         let Some((_, others)) = chain.split_last() else { return false };

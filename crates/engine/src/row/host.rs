@@ -1,11 +1,12 @@
-//! The row engine of one host: its partitions, its share of the pod's memory, and what its workers have in common.
+//! The row engine of one host: its partitions, its share of the pod's memory, and what its workers have in
+//! common.
 //!
 //! Invariants:
 //! 1. Partition p lives on host p modulo the number of hosts, in that host's DRAM.
-//! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to one worker
-//!    is in its session (session.rs).
-//! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then remote
-//!    shard, then policy, heap, epochs, lanes, outbox, mailbox.
+//! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
+//!    one worker is in its session (session.rs).
+//! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then
+//!    remote shard, then policy, heap, epochs, lanes, outbox, mailbox.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -132,8 +133,9 @@ pub struct RowHost {
 }
 
 impl RowHost {
-    /// The engine of the caller's host, which has just become a member. Its partitions are empty; their shared indexes
-    /// are created (other hosts may already ask for them: an index that is not there yet reads as empty).
+    /// The engine of the caller's host, which has just become a member. Its partitions are empty; their
+    /// shared indexes are created (other hosts may already ask for them: an index that is not there yet reads
+    /// as empty).
     pub fn new<F: Fabric>(
         cx: &Cx<F>,
         plan: &Plan,

@@ -1,4 +1,5 @@
-//! Filling a pod before it is used, and reading all of it afterwards. Nobody else works on this host meanwhile.
+//! Filling a pod before it is used, and reading all of it afterwards. Nobody else works on this host
+//! meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ use crate::txn::{IndexId, TableId, TxnError};
 
 /// Puts rows into the partitions of one host, without locks or transactions.
 ///
-/// Rows of other hosts' partitions are passed over, so that every host can be given the same rows. Replicated tables
-/// become visible with [`Loader::finish`].
+/// Rows of other hosts' partitions are passed over, so that every host can be given the same rows. Replicated
+/// tables become visible with [`Loader::finish`].
 pub struct Loader<'h> {
     host: &'h RowHost,
     replicas: BTreeMap<TableId, TablePart>,
@@ -87,8 +88,8 @@ fn add(part: &mut TablePart, relation: &Relation, key: &Key, bytes: &[u8]) -> Re
 }
 
 impl RowHost {
-    /// Shares every row of the listed tables in this host's partitions, as if other hosts had asked for them: the state
-    /// that published evaluations start from. Returns the number of rows moved in.
+    /// Shares every row of the listed tables in this host's partitions, as if other hosts had asked for them:
+    /// the state that published evaluations start from. Returns the number of rows moved in.
     pub fn share_all<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
         let mut moved = 0;
         for partition in self.own_partitions().collect::<Vec<_>>() {
@@ -112,8 +113,8 @@ impl RowHost {
         Ok(moved)
     }
 
-    /// Shows all rows of a table that live on this host, partition by partition in key order (of a replicated table,
-    /// this host's copy). A row that a transaction holds is a conflict: wait until the pod is at rest.
+    /// Shows all rows of a table that live on this host, partition by partition in key order (of a replicated
+    /// table, this host's copy). A row that a transaction holds is a conflict: wait until the pod is at rest.
     pub fn for_each_row<F: Fabric>(
         &self,
         cx: &Cx<F>,

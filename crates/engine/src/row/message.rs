@@ -1,8 +1,8 @@
 //! What hosts say to each other about rows: requests to the owner of a partition, and its replies.
 //!
-//! Data never travels in a message: a reply names the tuple word, and the requester goes there itself. The encoding is
-//! a kind byte and then the fields in order, little-endian; decoding checks every length and kind, and what does not
-//! decode is `None`, never trusted.
+//! Data never travels in a message: a reply names the tuple word, and the requester goes there itself. The
+//! encoding is a kind byte and then the fields in order, little-endian; decoding checks every length and
+//! kind, and what does not decode is `None`, never trusted.
 
 use liger_fabric::{SyncAddr, WorkerId};
 
@@ -23,7 +23,8 @@ pub enum Message {
         /// What to do.
         wish: Wish,
     },
-    /// The sender's host holds the write lock of a row that must go: undo of an insert, or a committed delete.
+    /// The sender's host holds the write lock of a row that must go: undo of an insert, or a committed
+    /// delete.
     Remove {
         /// The table.
         table: TableId,
@@ -36,7 +37,8 @@ pub enum Message {
         /// Version of the removal: a later row with this key gets a greater one.
         llsn: u64,
     },
-    /// The pod is beyond its budget, and the sender has nothing left to move out: the receiver looks at its own rows.
+    /// The pod is beyond its budget, and the sender has nothing left to move out: the receiver looks at its
+    /// own rows.
     Evict,
     /// The owner's answer.
     Reply {
@@ -85,7 +87,8 @@ pub enum Answer {
     Created {
         /// The word.
         word: SyncAddr,
-        /// The next row's word, if the requester's host holds it: the requester must prove that it is its own lock.
+        /// The next row's word, if the requester's host holds it: the requester must prove that it is its own
+        /// lock.
         next: Option<SyncAddr>,
         /// The new row's version must be greater than this.
         llsn: u64,

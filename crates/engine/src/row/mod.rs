@@ -1,10 +1,12 @@
-//! The row engine: rows partitioned over the hosts' DRAM; rows that several hosts touch live in shared memory, where
-//! every host locks and changes them in place (Pasha, CIDR'25; Tigon, OSDI'25).
+//! The row engine: rows partitioned over the hosts' DRAM; rows that several hosts touch live in shared
+//! memory, where every host locks and changes them in place (Pasha, CIDR'25; Tigon, OSDI'25).
 //!
 //! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
-//! * `partition`: rows of this host; `moves`: into shared memory and back; `remote`: what is known of other hosts' rows;
+//! * `partition`: rows of this host; `moves`: into shared memory and back; `remote`: what is known of other
+//!   hosts' rows;
 //! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
-//! * `message`, `service`: what hosts ask of each other; [`policy`]: decisions as values; [`host`]: what workers share.
+//! * `message`, `service`: what hosts ask of each other; [`policy`]: decisions as values; [`host`]: what
+//!   workers share.
 
 mod check;
 mod commit;

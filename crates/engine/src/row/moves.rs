@@ -1,12 +1,14 @@
-//! The owner's side of sharing: rows move into shared memory, move out, are created for and removed by other hosts.
+//! The owner's side of sharing: rows move into shared memory, move out, are created for and removed by other
+//! hosts.
 //!
 //! Invariants:
-//! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows has one
-//!    writing host.
-//! 2. A row is published in this order: block written, written back and fenced; entry in the shared index; word born;
-//!    neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody can lock it, so its
-//!    block and word can be reused at once. Only index nodes need a grace period.
-//! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key differs.
+//! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows
+//!    has one writing host.
+//! 2. A row is published in this order: block written, written back and fenced; entry in the shared index;
+//!    word born; neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody
+//!    can lock it, so its block and word can be reused at once. Only index nodes need a grace period.
+//! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key
+//!    differs.
 //!
 //! What happens if a host dies at each step: docs/protocols/data-movement.md.
 
@@ -67,6 +69,7 @@ impl RowHost {
         };
         write_block(cx, block, &head, key.words(), part.rows.bytes(row));
         cx.spend(Work::DramLine, len.div_ceil(64) as u32);
+        // The row is in shared memory before its word can live.
         cx.fence();
         let holders = part.rows.holders(row);
         let held = match holder {
@@ -172,8 +175,8 @@ impl RowHost {
         self.moves.shared_rows.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Takes a row out of the partition for ever: a committed delete, or the undo of an insert. `holder`, whose write
-    /// lock it is, will not touch it again. The partition is latched.
+    /// Takes a row out of the partition for ever: a committed delete, or the undo of an insert. `holder`,
+    /// whose write lock it is, will not touch it again. The partition is latched.
     pub(super) fn remove_row<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -205,8 +208,8 @@ impl RowHost {
     }
 
     /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
-    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No latch is
-    /// held. Returns how many rows left.
+    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No
+    /// latch is held. Returns how many rows left.
     pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let left = self.move_out_to_budget(cx);
         // Not while mail piles up: whoever is slow to read it has been asked already.
@@ -219,8 +222,8 @@ impl RowHost {
         left
     }
 
-    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last time (or
-    /// has just moved in) outlives one call at least.
+    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last
+    /// time (or has just moved in) outlives one call at least.
     pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let mut left = 0;
         if !self.is_over_budget(cx) {
@@ -276,7 +279,8 @@ impl RowHost {
             Wish::MoveInRange { range, limit } => self.share_range(cx, table, partition, range, *limit),
             Wish::Create(key) => self.create(cx, from, table, partition, key),
         };
-        // Room is made before, not after: a row that has just moved in must still be there when its requester comes.
+        // Room is made before, not after: a row that has just moved in must still be there when its requester
+        // comes.
         self.relieve(cx);
         match attempt() {
             Answer::OutOfMemory if self.move_out_some(cx, 16) > 0 => {
@@ -404,8 +408,8 @@ impl RowHost {
     }
 }
 
-/// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its start), and the
-/// first row beyond what it gets, if need be the sentinel.
+/// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its
+/// start), and the first row beyond what it gets, if need be the sentinel.
 fn rows_to_share(part: &TablePart, range: &KeyRange, limit: usize) -> Vec<(Key, RowId)> {
     let tree = &part.tree;
     let entry = |cursor| {

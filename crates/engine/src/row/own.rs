@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Each step runs under one hold of the partition's latch, so for the workers of this host it is atomic.
 //! 2. A row that is not shared costs no access to shared memory.
-//! 3. An absent key and the end of a range are protected by the gap of the next row (the sentinel at the end).
+//! 3. An absent key and the end of a range are protected by the gap of the next row (the sentinel at the
+//!    end).
 
 use std::ops::ControlFlow;
 

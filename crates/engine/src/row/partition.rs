@@ -1,17 +1,18 @@
 //! One partition of all tables, in the DRAM of the host that owns it.
 //!
 //! Invariants:
-//! 1. A partition is reached through its latch only. What happens under one hold of the latch is one step for the
-//!    workers of this host; other hosts see only tuple words, row blocks and the shared index.
-//! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It decides who is
-//!    whose neighbour.
-//! 3. A row's holders are this host's workers. If the row is shared, its tuple word carries this host's bit exactly
-//!    while some worker holds the row.
-//! 4. The lock of a row covers the row; with the worker's gap bit also the keys between the row and the one before it.
-//!    Every table ends in a sentinel row whose gap reaches to the end.
+//! 1. A partition is reached through its latch only. What happens under one hold of the latch is one step for
+//!    the workers of this host; other hosts see only tuple words, row blocks and the shared index.
+//! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
+//!    decides who is whose neighbour.
+//! 3. A row's holders are this host's workers. If the row is shared, its tuple word carries this host's bit
+//!    exactly while some worker holds the row.
+//! 4. The lock of a row covers the row; with the worker's gap bit also the keys between the row and the one
+//!    before it. Every table ends in a sentinel row whose gap reaches to the end.
 //! 5. The DRAM bytes of a shared row are current unless its word says `modified`.
 //!
-//! Not here: what a transaction does with locks (transaction.rs), how rows come and go in shared memory (moves.rs).
+//! Not here: what a transaction does with locks (transaction.rs), how rows come and go in shared memory
+//! (moves.rs).
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 use liger_store::bwtree::BwTree;
@@ -224,7 +225,8 @@ impl TablePart {
         self.rows.set_version(row, head.llsn);
     }
 
-    /// Gives back all that `me` holds of a row. `wrote`: its shared copy, if any, was changed, written back and fenced.
+    /// Gives back all that `me` holds of a row. `wrote`: its shared copy, if any, was changed, written back
+    /// and fenced.
     pub fn unlock<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
@@ -252,9 +254,9 @@ impl TablePart {
         }
     }
 
-    /// Opens the gap below `next` for a new key: refused if a worker of this host other than `me` holds the gap, or if a
-    /// host outside `tolerated` (a bitmap) holds `next`. Afterwards no scanner of another host can take the neighbours'
-    /// bits for real. Returns the word of `next` as it was, if it is shared.
+    /// Opens the gap below `next` for a new key: refused if a worker of this host other than `me` holds the
+    /// gap, or if a host outside `tolerated` (a bitmap) holds `next`. Afterwards no scanner of another host
+    /// can take the neighbours' bits for real. Returns the word of `next` as it was, if it is shared.
     pub fn open_gap<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
@@ -269,8 +271,8 @@ impl TablePart {
         if by_others && !cx.sabotaged("partition.check-gap-of-workers") {
             return Err(Conflict::Gap);
         }
-        // Order matters: first the bit below, then the check of the row above. A scanner locks first and looks at the
-        // bits afterwards, so either it is seen holding `next`, or it sees a bit clear.
+        // Order matters: first the bit below, then the check of the row above. A scanner locks first and
+        // looks at the bits afterwards, so either it is seen holding `next`, or it sees a bit clear.
         let clear_below = || {
             if let Some(at) = before.and_then(|row| self.word(row)) {
                 shared.set_real(cx, at, Some(false), None);
@@ -292,8 +294,8 @@ impl TablePart {
         opened
     }
 
-    /// Tells the words of two rows that are neighbours, and are both in the shared index, that they are. A row that has
-    /// no row before it has nothing to miss there.
+    /// Tells the words of two rows that are neighbours, and are both in the shared index, that they are. A
+    /// row that has no row before it has nothing to miss there.
     pub fn link<F: Fabric>(&self, cx: &Cx<F>, shared: SharedRows, before: Option<RowId>, next: RowId) {
         let low = before.map(|row| self.word(row));
         let Some(high) = self.word(next) else { return };
@@ -338,8 +340,8 @@ impl TablePart {
         self.rows.set_holders(row, holders);
     }
 
-    /// Makes `me` the writer of a new row just below `next`. If `me` holds the gap that the row divides, it now holds
-    /// both halves.
+    /// Makes `me` the writer of a new row just below `next`. If `me` holds the gap that the row divides, it
+    /// now holds both halves.
     pub fn hold_new(&mut self, row: RowId, next: RowId, me: WorkerId, inherit: bool) {
         let gap = if inherit { self.rows.holders(next).gap & bit(me) } else { 0 };
         let flags = RowFlags::PLACEHOLDER;

@@ -1,5 +1,5 @@
-//! Decisions that can be taken in more than one way, as values: how cached copies are kept coherent, which shared row
-//! leaves first, and whether to wait for a lock.
+//! Decisions that can be taken in more than one way, as values: how cached copies are kept coherent, which
+//! shared row leaves first, and whether to wait for a lock.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use liger_fabric::SyncAddr;
 use super::partition::Mode;
 use crate::txn::Conflict;
 
-/// How hosts keep their cached copies of shared rows coherent. All bitmaps have bit h for host h and say which hosts
-/// may trust their caches.
+/// How hosts keep their cached copies of shared rows coherent. All bitmaps have bit h for host h and say
+/// which hosts may trust their caches.
 pub trait Coherence {
     /// True if the host with bit `me` may read its cached copy as it is.
     fn trusts(&self, valid: u16, me: u16) -> bool;
@@ -19,7 +19,8 @@ pub trait Coherence {
     fn after_write(&self, valid: u16, me: u16) -> u16;
 }
 
-/// The default, Tigon's: a change is written back at once, and all other hosts' copies become invalid (OSDI'25, 4.2).
+/// The default, Tigon's: a change is written back at once, and all other hosts' copies become invalid
+/// (OSDI'25, 4.2).
 #[derive(Clone, Copy, Debug)]
 pub struct WriteThrough;
 
@@ -80,8 +81,8 @@ pub trait MoveOutPolicy {
     }
 }
 
-/// CLOCK: a candidate whose second-chance bit is set goes round once more. The bit is in the tuple word and is set by
-/// the swap that locks the row, so it costs nothing.
+/// CLOCK: a candidate whose second-chance bit is set goes round once more. The bit is in the tuple word and
+/// is set by the swap that locks the row, so it costs nothing.
 #[derive(Default, Debug)]
 pub struct Clock {
     ring: VecDeque<SharedRow>,

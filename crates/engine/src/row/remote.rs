@@ -1,12 +1,14 @@
-//! What this host knows about rows of other hosts: where their tuple words are, and which of its workers hold them.
+//! What this host knows about rows of other hosts: where their tuple words are, and which of its workers hold
+//! them.
 //!
 //! Invariants:
-//! 1. An entry is a *hint* as long as none of this host's workers hold its row: the word may belong to another row by
-//!    now, so whoever locks it compares the row's full key before using it.
-//! 2. An entry with holders is the truth: this host's bit in the word was set by it, and is cleared by it. Should the
-//!    same word hang on two entries (one of them stale), the second sees a bit that it did not set, and is forgotten.
-//! 3. Entries are found by a 64-bit hash of (table, partition, key). Two keys with one hash share an entry; the key comparison
-//!    tells them apart, at the price of a conflict.
+//! 1. An entry is a *hint* as long as none of this host's workers hold its row: the word may belong to
+//!    another row by now, so whoever locks it compares the row's full key before using it.
+//! 2. An entry with holders is the truth: this host's bit in the word was set by it, and is cleared by it.
+//!    Should the same word hang on two entries (one of them stale), the second sees a bit that it did not set
+//!    and is forgotten.
+//! 3. Entries are found by a 64-bit hash of (table, partition, key). Two keys with one hash share an entry;
+//!    the key comparison tells them apart, at the price of a conflict.
 //! 4. The cache is bounded: a shard that is full drops entries without holders.
 //!
 //! This is the DRAM shortcut of the shared index, and the lock table of the workers of one host in one.
@@ -74,7 +76,8 @@ pub struct RemoteRows {
     max_per_shard: usize,
 }
 
-/// Hash of a row's identity. The partition follows from the key, but for the sentinel: every partition has one.
+/// Hash of a row's identity. The partition follows from the key, but for the sentinel: every partition has
+/// one.
 pub fn hash_of(table: TableId, partition: u16, key: &Key) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ u64::from(table.0) ^ u64::from(partition) << 16;
     for word in key.words() {

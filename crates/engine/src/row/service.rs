@@ -1,4 +1,5 @@
-//! Talking to other hosts: serving their requests, waiting for their answers, and housekeeping between transactions.
+//! Talking to other hosts: serving their requests, waiting for their answers, and housekeeping between
+//! transactions.
 //!
 //! Invariants:
 //! 1. A worker that waits keeps serving, so two hosts that wait for each other both get their answers.
@@ -20,8 +21,8 @@ pub const SABOTAGE_STEPS: &[&str] = &["service.keep-unsent", "service.match-requ
 const TURNS_PER_LOOK: u32 = 1 << 12;
 
 impl RowHost {
-    /// Serves what other hosts have asked for. Workers call it between transactions and while they wait. Returns the
-    /// number of messages handled; an idle call costs one sync load for each other host.
+    /// Serves what other hosts have asked for. Workers call it between transactions and while they wait.
+    /// Returns the number of messages handled; an idle call costs one sync load for each other host.
     pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let handled = self.lanes.poll(cx, |from, bytes| {
             cx.spend(Work::Message, 1);
@@ -91,7 +92,8 @@ impl RowHost {
         }
     }
 
-    /// Asks the owner of a partition for something and waits for the answer, serving meanwhile. No latch is held.
+    /// Asks the owner of a partition for something and waits for the answer, serving meanwhile. No latch is
+    /// held.
     pub(super) fn ask<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -124,7 +126,8 @@ impl RowHost {
         }
     }
 
-    /// One turn of a host that runs no transaction: mail, then housekeeping. Returns the number of messages handled.
+    /// One turn of a host that runs no transaction: mail, then housekeeping. Returns the number of messages
+    /// handled.
     pub fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let handled = self.serve(cx);
         self.housekeep(cx);
@@ -142,7 +145,8 @@ impl RowHost {
         self.housekeep(cx);
     }
 
-    /// This host's share of what keeps the pod going: its heartbeat, self-tests of hosts that join, reclamation.
+    /// This host's share of what keeps the pod going: its heartbeat, self-tests of hosts that join,
+    /// reclamation.
     pub(super) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
         if self.member.heartbeat(cx).is_err() {

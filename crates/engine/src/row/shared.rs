@@ -1,15 +1,19 @@
 //! Locking, reading and writing a row in shared memory through its tuple word.
 //!
 //! Invariants:
-//! 1. Who calls `acquire_*` and `release_*` has checked under a host-local latch that this host holds nothing of the
-//!    word yet (or upgrades its only reader); the word's bits stand for the host, the latch's data for its workers.
-//! 2. Between acquire and release the row block stays in place: only the owner moves a row out, and only a free one.
-//! 3. Data is read only after the host's lines were made fresh: a clear valid bit means invalidate, fence, read.
+//! 1. Who calls `acquire_*` and `release_*` has checked under a host-local latch that this host holds nothing
+//!    of the word yet (or upgrades its only reader); the word's bits stand for the host, the latch's data for
+//!    its workers.
+//! 2. Between acquire and release the row block stays in place: only the owner moves a row out, and only a
+//!    free one.
+//! 3. Data is read only after the host's lines were made fresh: a clear valid bit means invalidate, fence,
+//!    read.
 //! 4. Data is written only under W, and is written back and fenced before W is released.
 //!
-//! The step order is that of models/tuple_word.py. A reader sets its valid bit in the compare-and-swap that takes the
-//! lock, *before* it invalidates. Nobody on the same host can look at the bit until the invalidation is done (the latch
-//! of invariant 1 is still held), and no writer can come between; it saves one swap (docs/protocols/shared-rows.md).
+//! The step order is that of models/tuple_word.py. A reader sets its valid bit in the compare-and-swap that
+//! takes the lock, *before* it invalidates. Nobody on the same host can look at the bit until the
+//! invalidation is done (the latch of invariant 1 is still held), and no writer can come between; it saves
+//! one swap (docs/protocols/shared-rows.md).
 //!
 //! Not here: which word belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
 
@@ -21,7 +25,8 @@ use super::word::{TupleWord, WordFormat};
 use crate::key::Key;
 
 layout! {
-    /// Head of a shared row's block; the key's words follow, then the row's bytes. Written in full lines at move-in.
+    /// Head of a shared row's block; the key's words follow, then the row's bytes. Written in full lines at
+    /// move-in.
     pub struct RowHead: 16 {
         /// Version of the row: the log sequence number of its last change.
         0 => pub llsn: u64,
@@ -75,8 +80,9 @@ pub enum Acquired {
     Granted {
         /// The word as it is now.
         word: TupleWord,
-        /// This host's cached copy is current. If not, it must be made so before it is used and before the lock is
-        /// given back ([`freshen`]): the valid bit is set already, or will be by the release of a write.
+        /// This host's cached copy is current. If not, it must be made so before it is used and before the
+        /// lock is given back ([`freshen`]): the valid bit is set already, or will be by the release of a
+        /// write.
         fresh: bool,
     },
     /// Somebody holds it in a conflicting way.
@@ -106,7 +112,8 @@ impl SharedRows {
         TupleWord(cx.load(at))
     }
 
-    /// One attempt after the other to replace the word by `change` of it, until a swap succeeds or `change` refuses.
+    /// One attempt after the other to replace the word by `change` of it, until a swap succeeds or `change`
+    /// refuses.
     fn swap<F: Fabric, E>(
         self,
         cx: &Cx<F>,
@@ -130,8 +137,8 @@ impl SharedRows {
                 return Err(Acquired::Gone);
             }
             let written = word.writer().is_some() && !cx.sabotaged("row.check-writer-on-read");
-            // Our own bit without a local holder belongs to another entry of this host that names the same word by
-            // another key (a stale hint): not ours to share.
+            // Our own bit without a local holder belongs to another entry of this host that names the same
+            // word by another key (a stale hint): not ours to share.
             if written || word.readers(self.format) & self.bit() != 0 {
                 return Err(Acquired::Conflict);
             }
@@ -146,7 +153,8 @@ impl SharedRows {
         self.peek(cx, at).is_held_by(self.format, self.host)
     }
 
-    /// Locks for writing on behalf of this host, which holds nothing of the word, or (`upgrade`) only a read lock.
+    /// Locks for writing on behalf of this host, which holds nothing of the word, or (`upgrade`) only a read
+    /// lock.
     pub fn acquire_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, upgrade: bool) -> Acquired {
         let allowed = if upgrade { self.bit() } else { 0 };
         let locked = self.swap(cx, at, |word| {
@@ -197,7 +205,8 @@ impl SharedRows {
         }
     }
 
-    /// True if this host's cached copy of the row is current, judging from the word `before` it was locked or killed.
+    /// True if this host's cached copy of the row is current, judging from the word `before` it was locked or
+    /// killed.
     pub fn is_fresh<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, before: TupleWord) -> bool {
         let valid =
             if self.format.is_wide() { cx.load(at.word(1)) as u16 } else { u16::from(before.valid()) };
@@ -215,8 +224,8 @@ impl SharedRows {
         });
     }
 
-    /// Gives a write lock back. `wrote`: the row changed, and its lines are written back and fenced. `behind`: the
-    /// owner's DRAM copy lacks that change.
+    /// Gives a write lock back. `wrote`: the row changed, and its lines are written back and fenced.
+    /// `behind`: the owner's DRAM copy lacks that change.
     pub fn release_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, wrote: bool, behind: bool) {
         let after = |valid| {
             if wrote && !cx.sabotaged("row.writer-clears-other-valid-bits") {
@@ -260,8 +269,8 @@ impl SharedRows {
         });
     }
 
-    /// Clears `prev_real` if only hosts of the bitmap `tolerated` hold the row, and returns the word as it was. One
-    /// swap, so that a scanner that locks the row later finds the bit clear.
+    /// Clears `prev_real` if only hosts of the bitmap `tolerated` hold the row, and returns the word as it
+    /// was. One swap, so that a scanner that locks the row later finds the bit clear.
     pub fn open_gap_below<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, tolerated: u16) -> Option<TupleWord> {
         let opened = self.swap(cx, at, |word| {
             let writer = word.writer().map_or(0, |host| 1u16 << host.0);
@@ -304,7 +313,7 @@ impl SharedRows {
 
     /// Brings a dead word to life for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, row: DataAddr, held: Held) {
-        if self.format.is_wide() {
+        if self.format.is_wide() && !cx.sabotaged("row.reset-valid-at-birth") {
             cx.store(at.word(1), u64::from(self.bit()));
         }
         let _: Result<_, ()> = self.swap(cx, at, |word| {
@@ -336,7 +345,8 @@ pub fn freshen<F: Fabric>(cx: &Cx<F>, block: DataAddr, len: usize) {
     cx.fence();
 }
 
-/// Drops this host's cached copy of a block whose length nobody knows but the block: its word may be another row's.
+/// Drops this host's cached copy of a block whose length nobody knows but the block: its word may be another
+/// row's.
 pub fn freshen_unknown<F: Fabric>(cx: &Cx<F>, block: DataAddr) {
     freshen(cx, block, LINE);
     let head: RowHead = cx.read_layout(block);
@@ -346,8 +356,8 @@ pub fn freshen_unknown<F: Fabric>(cx: &Cx<F>, block: DataAddr) {
     }
 }
 
-/// The head of the block at `row` if it holds `key` of `table` in `partition`. The caller holds the row's lock, and
-/// the block is fresh.
+/// The head of the block at `row` if it holds `key` of `table` in `partition`. The caller holds the row's
+/// lock, and the block is fresh.
 pub fn block_is<F: Fabric>(
     cx: &Cx<F>,
     row: DataAddr,

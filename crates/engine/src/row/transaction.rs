@@ -1,14 +1,17 @@
 //! A transaction: strict two-phase locking over rows of any host, executed and committed by one worker.
 //!
 //! Invariants:
-//! 1. Every row that was read or written is held until the end; every gap that was read too (next-key locking).
-//! 2. Changes are private until the commit: patches and images in this transaction's buffers. Only an inserted row's
-//!    place exists before, write-locked.
-//! 3. A worker runs one transaction at a time, so a lock that names the worker names the transaction: touching a row
-//!    again finds it held by the caller.
-//! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes a number above everything that it touched.
+//! 1. Every row that was read or written is held until the end; every gap that was read too (next-key
+//!    locking).
+//! 2. Changes are private until the commit: patches and images in this transaction's buffers. Only an
+//!    inserted row's place exists before, write-locked.
+//! 3. A worker runs one transaction at a time, so a lock that names the worker names the transaction:
+//!    touching a row again finds it held by the caller.
+//! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes a number above everything that it
+//!    touched.
 //!
-//! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs; commit.rs ends the transaction.
+//! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs; commit.rs ends the
+//! transaction.
 
 use std::ops::ControlFlow;
 

@@ -14,15 +14,16 @@
 //! Invariants:
 //! 1. Every change of the word is one compare-and-swap; nothing is latched, and every holder is a named host.
 //! 2. W excludes reader bits; both need `live`.
-//! 3. A host's valid bit is set only by that host, while it holds the row (the owner's at birth as well), and cleared by
-//!    the release of a write by another host.
-//! 4. `next_real` says: the next key of the shared index is the next key of the owner's partition too, so a scanner
-//!    that holds both rows holds the gap. It is set late (both neighbours published) and cleared early. `prev_real`
-//!    mirrors it.
-//! 5. With 9 to 16 hosts a second word beside the first holds the valid bits. It changes only under the row's lock.
+//! 3. A host's valid bit is set only by that host, while it holds the row (the owner's at birth as well), and
+//!    cleared by the release of a write by another host.
+//! 4. `next_real` says: the next key of the shared index is the next key of the owner's partition too, so a
+//!    scanner that holds both rows holds the gap. It is set late (both neighbours published) and cleared
+//!    early. `prev_real` mirrors it.
+//! 5. With 9 to 16 hosts a second word beside the first holds the valid bits. It changes only under the row's
+//!    lock.
 //!
-//! The layout follows Tigon (OSDI'25, section 4.1) with holders named and the latch and reader count gone; compare
-//! docs/protocols/shared-rows.md. This file knows bits, not memory.
+//! The layout follows Tigon (OSDI'25, section 4.1) with holders named and the latch and reader count gone;
+//! compare docs/protocols/shared-rows.md. This file knows bits, not memory.
 
 use liger_fabric::{DataAddr, HostId, LINE};
 

@@ -1,10 +1,12 @@
-//! The processor's cache instructions: which of them exist here, and the one function of the tree that walks lines.
+//! The processor's cache instructions: which of them exist here, and the one function of the tree that walks
+//! lines.
 //!
 //! Invariants:
-//! 1. Instructions are chosen once, from CPUID: write back with clwb, else clflushopt, else clflush; invalidate with
-//!    clflushopt, else clflush. Every one of them only *starts*; [`fence`] completes (clflush completes by itself).
-//! 2. `fence` is mfence, never sfence: an sfence does not hold back later loads, so a load could still be served from
-//!    the line that an earlier clflushopt is about to drop.
+//! 1. Instructions are chosen once, from CPUID: write back with clwb, else clflushopt, else clflush;
+//!    invalidate with clflushopt, else clflush. Every one of them only *starts*; [`fence`] completes (clflush
+//!    completes by itself).
+//! 2. `fence` is mfence, never sfence: an sfence does not hold back later loads, so a load could still be
+//!    served from the line that an earlier clflushopt is about to drop.
 //! 3. Addresses are computed here from line numbers, so a walk never leaves the lines that a range touches.
 //!
 //! clwb and clflushopt have no stable intrinsic, hence the two lines of assembly.
@@ -77,7 +79,8 @@ pub unsafe fn each_line(base: *mut u8, offset: u64, len: usize, instruction: Lin
     let touched = lines(offset, len);
     let line = |number: u64| base.wrapping_add(number as usize * LINE);
     match instruction {
-        // SAFETY: (all three) the line is mapped: the caller vouches for the range, and mappings are whole lines.
+        // SAFETY: (all three) the line is mapped: the caller vouches for the range, and mappings are whole
+        // lines.
         LineInstruction::Clwb => touched.for_each(|number| unsafe { clwb(line(number)) }),
         // SAFETY: as above.
         LineInstruction::Clflushopt => touched.for_each(|number| unsafe { clflushopt(line(number)) }),
@@ -97,7 +100,8 @@ pub fn fence() {
 /// The line at `p` is mapped and the processor has clwb.
 #[inline]
 unsafe fn clwb(p: *mut u8) {
-    // SAFETY: touches no register but `p`; as memory is not declared unchanged, the compiler moves no access across.
+    // SAFETY: touches no register but `p`; as memory is not declared unchanged, the compiler moves no access
+    // across.
     unsafe { asm!("clwb [{}]", in(reg) p, options(nostack, preserves_flags)) }
 }
 

@@ -1,9 +1,11 @@
-//! A cheap monotonic clock: the time-stamp counter where it ticks at one rate in every power state, else the system's.
+//! A cheap monotonic clock: the time-stamp counter where it ticks at one rate in every power state, else the
+//! system's.
 //!
 //! Invariants:
-//! 1. Nanoseconds count from the first use in this process; two processes' clocks have nothing to do with each other.
-//! 2. The rate comes from comparing the counter with the system's monotonic clock for a few milliseconds; each reading
-//!    is the tightest of several, so that losing the processor in between does not spoil it.
+//! 1. Nanoseconds count from the first use in this process; two processes' clocks have nothing to do with
+//!    each other.
+//! 2. The rate comes from comparing the counter with the system's monotonic clock for a few milliseconds;
+//!    each reading is the tightest of several, so that losing the processor in between does not spoil it.
 
 #![expect(clippy::disallowed_methods, reason = "the backend is where the clock is read")]
 

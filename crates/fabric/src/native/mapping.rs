@@ -1,7 +1,8 @@
 //! A pod's memory, mapped into this process.
 //!
 //! Invariants:
-//! 1. The mapping starts on a page, is a whole number of lines, and stays until the last worker's view is dropped.
+//! 1. The mapping starts on a page, is a whole number of lines, and stays until the last worker's view is
+//!    dropped.
 //! 2. Nothing outside `native` gets a pointer into it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -21,13 +22,15 @@ pub struct Mapping {
     inherited: Option<OwnedFd>,
 }
 
-// SAFETY: the mapping is plain shared memory; all accesses go through `Native`, whose callers follow the memory model.
+// SAFETY: the mapping is plain shared memory; all accesses go through `Native`, whose callers follow the
+// memory model.
 unsafe impl Send for Mapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Anonymous zeroed memory of `len` bytes (rounded up to a line), shared by the threads of this process only.
+    /// Anonymous zeroed memory of `len` bytes (rounded up to a line), shared by the threads of this process
+    /// only.
     ///
     /// # Errors
     /// What mmap says: most often that there is not so much memory.
@@ -66,8 +69,8 @@ impl Mapping {
         self.writable
     }
 
-    /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child opens
-    /// `fd:NUMBER`.
+    /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child
+    /// opens `fd:NUMBER`.
     pub fn inherited_fd(&self) -> Option<RawFd> {
         self.inherited.as_ref().map(AsRawFd::as_raw_fd)
     }

@@ -11,7 +11,8 @@
 //! A bare path says which of the last three it is by where it lies (`/dev/dax..`, `/sys/..`, anything else).
 //!
 //! Invariants:
-//! 1. Created files hold all their space (fallocate): a full file system is an error here, not a SIGBUS later.
+//! 1. Created files hold all their space (fallocate): a full file system is an error here, not a SIGBUS
+//!    later.
 //! 2. What is mapped is a whole number of lines; of devices and huge pages, a whole number of their own unit.
 //!
 //! It does not say what the memory contains (crate `pod`), nor removes files.
@@ -185,8 +186,8 @@ impl fmt::Display for MemorySpec {
 }
 
 impl MemorySpec {
-    /// Makes memory of `len` bytes, zeroed, and maps it. Devices exist already: they are opened, checked to be large
-    /// enough, and keep their old bytes; only their first `len` bytes are mapped.
+    /// Makes memory of `len` bytes, zeroed, and maps it. Devices exist already: they are opened, checked to
+    /// be large enough, and keep their old bytes; only their first `len` bytes are mapped.
     ///
     /// # Errors
     /// [`MemoryError`]; a file that could not be given its space is removed again.
@@ -220,7 +221,8 @@ impl MemorySpec {
         match self {
             Self::Memfd => Err(MemoryError::NotOpenable { spec: self.clone() }),
             Self::Fd(number) => {
-                // By its name in /proc, so that a number that is not open is an error value, and no unsafe code.
+                // By its name in /proc, so that a number that is not open is an error value, and no unsafe
+                // code.
                 let name = format!("/proc/self/fd/{number}");
                 self.map_file(&self.open_path(Path::new(&name), writing)?, writing).map(Arc::new)
             }
@@ -311,7 +313,8 @@ impl MemorySpec {
     /// Sets the length and takes all the space.
     fn take_space(&self, fd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
         self.check_unit(len, huge_page(fd).unwrap_or(LINE as u64))?;
-        // Memory files take what they are asked for until the system kills somebody, so the limit is drawn here.
+        // Memory files take what they are asked for until the system kills somebody, so the limit is drawn
+        // here.
         match ram_available(fd) {
             Some(free) if free < len => {
                 return Err(MemoryError::NoSpace { spec: self.clone(), needed: len, free });
@@ -387,7 +390,8 @@ impl MemorySpec {
     }
 }
 
-/// Bytes of memory that the system could still give to a file on tmpfs, which a memfd is too; none on other file systems.
+/// Bytes of memory that the system could still give to a file on tmpfs, which a memfd is too; none on other
+/// file systems.
 fn ram_available(fd: BorrowedFd<'_>) -> Option<u64> {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     fstatfs(fd).ok().filter(|fs| fs.f_type == TMPFS_MAGIC)?;

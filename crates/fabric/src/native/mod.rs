@@ -1,13 +1,15 @@
-//! Native backend: memory that processes or threads really share, driven with the processor's own instructions.
+//! Native backend: memory that processes or threads really share, driven with the processor's own
+//! instructions.
 //!
 //! Invariants:
-//! 1. `write_back`, `invalidate` and `fence` always issue real cache instructions: on a real pod they are what makes the
-//!    rules true, and on one machine they cost what they cost there.
+//! 1. `write_back`, `invalidate` and `fence` always issue real cache instructions: on a real pod they are
+//!    what makes the rules true, and on one machine they cost what they cost there.
 //! 2. All accesses are checked against the mapping's length; sync words are only ever accessed atomically.
-//! 3. Data is copied by value through raw pointers. Another *process* may change the bytes at any time, and the memory
-//!    model's one-writer rule, not Rust's type system, is what keeps a copy whole.
+//! 3. Data is copied by value through raw pointers. Another *process* may change the bytes at any time, and
+//!    the memory model's one-writer rule, not Rust's type system, is what keeps a copy whole.
 //!
-//! It hides nothing: on one coherent machine a missing `write_back` goes unnoticed here. Use `sim` to find it.
+//! It hides nothing: on one coherent machine a missing `write_back` goes unnoticed here. Use `sim` to find
+//! it.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
@@ -38,8 +40,9 @@ use crate::fabric::Fabric;
 use crate::sync_mode::SyncMode;
 use clock::Clock;
 
-/// Pauses that spin before the first that gives the processor away: a few microseconds, about what another core's reply
-/// takes. Hosts may be processes that share few cores, so waiting longer than that without yielding starves the other.
+/// Pauses that spin before the first that gives the processor away: a few microseconds, about what another
+/// core's reply takes. Hosts may be processes that share few cores, so waiting longer than that without
+/// yielding starves the other.
 const SPINNING_PAUSES: u32 = 64;
 
 /// One worker's view of a native pod.
@@ -102,14 +105,15 @@ impl Native {
     #[inline]
     fn word(&self, at: SyncAddr) -> &AtomicU64 {
         let p = self.at(at.offset(), 8);
-        // SAFETY: in bounds for as long as `self.mapping` lives, 8-byte aligned, and sync words are only ever accessed
-        // atomically.
+        // SAFETY: in bounds for as long as `self.mapping` lives, 8-byte aligned, and sync words are only ever
+        // accessed atomically.
         unsafe { AtomicU64::from_ptr(p.cast()) }
     }
 
     /// Drops the word's line from this host's cache, so that the next access reaches memory.
     fn bypass(&self, at: SyncAddr) {
-        // SAFETY: the word is in bounds (checked by `word` just before or after) and mappings are line-aligned.
+        // SAFETY: the word is in bounds (checked by `word` just before or after) and mappings are
+        // line-aligned.
         unsafe { cache::each_line(self.base, at.offset(), 8, self.instructions.invalidate) };
         cache::fence();
     }

@@ -1,3 +1,5 @@
+//! Tests of `native` on native memory, one process.
+
 use super::*;
 use crate::cx::{Cx, HostId, WorkerId};
 

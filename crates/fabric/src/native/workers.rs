@@ -21,8 +21,9 @@ pub struct WorkerPanicked {
     pub message: String,
 }
 
-/// Runs `work` on `n_workers` threads of host `host`, each with its own context, and waits for all of them. Results come
-/// in worker order. Where the process may use at least as many processors as there are workers, each is bound to one.
+/// Runs `work` on `n_workers` threads of host `host`, each with its own context, and waits for all of them.
+/// Results come in worker order. Where the process may use at least as many processors as there are workers,
+/// each is bound to one.
 ///
 /// Host and worker numbers and `seed` decide the workers' random numbers, as in [`Cx::new`].
 pub fn run_workers<T: Send>(
@@ -37,8 +38,8 @@ pub fn run_workers<T: Send>(
     run_all(mapping, sync_mode, &workers, seed, work)
 }
 
-/// As [`run_workers`] for hosts `0..n_hosts` at once, all in this process: what a test of several hosts needs. Results
-/// come in order of host, then worker.
+/// As [`run_workers`] for hosts `0..n_hosts` at once, all in this process: what a test of several hosts
+/// needs. Results come in order of host, then worker.
 pub fn run_hosts<T: Send>(
     mapping: &Arc<Mapping>,
     sync_mode: SyncMode,

@@ -1,8 +1,8 @@
 //! The state of a simulated pod: workers, memory, clock, and what happens before each verb.
 //!
 //! Invariants:
-//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`, or `spend`), so a
-//!    verb is one step.
+//! 1. Exactly one worker runs at a time; it gives control back only in `before` (or `pause`, or `spend`), so
+//!    a verb is one step.
 //! 2. Whatever stops the run is recorded once, first come; after that every worker is unwound.
 //! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between
 //!    builds.
@@ -234,8 +234,9 @@ impl State {
         next != me || !self.victims.is_empty()
     }
 
-    /// Timed: computation takes its time, and whoever is behind runs meanwhile (without this, nobody could see the
-    /// locks that a worker holds between two verbs). True when the worker must give control back first.
+    /// Timed: computation takes its time, and whoever is behind runs meanwhile (without this, nobody could
+    /// see the locks that a worker holds between two verbs). True when the worker must give control back
+    /// first.
     pub fn spend(&mut self, me: usize, work: Work, times: u32) -> bool {
         let Memory::Timed(memory) = &mut self.memory else { return false };
         if self.workers[me].inert {

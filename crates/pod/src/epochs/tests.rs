@@ -1,3 +1,5 @@
+//! Tests of `epochs` on native memory, one process.
+
 use std::sync::atomic::AtomicBool;
 
 use liger_fabric::native::Native;

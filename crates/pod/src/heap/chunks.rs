@@ -5,8 +5,9 @@
 //! owned      0       class   host     incarnation   size class    0
 //! ```
 //!
-//! A word of 0 is a chunk never used. A free chunk keeps the class of its last use: blocks of out-of-place nodes are
-//! read without invalidating, so they may only lie where no host can have cached something else (`Class::may_follow`).
+//! A word of 0 is a chunk never used. A free chunk keeps the class of its last use: blocks of out-of-place
+//! nodes are read without invalidating, so they may only lie where no host can have cached something else
+//! (`Class::may_follow`).
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
 
@@ -33,8 +34,8 @@ impl Class {
         ["tuple word", "mapping word", "row", "node", "scratch block"][self as usize]
     }
 
-    /// Whether a chunk last used for `last` (`None`: never) may be used for `self`. Row and scratch lines may be stale
-    /// in any host's cache; a node's readers would believe them.
+    /// Whether a chunk last used for `last` (`None`: never) may be used for `self`. Row and scratch lines may
+    /// be stale in any host's cache; a node's readers would believe them.
     fn may_follow(self, last: Option<Class>) -> bool {
         last.is_none_or(|last| self != Class::Node || last == Class::Node)
     }
@@ -92,8 +93,8 @@ impl Chunks {
         ChunkWord::decode(cx.load(self.table.word(chunk.into())))
     }
 
-    /// Claims a free chunk, looking from `cursor` on and first among those last used alike (they need no other class's
-    /// room); leaves the cursor behind it.
+    /// Claims a free chunk, looking from `cursor` on and first among those last used alike (they need no
+    /// other class's room); leaves the cursor behind it.
     pub fn claim<F: Fabric>(&self, cx: &Cx<F>, cursor: &mut u64, mine: ChunkWord) -> Option<u32> {
         let class = mine.class.expect("a claim names its class");
         for alike in [true, false] {
@@ -122,9 +123,9 @@ impl Chunks {
         assert!(taken.is_ok(), "chunk {chunk} has two heirs: {taken:x?}");
     }
 
-    /// Gives a chunk of free blocks back for any host to claim. This host's cache keeps no line of it: a change left in
-    /// it could later be evicted over the next owner's bytes. (The next owner need not invalidate: of a block, it reads
-    /// only what it wrote.)
+    /// Gives a chunk of free blocks back for any host to claim. This host's cache keeps no line of it: a
+    /// change left in it could later be evicted over the next owner's bytes. (The next owner need not
+    /// invalidate: of a block, it reads only what it wrote.)
     pub fn release<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, mine: ChunkWord) {
         let (at, len) = (DataAddr::new(self.offset(chunk)), self.bytes as usize);
         super::with_free(cx, at, len, || {

@@ -52,8 +52,8 @@ pub enum Orphan {
 }
 
 impl Heap {
-    /// Compares this host's chunks with the offsets (words and blocks, of any host) that the caller can reach. Means
-    /// something only while nobody allocates or frees.
+    /// Compares this host's chunks with the offsets (words and blocks, of any host) that the caller can
+    /// reach. Means something only while nobody allocates or frees.
     pub fn audit<F: Fabric>(&self, cx: &Cx<F>, reachable: &BTreeSet<u64>) -> Audit {
         self.tidy(cx);
         let classes = Class::ALL.map(|class| self.audit_class(cx, class, reachable)).into();
@@ -80,11 +80,12 @@ impl Heap {
         ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
     }
 
-    /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier life of this
-    /// one). `in_use` is everything of the pod that is in use, retired things included; nobody may allocate or free
-    /// meanwhile. Everything else in these chunks is in use from now on, too, and returned: readers of other hosts may
-    /// still be looking at it, so it has to be retired ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both).
-    /// Leaves exact accounts. May be repeated if the adopter dies, too.
+    /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier
+    /// life of this one). `in_use` is everything of the pod that is in use, retired things included; nobody
+    /// may allocate or free meanwhile. Everything else in these chunks is in use from now on, too, and
+    /// returned: readers of other hosts may still be looking at it, so it has to be retired
+    /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). Leaves exact accounts. May be repeated if
+    /// the adopter dies, too.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -1,4 +1,5 @@
-//! One host's chunks of one class, in its DRAM: which slots of each chunk are live, and which chunks have room.
+//! One host's chunks of one class, in its DRAM: which slots of each chunk are live, and which chunks have
+//! room.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Slots freed by other hosts: push-only lists that their owner takes whole.
 //!
-//! A list runs through the free slots themselves: through the low half of a free word, or the first bytes of a free block.
+//! A list runs through the free slots themselves: through the low half of a free word, or the first bytes of
+//! a free block.
 
 use liger_fabric::{Cx, DataAddr, Fabric, LINE, LatchGuard, SyncAddr};
 
@@ -9,8 +10,8 @@ use super::pool::Pool;
 use super::{Heap, with_free};
 
 impl Heap {
-    /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return to an
-    /// earlier value between load and swap without harm.
+    /// Pushes a freed slot on its owner's list. Nobody takes one slot off a list, so the head may well return
+    /// to an earlier value between load and swap without harm.
     pub(super) fn push<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64) {
         let chunk = self.chunks(class).around(offset);
         let word = self.chunks(class).word(cx, chunk);
@@ -64,8 +65,8 @@ impl Heap {
         at
     }
 
-    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer this
-    /// host's goes on to its owner.
+    /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer
+    /// this host's goes on to its owner.
     pub(super) fn drain<F: Fabric>(
         &self,
         cx: &Cx<F>,

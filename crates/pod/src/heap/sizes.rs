@@ -1,5 +1,5 @@
-//! Size classes of blocks: every multiple of 64 up to 1 KiB, then four to each doubling up to 64 KiB. All are whole
-//! lines, so two blocks never share one; beyond 1 KiB at most a fifth of a block is lost to rounding.
+//! Size classes of blocks: every multiple of 64 up to 1 KiB, then four to each doubling up to 64 KiB. All are
+//! whole lines, so two blocks never share one; beyond 1 KiB at most a fifth of a block is lost to rounding.
 
 use liger_fabric::LINE;
 

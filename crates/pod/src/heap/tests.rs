@@ -1,3 +1,5 @@
+//! Tests of `heap` on native memory, one process.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use liger_fabric::native::Native;
@@ -151,7 +153,8 @@ fn freeing_as_another_class_is_found() {
     heaps[1].free_word(&cxs[1], WordClass::Tuple, at);
 }
 
-/// Real threads: each host has two workers that allocate, hand to a random host, and free what they were handed.
+/// Real threads: each host has two workers that allocate, hand to a random host, and free what they were
+/// handed.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test on the native backend runs real threads")]
 fn many_threads_hand_blocks_around() {

@@ -1,3 +1,5 @@
+//! Tests of `lanes` on native memory, one process.
+
 use super::*;
 use crate::plan::PodConfig;
 use crate::testing::TestPod;
@@ -91,7 +93,8 @@ fn an_earlier_life_neither_speaks_nor_is_spoken_to() {
     assert_eq!(newer.poll(&a, |_, m| assert_eq!(m, b"to the living")), 1);
 }
 
-/// Real threads: two workers per host, each sends numbered messages to both other hosts and counts what arrives.
+/// Real threads: two workers per host, each sends numbered messages to both other hosts and counts what
+/// arrives.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test on the native backend runs real threads")]
 fn many_threads_lose_and_duplicate_nothing() {

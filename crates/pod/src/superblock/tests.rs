@@ -1,3 +1,5 @@
+//! Tests of `superblock` on native memory, one process.
+
 use liger_fabric::native::{Mapping, Native, run_hosts};
 use liger_fabric::{HostId, WorkerId};
 

@@ -1,12 +1,13 @@
 //! Loading and installing nodes: the only file of the tree that touches shared memory.
 //!
 //! Invariants:
-//! 1. *First touch*: the lines of a record are invalidated, and the invalidation is fenced, before a host reads them
-//!    under a mapping word for the first time; afterwards the host uses its DRAM copy under that word. So neither a
-//!    recycled block nor a prefetched line is ever taken for the record, and readers need no promise from other hosts.
+//! 1. *First touch*: the lines of a record are invalidated, and the invalidation is fenced, before a host
+//!    reads them under a mapping word for the first time; afterwards the host uses its DRAM copy under that
+//!    word. So neither a recycled block nor a prefetched line is ever taken for the record, and readers need
+//!    no promise from other hosts.
 //! 2. A record is written, written back and fenced before a compare-and-swap of the mapping word names it.
-//! 3. Every operation is pinned from before its first load to its end, so a record that a word named is not reused
-//!    while it is read, and neither is an id that a node named.
+//! 3. Every operation is pinned from before its first load to its end, so a record that a word named is not
+//!    reused while it is read, and neither is an id that a node named.
 
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ use super::node::{Block, Change, Fault, MAX_CHAIN, Node, Record, encode_delta};
 use super::word::Word;
 use super::{BwTree, TreeError, TreeHost};
 
-/// Readers of records invalidate before they read (invariant 1), so records need not wait until every host has dropped
-/// them from its cache, as blocks of class `Node` do.
+/// Readers of records invalidate before they read (invariant 1), so records need not wait until every host
+/// has dropped them from its cache, as blocks of class `Node` do.
 const RECORDS: BlockClass = BlockClass::Scratch;
 
 /// Why an attempt did not finish.

@@ -1,9 +1,11 @@
 //! A host's copies of nodes in DRAM, shared by its workers.
 //!
 //! Invariants:
-//! 1. An entry is a node exactly as it was under one value of its mapping word. Word values do not repeat, so the entry
-//!    may be used whenever the word has that value, however old it is: nothing ever needs to be dropped from here.
-//! 2. The cache is bounded: a set has four places, and a new entry takes the place of the one not used for longest.
+//! 1. An entry is a node exactly as it was under one value of its mapping word. Word values do not repeat, so
+//!    the entry may be used whenever the word has that value, however old it is: nothing ever needs to be
+//!    dropped from here.
+//! 2. The cache is bounded: a set has four places, and a new entry takes the place of the one not used for
+//!    longest.
 //!
 //! It does not touch shared memory, and it is no authority: an empty cache only makes the next lookups slow.
 
@@ -48,8 +50,8 @@ impl Set {
     }
 }
 
-/// Copies of index nodes in one host's DRAM, for all trees of the pod. A node of 60 entries of one-word keys takes
-/// about 1.2 KiB.
+/// Copies of index nodes in one host's DRAM, for all trees of the pod. A node of 60 entries of one-word keys
+/// takes about 1.2 KiB.
 pub struct NodeCache {
     sets: Box<[Latch<Set>]>,
 }

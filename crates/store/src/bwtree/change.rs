@@ -1,11 +1,13 @@
 //! Inserting and removing entries, and splitting nodes.
 //!
-//! A leaf takes a delta until its chain is long or it is full; then it gets a new base that holds the change as well.
-//! A split is one compare-and-swap: the right half is a complete node under a fresh id before the left half, whose
-//! sibling it is, replaces the old node. The parent learns of it in a second step, which anybody may do ([`Op::post`]).
-//! Inner nodes have no deltas: they change once in half a leaf of inserts, and a base is read in one go.
+//! A leaf takes a delta until its chain is long or it is full; then it gets a new base that holds the change
+//! as well. A split is one compare-and-swap: the right half is a complete node under a fresh id before the
+//! left half, whose sibling it is, replaces the old node. The parent learns of it in a second step, which
+//! anybody may do ([`Op::post`]). Inner nodes have no deltas: they change once in half a leaf of inserts, and
+//! a base is read in one go.
 //!
-//! The root keeps its id. When it overflows, both halves get fresh ids and the root becomes their parent in one swap.
+//! The root keeps its id. When it overflows, both halves get fresh ids and the root becomes their parent in
+//! one swap.
 
 use std::sync::Arc;
 
@@ -98,11 +100,12 @@ impl<F: Fabric> Op<'_, F> {
         Ok(if done { Attempt::Done(Some(value)) } else { Attempt::Lost })
     }
 
-    /// The low fence that a node needs so that it may hold `key`. It owns the key, but its fence may be above it if
-    /// nodes left of it were removed. Before the fence may sink,
+    /// The low fence that a node needs so that it may hold `key`. It owns the key, but its fence may be above
+    /// it if nodes left of it were removed. Before the fence may sink,
     /// 1. these are unlinked, so that fences keep telling the order of nodes, and
-    /// 2. the parents' bound before the node sinks as far. A bound that outlived its node lies at or below the low
-    ///    fence of the next live one: so a node belongs to a bound's group exactly if it ends at or below the bound.
+    /// 2. the parents' bound before the node sinks as far. A bound that outlived its node lies at or below
+    ///    the low fence of the next live one: so a node belongs to a bound's group exactly if it ends at or
+    ///    below the bound.
     fn low_for(&self, seen: &Seen, key: &Key) -> Result<Fence, Stop> {
         let node = &seen.node;
         let inside = if node.level > 0 { Fence::At(*key) > node.low } else { Fence::At(*key) >= node.low };
@@ -125,8 +128,8 @@ impl<F: Fabric> Op<'_, F> {
         Ok(low)
     }
 
-    /// Replaces a node by the two halves of `new`, which is too large; `at` is where the last entry came in. False if
-    /// somebody was faster.
+    /// Replaces a node by the two halves of `new`, which is too large; `at` is where the last entry came in.
+    /// False if somebody was faster.
     fn split(&self, seen: &Seen, mut new: Node, at: usize) -> Result<bool, Stop> {
         // Entries that arrive in ascending order leave full nodes behind.
         let last = new.len() - 1;
@@ -233,7 +236,8 @@ impl<F: Fabric> Op<'_, F> {
         }
     }
 
-    /// Finishes what others (or crashes) left half done on our way. Whatever stops it, the tree is whole without.
+    /// Finishes what others (or crashes) left half done on our way. Whatever stops it, the tree is whole
+    /// without.
     fn mend(&self, strays: &[(u8, u64)], leftovers: &[(u8, u64)]) {
         for (_, id) in leftovers {
             let _ = self.finish_removal(*id);
@@ -249,8 +253,9 @@ impl<F: Fabric> Op<'_, F> {
 
     /// Tells the parent level where node `left` ends, and who follows. Does nothing if it knows.
     ///
-    /// The parent's word is loaded before the sibling's is seen not removed. Who removes the sibling afterwards must
-    /// change the parent's word, even if it finds no entry there, so our swap cannot bring a dead child in.
+    /// The parent's word is loaded before the sibling's is seen not removed. Who removes the sibling
+    /// afterwards must change the parent's word, even if it finds no entry there, so our swap cannot bring a
+    /// dead child in.
     pub fn post(&self, level: u8, left: u64) -> Result<(), Stop> {
         loop {
             let Some(a) = self.load(left)?.filter(|a| !a.is_removed()) else { return Ok(()) };

@@ -1,10 +1,12 @@
 //! Finding the way from the root to a node.
 //!
-//! Invariants of the shape of the tree that make it safe without locks (see the module's head for the whole argument):
-//! 1. The nodes of a level form a list by their right siblings. A *live* node owns the keys from the high fence of the
-//!    live node before it up to its own; a *removed* node in the list owns nothing.
-//! 2. The child that an inner node names for a key is the owner of the key or stands left of it (removed or not).
-//!    So from wherever a route leads, going right past removed nodes and past high fences at or below the key arrives.
+//! Invariants of the shape of the tree that make it safe without locks (see the module's head for the whole
+//! argument):
+//! 1. The nodes of a level form a list by their right siblings. A *live* node owns the keys from the high
+//!    fence of the live node before it up to its own; a *removed* node in the list owns nothing.
+//! 2. The child that an inner node names for a key is the owner of the key or stands left of it (removed or
+//!    not). So from wherever a route leads, going right past removed nodes and past high fences at or below
+//!    the key arrives.
 //! 3. Of two nodes in a list the left one has the smaller low fence.
 
 use liger_fabric::{Fabric, Work};
@@ -17,10 +19,11 @@ use super::key::{Fence, Key, Target};
 pub(super) struct Place {
     /// The owner of the target at the level asked for.
     pub seen: Seen,
-    /// The greatest bound left of the target that the descent passed: all keys between it and the target belong to
-    /// `seen`. `Min`: nothing is left of it.
+    /// The greatest bound left of the target that the descent passed: all keys between it and the target
+    /// belong to `seen`. `Min`: nothing is left of it.
     pub floor: Fence,
-    /// Live nodes that were passed to the right, with their levels: their parents do not know their siblings yet.
+    /// Live nodes that were passed to the right, with their levels: their parents do not know their siblings
+    /// yet.
     pub strays: Vec<(u8, u64)>,
     /// Removed nodes that were met, with their levels: somebody has not finished removing them.
     pub leftovers: Vec<(u8, u64)>,
@@ -41,8 +44,8 @@ impl<F: Fabric> Op<'_, F> {
         }
     }
 
-    /// The node at `level` that the routes lead to: the owner of the target or a node left of it. The level is not the
-    /// root's.
+    /// The node at `level` that the routes lead to: the owner of the target or a node left of it. The level
+    /// is not the root's.
     pub fn landing(&self, target: &Target, level: u8) -> Result<Place, Stop> {
         let mut place = self.descend(target, level + 1)?;
         self.go_down(target, &mut place)?;

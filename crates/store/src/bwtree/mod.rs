@@ -1,23 +1,25 @@
-//! The index of shared tuples: an ordered tree whose nodes are immutable records in SWcc memory, and whose whole mutable
-//! state is one sync word per node.
+//! The index of shared tuples: an ordered tree whose nodes are immutable records in SWcc memory, and whose
+//! whole mutable state is one sync word per node.
 //!
-//! After the Bw-tree as converted for partially coherent memory (Wu et al., Guidelines
-//! for Building Indexes on Partially Cache-Coherent CXL Shared Memory: mapping words are sync data, nodes are
-//! protected data, out of place), with four differences that docs/protocols/shared-index.md argues: no mapping table (a
-//! node's id is the address of its word), splits and removals without split, remove or abort deltas, a DRAM copy per
+//! After the Bw-tree as converted for partially coherent memory (Wu et al., Guidelines for Building Indexes
+//! on Partially Cache-Coherent CXL Shared Memory: mapping words are sync data, nodes are protected data, out
+//! of place), with four differences that docs/protocols/shared-index.md argues: no mapping table (a node's id
+//! is the address of its word), splits and removals without split, remove or abort deltas, a DRAM copy per
 //! host instead of invalidation rounds before reuse, and a fixed key width.
 //!
 //! Invariants:
-//! 1. The set of entries changes in single compare-and-swaps of one leaf's word, conditional on the record that the
-//!    change was built from. Whatever else a host does, and wherever it dies, leaves the set alone.
-//! 2. The live nodes of a level partition the keys: a node owns from the high fence of the live node before it to its
-//!    own. A node's high fence only sinks (splits); when a node is removed its range goes to the next live node.
+//! 1. The set of entries changes in single compare-and-swaps of one leaf's word, conditional on the record
+//!    that the change was built from. Whatever else a host does, and wherever it dies, leaves the set alone.
+//! 2. The live nodes of a level partition the keys: a node owns from the high fence of the live node before
+//!    it to its own. A node's high fence only sinks (splits); when a node is removed its range goes to the
+//!    next live node.
 //! 3. Routes lead to the owner of a key or left of it, and the way from there is to the right (`descend`).
 //! 4. What no route and no link reaches any more is given to the epochs, once (`unlink`).
 //! 5. Readers write nothing shared and wait for nobody.
 //!
-//! It does not know what values mean, it does not merge nodes that are merely underfull, its height never shrinks, and
-//! it does not cache routes across operations (every level's word is loaded; they are cached sync words in an HWcc pod).
+//! It does not know what values mean, it does not merge nodes that are merely underfull, its height never
+//! shrinks, and it does not cache routes across operations (every level's word is loaded; they are cached
+//! sync words in an HWcc pod).
 
 mod access;
 mod cache;
@@ -61,7 +63,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 const CAPACITY: u16 = 61;
 /// Deltas upon a base: each is a line that every reading host fetches.
 const CHAIN: u8 = 8;
-/// Starts over from the root before an operation gives up: nothing but damage keeps a way from leading anywhere.
+/// Starts over from the root before an operation gives up: nothing but damage keeps a way from leading
+/// anywhere.
 const MAX_RESTARTS: u32 = 100_000;
 
 /// An index; a handle that any host makes for itself.
@@ -131,8 +134,8 @@ impl BwTree {
         Self { root, width: width as u8, capacity: CAPACITY, chain: CHAIN }
     }
 
-    /// The same tree with other limits: entries in a node (2 to 256) and deltas upon a leaf's base (0 to 63). They bind
-    /// the writes through this handle only; tests make trees of tiny nodes with it.
+    /// The same tree with other limits: entries in a node (2 to 256) and deltas upon a leaf's base (0 to 63).
+    /// They bind the writes through this handle only; tests make trees of tiny nodes with it.
     pub const fn with_limits(self, capacity: usize, chain: usize) -> Self {
         assert!(2 <= capacity && capacity <= MAX_CAPACITY && chain < MAX_CHAIN);
         Self { capacity: capacity as u16, chain: chain as u8, ..self }
@@ -229,8 +232,9 @@ impl BwTree {
         self.run(cx, host, |op| op.remove(&key))
     }
 
-    /// Appends the entries of `[from, upto)` to `out`, ascending, at most `limit`, and the mapping word of every leaf
-    /// that was looked at to `trace`. Each leaf is a snapshot; [`BwTree::unchanged`] tells whether together they are.
+    /// Appends the entries of `[from, upto)` to `out`, ascending, at most `limit`, and the mapping word of
+    /// every leaf that was looked at to `trace`. Each leaf is a snapshot; [`BwTree::unchanged`] tells whether
+    /// together they are.
     #[expect(clippy::too_many_arguments, reason = "a range, a limit and two buffers that callers reuse")]
     pub fn scan<F: Fabric>(
         &self,
@@ -247,8 +251,8 @@ impl BwTree {
         self.run(cx, host, |op| op.scan(&from, upto.as_ref(), limit, out, trace))
     }
 
-    /// True when every leaf of the trace is as it was: then at the moment of this call (and ever since the read) the
-    /// keys that the read covered were exactly those that it found.
+    /// True when every leaf of the trace is as it was: then at the moment of this call (and ever since the
+    /// read) the keys that the read covered were exactly those that it found.
     pub fn unchanged<F: Fabric>(&self, cx: &Cx<F>, trace: &[(SyncAddr, u64)]) -> bool {
         trace.iter().all(|(word, seen)| cx.load(*word) == *seen)
     }

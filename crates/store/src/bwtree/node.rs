@@ -1,18 +1,22 @@
 //! The records of a node in shared memory, and the node decoded into DRAM.
 //!
-//! A node is a chain of immutable records: a *base* with everything, below at most a few *deltas* (leaves only), each
-//! of which inserts or deletes one entry. Every record starts on a line and is written once, in full lines.
+//! A node is a chain of immutable records: a *base* with everything, below at most a few *deltas* (leaves
+//! only), each of which inserts or deletes one entry. Every record starts on a line and is written once, in
+//! full lines.
 //!
 //! ```text
 //! word 0     1                           2    3      4 ..
-//! magic|sum  kind|level|width|flags|n|d  id   link   base:  low key, high key, n keys, n values, zeros to the line's end
+//! magic|sum  kind|level|width|flags|n|d  id   link   base:  low key, high key, n keys, n values, zeros to
+//! the line's end
 //!                                                    delta: key, value, zeros to the line's end
 //! ```
-//! `link` is the right sibling's id in a base (0 = none), and in a delta the mapping word that it was put upon.
-//! In a leaf the values are the tree's values; in an inner node they are ids of children, and the key of a child is the
-//! upper bound of the range that it leads to, so that the last key equals the high fence (zeros when that is `Max`).
+//! `link` is the right sibling's id in a base (0 = none), and in a delta the mapping word that it was put
+//! upon. In a leaf the values are the tree's values; in an inner node they are ids of children, and the key
+//! of a child is the upper bound of the range that it leads to, so that the last key equals the high fence
+//! (zeros when that is `Max`).
 //!
-//! Invariants (checked by [`Node::verify`], also of what was read: damaged memory is an error, never trusted):
+//! Invariants (checked by [`Node::verify`], also of what was read: damaged memory is an error, never
+//! trusted):
 //! 1. Keys ascend strictly. A leaf's keys lie in `[low, high)`, an inner node's in `(low, high]`; low < high.
 //! 2. An inner node has a child.
 //!
@@ -305,7 +309,8 @@ impl Node {
         self.values.insert(at, value);
     }
 
-    /// Takes the entry at a position out; an inner node whose last child goes ends where the one before it ends.
+    /// Takes the entry at a position out; an inner node whose last child goes ends where the one before it
+    /// ends.
     pub fn take(&mut self, at: usize) -> u64 {
         if self.level > 0 && at + 1 == self.len() {
             assert!(self.len() > 1, "an inner node keeps a child");

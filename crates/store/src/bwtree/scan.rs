@@ -14,8 +14,8 @@ pub struct Entries {
     pub values: Vec<u64>,
 }
 
-/// The mapping words of the leaves that a read covered, with the values they had. They stay meaningful after the read:
-/// word values do not repeat (`BwTree::unchanged`).
+/// The mapping words of the leaves that a read covered, with the values they had. They stay meaningful after
+/// the read: word values do not repeat (`BwTree::unchanged`).
 pub type Trace = Vec<(SyncAddr, u64)>;
 
 impl Entries {

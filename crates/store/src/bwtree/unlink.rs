@@ -1,14 +1,15 @@
 //! Removing empty nodes: no lock, no abort, every step one compare-and-swap that anybody can do next.
 //!
-//! 1. *Remove*: set the removed bit in the word of an empty leaf that is not the last of its level. In this instant its
-//!    range goes to the next live node. (The same for an inner node whose only child is being removed.)
+//! 1. *Remove*: set the removed bit in the word of an empty leaf that is not the last of its level. In this
+//!    instant its range goes to the next live node. (The same for an inner node whose only child is being
+//!    removed.)
 //! 2. *Detach*: take it out of its parent ([`Op::detach`]), or change the parent's word if it is not there.
 //! 3. *Unlink*: let the live node left of it skip it ([`Op::unlink_before`]).
 //! 4. *Claim*: make its word dead. Who succeeds retires the word and the records.
 //!
-//! Invariant: a node is claimed only when no reachable node names it, and from then on none ever will: entries of
-//! parents come from `post` and `detach`, whose swaps fail because step 2 changed the parent's word after step 1; links
-//! come from the left neighbour's own word.
+//! Invariant: a node is claimed only when no reachable node names it, and from then on none ever will:
+//! entries of parents come from `post` and `detach`, whose swaps fail because step 2 changed the parent's
+//! word after step 1; links come from the left neighbour's own word.
 
 use liger_fabric::Fabric;
 
@@ -38,7 +39,8 @@ impl<F: Fabric> Op<'_, F> {
         self.finish_own_removal(id)
     }
 
-    /// Steps 2 to 4 for a node that we removed: nobody else may know of it, so others in the way are no excuse.
+    /// Steps 2 to 4 for a node that we removed: nobody else may know of it, so others in the way are no
+    /// excuse.
     fn finish_own_removal(&self, id: u64) -> Result<(), TreeError> {
         for _ in 0..MAX_TRIES {
             match self.finish_removal(id) {
@@ -117,8 +119,8 @@ impl<F: Fabric> Op<'_, F> {
         }
     }
 
-    /// Unlinks and claims the removed nodes between the live nodes on either side of the low fence of a node, whichever
-    /// they are, and returns the one on the left, if there is one.
+    /// Unlinks and claims the removed nodes between the live nodes on either side of the low fence of a node,
+    /// whichever they are, and returns the one on the left, if there is one.
     pub fn unlink_before(&self, level: u8, low: Fence) -> Result<Option<Seen>, Stop> {
         let Fence::At(low) = low else { return Ok(None) };
         loop {
@@ -137,11 +139,11 @@ impl<F: Fabric> Op<'_, F> {
         }
     }
 
-    /// The last live node whose low fence is below `low`, and what follows it up to the next live node; `None` if there
-    /// is no such node.
+    /// The last live node whose low fence is below `low`, and what follows it up to the next live node;
+    /// `None` if there is no such node.
     ///
-    /// The owner of the key before `low` may be right of it already (ranges go right when nodes are removed), so the
-    /// search goes on at the next bound further left until it finds a live node or there is no bound.
+    /// The owner of the key before `low` may be right of it already (ranges go right when nodes are removed),
+    /// so the search goes on at the next bound further left until it finds a live node or there is no bound.
     fn gap(&self, level: u8, low: &Key) -> Result<Option<Gap>, Stop> {
         let mut bound = *low;
         'search: loop {
@@ -161,7 +163,8 @@ impl<F: Fabric> Op<'_, F> {
                 } else if left.is_some() {
                     removed.push(at);
                 } else if at.node.low < Fence::At(*low) {
-                    // Its parent still names it: with it gone the route leads further left, or right of it for good.
+                    // Its parent still names it: with it gone the route leads further left, or right of it
+                    // for good.
                     self.finish_removal(at.id())?;
                     continue 'search;
                 }

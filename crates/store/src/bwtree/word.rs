@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Every change of a word raises its version, also across free and reuse (a dead word keeps its version in the upper
-//!    half, which the heap preserves). So a word has the same value again only after 2^28 changes: a compare-and-swap
-//!    has no ABA, and a copy made under a word value is valid exactly while the word has that value.
+//! 1. Every change of a word raises its version, also across free and reuse (a dead word keeps its version in
+//!    the upper half, which the heap preserves). So a word has the same value again only after 2^28 changes:
+//!    a compare-and-swap has no ABA, and a copy made under a word value is valid exactly while the word has
+//!    that value.
 //! 2. A dead word (live = 0) names no node, whatever its lower bits are.
 //! 3. A removed word never changes again except to dead.
 

@@ -176,8 +176,8 @@ impl LocalTree {
         (place, path)
     }
 
-    /// Starts loading what [`LocalTree::get`] of this key will look at last: its leaf. The levels above are walked, and
-    /// are usually in the cache.
+    /// Starts loading what [`LocalTree::get`] of this key will look at last: its leaf. The levels above are
+    /// walked, and are usually in the cache.
     #[inline]
     pub fn prefetch(&self, key: &[u64]) {
         with_width!(self.nodes.words, W => self.prefetch_leaf::<W>(key));

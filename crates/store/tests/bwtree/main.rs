@@ -1,4 +1,5 @@
-//! Tests of the shared-tuple index: against a model, and with threads as hosts. (In the simulator: crates/sim.)
+//! Tests of the shared-tuple index: against a model, and with threads as hosts. (In the simulator:
+//! crates/sim.)
 
 mod kit;
 mod model;

@@ -25,7 +25,8 @@ fn readers_of_other_hosts_see_current_values() {
     let cx = pod.cx(0, 0);
     let owner = Host::new(&cx, &pod.plan, 512);
     tree.create(&cx, &owner.tree()).unwrap();
-    // Of each key: twice the number of its changes begun, plus one while one is going on. Value = that of its insert.
+    // Of each key: twice the number of its changes begun, plus one while one is going on. Value = that of its
+    // insert.
     let states: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -87,7 +88,8 @@ fn readers_of_other_hosts_see_current_values() {
     assert_eq!(census.entries, states.iter().filter(|s| s.load(Ordering::SeqCst) % 4 == 2).count() as u64);
 }
 
-/// All hosts change interleaved keys; each key is changed by one worker, which so knows what every call must say.
+/// All hosts change interleaved keys; each key is changed by one worker, which so knows what every call must
+/// say.
 #[test]
 fn writers_of_several_hosts_do_not_disturb_each_other() {
     for (capacity, chain, span) in [(2, 0, 60), (4, 2, 60), (6, 3, 600)] {

@@ -1,18 +1,19 @@
 //! Is the whole database right after a run? TPC-C's twelve consistency conditions (3.3.2) and more, exactly.
 //!
-//! The specification's conditions barely look at STOCK and see a lost update of a CUSTOMER only in sums. Rows of these
-//! two tables are the ones that several hosts change, so they get a proof: every change ever made to one is also
-//! recorded by an insert (a HISTORY row, an ORDER-LINE), and what the loader had put there can be computed again from
-//! its seed. So each counter of each row has one right value, and the check demands it.
+//! The specification's conditions barely look at STOCK and see a lost update of a CUSTOMER only in sums. Rows
+//! of these two tables are the ones that several hosts change, so they get a proof: every change ever made to
+//! one is also recorded by an insert (a HISTORY row, an ORDER-LINE), and what the loader had put there can be
+//! computed again from its seed. So each counter of each row has one right value, and the check demands it.
 //!
 //! 1. Zero tolerance: integers only. Every row of every partition is looked at, once for each table.
-//! 2. Nothing is assumed of the rows: a key out of range, twice there, or not there is a finding, not a panic.
-//! 3. Memory: 16 bytes per order, 24 per customer, 16 per stock row; a finding beyond the first [`KEPT`] of its
-//!    condition is only counted.
+//! 2. Nothing is assumed of the rows: a key out of range, twice there, or not there is a finding, not a
+//!    panic.
+//! 3. Memory: 16 bytes per order, 24 per customer, 16 per stock row; a finding beyond the first [`KEPT`] of
+//!    its condition is only counted.
 //!
-//! What it does NOT see: entries of secondary indexes (the engine compares those with its tables), reads that returned
-//! wrong values without writing anything (serializability checkers work from histories), and whether a *sequence* of
-//! lost and doubled updates cancelled out exactly.
+//! What it does NOT see: entries of secondary indexes (the engine compares those with its tables), reads that
+//! returned wrong values without writing anything (serializability checkers work from histories), and whether
+//! a *sequence* of lost and doubled updates cancelled out exactly.
 
 mod tally;
 
@@ -70,12 +71,13 @@ conditions! {
     C9 = "condition 9: D_YTD is the sum of H_AMOUNT",
     /// 3.3.2.10.
     C10 = "condition 10: C_BALANCE is the sum of delivered lines less the sum of payments",
-    /// 3.3.2.11. The specification states it for the initial database (2100); while orders are delivered, the right
-    /// side grows by the district's deliveries.
+    /// 3.3.2.11. The specification states it for the initial database (2100); while orders are delivered, the
+    /// right side grows by the district's deliveries.
     C11 = "condition 11: delivered orders of a district are the initial ones and the sum of C_DELIVERY_CNT",
     /// 3.3.2.12.
     C12 = "condition 12: C_BALANCE + C_YTD_PAYMENT is the sum of delivered lines",
-    /// Beyond the specification, like all that follow: keys are in range, there once, and there if they must be.
+    /// Beyond the specification, like all that follow: keys are in range, there once, and there if they must
+    /// be.
     Keys = "keys: each row is there once and none is missing",
     /// Order numbers follow from one another without a gap.
     OrderNumbers = "order numbers of a district have no gap",
@@ -177,7 +179,8 @@ pub enum Acknowledged<'a> {
     Unknown,
     /// No worker or host died: exactly this is in the database.
     Exactly(&'a BTreeMap<String, u64>),
-    /// Some died: at least this is in the database, and perhaps commits whose acknowledgement died with the worker.
+    /// Some died: at least this is in the database, and perhaps commits whose acknowledgement died with the
+    /// worker.
     AtLeast(&'a BTreeMap<String, u64>),
 }
 

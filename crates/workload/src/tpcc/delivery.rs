@@ -1,8 +1,10 @@
-//! Delivery (TPC-C 2.7): the oldest undelivered order of each of a warehouse's districts goes out, in one transaction.
+//! Delivery (TPC-C 2.7): the oldest undelivered order of each of a warehouse's districts goes out, in one
+//! transaction.
 //!
 //! Rows touched, for each district: 1 undelivered order (deleted), 1 order, 5 to 15 lines and 1 customer (all
-//! changed). A district without an undelivered order is skipped and counted (2.7.4.2). The specification lets a
-//! business run it deferred, from a queue; here it runs when it is asked for and its time is its response time.
+//! changed). A district without an undelivered order is skipped and counted (2.7.4.2). The specification lets
+//! a business run it deferred, from a queue; here it runs when it is asked for and its time is its response
+//! time.
 
 use std::ops::ControlFlow;
 

@@ -1,16 +1,23 @@
 //! One worker's loop: take an input, run it until it commits, count.
 //!
-//! 1. A closed loop without think times: the next transaction starts when the last one has ended. Latency runs from the
+//! 1. A closed loop without think times: the next transaction starts when the last one has ended. Latency
+//!    runs from the
 //!    first attempt to the acknowledged commit, back-off and retries included.
-//! 2. Under [`Length::Time`] a transaction counts as measured when it *ends* within the measured time, or is given up
-//!    at its end. Under [`Length::Transactions`] the same seed runs the same inputs, which is what a simulator replays.
-//! 3. A transaction that meets a conflict is tried again with the same input until it commits, the attempts allowed are
+//! 2. Under [`Length::Time`] a transaction counts as measured when it *ends* within the measured time, or
+//!    is given up
+//!    at its end. Under [`Length::Transactions`] the same seed runs the same inputs, which is what a
+//! simulator replays.
+//! 3. A transaction that meets a conflict is tried again with the same input until it commits, the attempts
+//!    allowed are
 //!    used up, or the time is over; it is never replaced by an easier one.
-//! 4. An error that is neither a conflict nor the rollback that the input asked for ends the worker; the statistics say
+//! 4. An error that is neither a conflict nor the rollback that the input asked for ends the worker; the
+//!    statistics say
 //!    which error it was.
 //!
-//! Verbs that the engine performs on behalf of other hosts during a transaction (serving their requests) are counted
-//! with that transaction. A worker that has ended may still have to serve others: that is the caller's business.
+//! Verbs that the engine performs on behalf of other hosts during a transaction (serving their requests)
+//! are counted
+//! with that transaction. A worker that has ended may still have to serve others: that is the caller's
+//! business.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +78,8 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// The parameters by name, for a report. The placement of homes is the caller's, and so is the number of workers.
+    /// The parameters by name, for a report. The placement of homes is the caller's, and so is the number
+    /// of workers.
     pub fn settings(&self) -> BTreeMap<String, String> {
         let settings = [
             ("warehouses", self.scale.warehouses.to_string()),
@@ -196,7 +204,8 @@ pub fn run_worker<F: Fabric, S: Session>(cx: &Cx<F>, session: &mut S, config: &R
 }
 
 impl<F: Fabric, S: Session> Worker<'_, F, S> {
-    /// Whether the run is over, before its transaction number `ran` (from 0); starts the measured time when it is due.
+    /// Whether the run is over, before its transaction number `ran` (from 0); starts the measured time when
+    /// it is due.
     fn is_over(&mut self, ran: u64) -> bool {
         let now_ns = self.cx.now_ns();
         let (due, over) = match self.config.length {
@@ -231,7 +240,8 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
             self.acknowledged.deliveries += effects.deliveries;
             self.acknowledged.skipped_districts += effects.skipped_districts;
         }
-        // What the end of the time cuts off counts too: nobody would see a transaction that cannot make progress.
+        // What the end of the time cuts off counts too: nobody would see a transaction that cannot make
+        // progress.
         let in_time = !self.out_of_time(now_ns) || matches!(ended, Ended::GivenUp);
         if self.measured_from_ns.is_some() && in_time {
             let tally = &mut self.tallies[input.kind() as usize];

@@ -1,13 +1,14 @@
 //! Inputs from a seed (TPC-C 2.4.1 to 2.8.1, 5.2.3).
 //!
-//! 1. Inputs depend on the configuration, the seed and the time stamps handed in, on nothing the database holds.
+//! 1. Inputs depend on the configuration, the seed and the time stamps handed in, on nothing the database
+//!    holds.
 //! 2. Transaction types come from a shuffled deck of 100 cards with the specification's minimum of each type
-//!    (5.2.4.2 allows a deck or weighted draws): after every 100 transactions the mix is exact, so a short or simulated
-//!    run has it too, and the required minimum never depends on luck.
+//!    (5.2.4.2 allows a deck or weighted draws): after every 100 transactions the mix is exact, so a short or
+//!    simulated run has it too, and the required minimum never depends on luck.
 //! 3. A remote warehouse is drawn uniformly from all the others; with one warehouse nothing is remote.
 //!
-//! A terminal's fixed district for Stock-Level (2.8.1.1) becomes a random one, since workers are not terminals: ten
-//! terminals, one for each district, ask for each district equally often.
+//! A terminal's fixed district for Stock-Level (2.8.1.1) becomes a random one, since workers are not
+//! terminals: ten terminals, one for each district, ask for each district equally often.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Inputs whose home warehouse is drawn from `homes`; `database_seed` is the loader's, `rng` this worker's own.
+    /// Inputs whose home warehouse is drawn from `homes`; `database_seed` is the loader's, `rng` this
+    /// worker's own.
     ///
     /// # Panics
     /// When `homes` is empty.
@@ -154,8 +156,9 @@ pub enum Homes {
 }
 
 impl Homes {
-    /// The home warehouses of worker `worker` of `workers`, on a host that holds `of_host`. Under [`Homes::Own`] the
-    /// warehouses are dealt out in turn; where there are fewer than workers, some workers share one.
+    /// The home warehouses of worker `worker` of `workers`, on a host that holds `of_host`. Under
+    /// [`Homes::Own`] the warehouses are dealt out in turn; where there are fewer than workers, some workers
+    /// share one.
     ///
     /// # Panics
     /// When the host has no warehouse, or `worker` is not below `workers`.

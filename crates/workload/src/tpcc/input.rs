@@ -1,5 +1,5 @@
-//! What the terminals ask for: the inputs of the five transactions (TPC-C 2.4.1 to 2.8.1), and the choices that a run
-//! makes among definitions of the workload. Plain data; [`crate::tpcc::generate`] draws it.
+//! What the terminals ask for: the inputs of the five transactions (TPC-C 2.4.1 to 2.8.1), and the choices
+//! that a run makes among definitions of the workload. Plain data; [`crate::tpcc::generate`] draws it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -55,8 +55,9 @@ impl Kind {
 pub enum Mix {
     /// The specification's.
     Spec,
-    /// As the artifact of Tigon has it, for runs side by side: a Delivery serves one district (and still counts as a
-    /// transaction), and remote customers are found by number only. Everything else is the specification's.
+    /// As the artifact of Tigon has it, for runs side by side: a Delivery serves one district (and still
+    /// counts as a transaction), and remote customers are found by number only. Everything else is the
+    /// specification's.
     Artifact,
 }
 
@@ -74,11 +75,11 @@ impl Mix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remote {
-    /// The specification's: 1 % of order lines are supplied by another warehouse (so about 10 % of New-Orders touch
-    /// one) and 15 % of Payments are by another warehouse's customer.
+    /// The specification's: 1 % of order lines are supplied by another warehouse (so about 10 % of New-Orders
+    /// touch one) and 15 % of Payments are by another warehouse's customer.
     Spec,
-    /// Tigon's "x/y": `new_order` % of New-Orders have their first line, and no other, from another warehouse;
-    /// `payment` % of Payments are by another warehouse's customer.
+    /// Tigon's "x/y": `new_order` % of New-Orders have their first line, and no other, from another
+    /// warehouse; `payment` % of Payments are by another warehouse's customer.
     Percent {
         /// Share of New-Orders, 0 to 100.
         new_order: u32,

@@ -1,11 +1,11 @@
 //! The initial database (TPC-C 4.3.3), from a seed.
 //!
-//! 1. Every row follows from (seed, table, key) alone. So every host loads its own warehouses with nothing shared but
-//!    the seed, in any order; ITEM comes out equal on every host; and [`initial_quantity`] and [`initial_price`] tell
-//!    the consistency check what a row held before the run.
+//! 1. Every row follows from (seed, table, key) alone. So every host loads its own warehouses with nothing
+//!    shared but the seed, in any order; ITEM comes out equal on every host; and [`initial_quantity`] and
+//!    [`initial_price`] tell the consistency check what a row held before the run.
 //! 2. Rows of one table come in key order, which is what a bulk load wants.
-//! 3. The initial database satisfies all twelve consistency conditions; a reduced scale keeps the proportions that they
-//!    rest on (W_YTD is the sum of the initial payments, 70 % of the orders are delivered).
+//! 3. The initial database satisfies all twelve consistency conditions; a reduced scale keeps the proportions
+//!    that they rest on (W_YTD is the sum of the initial payments, 70 % of the orders are delivered).
 
 use liger_engine::{NewRow, TableId};
 use liger_fabric::{HostId, WorkerId};

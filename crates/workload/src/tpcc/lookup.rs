@@ -12,8 +12,8 @@ pub(super) fn must_exist<R>(found: Option<R>, table: TableId, key: &Key) -> Resu
     found.ok_or(TxnError::Damaged { table, what: "database: a row is missing", found: key.words()[0] })
 }
 
-/// The number of the customer that `who` names. Of several customers of one last name it is the one at place n/2
-/// rounded up, in order of first names (2.5.2.2, 2.6.2.2).
+/// The number of the customer that `who` names. Of several customers of one last name it is the one at place
+/// n/2 rounded up, in order of first names (2.5.2.2, 2.6.2.2).
 pub(super) fn customer<T: Transaction>(
     txn: &mut T,
     tables: &Tables,

@@ -4,11 +4,12 @@
 //! * [`schema`]: the nine tables, [`load`]: their initial contents, [`input`] and [`generate`]: what the
 //!   terminals ask for.
 //! * One file per transaction: [`new_order`], [`payment`], [`order_status`], [`delivery`], [`stock_level`].
-//! * [`driver`]: one worker's loop. [`check`]: the twelve consistency conditions over the whole database and the proof
-//!   that no update of a customer or a stock row was lost.
+//! * [`driver`]: one worker's loop. [`check`]: the twelve consistency conditions over the whole database and
+//!   the proof that no update of a customer or a stock row was lost.
 //!
-//! Money is exact: cents in integers, never floating point. What is not here: terminals with keying and think times,
-//! priced configurations, and the pacing that the official metric asks for. Results are therefore not tpmC.
+//! Money is exact: cents in integers, never floating point. What is not here: terminals with keying and think
+//! times, priced configurations, and the pacing that the official metric asks for. Results are therefore not
+//! tpmC.
 
 pub mod check;
 pub mod delivery;
@@ -61,7 +62,8 @@ impl Scale {
         Self { warehouses, items: 100_000, customers: 3000 }
     }
 
-    /// The specification's sizes divided by `divisor`, for tests and simulations: customers to the next multiple of 10.
+    /// The specification's sizes divided by `divisor`, for tests and simulations: customers to the next
+    /// multiple of 10.
     pub fn reduced(warehouses: i16, divisor: i32) -> Self {
         let customers = (3000 / divisor + 9) / 10 * 10;
         Self { warehouses, items: (100_000 / divisor).max(20), customers: customers.max(10) }

@@ -1,9 +1,9 @@
 //! New-Order (TPC-C 2.4): enters an order of 5 to 15 lines and takes them from stock.
 //!
-//! Rows touched: 1 warehouse, 1 district (changed), 1 customer, 5 to 15 items and stock rows (changed), and inserts of
-//! 1 order, 1 undelivered order, 5 to 15 lines. An item may occur in several lines, so a transaction must see its own
-//! earlier change of a stock row. One transaction in a hundred asks for an unused item in its last line and is rolled
-//! back after all other work was done.
+//! Rows touched: 1 warehouse, 1 district (changed), 1 customer, 5 to 15 items and stock rows (changed), and
+//! inserts of 1 order, 1 undelivered order, 5 to 15 lines. An item may occur in several lines, so a
+//! transaction must see its own earlier change of a stock row. One transaction in a hundred asks for an
+//! unused item in its last line and is rolled back after all other work was done.
 
 use liger_engine::{NewRow, Transaction, TxnError};
 
@@ -47,8 +47,9 @@ pub struct LineOutput {
     pub amount_cents: i64,
 }
 
-/// What a stock row becomes when `ordered` are taken: at least ten stay, else 91 are delivered first (2.4.2.2). Stays
-/// in 10 to 100, so that the quantity modulo 91 says it all; the consistency check rests on that.
+/// What a stock row becomes when `ordered` are taken: at least ten stay, else 91 are delivered first
+/// (2.4.2.2). Stays in 10 to 100, so that the quantity modulo 91 says it all; the consistency check rests on
+/// that.
 pub(super) fn stock_after(quantity: i16, ordered: i16) -> i16 {
     if quantity >= ordered + 10 { quantity - ordered } else { quantity - ordered + 91 }
 }

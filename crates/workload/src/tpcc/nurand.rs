@@ -1,9 +1,9 @@
 //! The specification's non-uniform numbers and customers' last names (TPC-C 2.1.6, 4.3.2.3).
 //!
-//! 1. The constants `C` are chosen once per database (load) and once per run, from the database's seed: every worker of
-//!    every host has the same ones.
-//! 2. The run's constant for last names differs from the loader's by 65 to 119, but not by 96 or 112 (2.1.6.1), so that
-//!    the customers who are hot in the run are not those whom the loader made frequent.
+//! 1. The constants `C` are chosen once per database (load) and once per run, from the database's seed: every
+//!    worker of every host has the same ones.
+//! 2. The run's constant for last names differs from the loader's by 65 to 119, but not by 96 or 112
+//!    (2.1.6.1), so that the customers who are hot in the run are not those whom the loader made frequent.
 
 use crate::random::Rng;
 use crate::tpcc::Scale;
@@ -122,8 +122,8 @@ mod tests {
         for _ in 0..draws {
             seen[(nurand(&mut rng, a, c, x, y) - x) as usize] += 1;
         }
-        // Pearson's statistic over the values expected at least five times; its mean is the number of classes and its
-        // standard deviation the root of twice that.
+        // Pearson's statistic over the values expected at least five times; its mean is the number of classes
+        // and its standard deviation the root of twice that.
         let (mut statistic, mut classes) = (0.0, 0);
         for (n, w) in seen.iter().zip(&weight) {
             let expected = f64::from(draws) * *w as f64 / all as f64;

@@ -1,7 +1,7 @@
 //! Payment (TPC-C 2.5): a customer, 15 % of them of another warehouse, pays to a district.
 //!
-//! Rows touched: 1 warehouse, 1 district and 1 customer (all changed), 1 insert into HISTORY. In 60 % of the cases the
-//! customer is found by last name, whether or not the warehouse is another one.
+//! Rows touched: 1 warehouse, 1 district and 1 customer (all changed), 1 insert into HISTORY. In 60 % of the
+//! cases the customer is found by last name, whether or not the warehouse is another one.
 
 use liger_engine::{NewRow, RowMut, Transaction, TxnError};
 
@@ -26,7 +26,8 @@ pub struct PaymentOutput {
 
 const DATA_MAX: usize = 500;
 
-/// The new `C_DATA` of a customer with bad credit (2.5.2.2): the payment, then what was there, cut to 500 characters.
+/// The new `C_DATA` of a customer with bad credit (2.5.2.2): the payment, then what was there, cut to 500
+/// characters.
 fn bad_credit_data(c: i32, input: &PaymentInput, old: &str) -> String {
     let PaymentInput { w, d, c_w, c_d, amount_cents, .. } = input;
     let (whole, cents) = (amount_cents / 100, amount_cents % 100);

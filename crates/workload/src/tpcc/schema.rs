@@ -2,13 +2,13 @@
 //!
 //! 1. All tables but ITEM are placed by warehouse: warehouse `w` lives in partition `w` modulo the number of
 //!    partitions. ITEM is never written and is replicated.
-//! 2. Warehouses, districts and line numbers are SMALLINT, so that every key the transactions look up, except those of
-//!    ORDER-LINE and HISTORY, is one 8-byte word.
+//! 2. Warehouses, districts and line numbers are SMALLINT, so that every key the transactions look up, except
+//!    those of ORDER-LINE and HISTORY, is one 8-byte word.
 //! 3. Money is DECIMAL(2) and rates are DECIMAL(4): exact integers.
 //!
 //! HISTORY has no key in the specification. Here it is (`H_W_ID`, `H_ID`), where `H_ID` is unique without any
-//! coordination: see [`history_id`]. Counters that the specification caps at four digits are INT, so that long runs do
-//! not wrap.
+//! coordination: see [`history_id`]. Counters that the specification caps at four digits are INT, so that
+//! long runs do not wrap.
 
 use liger_engine::{Catalog, Col, IndexId, Key, KeyRange, TableId, TableSchema, Text, table};
 use liger_fabric::{HostId, WorkerId};
@@ -237,7 +237,8 @@ impl Tables {
         Self::create(number).ok()
     }
 
-    /// Hands every table to `create`, which returns the numbers of the table and of its indexes in the schema's order.
+    /// Hands every table to `create`, which returns the numbers of the table and of its indexes in the
+    /// schema's order.
     ///
     /// # Errors
     /// The first error of `create`.
@@ -278,8 +279,8 @@ impl Tables {
     }
 }
 
-/// A HISTORY number that no other worker, run or host uses: `run` (1 to 1023; 0 is the loader's), host, worker and a
-/// counter, from the top bits down.
+/// A HISTORY number that no other worker, run or host uses: `run` (1 to 1023; 0 is the loader's), host,
+/// worker and a counter, from the top bits down.
 pub fn history_id(run: u16, host: HostId, worker: WorkerId, counter: u64) -> i64 {
     assert!(run < 1024 && host.0 < 16 && worker.0 < 32 && counter < 1 << 40, "history id out of range");
     (i64::from(run) << 49) | (i64::from(host.0) << 45) | (i64::from(worker.0) << 40) | counter as i64

@@ -1,7 +1,8 @@
-//! Stock-Level (TPC-C 2.8): how many items of a district's last 20 orders run low. Read-only, about 200 lines and as
-//! many stock rows, all of the home warehouse.
+//! Stock-Level (TPC-C 2.8): how many items of a district's last 20 orders run low. Read-only, about 200 lines
+//! and as many stock rows, all of the home warehouse.
 //!
-//! The specification would be content with read-committed isolation; here it is serializable like everything else.
+//! The specification would be content with read-committed isolation; here it is serializable like everything
+//! else.
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,7 @@
 //! A database in ordered maps, for tests: one transaction at a time, undone when its body fails.
 //!
-//! It can be told to be wrong, so that the tests know that wrong databases are found: to lose some updates of a table,
-//! and to answer some attempts with a conflict.
+//! It can be told to be wrong, so that the tests know that wrong databases are found: to lose some updates of
+//! a table, and to answer some attempts with a conflict.
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 

@@ -1,3 +1,5 @@
+//! Tests of `memory` on native memory, one process.
+
 use super::*;
 use crate::addr::{DataAddr, SyncAddr};
 use crate::cx::{Cx, HostId, WorkerId};

@@ -1,8 +1,9 @@
-//! The running sums of the check: one pass over each table, in an order in which every row finds what it needs.
+//! The running sums of the check: one pass over each table, in an order in which every row finds what it
+//! needs.
 //!
-//! WAREHOUSE, DISTRICT, HISTORY, ORDER and NEW-ORDER come first; ORDER-LINE then knows its order's customer and
-//! carrier; CUSTOMER and STOCK come last and are compared row by row with what the inserts add up to. What belongs to a
-//! warehouse or district as a whole is compared in [`Tally::conclude`].
+//! WAREHOUSE, DISTRICT, HISTORY, ORDER and NEW-ORDER come first; ORDER-LINE then knows its order's customer
+//! and carrier; CUSTOMER and STOCK come last and are compared row by row with what the inserts add up to.
+//! What belongs to a warehouse or district as a whole is compared in [`Tally::conclude`].
 
 use std::collections::BTreeMap;
 
@@ -194,8 +195,8 @@ impl Tally {
         let due = row.get(O_OL_CNT);
         of.order_rows += 1;
         of.lines_due += i64::from(due);
-        // An order number at or above D_NEXT_O_ID is what condition 2 is about; the check stays within it, so that a
-        // wild number cannot make it ask for memory.
+        // An order number at or above D_NEXT_O_ID is what condition 2 is about; the check stays within it, so
+        // that a wild number cannot make it ask for memory.
         let Some(slot) = place(o, of.next_o_id.saturating_sub(1)) else {
             let expected = i64::from(of.next_o_id) - 1;
             return self.findings.report(Condition::C2, || format!("orders {key:?}"), expected, o.into());
@@ -282,7 +283,8 @@ impl Tally {
         self.findings.equal(Condition::LineAmount, || format!("line {key:?}"), amount, row.get(OL_AMOUNT));
     }
 
-    /// With all orders and lines read: every order by itself, and the deliveries of every customer and district.
+    /// With all orders and lines read: every order by itself, and the deliveries of every customer and
+    /// district.
     fn orders_and_customers(&mut self) {
         for (at, of) in self.districts.iter().enumerate() {
             let (w, d) = (at / DISTRICTS as usize + 1, at % DISTRICTS as usize + 1);
