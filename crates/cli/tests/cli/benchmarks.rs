@@ -34,7 +34,8 @@ fn two_hosts_as_the_artifact_with_everything_shared() {
 #[test]
 fn rows_leave_a_small_budget() {
     let report = consistent("--remote 100/100 --cxl-budget 100K --scale-divisor 300");
-    // Words change hands all the time: what a host remembers of a row that has left must not block it for ever.
+    // Words change hands all the time: what a host remembers of a row that has left must not block it for
+    // ever.
     let (committed, aborted) = (report["committed_per_s"].as_f64(), report["aborted_per_s"].as_f64());
     assert!(aborted < committed.map(|n| 20.0 * n), "{report}");
     let engine = &report["engine"];
