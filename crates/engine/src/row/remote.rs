@@ -6,7 +6,7 @@
 //!    another row by now, so whoever locks it compares the row's full key before using it.
 //! 2. An entry with holders is the truth: this host's bit in the word was set by it, and is cleared by it.
 //!    Should the same word hang on two entries (one of them stale), the second sees a bit that it did not set
-//!    and backs off.
+//!    and is forgotten.
 //! 3. Entries are found by a 64-bit hash of (table, partition, key). Two keys with one hash share an entry;
 //!    the key comparison tells them apart, at the price of a conflict.
 //! 4. The cache is bounded: a shard that is full drops entries without holders.

@@ -6,7 +6,7 @@
 //! 2. Under [`Length::Time`] a transaction counts as measured when it *ends* within the measured time, or
 //!    is given up
 //!    at its end. Under [`Length::Transactions`] the same seed runs the same inputs, which is what a
-//! simulator replays.
+//!    simulator replays.
 //! 3. A transaction that meets a conflict is tried again with the same input until it commits, the attempts
 //!    allowed are
 //!    used up, or the time is over; it is never replaced by an easier one.
