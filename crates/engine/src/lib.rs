@@ -13,6 +13,7 @@ pub mod db;
 pub mod history;
 mod key;
 mod layout;
+pub mod log;
 mod macros;
 mod record;
 pub mod row;
