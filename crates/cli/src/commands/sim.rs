@@ -3,7 +3,8 @@
 //! * `sim tpcc`: TPC-C, on truly incoherent memory under hostile schedules, or in the virtual time of a
 //!   hardware profile;
 //! * `sim rows`: random transactions on incoherent memory, one seed or as many as fit a time;
-//! * `sim mutations`: leaves one protocol step out at a time and shows who notices.
+//! * `sim mutations`: leaves one protocol step out at a time and shows who notices;
+//! * `sim replay`: one run of a scenario again, as it is or as a mutant.
 //!
 //! Everything but the wall-clock rates follows from the seed: the same command prints the same `trace_hash`.
 
@@ -16,6 +17,7 @@ use clap::{Args, Subcommand};
 use liger_fabric::sim::Profile;
 use liger_sim::mutation;
 use liger_sim::rows::{self, RowsRun};
+use liger_sim::scenario;
 use liger_sim::tpcc::{self, Kind, TpccSim, TpccSimResult};
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::driver::Length;
@@ -34,6 +36,8 @@ pub enum Simulation {
     Rows(RowsArguments),
     /// Leave one protocol step out at a time: every such mutant must be noticed.
     Mutations(MutationArguments),
+    /// Run one scenario on one seed: what `sim mutations` has found, again.
+    Replay(ReplayArguments),
 }
 
 /// `liger sim tpcc`.
@@ -108,6 +112,20 @@ pub struct MutationArguments {
     json: bool,
 }
 
+/// `liger sim replay`.
+#[derive(Args)]
+pub struct ReplayArguments {
+    /// The scenario's name
+    scenario: String,
+    /// The seed
+    seed: u64,
+    /// What to leave out, as `sim mutations` names it: a step, or "VERB at FILE:LINE:COLUMN"
+    mutant: Option<String>,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+}
+
 fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(1..=16)
 }
@@ -131,6 +149,7 @@ pub fn run(simulation: &Simulation) -> Result<ExitCode, Failure> {
         Simulation::Tpcc(arguments) => one_tpcc(arguments),
         Simulation::Rows(arguments) => Ok(random_rows(arguments)),
         Simulation::Mutations(arguments) => Ok(mutations(arguments)),
+        Simulation::Replay(arguments) => replay(arguments),
     }
 }
 
@@ -330,6 +349,33 @@ fn mutations(arguments: &MutationArguments) -> ExitCode {
         println!("{}", report.json());
     }
     exit(report.passed())
+}
+
+fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
+    let ReplayArguments { scenario, seed, mutant, json } = arguments;
+    let Some(scenario) = scenario::all().find(|known| known.name == scenario) else {
+        let names: Vec<&str> = scenario::all().map(|known| known.name).collect();
+        return Err(Failure::Refused(format!("no scenario '{scenario}'; there are {}", names.join(", "))));
+    };
+    let left_out = mutant.as_ref().map(|name| {
+        let unknown = || {
+            let run = scenario.name;
+            Failure::Refused(format!("'{name}' is no step, and no call site that {run} {seed} reaches"))
+        };
+        mutation::named(scenario, *seed, name).ok_or_else(unknown)
+    });
+    let ran = (scenario.run)(*seed, left_out.transpose()?.as_ref());
+    let (verbs, trace_hash) = (ran.report.verbs, format!("{:016x}", ran.report.trace_hash));
+    println!("{} seed {seed}: {verbs} verbs, trace_hash {trace_hash}", scenario.name);
+    println!("{}", ran.problem.as_deref().unwrap_or("nothing found"));
+    if *json {
+        let object = json!({
+            "scenario": scenario.name, "seed": seed, "mutant": mutant, "verbs": verbs,
+            "trace_hash": trace_hash, "problem": ran.problem,
+        });
+        println!("{object}");
+    }
+    Ok(exit(ran.problem.is_none()))
 }
 
 fn exit(right: bool) -> ExitCode {
