@@ -23,7 +23,7 @@ use super::transaction::{ForeignRow, Place, RowTxn, Visitor};
 use super::tree_error;
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
-use crate::txn::{Conflict, TxnError};
+use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -93,7 +93,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             match self.host.ask(self.cx, relation.id, partition, Wish::MoveIn(*key))? {
                 Answer::Shared(word) => self.host.remote.learn(self.cx, hash, word),
                 Answer::Absent => return Ok(None),
-                refused => return Err(refused_by_owner(refused)),
+                refused => return Err(refused_by_owner(relation.id, refused)),
             }
         }
         Err(Conflict::Moved.into())
@@ -307,7 +307,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             let wish = Wish::MoveInRange { range: *rest, limit: batch as u32 };
             match host.ask(self.cx, relation.id, partition, wish)? {
                 Answer::RangeShared => {}
-                refused => return Err(refused_by_owner(refused)),
+                refused => return Err(refused_by_owner(relation.id, refused)),
             }
         }
         Err(Conflict::Moved.into())
@@ -406,7 +406,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 let found = self.point_foreign(relation, partition, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }
-            refused => Err(refused_by_owner(refused)),
+            refused => Err(refused_by_owner(relation.id, refused)),
         }
     }
 
@@ -486,10 +486,10 @@ struct Batch {
     complete: bool,
 }
 
-fn refused_by_owner(answer: Answer) -> TxnError {
+fn refused_by_owner(table: TableId, answer: Answer) -> TxnError {
     match answer {
         Answer::Conflict => Conflict::WriteLocked.into(),
-        Answer::OutOfMemory => TxnError::OutOfMemory { what: "shared memory", needed_bytes: 0 },
+        Answer::Failed(failure) => failure.error(table),
         _ => Conflict::Moved.into(),
     }
 }
