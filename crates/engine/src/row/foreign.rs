@@ -254,9 +254,10 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<ControlFlow<()>, TxnError> {
         let mut rest = *range;
         let mut previous: Option<usize> = None;
-        let mut batch = FIRST_BATCH;
+        let mut limit = FIRST_BATCH;
         loop {
-            let locked = self.lock_batch(relation, partition, &rest, batch, previous, visitor.mode())?;
+            let stretch = Stretch { relation, partition, rest: &rest, limit, previous, mode: visitor.mode() };
+            let locked = self.lock_batch(&stretch)?;
             let mut found = Vec::new();
             for &i in &locked.rows {
                 let row = self.foreign[i];
@@ -280,7 +281,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             self.note_range(relation.id, KeyRange { low: rest.low, high: Some(after) }, found);
             rest.low = after;
             previous = locked.rows.last().copied();
-            batch = (2 * batch).min(LARGEST_BATCH);
+            limit = (2 * limit).min(LARGEST_BATCH);
         }
     }
 
@@ -289,50 +290,33 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2).
-    /// `previous`: the row locked last, whose next row the first one must be.
-    fn lock_batch(
-        &mut self,
-        relation: &Relation,
-        partition: u16,
-        rest: &KeyRange,
-        batch: usize,
-        previous: Option<usize>,
-        mode: Mode,
-    ) -> Result<Batch, TxnError> {
-        let host = self.host;
+    fn lock_batch(&mut self, stretch: &Stretch<'_>) -> Result<Batch, TxnError> {
         for _ in 0..ROUNDS {
-            if let Some(locked) = self.try_batch(relation, partition, rest, batch, previous, mode)? {
+            if let Some(locked) = self.try_batch(stretch)? {
                 return Ok(locked);
             }
-            let wish = Wish::MoveInRange { range: *rest, limit: batch as u32 };
-            match host.ask(self.cx, relation.id, partition, wish)? {
+            let wish = Wish::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
+            match self.host.ask(self.cx, stretch.relation.id, stretch.partition, wish)? {
                 Answer::RangeShared => {}
-                refused => return Err(refused_by_owner(relation.id, refused)),
+                refused => return Err(refused_by_owner(stretch.relation.id, refused)),
             }
         }
         Err(Conflict::Moved.into())
     }
 
-    fn try_batch(
-        &mut self,
-        relation: &Relation,
-        partition: u16,
-        rest: &KeyRange,
-        batch: usize,
-        previous: Option<usize>,
-        mode: Mode,
-    ) -> Result<Option<Batch>, TxnError> {
+    fn try_batch(&mut self, stretch: &Stretch<'_>) -> Result<Option<Batch>, TxnError> {
         let (cx, host) = (self.cx, self.host);
+        let Stretch { relation, partition, rest, limit, previous, mode } = *stretch;
         let tree = host.foreign_index(relation, partition);
         let (mut candidates, mut trace) = (Entries::default(), Trace::new());
         let scanned =
-            tree.scan(cx, &host.tree_env(), rest.low.words(), None, batch + 1, &mut candidates, &mut trace);
+            tree.scan(cx, &host.tree_env(), rest.low.words(), None, limit + 1, &mut candidates, &mut trace);
         match scanned {
             Ok(()) => {}
             Err(TreeError::NotFormatted { .. }) => return Ok(None),
             Err(broken) => return Err(tree_error(relation.id, broken)),
         }
-        let mut locked = Batch { rows: Vec::with_capacity(batch), complete: false };
+        let mut locked = Batch { rows: Vec::with_capacity(limit), complete: false };
         let mut chain: Vec<usize> = previous.into_iter().collect();
         let sentinel = sentinel_key(relation.key_words);
         for (words, word) in candidates.iter() {
@@ -352,11 +336,11 @@ impl<F: Fabric> RowTxn<'_, F> {
                 break;
             }
             locked.rows.push(i);
-            if locked.rows.len() == batch {
+            if locked.rows.len() == limit {
                 break;
             }
         }
-        let enough = locked.complete || locked.rows.len() == batch;
+        let enough = locked.complete || locked.rows.len() == limit;
         // In this order: a row that was inserted in a gap before its end was locked may become shared at any
         // moment, and the bits before it true again. If that happens before they are read, the index has
         // changed by then.
@@ -364,19 +348,19 @@ impl<F: Fabric> RowTxn<'_, F> {
         let early = cx.sabotaged("foreign.recheck-index-last");
         let proven = enough
             && (!early || unchanged())
-            && self.is_chain_proven(&chain, previous.is_some(), rest)
+            && self.is_chain_proven(&chain, stretch)
             && (early || unchanged());
         Ok(proven.then_some(locked))
     }
 
     /// True if no key of the partition stands between the rows of the chain, nor between the start and the
     /// first.
-    fn is_chain_proven(&self, chain: &[usize], continues: bool, rest: &KeyRange) -> bool {
+    fn is_chain_proven(&self, chain: &[usize], stretch: &Stretch<'_>) -> bool {
         let word = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].word);
         let Some((_, others)) = chain.split_last() else { return false };
         let first = chain[0];
-        let starts = continues
-            || self.foreign[first].key == rest.low
+        let starts = stretch.previous.is_some()
+            || self.foreign[first].key == stretch.rest.low
             || word(first).prev_real()
             || self.cx.sabotaged("foreign.check-prev-real");
         starts && others.iter().all(|i| word(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
@@ -476,6 +460,20 @@ impl<F: Fabric> RowTxn<'_, F> {
         let message = Message::Remove { table: relation.id, partition, key: *key, word, llsn };
         self.host.post(self.cx, owner, &message);
     }
+}
+
+/// What one step of a scan is to lock.
+#[derive(Clone, Copy)]
+struct Stretch<'r> {
+    relation: &'r Relation,
+    partition: u16,
+    /// What is left of the range.
+    rest: &'r KeyRange,
+    /// Most rows of it.
+    limit: usize,
+    /// The row locked last, whose next row the first one must be.
+    previous: Option<usize>,
+    mode: Mode,
 }
 
 /// Rows locked by one step of a scan.
