@@ -87,9 +87,8 @@ pub const SPARED: &[Spared] = &[
         verb: Verb::Fence,
         file: "engine/src/row/moves.rs",
         near: "before its word can live",
-        because: "the index entry that is published between this fence and the word's birth brings \
-                  a fence of \
-                  its own; a row must not depend on how its index is built",
+        because: "the index entry that is published between this fence and the word's birth brings a fence \
+                  of its own; a row must not depend on how its index is built",
     },
     Spared {
         verb: Verb::Fence,

@@ -319,8 +319,7 @@ fn random_rows(arguments: &RowsArguments) -> ExitCode {
     let elapsed_s = (now_ns() - start_ns) as f64 / 1e9;
     println!(
         "{runs} runs, seeds {} to {seed}, in {elapsed_s:.1} s: {verbs} verbs, {switches} switches, \
-         {committed} \
-         transactions committed, {moves} moves; last trace_hash {last_hash:016x}; {}",
+         {committed} transactions committed, {moves} moves; last trace_hash {last_hash:016x}; {}",
         arguments.seed,
         if problems.is_empty() { "nothing found" } else { "FOUND something" }
     );

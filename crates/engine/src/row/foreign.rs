@@ -148,8 +148,8 @@ impl<F: Fabric> RowTxn<'_, F> {
                 word
             }
             // This host holds the word, but not through this entry: as another key's. Whoever has just lost
-            // the word to
-            // that key would meet it for ever, the more so in a transaction that holds the other row itself.
+            // the word to that key would meet it for ever, the more so in a transaction that holds the other
+            // row itself.
             Acquired::Conflict if entry.is_unheld() && host.shared.is_ours(cx, entry.word) => {
                 shard.remove(&hash);
                 return Ok(Try::Stale);
