@@ -184,7 +184,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         if upgraded {
             return self.held_already(relation, partition, key, hash);
         }
-        self.foreign.push(ForeignRow {
+        let row = ForeignRow {
             hash,
             word: at,
             block: word.row(),
@@ -194,12 +194,20 @@ impl<F: Fabric> RowTxn<'_, F> {
             row_len: relation.row_len,
             llsn: head.llsn,
             wrote: false,
-        });
-        self.held.push(Place::Foreign(self.foreign.len() as u32 - 1));
+        };
+        let i = self.remember(row);
         if *key != sentinel_key(relation.key_words) {
             self.note_read(relation.id, key, Some(head.llsn));
         }
-        Ok(Try::Held(self.foreign.len() - 1))
+        Ok(Try::Held(i))
+    }
+
+    /// Remembers a row that is locked now; its number among the rows of other hosts.
+    fn remember(&mut self, row: ForeignRow) -> usize {
+        let i = self.foreign.len();
+        self.foreign.push(row);
+        self.held.push(Place::Foreign(i as u32));
+        i
     }
 
     fn held_already(
@@ -417,21 +425,18 @@ impl<F: Fabric> RowTxn<'_, F> {
         drop(shard);
         let block = host.shared.peek(cx, word).row();
         freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let row_len = relation.row_len;
-        let key_copy = *key;
-        self.foreign.push(ForeignRow {
+        let row = ForeignRow {
             hash,
             word,
             block,
             table: relation.id,
             partition,
-            key: key_copy,
-            row_len,
+            key: *key,
+            row_len: relation.row_len,
             llsn,
             wrote: false,
-        });
-        let place = Place::Foreign(self.foreign.len() as u32 - 1);
-        self.held.push(place);
+        };
+        let place = Place::Foreign(self.remember(row) as u32);
         self.llsn = self.llsn.max(llsn);
         let image = self.store_image(bytes);
         let change = self.begin_change(place, relation.id, key, 0);

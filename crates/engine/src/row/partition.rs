@@ -59,7 +59,7 @@ pub struct TablePart {
     pub index: BwTree,
     /// Greatest version of a removed row: a later row with the same key gets a greater one.
     pub max_removed_llsn: u64,
-    /// Keys whose index entry could not be taken out for want of memory; tried again before the next move.
+    /// Keys whose index entry could not be taken out yet; tried again before the next move.
     pub stale: Vec<Key>,
     /// Words of a key.
     pub key_words: usize,
