@@ -47,7 +47,8 @@ pub struct TpccArguments {
     /// Incoherent memory, hostile schedules and caches; database and pod are tiny and follow from the seed
     #[arg(long, conflicts_with = "profile")]
     adversarial: bool,
-    /// Virtual time on this hardware: a built-in profile (tigon-osdi25, polar-xconn, pcc-spr, dram) or a file
+    /// Virtual time on this hardware: a built-in profile (tigon-osdi25, tigon-osdi25-measured, polar-xconn,
+    /// pcc-spr, dram) or a file
     #[arg(long)]
     profile: Option<String>,
     /// Hosts of the timed pod, 1 to 16

@@ -237,8 +237,8 @@ impl State {
     }
 
     /// Timed: computation takes its time, and if a worker of this host is behind, others run meanwhile
-    /// (without this, nobody could see the locks that a worker holds between two verbs). True when the worker must give control back
-    /// first.
+    /// (without this, nobody could see the locks that a worker holds between two verbs). True when the worker
+    /// must give control back first.
     pub fn spend(&mut self, me: usize, work: Work, times: u32) -> bool {
         let Memory::Timed(memory) = &mut self.memory else { return false };
         if self.workers[me].inert {

@@ -1,10 +1,10 @@
 //! Virtual time: what each verb costs on the machine that a profile describes.
 //!
 //! Discrete events: every worker has a clock; a verb that others could notice runs only while its worker's
-//! clock is the smallest, and moves it forward. Contended things (links, the device, a line's ownership, a
-//! compare-and-swap queue) are
-//! *reservation clocks*: the time from which they are free. A user starts at the later of now and then, and
-//! moves it.
+//! clock is the smallest, and moves it forward. What follows computation can be noticed in the worker's own
+//! host only, so it waits for the clocks of that host. Contended things (links, the device, a line's
+//! ownership, a compare-and-swap queue) are *reservation clocks*: the time from which they are free. A user
+//! starts at the later of now and then, and moves it.
 //!
 //! Invariants:
 //! 1. Contents are coherent (one array): this mode answers questions about speed, never about missing

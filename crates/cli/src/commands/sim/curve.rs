@@ -162,14 +162,10 @@ pub(super) fn run(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
 }
 
 fn table(points: &[Point]) {
-    println!(
-        "remote %  committed transactions/s    loss  attempts    verbs per  workers' virtual time, %          \
-         simulator,"
-    );
-    println!(
-        "  NO/Pay       mean     min-max          %  aborted %    committed  compute   sync   data   wait  \
-         Mverbs/cpu s"
-    );
+    let time = "workers' virtual time, %";
+    println!("remote %  committed transactions/s    loss  attempts    verbs per  {time:<33} simulator,");
+    let parts = "compute   sync   data   wait";
+    println!("  NO/Pay       mean     min-max          %  aborted %    committed  {parts:<33} Mverbs/cpu s");
     let (first, last) = (&points[0], &points[points.len() - 1]);
     let base = first.committed_per_s();
     for point in points {
