@@ -104,8 +104,8 @@ pub trait Fabric {
     }
 
     /// True when the named protocol step must be left out: how mutation tests prove that a test would notice.
-    /// Always false where `CHECKED` is. (`write_back`, `invalidate` and `fence` need no name: any of their call
-    /// sites can be disabled.)
+    /// Always false where `CHECKED` is. (`write_back`, `invalidate` and `fence` need no name: any of their
+    /// call sites can be disabled.)
     fn sabotaged(&self, step: &'static str) -> bool {
         let _ = step;
         false

@@ -21,9 +21,9 @@ pub struct WorkerPanicked {
     pub message: String,
 }
 
-/// Runs `work` on `n_workers` threads of each of `hosts`, each with its own context, and waits for all of them.
-/// Results come in order of host, then worker. Where the process may use at least as many processors as there
-/// are workers, each is bound to one.
+/// Runs `work` on `n_workers` threads of each of `hosts`, each with its own context, and waits for all of
+/// them. Results come in order of host, then worker. Where the process may use at least as many processors as
+/// there are workers, each is bound to one.
 ///
 /// Host and worker numbers and `seed` decide the workers' random numbers, as in [`Cx::new`].
 #[expect(clippy::disallowed_methods, reason = "the backend is where workers are started")]

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. A line is in at most one way, of the set that its number picks.
 //! 2. Bytes move between a line and the shared memory only while its set is locked, by relaxed atomics of
-//!    eight bytes; so when a worker finds a line clean or gone, its changes have left, whoever wrote them back.
+//!    eight bytes; so when a worker finds a line clean or gone, its changes have left, whoever wrote them
+//!    back.
 //! 3. A dirty line is written back whole, as docs/memory-model.md says: bytes that the host never wrote come
 //!    from its copy, however old.
 //! 4. No mutex is held across a verb, and never two of them.
@@ -44,6 +45,8 @@ pub(super) struct Tally {
     pub drops: AtomicU64,
     /// Reads that were given bytes of a clean line that are no longer in the shared memory.
     pub stale_reads: AtomicU64,
+    /// Calls and steps left out.
+    pub omissions: AtomicU64,
 }
 
 impl Tally {

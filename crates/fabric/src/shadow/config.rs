@@ -59,7 +59,8 @@ pub enum Omission {
 /// A text that names nothing to leave out.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "'{text}' cannot be left out: write a step's name, or 'write_back', 'invalidate' or 'fence' and ' at FILE:LINE'"
+    "'{text}' cannot be left out: write a step's name, or 'write_back', 'invalidate' or 'fence' \
+     and ' at FILE:LINE'"
 )]
 pub struct UnknownOmission {
     text: String,
@@ -100,7 +101,8 @@ impl Omission {
     }
 
     pub(super) fn is_site(&self, of: &str, at: &Location<'_>) -> bool {
-        matches!(self, Self::Site { verb, file, line } if *verb == of && *line == at.line() && file == at.file())
+        let Self::Site { verb, file, line } = self else { return false };
+        *verb == of && *line == at.line() && file == at.file()
     }
 }
 

@@ -32,10 +32,10 @@
 //!
 //! It checks no rules: what a missing instruction does is left to the caches and to luck, and found by what
 //! the program computes. One thing it sees by itself, and counts: a read of a clean line whose bytes are no
-//! longer in the shared memory ([`ShadowHost::complaint`]). Nothing replays: threads are real. Sync stores are
-//! not delayed beyond what the processor does: a worker that blocks outside of a verb could not make them
-//! visible in time. A kill in the middle of writing a line back may tear that line at a word, which a pod does
-//! not do.
+//! longer in the shared memory ([`HostMemory::complaint`]). Nothing replays: threads are real. Sync stores
+//! are not delayed beyond what the processor does: a worker that blocks outside of a verb could not make them
+//! visible in time. A kill in the middle of writing a line back may tear that line at a word, which a pod
+//! does not do.
 
 mod cache;
 mod config;
@@ -117,13 +117,15 @@ impl HostMemory for ShadowHost {
     }
 
     fn tally(&self) -> Vec<(&'static str, u64)> {
-        let Tally { fills, prefetches, write_backs, drops, stale_reads } = &self.shared.cache.tally;
+        let Tally { fills, prefetches, write_backs, drops, stale_reads, omissions } =
+            &self.shared.cache.tally;
         let named = [
             ("shadow_fills", fills),
             ("shadow_prefetches", prefetches),
             ("shadow_unasked_write_backs", write_backs),
             ("shadow_unasked_drops", drops),
             ("shadow_stale_reads", stale_reads),
+            ("shadow_omissions", omissions),
         ];
         named.map(|(name, counter)| (name, counter.load(Ordering::Relaxed))).into()
     }
@@ -201,7 +203,15 @@ impl Shadow {
     }
 
     fn omits(&self, verb: &str, place: &Location<'_>) -> bool {
-        self.shared.config.omission.as_ref().is_some_and(|omission| omission.is_site(verb, place))
+        self.leaves_out(|omission| omission.is_site(verb, place))
+    }
+
+    fn leaves_out(&self, is_it: impl FnOnce(&Omission) -> bool) -> bool {
+        let omits = self.shared.config.omission.as_ref().is_some_and(is_it);
+        if omits {
+            Tally::count(&self.shared.cache.tally.omissions);
+        }
+        omits
     }
 
     #[cold]
@@ -285,6 +295,6 @@ impl Fabric for Shadow {
     }
 
     fn sabotaged(&self, step: &'static str) -> bool {
-        self.shared.config.omission.as_ref().is_some_and(|omission| omission.is_step(step))
+        self.leaves_out(|omission| omission.is_step(step))
     }
 }
