@@ -26,6 +26,9 @@ use crate::verify::AllRows;
 /// Hosts that work on an order answer, or say how far they are, within this time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// The shadow backend's count of what was left out.
+const OMISSIONS: &str = "shadow_omissions";
+
 /// What is run.
 #[derive(Subcommand)]
 pub enum Workload {
@@ -218,6 +221,11 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
     }
     let failures = verify(fleet, job, &stats, &mut figures)?;
     fleet.dismiss(PATIENCE)?;
+    if let (Some(omitted), Some(0)) = (&job.omit, figures.more.get(OMISSIONS)) {
+        let message =
+            format!("--omit {omitted}: no host came by it: it has another name, or needs another run");
+        return Err(Failure::Refused(message));
+    }
     Ok(Report::new(about(job, memory), &stats, Some(failures), figures))
 }
 

@@ -33,6 +33,11 @@ fn numbers_out_of_range() {
 }
 
 #[test]
+fn leaving_out_what_nobody_does() {
+    refused(&mut tpcc("--backend shadow --omit own.unheard-of"), &["own.unheard-of", "no host came by it"]);
+}
+
+#[test]
 fn memory_too_small_for_the_pod() {
     refused(&mut tpcc("--hwcc 4K"), &["hwcc_bytes is 4096 bytes, at least", "--hwcc"]);
     refused(&mut tpcc("--cxl 64K"), &["cxl_bytes is 65536 bytes, at least", "--cxl"]);
