@@ -70,7 +70,7 @@ pub enum RangeUse {
 /// The verbs are `#[track_caller]`: the simulator names the source line of both parties when a rule is
 /// broken.
 pub trait Fabric {
-    /// True on backends that check the rules and can be told to sabotage a step (see `sabotaged`).
+    /// True on backends that can be told to leave a step out (see `sabotaged`).
     const CHECKED: bool;
 
     /// Value of a sync word (acquire).
@@ -125,8 +125,8 @@ pub trait Fabric {
     }
 
     /// True when the named protocol step must be left out: how mutation tests prove that a test would notice.
-    /// Always false outside the simulator. (`write_back`, `invalidate` and `fence` need no name: the
-    /// simulator can disable any of their call sites.)
+    /// Always false where `CHECKED` is. (`write_back`, `invalidate` and `fence` need no name: any of their
+    /// call sites can be disabled.)
     fn sabotaged(&self, step: &'static str) -> bool {
         let _ = step;
         false
