@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Fabric, HostId, SyncAddr};
+use liger_fabric::{Fabric, HostId, SyncAddr, Work};
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Message, Wish};
@@ -121,6 +121,8 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<Try, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let (mine, writer) = (1u32 << self.me.0, self.me.0 + 1);
+        cx.spend(Work::IndexNode, 1);
+        cx.spend(Work::Row, 1);
         let mut shard = host.remote.shard(cx, hash);
         let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
