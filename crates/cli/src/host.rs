@@ -14,8 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use liger_engine::TableId;
 use liger_engine::db::{DbError, Host, JoinOptions, Pod};
 use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
-use liger_fabric::HostId;
-use liger_fabric::native::{MemorySpec, Native};
+use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
+use liger_fabric::shadow::ShadowHost;
+use liger_fabric::{Fabric, HostId};
 use liger_pod::selftest::Effort;
 use liger_workload::tpcc::driver::{Length, RunConfig, run_worker};
 use liger_workload::tpcc::load::Loader;
@@ -24,7 +25,7 @@ use liger_workload::{EngineFigures, WorkerStats};
 
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
-use crate::job::{Homes, Job};
+use crate::job::{Backend, Homes, Job};
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -52,7 +53,22 @@ pub fn run() -> Result<ExitCode, Failure> {
     let Ok(Order::Join { memory, host, job }) = orders.recv() else {
         return Err(Failure::Refused("this command is for `liger bench`".to_owned()));
     };
-    let mut carried = match Serving::join(&memory, HostId(host), *job) {
+    let (host, backend, cache) = (HostId(host), job.backend, job.shadow_config());
+    match backend {
+        Backend::Native => serve(orders, Serving::join(&memory, host, *job, |native| native)),
+        Backend::Shadow => {
+            let over = |native| ShadowHost::over(native, cache);
+            serve(orders, Serving::join(&memory, host, *job, over))
+        }
+    }
+}
+
+/// Carries out the orders that follow joining.
+fn serve<M: HostMemory>(
+    orders: Receiver<Order>,
+    joined: Result<Serving<M>, DbError>,
+) -> Result<ExitCode, Failure> {
+    let mut carried = match joined {
         Ok(serving) => serving,
         Err(error) => return fail(&error.to_string(), true),
     };
@@ -109,14 +125,19 @@ fn tell_with(answer: &Answer, bytes: &[u8]) {
 }
 
 /// A host that has joined.
-struct Serving {
-    host: Host,
+struct Serving<M: HostMemory> {
+    host: Host<M>,
     job: Job,
     tables: Tables,
 }
 
-impl Serving {
-    fn join(memory: &str, host: HostId, job: Job) -> Result<Self, DbError> {
+impl<M: HostMemory> Serving<M> {
+    fn join(
+        memory: &str,
+        host: HostId,
+        job: Job,
+        over: impl FnOnce(NativeHost) -> M,
+    ) -> Result<Self, DbError> {
         let spec: MemorySpec = memory.parse()?;
         let pod = Pod::open_as(&spec, &job.pod_config(), &schema::schemas())?;
         let tables = Tables::of(pod.catalog()).expect("the pod has TPC-C's tables");
@@ -124,7 +145,7 @@ impl Serving {
         options.engine.budget = job.budget();
         options.self_test = SELF_TEST;
         options.seed = job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(Self { host: pod.join_with(host, options)?, job, tables })
+        Ok(Self { host: pod.join_through(host, options, over)?, job, tables })
     }
 
     fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
@@ -215,6 +236,7 @@ impl Serving {
 
     fn settle(&mut self) -> Answer {
         let is_first = self.host.id() == HostId(0);
+        let memory = self.host.memory().clone();
         self.host.alone(|session| {
             let (cx, host) = (session.cx(), session.host());
             let mut backlog = usize::MAX;
@@ -230,6 +252,7 @@ impl Serving {
                 shared_tuples: host.moves().shared_rows.load(Ordering::Relaxed),
                 ..EngineFigures::default()
             };
+            figures.more.extend(memory.tally().into_iter().map(|(name, n)| (name.to_owned(), n)));
             if is_first {
                 add_usage(&mut figures, host, session);
             }
@@ -244,6 +267,8 @@ impl Serving {
             problems.extend(host.check_entries(cx)?);
             Ok::<_, liger_engine::TxnError>(problems)
         });
+        let complaint = self.host.memory().complaint();
+        let found = found.map(|problems| problems.into_iter().chain(complaint).collect());
         found.map(|problems| Answer::Checked { problems }).map_err(|error| format!("checking: {error}"))
     }
 
@@ -279,8 +304,8 @@ fn homes_of(job: &Job, own: &[i16], worker: u8) -> Vec<i16> {
 }
 
 /// Warms up, then measures: two runs of the driver, so that the host's counters can be read in between.
-fn run_both(
-    session: &mut RowSession<'_, Native>,
+fn run_both<F: Fabric>(
+    session: &mut RowSession<'_, F>,
     job: &Job,
     tables: &Tables,
     homes: Vec<i16>,
@@ -322,7 +347,7 @@ fn counted(moves: &Moves) -> [u64; 4] {
 }
 
 /// What the whole pod's heap holds.
-fn add_usage(figures: &mut EngineFigures, host: &RowHost, session: &RowSession<'_, Native>) {
+fn add_usage<F: Fabric>(figures: &mut EngineFigures, host: &RowHost, session: &RowSession<'_, F>) {
     let usage = host.usage(session.cx());
     let sync = [
         ("tuple words", usage.tuple_bytes),

@@ -3,6 +3,7 @@
 use liger_engine::Catalog;
 use liger_engine::db::{Pod, PodConfig, SyncMode};
 use liger_engine::row::Budget;
+use liger_fabric::shadow::ShadowConfig;
 use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,26 @@ impl Homes {
     }
 }
 
+/// What stands between a host and the pod's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// The processor's own caches.
+    Native,
+    /// A software cache for each host: incoherent on every machine, and slow.
+    Shadow,
+}
+
+impl Backend {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
 /// A TPC-C run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -34,6 +55,10 @@ pub struct Job {
     pub hosts: u8,
     /// Workers of each host.
     pub workers: u8,
+    /// What stands between hosts and memory.
+    pub backend: Backend,
+    /// What all hosts leave out, as `shadow::Omission` reads it.
+    pub omit: Option<String>,
     /// Size of the database.
     pub scale: Scale,
     /// How many transactions touch another warehouse.
@@ -79,6 +104,12 @@ impl Job {
     /// What shared rows may use.
     pub fn budget(&self) -> Budget {
         Budget { hwcc_bytes: self.budget.0, cxl_bytes: self.budget.1 }
+    }
+
+    /// The cache of each host, if the backend has one.
+    pub fn shadow_config(&self) -> ShadowConfig {
+        let omission = self.omit.as_ref().map(|text| text.parse().expect("checked when the job was made"));
+        ShadowConfig { omission, ..ShadowConfig::new(self.seed) }
     }
 
     /// Workers of the whole pod.

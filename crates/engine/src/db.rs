@@ -55,7 +55,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use liger_fabric::native::{Mapping, MemoryError, MemorySpec, Native, Service, WorkerPanicked, run_workers};
+use liger_fabric::native::{
+    HostMemory, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked, run_workers,
+};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership;
@@ -198,7 +200,20 @@ impl Pod {
     /// If the number is taken, the memory does not keep its promises, or there is no room for the host's
     /// indexes. The number is given back then where that is possible.
     pub fn join_with(&self, host: HostId, options: JoinOptions) -> Result<Host, DbError> {
-        let cx = self.cx(host, options.seed);
+        self.join_through(host, options, |memory| memory)
+    }
+
+    /// As [`Pod::join_with`], through what `over` puts before the pod's memory: a software cache, say
+    /// (`liger_fabric::shadow`).
+    pub fn join_through<M: HostMemory>(
+        &self,
+        host: HostId,
+        options: JoinOptions,
+        over: impl FnOnce(NativeHost) -> M,
+    ) -> Result<Host<M>, DbError> {
+        let memory = over(NativeHost::new(self.mapping.clone(), self.plan.config().sync_mode, host));
+        assert_eq!(memory.host(), host, "the memory is another host's");
+        let cx = memory.cx(SERVICE_WORKER, options.seed);
         let joining = membership::join(&cx, &self.plan, std::process::id().into())?;
         if let Err(failed) = joining.self_test(&cx, &options.self_test) {
             // The failure is what counts; that the number could not be given back as well shows in the pod.
@@ -209,15 +224,8 @@ impl Pod {
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, options.engine)?;
         let engine = Arc::new(engine);
         let served = engine.clone();
-        let place = (host, SERVICE_WORKER);
-        let mode = self.plan.config().sync_mode;
-        let service = Service::start(&self.mapping, mode, place, options.seed, move |cx| served.attend(cx));
-        Ok(Host { pod: self.clone(), engine, service, seed: options.seed })
-    }
-
-    fn cx(&self, host: HostId, seed: u64) -> Cx<Native> {
-        let native = Native::with_sync_mode(self.mapping.clone(), self.plan.config().sync_mode);
-        Cx::new(native, host, SERVICE_WORKER, seed)
+        let service = Service::start(&memory, SERVICE_WORKER, options.seed, move |cx| served.attend(cx));
+        Ok(Host { pod: self.clone(), memory, engine, service, seed: options.seed })
     }
 }
 
@@ -246,21 +254,22 @@ impl JoinOptions {
 }
 
 /// One host of a pod, in this process. It answers the others until it leaves.
-pub struct Host {
+pub struct Host<M: HostMemory = NativeHost> {
     pod: Pod,
+    memory: M,
     engine: Arc<RowHost>,
     service: Service,
     seed: u64,
 }
 
 /// A host that is being filled.
-pub struct Rows<'h> {
+pub struct Rows<'h, M: HostMemory = NativeHost> {
     loader: Loader<'h>,
-    session: RowSession<'h, Native>,
+    session: RowSession<'h, M::View>,
     put: u64,
 }
 
-impl Rows<'_> {
+impl<M: HostMemory> Rows<'_, M> {
     /// Adds a row. One that belongs to another host is passed over, so all hosts may be given the same rows;
     /// rows of replicated tables are for all hosts.
     pub fn put(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
@@ -282,7 +291,7 @@ impl Drop for Done<'_> {
     }
 }
 
-impl Host {
+impl<M: HostMemory> Host<M> {
     /// This host's number.
     pub fn id(&self) -> HostId {
         self.engine.id()
@@ -291,6 +300,11 @@ impl Host {
     /// The pod.
     pub fn pod(&self) -> &Pod {
         &self.pod
+    }
+
+    /// The host's way to the pod's memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
     }
 
     /// The row engine below.
@@ -306,14 +320,14 @@ impl Host {
     pub fn run<T: Send>(
         &mut self,
         workers: u8,
-        work: impl Fn(&mut RowSession<'_, Native>) -> T + Sync,
+        work: impl Fn(&mut RowSession<'_, M::View>) -> T + Sync,
     ) -> Vec<Result<T, WorkerPanicked>> {
         let config = self.pod.plan.config();
         assert!(workers <= config.workers, "{workers} workers, the pod has room for {}", config.workers);
         self.seed = self.seed.wrapping_add(1);
         let _rest = self.service.rest();
         let running = AtomicU32::new(workers.into());
-        run_workers(&self.pod.mapping, config.sync_mode, self.id(), workers, self.seed, |cx| {
+        run_workers(std::slice::from_ref(&self.memory), workers, self.seed, |cx| {
             let mut session = RowSession::new(cx, &self.engine);
             let done = Done(&running);
             let result = work(&mut session);
@@ -327,10 +341,10 @@ impl Host {
     }
 
     /// Runs `work` on the calling thread, as the host's only worker.
-    pub fn alone<T>(&mut self, work: impl FnOnce(&mut RowSession<'_, Native>) -> T) -> T {
+    pub fn alone<T>(&mut self, work: impl FnOnce(&mut RowSession<'_, M::View>) -> T) -> T {
         self.seed = self.seed.wrapping_add(1);
         let _rest = self.service.rest();
-        let cx = self.pod.cx(self.id(), self.seed);
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         work(&mut RowSession::new(&cx, &self.engine))
     }
 
@@ -339,9 +353,9 @@ impl Host {
     ///
     /// # Errors
     /// The first of `fill`.
-    pub fn load<E>(&mut self, fill: impl FnOnce(&mut Rows<'_>) -> Result<(), E>) -> Result<u64, E> {
+    pub fn load<E>(&mut self, fill: impl FnOnce(&mut Rows<'_, M>) -> Result<(), E>) -> Result<u64, E> {
         let _rest = self.service.rest();
-        let cx = self.pod.cx(self.id(), self.seed);
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         let session = RowSession::new(&cx, &self.engine);
         let mut rows = Rows { loader: Loader::new(&self.engine), session, put: 0 };
         fill(&mut rows)?;
@@ -351,7 +365,7 @@ impl Host {
 
     /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
     pub fn leave(self) -> Result<(), DbError> {
-        let cx = self.pod.cx(self.id(), self.seed);
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         drop(self.service);
         let engine = Arc::into_inner(self.engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)

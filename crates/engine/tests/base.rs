@@ -4,28 +4,17 @@ use liger_engine::{
     ColumnType, IndexLayout, Key, KeyRange, NewRow, PatchRange, Patches, Row, SchemaError, TableSchema,
     row_len, table,
 };
+use liger_pod::testing::Numbers;
 
-/// A fixed sequence of numbers (splitmix64).
-struct Numbers(u64);
+/// Small numbers often, any number sometimes.
+fn number(numbers: &mut Numbers) -> i64 {
+    let shift = numbers.below(64);
+    numbers.draw() as i64 >> shift
+}
 
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Small numbers often, any number sometimes.
-    fn i64(&mut self) -> i64 {
-        let shift = self.next() % 64;
-        self.next() as i64 >> shift
-    }
-
-    fn text(&mut self, most: u64) -> String {
-        let len = self.next() % (most + 1);
-        (0..len).map(|_| (b'A' + (self.next() % 3) as u8) as char).collect()
-    }
+fn text(numbers: &mut Numbers, most: u64) -> String {
+    let len = numbers.below(most + 1);
+    (0..len).map(|_| (b'A' + numbers.below(3) as u8) as char).collect()
 }
 
 table! {
@@ -50,15 +39,15 @@ table! {
 type Values = (i16, String, Option<i32>, i64, bool, Option<Vec<u8>>, i64);
 
 fn values(numbers: &mut Numbers) -> Values {
-    let raw: Vec<u8> = (0..numbers.next() % 6).map(|_| (numbers.next() % 2) as u8).collect();
+    let raw: Vec<u8> = (0..numbers.below(6)).map(|_| (numbers.below(2)) as u8).collect();
     (
-        numbers.i64() as i16,
-        numbers.text(13),
-        (!numbers.next().is_multiple_of(3)).then(|| numbers.i64() as i32),
-        numbers.i64(),
-        numbers.next().is_multiple_of(2),
-        (!numbers.next().is_multiple_of(3)).then_some(raw),
-        numbers.i64(),
+        number(numbers) as i16,
+        text(numbers, 13),
+        (!numbers.draw().is_multiple_of(3)).then(|| number(numbers) as i32),
+        number(numbers),
+        numbers.draw().is_multiple_of(2),
+        (!numbers.draw().is_multiple_of(3)).then_some(raw),
+        number(numbers),
     )
 }
 
@@ -128,7 +117,7 @@ fn every_key_of_a_row_names_one_partition() {
     for _ in 0..500 {
         let v = values(&mut numbers);
         row_of(&mut row, &v);
-        let partitions = 1 + (numbers.next() % 300) as u16;
+        let partitions = 1 + (numbers.below(300)) as u16;
         let partition = layout.partition_of(&layout.primary.key_of(row.bytes()), partitions);
         assert_eq!(partition as i128, (v.3 as i128).rem_euclid(partitions as i128));
         let [global, local] = &layout.indexes[..] else { panic!("two indexes") };
@@ -160,10 +149,10 @@ fn hashed_partitions_are_even_and_fixed() {
 fn ranges_hold_what_they_say() {
     let mut numbers = Numbers(4);
     for _ in 0..2000 {
-        let (a, b, c) = (numbers.i64() as i16, numbers.i64() as i32, numbers.i64());
-        let (x, y, z) = (numbers.i64() as i16, numbers.i64() as i32, numbers.i64());
-        let x = if numbers.next().is_multiple_of(2) { a } else { x };
-        let y = if numbers.next().is_multiple_of(2) { b } else { y };
+        let (a, b, c) = (number(&mut numbers) as i16, number(&mut numbers) as i32, number(&mut numbers));
+        let (x, y, z) = (number(&mut numbers) as i16, number(&mut numbers) as i32, number(&mut numbers));
+        let x = if numbers.draw().is_multiple_of(2) { a } else { x };
+        let y = if numbers.draw().is_multiple_of(2) { b } else { y };
         let key = Key::build().i16(x).i32(y).i64(z).finish();
         assert_eq!(key.width(), 2);
         assert_eq!(KeyRange::prefix(Key::build().i16(a), 2).contains(&key), x == a);
@@ -192,10 +181,10 @@ fn changes_are_seen_merged_and_applied() {
         let mut bases: Vec<Vec<u8>> = models.iter().map(|model| model.bytes().to_vec()).collect();
         let mut ranges = [PatchRange::default(); 3];
         for _ in 0..20 {
-            let i = (numbers.next() % 3) as usize;
+            let i = (numbers.below(3)) as usize;
             let v = values(&mut numbers);
             let (mut row, model) = (patches.row(&bases[i], &mut ranges[i]), &mut models[i]);
-            match numbers.next() % 5 {
+            match numbers.below(5) {
                 0 => (row.set(all::INT, v.2), model.set(all::INT, v.2)).0,
                 1 => (row.set(all::TEXT, &v.1), model.set(all::TEXT, &v.1)).0,
                 2 => (row.set(all::RAW, v.5.as_deref()), model.set(all::RAW, v.5.as_deref())).0,

@@ -25,6 +25,9 @@ use crate::addr::{DataAddr, SyncAddr};
 pub enum Work {
     /// Fixed part of a transaction: generating its input, begin, commit bookkeeping.
     Transaction,
+    /// One call of a transaction (get, update, insert, delete, scan): building the key, finding the table,
+    /// what the application does with the row. Charged by the workload's driver, not by the engine.
+    Call,
     /// Searching one node of an index in this host's DRAM.
     IndexNode,
     /// Locking, unlocking or otherwise touching one row's metadata in DRAM.
@@ -33,6 +36,24 @@ pub enum Work {
     DramLine,
     /// Encoding, dispatching or handling one message.
     Message,
+}
+
+impl Work {
+    /// All kinds, in declaration order.
+    pub const ALL: [Work; 6] =
+        [Work::Transaction, Work::Call, Work::IndexNode, Work::Row, Work::DramLine, Work::Message];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Work::Transaction => "transaction",
+            Work::Call => "call",
+            Work::IndexNode => "index_node",
+            Work::Row => "row",
+            Work::DramLine => "dram_line",
+            Work::Message => "message",
+        }
+    }
 }
 
 /// What the simulator is told about a range of data memory, so that it can catch uses of freed memory.
@@ -49,7 +70,7 @@ pub enum RangeUse {
 /// The verbs are `#[track_caller]`: the simulator names the source line of both parties when a rule is
 /// broken.
 pub trait Fabric {
-    /// True on backends that check the rules and can be told to sabotage a step (see `sabotaged`).
+    /// True on backends that can be told to leave a step out (see `sabotaged`).
     const CHECKED: bool;
 
     /// Value of a sync word (acquire).
@@ -104,8 +125,8 @@ pub trait Fabric {
     }
 
     /// True when the named protocol step must be left out: how mutation tests prove that a test would notice.
-    /// Always false outside the simulator. (`write_back`, `invalidate` and `fence` need no name: the
-    /// simulator can disable any of their call sites.)
+    /// Always false where `CHECKED` is. (`write_back`, `invalidate` and `fence` need no name: any of their
+    /// call sites can be disabled.)
     fn sabotaged(&self, step: &'static str) -> bool {
         let _ = step;
         false

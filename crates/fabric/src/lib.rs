@@ -5,6 +5,7 @@
 //! context ([`Cx`]), declares shared byte layouts ([`layout!`]), and holds the backends:
 //!
 //! * [`native`]: real memory shared by processes, with the processor's own cache instructions;
+//! * [`shadow`]: the same memory behind a software cache for each host, so that real processes disagree;
 //! * [`sim`]: a simulated pod in one thread, whose memory is truly incoherent.
 //!
 //! It is the only crate with `unsafe`. It knows no table, no lock protocol, no message.
@@ -21,6 +22,7 @@ mod latch;
 mod layout;
 pub mod native;
 mod prefetch;
+pub mod shadow;
 pub mod sim;
 mod sync_mode;
 

@@ -345,8 +345,8 @@ impl Heap {
         }
         drop(pool);
         if !class.is_word() {
-            // No change stays in this host's cache, to be evicted over what the owner will write.
-            // (Complete before the owner knows: `set_next` has a fence.)
+            // No change stays in this host's cache, to be evicted over what the owner will write. (Complete
+            // before the owner knows: `set_next` has a fence.)
             let at = DataAddr::new(offset);
             cx.invalidate(at, len);
             cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Free);

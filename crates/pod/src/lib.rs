@@ -21,8 +21,8 @@ pub mod membership;
 pub mod plan;
 pub mod selftest;
 pub mod superblock;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use error::PodError;
 

@@ -53,8 +53,8 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// For real pods: 40 rounds of 500, an answer within 2 s. Some 50 ms with
-    /// coherent sync words and 400 ms with cache-bypassing ones, on two busy cores.
+    /// For real pods: 40 rounds of 500, an answer within 2 s. Some 50 ms with coherent sync words and 400 ms
+    /// with cache-bypassing ones, on two busy cores.
     pub const USUAL: Effort = Effort { rounds: 40, repeats: 500, answer_ns: 2_000_000_000 };
     /// For simulated pods.
     pub const SMALL: Effort = Effort { rounds: 3, repeats: 4, answer_ns: 2_000_000_000 };
@@ -68,9 +68,8 @@ const BEAT_NS: u64 = 1_000_000;
 #[non_exhaustive]
 pub enum SelfTestFailure {
     /// Nobody answered.
-    #[error("host {} did not answer within {waited_ns} ns in the self-test ({step}): its service \
-            loop is stuck, or \
-        sync words do not reach it: see that it runs, and that sync_mode fits this memory", peer.0)]
+    #[error("host {} did not answer within {waited_ns} ns in the self-test ({step}): its service loop is \
+        stuck, or sync words do not reach it: see that it runs, and that sync_mode fits this memory", peer.0)]
     NoAnswer {
         /// The member asked.
         peer: HostId,
@@ -80,10 +79,9 @@ pub enum SelfTestFailure {
         waited_ns: u64,
     },
     /// Compare-and-swap is not atomic.
-    #[error("compare-and-swap is not atomic between this host and host {}: {made} additions were \
-            made, {counted} \
-        counted ({} lost): this memory cannot hold sync words in this mode; another sync_mode may", peer.0,
-        made.saturating_sub(*counted))]
+    #[error("compare-and-swap is not atomic between this host and host {}: {made} additions were made, \
+        {counted} counted ({} lost): this memory cannot hold sync words in this mode; another sync_mode may",
+        peer.0, made.saturating_sub(*counted))]
     LostAdditions {
         /// The other host.
         peer: HostId,
@@ -93,10 +91,9 @@ pub enum SelfTestFailure {
         counted: u64,
     },
     /// Data that was written back did not arrive.
-    #[error("write_back by host {} does not reach host {}: {wrong_bytes} of 64 bytes were not what \
-            was published, in \
-        round 0, on a line not read before: this mapping is not shared memory, or the instruction \
-            does nothing",
+    #[error("write_back by host {} does not reach host {}: {wrong_bytes} of 64 bytes were not what was \
+        published, in round 0, on a line not read before: this mapping is not shared memory, or the \
+        instruction does nothing",
         writer.0, reader.0)]
     NotWrittenBack {
         /// Who published.
@@ -107,10 +104,9 @@ pub enum SelfTestFailure {
         wrong_bytes: u32,
     },
     /// A refresh returned what was cached.
-    #[error("invalidate by host {} does not drop what it cached: {wrong_bytes} of 64 bytes were not \
-            what host {} \
-        published in round {round} of {rounds}: the instruction does nothing, or prefetching is on", reader.0,
-        writer.0)]
+    #[error("invalidate by host {} does not drop what it cached: {wrong_bytes} of 64 bytes were not what \
+        host {} published in round {round} of {rounds}: the instruction does nothing, or prefetching is on",
+        reader.0, writer.0)]
     NotInvalidated {
         /// Who published.
         writer: HostId,
@@ -124,9 +120,8 @@ pub enum SelfTestFailure {
         wrong_bytes: u32,
     },
     /// A later store was seen before an earlier one.
-    #[error("stores of host {} to two sync words were seen out of order in {out_of_order} of \
-            {looks} looks: this \
-        memory cannot hold sync words in this mode; another sync_mode may", peer.0)]
+    #[error("stores of host {} to two sync words were seen out of order in {out_of_order} of {looks} looks: \
+        this memory cannot hold sync words in this mode; another sync_mode may", peer.0)]
     OutOfOrder {
         /// Who stored.
         peer: HostId,
@@ -136,10 +131,9 @@ pub enum SelfTestFailure {
         looks: u64,
     },
     /// Two hosts were inside at once.
-    #[error("a fence does not complete the store before it: this host and host {} were {entered} \
-            times inside alone, \
-        but counted {counted}: this memory cannot hold sync words in this mode; another sync_mode \
-            may", peer.0)]
+    #[error("a fence does not complete the store before it: this host and host {} were {entered} times \
+        inside alone, but counted {counted}: this memory cannot hold sync words in this mode; another \
+        sync_mode may", peer.0)]
     FenceLeaks {
         /// The other host.
         peer: HostId,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use liger_fabric::native::{Mapping, Native, run_hosts};
+use liger_fabric::native::{Mapping, Native, NativeHost, run_hosts, run_workers};
 use liger_fabric::{Cx, HostId, SyncMode, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership::{self, HostState, Observer, Slot};
@@ -135,9 +135,8 @@ fn one_number_goes_to_one_of_many() {
     let pod = Pod::new(2);
     for _ in 0..50 {
         // Four workers of one host stand for four processes that were given the same number.
-        let joined = liger_fabric::native::run_workers(&pod.mapping, SyncMode::Hwcc, HostId(1), 4, 1, |cx| {
-            membership::join(cx, &pod.plan, 1)
-        });
+        let host = NativeHost::new(pod.mapping.clone(), SyncMode::Hwcc, HostId(1));
+        let joined = run_workers(&[host], 4, 1, |cx| membership::join(cx, &pod.plan, 1));
         let mut winners = joined.into_iter().filter_map(|joined| joined.expect("no panic").ok());
         let winner = winners.next().expect("one wins");
         assert!(winners.next().is_none());

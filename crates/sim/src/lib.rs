@@ -35,4 +35,9 @@ impl Picker {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((u128::from(z ^ (z >> 31)) * u128::from(bound)) >> 64) as u64
     }
+
+    /// True in `percent` of 100 cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
 }

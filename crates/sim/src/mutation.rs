@@ -87,9 +87,8 @@ pub const SPARED: &[Spared] = &[
         verb: Verb::Fence,
         file: "engine/src/row/moves.rs",
         near: "before its word can live",
-        because: "the index entry that is published between this fence and the word's birth brings \
-                  a fence of \
-                  its own; a row must not depend on how its index is built",
+        because: "the index entry that is published between this fence and the word's birth brings a fence \
+                  of its own; a row must not depend on how its index is built",
     },
     Spared {
         verb: Verb::Fence,
@@ -214,6 +213,14 @@ impl Mutant {
 pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let below = [liger_pod::SABOTAGE_STEPS, liger_store::SABOTAGE_STEPS].into_iter().flatten().copied();
     below.chain(liger_engine::row::sabotage_steps())
+}
+
+/// What a mutant's name in a report stands for: a listed step, or a call site that this run of the scenario
+/// reaches with nothing left out. `None` if it is neither.
+pub fn named(scenario: &Scenario, seed: u64, name: &str) -> Option<LeftOut> {
+    let step = listed_steps().find(|step| *step == name).map(LeftOut::Step);
+    let site = || left_outs((scenario.run)(seed, None).report).find(|left_out| left_out.to_string() == name);
+    step.or_else(site)
 }
 
 /// What a run costs besides its verbs, in verbs: building the pod.
@@ -403,10 +410,10 @@ fn how(ran: &Ran) -> Option<String> {
 }
 
 /// Everything that a run has reached and that could be left out of the product.
-fn left_outs(report: Report) -> Vec<LeftOut> {
+fn left_outs(report: Report) -> impl Iterator<Item = LeftOut> {
     const PRODUCT: [&str; 4] =
         ["crates/pod/src/", "crates/store/src/", "crates/engine/src/", "crates/fabric/src/cx.rs"];
     let sites = report.sites.into_iter().map(|(site, _)| site);
     let of_product = sites.filter(|site| PRODUCT.iter().any(|start| site.file.starts_with(start)));
-    of_product.map(LeftOut::Site).chain(report.steps_asked.into_iter().map(LeftOut::Step)).collect()
+    of_product.map(LeftOut::Site).chain(report.steps_asked.into_iter().map(LeftOut::Step))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use liger_engine::row::Budget;
 use liger_fabric::sim::Profile;
 use liger_sim::tpcc::{TpccSim, run};
 use liger_workload::tpcc::driver::Length;
@@ -18,6 +19,20 @@ fn adversarial_seeds() {
         }
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
         assert_eq!(result.report.consistent, Some(true), "seed {seed}");
+    }
+}
+
+/// A budget bounds what stays shared between transactions, not what one of them may hold: every transaction
+/// ends even where nothing may stay.
+#[test]
+fn no_budget_at_all() {
+    let remote = Remote::Percent { new_order: 60, payment: 90 };
+    let budget = Some(Budget { hwcc_bytes: 0, cxl_bytes: 0 });
+    for seed in 1..=10 {
+        let result = run(&TpccSim { budget, remote, ..TpccSim::adversarial(seed) });
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+        let (moved, committed) = (result.report.engine.moves_out, result.report.all.committed);
+        assert!(moved > 0 && committed > 0, "seed {seed}: {moved} moved out, {committed} committed");
     }
 }
 

@@ -1,23 +1,8 @@
 //! The structures in local memory against plain models.
 
+use liger_pod::testing::Numbers;
 use liger_store::local::{LocalTree, RowFlags, RowSlab};
 use std::collections::BTreeMap;
-
-/// A fixed sequence of numbers (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
 
 /// Key number `n` of `words` words: differs in the last or the first word, and some words are all ones.
 fn key(words: usize, n: u64, kind: u64) -> Vec<u64> {
@@ -81,7 +66,7 @@ fn a_tree_behaves_like_a_map() {
             for _ in 0..keys / 2 {
                 let key = key(words, numbers.below(keys), kind);
                 if numbers.below(100) < inserts {
-                    let row = numbers.next() as u32;
+                    let row = numbers.draw() as u32;
                     let expected = match model.get(&key) {
                         Some(&there) => Err(there),
                         None => Ok(()),
@@ -146,7 +131,7 @@ fn a_queue_stays_small() {
 fn random_removals_give_memory_back() {
     let (mut numbers, mut tree, mut keys) = (Numbers(9), LocalTree::new(1), Vec::new());
     for i in 0..50_000 {
-        keys.push(numbers.next());
+        keys.push(numbers.draw());
         tree.insert(&keys[i..=i], i as u32).expect("a new key");
     }
     let full = tree.nodes();
@@ -185,7 +170,7 @@ fn a_slab_keeps_rows_apart() {
                     assert_eq!(model.len(), 300);
                     continue;
                 };
-                let fill = numbers.next() as u8;
+                let fill = numbers.draw() as u8;
                 assert!(model.insert(row, fill).is_none(), "row {row} was given twice");
                 assert!(slab.bytes(row).iter().all(|&byte| byte == 0));
                 assert_eq!((slab.readers(row), slab.gap_readers(row), slab.writer(row)), (0, 0, None));

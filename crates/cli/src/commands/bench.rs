@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use liger_engine::db::SyncMode;
 use liger_fabric::native::MemorySpec;
+use liger_fabric::shadow::Omission;
 use liger_workload::report::About;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::check::{Acknowledged, check};
@@ -16,7 +17,7 @@ use liger_workload::{EngineFigures, Report, WorkerStats};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::job::{Homes, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::job::{Backend, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::memory::{PodMemory, check_config};
 use crate::sizes;
 use crate::terminal::Phase;
@@ -24,6 +25,9 @@ use crate::verify::AllRows;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The shadow backend's count of what was left out.
+const OMISSIONS: &str = "shadow_omissions";
 
 /// What is run.
 #[derive(Subcommand)]
@@ -60,6 +64,12 @@ pub struct TpccArguments {
     /// Workers of each host, 1 to 32
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     workers: u8,
+    /// What stands between hosts and memory: the processor's caches, or a software cache for each host
+    #[arg(long, value_enum, default_value = "native")]
+    backend: Backend,
+    /// On the shadow backend, leave this out, to see it noticed: a step's name, or 'invalidate at FILE:LINE'
+    #[arg(long)]
+    omit: Option<Omission>,
     /// Remote transactions: "spec", or percentages of New-Orders and Payments like "60/90"
     #[arg(long, default_value = "spec")]
     remote: Remote,
@@ -151,9 +161,15 @@ impl TpccArguments {
                 )));
             }
         }
+        if self.omit.is_some() && self.backend != Backend::Shadow {
+            let message = "--omit needs --backend shadow: elsewhere nothing can be left out";
+            return Err(Failure::Refused(message.to_owned()));
+        }
         let job = Job {
             hosts: self.hosts,
             workers: self.workers,
+            backend: self.backend,
+            omit: self.omit.as_ref().map(ToString::to_string),
             scale,
             remote: self.remote,
             mix: self.mix.into(),
@@ -205,6 +221,11 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
     }
     let failures = verify(fleet, job, &stats, &mut figures)?;
     fleet.dismiss(PATIENCE)?;
+    if let (Some(omitted), Some(0)) = (&job.omit, figures.more.get(OMISSIONS)) {
+        let message =
+            format!("--omit {omitted}: no host came by it: it has another name, or needs another run");
+        return Err(Failure::Refused(message));
+    }
     Ok(Report::new(about(job, memory), &stats, Some(failures), figures))
 }
 
@@ -282,6 +303,7 @@ fn confused(answer: &Answer) -> Failure {
 
 fn about(job: &Job, memory: &PodMemory) -> About {
     let settings = [
+        ("omitted", job.omit.clone().unwrap_or_else(|| "nothing".to_owned())),
         ("warehouses", job.scale.warehouses.to_string()),
         ("items", job.scale.items.to_string()),
         ("customers_per_district", job.scale.customers.to_string()),
@@ -300,7 +322,7 @@ fn about(job: &Job, memory: &PodMemory) -> About {
     About {
         workload: "tpcc".to_owned(),
         protocol: "row engine, two-phase locking, no waiting".to_owned(),
-        backend: format!("native, {}, {}", memory.kind, job.sync),
+        backend: format!("{}, {}, {}", job.backend.name(), memory.kind, job.sync),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
         seed: job.seed,
         hosts: job.hosts.into(),

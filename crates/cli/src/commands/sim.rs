@@ -3,9 +3,12 @@
 //! * `sim tpcc`: TPC-C, on truly incoherent memory under hostile schedules, or in the virtual time of a
 //!   hardware profile;
 //! * `sim rows`: random transactions on incoherent memory, one seed or as many as fit a time;
-//! * `sim mutations`: leaves one protocol step out at a time and shows who notices.
+//! * `sim mutations`: leaves one protocol step out at a time and shows who notices;
+//! * `sim replay`: one run of a scenario again, as it is or as a mutant.
 //!
 //! Everything but the wall-clock rates follows from the seed: the same command prints the same `trace_hash`.
+
+mod curve;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +19,7 @@ use clap::{Args, Subcommand};
 use liger_fabric::sim::Profile;
 use liger_sim::mutation;
 use liger_sim::rows::{self, RowsRun};
+use liger_sim::scenario;
 use liger_sim::tpcc::{self, Kind, TpccSim, TpccSimResult};
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::driver::Length;
@@ -34,6 +38,8 @@ pub enum Simulation {
     Rows(RowsArguments),
     /// Leave one protocol step out at a time: every such mutant must be noticed.
     Mutations(MutationArguments),
+    /// Run one scenario on one seed: what `sim mutations` has found, again.
+    Replay(ReplayArguments),
 }
 
 /// `liger sim tpcc`.
@@ -45,7 +51,8 @@ pub struct TpccArguments {
     /// Incoherent memory, hostile schedules and caches; database and pod are tiny and follow from the seed
     #[arg(long, conflicts_with = "profile")]
     adversarial: bool,
-    /// Virtual time on this hardware: a built-in profile (tigon-osdi25, polar-xconn, pcc-spr, dram) or a file
+    /// Virtual time on this hardware: a built-in profile (tigon-osdi25, tigon-osdi25-measured, polar-xconn,
+    /// pcc-spr, dram) or a file
     #[arg(long)]
     profile: Option<String>,
     /// Hosts of the timed pod, 1 to 16
@@ -60,6 +67,9 @@ pub struct TpccArguments {
     /// Every point from 0/0 to 60/90 instead of one
     #[arg(long, requires = "profile", conflicts_with = "remote")]
     curve: bool,
+    /// How often the curve is run, on one database, each time with other inputs: gives the spread
+    #[arg(long, default_value_t = 3, requires = "curve", value_parser = rounds())]
+    rounds: u16,
     /// Whose definition of the transactions
     #[arg(long, value_enum, default_value_t = MixName::Artifact, requires = "profile")]
     mix: MixName,
@@ -108,6 +118,20 @@ pub struct MutationArguments {
     json: bool,
 }
 
+/// `liger sim replay`.
+#[derive(Args)]
+pub struct ReplayArguments {
+    /// The scenario's name
+    scenario: String,
+    /// The seed
+    seed: u64,
+    /// What to leave out, as `sim mutations` names it: a step, or "VERB at FILE:LINE:COLUMN"
+    mutant: Option<String>,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+}
+
 fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(1..=16)
 }
@@ -120,6 +144,10 @@ fn divisors() -> clap::builder::RangedI64ValueParser<i32> {
     clap::value_parser!(i32).range(1..=1000)
 }
 
+fn rounds() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=100)
+}
+
 fn milliseconds() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..)
 }
@@ -127,10 +155,11 @@ fn milliseconds() -> clap::builder::RangedU64ValueParser<u64> {
 /// Runs a simulation.
 pub fn run(simulation: &Simulation) -> Result<ExitCode, Failure> {
     match simulation {
-        Simulation::Tpcc(arguments) if arguments.curve => curve(arguments),
+        Simulation::Tpcc(arguments) if arguments.curve => curve::run(arguments),
         Simulation::Tpcc(arguments) => one_tpcc(arguments),
         Simulation::Rows(arguments) => Ok(random_rows(arguments)),
         Simulation::Mutations(arguments) => Ok(mutations(arguments)),
+        Simulation::Replay(arguments) => replay(arguments),
     }
 }
 
@@ -168,18 +197,33 @@ fn timed(arguments: &TpccArguments, profile: &Arc<Profile>, remote: Remote) -> T
 struct Timed {
     result: TpccSimResult,
     wall_s: f64,
+    cpu_s: f64,
+}
+
+/// Processor time of this thread, seconds: other programs of this machine do not count.
+fn cpu_s() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+fn watched(run: impl FnOnce() -> TpccSimResult) -> Timed {
+    let (start_ns, start_cpu_s) = (now_ns(), cpu_s());
+    let result = run();
+    Timed { result, wall_s: (now_ns() - start_ns) as f64 / 1e9, cpu_s: cpu_s() - start_cpu_s }
 }
 
 fn run_timed(run: &TpccSim) -> Timed {
     let loaded = tpcc::load(run);
-    let start_ns = now_ns();
-    let result = loaded.run();
-    Timed { result, wall_s: (now_ns() - start_ns) as f64 / 1e9 }
+    watched(|| loaded.run())
 }
 
 impl Timed {
     fn verbs_per_s(&self) -> f64 {
         self.result.verbs as f64 / self.wall_s
+    }
+
+    fn verbs_per_cpu_s(&self) -> f64 {
+        self.result.verbs as f64 / self.cpu_s
     }
 
     fn json(&self) -> Value {
@@ -189,6 +233,8 @@ impl Timed {
         object["verbs"] = json!(result.verbs);
         object["virtual_s"] = json!(result.virtual_ns as f64 / 1e9);
         object["verbs_per_wall_s"] = json!(self.verbs_per_s());
+        object["verbs_per_cpu_s"] = json!(self.verbs_per_cpu_s());
+        object["time_use"] = curve::time_use(&result.time_use);
         object["problems"] = json!(result.problems);
         object
     }
@@ -208,12 +254,14 @@ fn one_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     println!("{}", result.report.table());
     println!("simulated ({kind})");
     println!(
-        "seed {}, trace_hash {:016x}, {} verbs in {:.1} s of real time ({:.2} million/s), {:.3} virtual s",
+        "seed {}, trace_hash {:016x}, {} verbs in {:.1} s of real time ({:.2} million/s; {:.2} million/s of \
+         processor time), {:.3} virtual s",
         run.seed,
         result.trace_hash,
         result.verbs,
         timed.wall_s,
         timed.verbs_per_s() / 1e6,
+        timed.verbs_per_cpu_s() / 1e6,
         result.virtual_ns as f64 / 1e9
     );
     println!(
@@ -224,47 +272,6 @@ fn one_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
         println!("{}", timed.json());
     }
     Ok(exit(result.problems.is_empty()))
-}
-
-/// The points of Tigon's figures 4a to 4c.
-const CURVE: [(u32, u32); 7] = [(0, 0), (10, 15), (20, 30), (30, 45), (40, 60), (50, 75), (60, 90)];
-
-fn curve(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
-    let name = arguments.profile.as_deref().unwrap_or_default();
-    let profile = profile(name)?;
-    println!(
-        "TPC-C ({} mix) in the virtual time of {name}: everything is simulated",
-        Mix::from(arguments.mix).name()
-    );
-    println!(
-        "{} hosts x {} workers, scale 1/{}, every CUSTOMER and STOCK row shared, {} virtual ms each, \
-            seed {}\n",
-        arguments.hosts, arguments.workers, arguments.scale_divisor, arguments.virtual_ms, arguments.seed
-    );
-    println!("remote   committed/s   loss %   aborts %   verbs/commit   Mverbs/s (real time)   trace_hash");
-    let (mut points, mut right, mut first) = (Vec::new(), true, None);
-    for (new_order, payment) in CURVE {
-        let timed = run_timed(&timed(arguments, &profile, Remote::Percent { new_order, payment }));
-        let (result, figures) = (&timed.result, &timed.result.report.all);
-        let base = *first.get_or_insert(figures.committed_per_s);
-        let aborted = result.report.aborted_per_s;
-        println!(
-            "{new_order:>2}/{payment:<3} {:>13.0} {:>8.1} {:>10.1} {:>14.1} {:>22.2}   {:016x}",
-            figures.committed_per_s,
-            100.0 * (1.0 - figures.committed_per_s / base),
-            100.0 * aborted / (aborted + figures.committed_per_s),
-            result.verbs as f64 / figures.committed.max(1) as f64,
-            timed.verbs_per_s() / 1e6,
-            result.trace_hash
-        );
-        result.problems.iter().for_each(|problem| println!("  {problem}"));
-        right &= result.problems.is_empty();
-        points.push(timed.json());
-    }
-    if arguments.json {
-        println!("{}", json!({ "profile": name, "seed": arguments.seed, "points": points }));
-    }
-    Ok(exit(right))
 }
 
 fn random_rows(arguments: &RowsArguments) -> ExitCode {
@@ -300,8 +307,7 @@ fn random_rows(arguments: &RowsArguments) -> ExitCode {
     let elapsed_s = (now_ns() - start_ns) as f64 / 1e9;
     println!(
         "{runs} runs, seeds {} to {seed}, in {elapsed_s:.1} s: {verbs} verbs, {switches} switches, \
-         {committed} \
-         transactions committed, {moves} moves; last trace_hash {last_hash:016x}; {}",
+         {committed} transactions committed, {moves} moves; last trace_hash {last_hash:016x}; {}",
         arguments.seed,
         if problems.is_empty() { "nothing found" } else { "FOUND something" }
     );
@@ -330,6 +336,33 @@ fn mutations(arguments: &MutationArguments) -> ExitCode {
         println!("{}", report.json());
     }
     exit(report.passed())
+}
+
+fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
+    let ReplayArguments { scenario, seed, mutant, json } = arguments;
+    let Some(scenario) = scenario::all().find(|known| known.name == scenario) else {
+        let names: Vec<&str> = scenario::all().map(|known| known.name).collect();
+        return Err(Failure::Refused(format!("no scenario '{scenario}'; there are {}", names.join(", "))));
+    };
+    let left_out = mutant.as_ref().map(|name| {
+        let unknown = || {
+            let run = scenario.name;
+            Failure::Refused(format!("'{name}' is no step, and no call site that {run} {seed} reaches"))
+        };
+        mutation::named(scenario, *seed, name).ok_or_else(unknown)
+    });
+    let ran = (scenario.run)(*seed, left_out.transpose()?.as_ref());
+    let (verbs, trace_hash) = (ran.report.verbs, format!("{:016x}", ran.report.trace_hash));
+    println!("{} seed {seed}: {verbs} verbs, trace_hash {trace_hash}", scenario.name);
+    println!("{}", ran.problem.as_deref().unwrap_or("nothing found"));
+    if *json {
+        let object = json!({
+            "scenario": scenario.name, "seed": seed, "mutant": mutant, "verbs": verbs,
+            "trace_hash": trace_hash, "problem": ran.problem,
+        });
+        println!("{object}");
+    }
+    Ok(exit(ran.problem.is_none()))
 }
 
 fn exit(right: bool) -> ExitCode {

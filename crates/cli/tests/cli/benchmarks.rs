@@ -49,6 +49,37 @@ fn no_coherent_memory() {
 }
 
 #[test]
+fn hosts_behind_software_caches() {
+    for sync in ["hwcc", "pcc"] {
+        let report = consistent(&format!("--backend shadow --remote 60/90 --workers 2 --sync {sync}"));
+        assert_eq!(report["backend"], format!("shadow, memfd, {sync}"));
+        let counts = &report["engine"]["more"];
+        assert!(counts["shadow_unasked_write_backs"].as_u64() > Some(100), "{counts}");
+        assert_eq!(counts["shadow_stale_reads"], 0);
+    }
+    assert_eq!(consistent("")["backend"], "native, memfd, hwcc");
+}
+
+/// The invalidate that lets a host see what others wrote to a shared row.
+fn a_needed_invalidate() -> String {
+    let file = "crates/engine/src/row/shared.rs";
+    let source = std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR")));
+    let source = source.expect("the engine's source");
+    let line = source.lines().position(|line| line.trim() == "cx.invalidate(block, len);");
+    format!("invalidate at {file}:{}", line.expect("the engine invalidates rows") + 1)
+}
+
+#[test]
+fn a_missing_invalidate_shows_between_software_caches() {
+    let mut command = tpcc("--backend shadow --remote 60/90 --seconds 1");
+    let output = output(command.args(["--omit", &a_needed_invalidate()]));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["consistent"], false);
+    assert!(report["failures"].to_string().contains("reads were given stale bytes"), "{report}");
+}
+
+#[test]
 fn one_host() {
     let report = consistent("--hosts 1 --warehouses 3");
     assert_eq!(report["engine"]["more"]["messages"], 0);

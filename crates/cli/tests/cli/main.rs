@@ -3,6 +3,7 @@
 mod benchmarks;
 mod failures;
 mod refusals;
+mod simulations;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

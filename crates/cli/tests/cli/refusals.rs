@@ -4,7 +4,7 @@ use crate::*;
 
 #[test]
 fn numbers_out_of_range() {
-    let cases: [(&str, &[&str]); 15] = [
+    let cases: [(&str, &[&str]); 18] = [
         ("--hosts 0", &["--hosts", "1..=16"]),
         ("--hosts 17", &["--hosts", "1..=16"]),
         ("--workers 33", &["--workers", "1..=32"]),
@@ -20,6 +20,9 @@ fn numbers_out_of_range() {
         ("--sync both", &["--sync", "hwcc", "pcc"]),
         ("--hwcc 12X", &["--hwcc", "12X"]),
         ("--homes elsewhere", &["--homes"]),
+        ("--backend paper", &["--backend", "paper"]),
+        ("--backend shadow --omit everything", &["--omit", "everything"]),
+        ("--omit own.inherit-gap", &["--omit needs --backend shadow"]),
     ];
     for (arguments, parts) in cases {
         // A run of the defaults would print its report; the arguments given last count.
@@ -27,6 +30,11 @@ fn numbers_out_of_range() {
     }
     refused(&mut liger("bench ycsb"), &["ycsb"]);
     refused(&mut liger("frobnicate"), &["frobnicate"]);
+}
+
+#[test]
+fn leaving_out_what_nobody_does() {
+    refused(&mut tpcc("--backend shadow --omit own.unheard-of"), &["own.unheard-of", "no host came by it"]);
 }
 
 #[test]

@@ -130,8 +130,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                         let llsn = if committed && !fresh { self.llsn } else { 0 };
                         host.remove_row(cx, part, &key, row, host.me, llsn);
                     } else {
-                        part.set_flag(row, RowFlags::DELETED | RowFlags::WRITTEN, false);
-                        part.unlock(cx, host.shared, row, self.me, flags.has(RowFlags::WRITTEN));
+                        part.unlock(cx, host.shared, row, self.me);
                     }
                 }
             }
@@ -172,6 +171,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         self.changes.clear();
         self.patches.clear();
         self.images.clear();
+        self.replicas.clear();
         if let Some(record) = &mut self.record {
             record.clear();
         }

@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Fabric, HostId, SyncAddr};
+use liger_fabric::{Fabric, HostId, SyncAddr, Work};
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Message, Wish};
@@ -23,7 +23,7 @@ use super::transaction::{ForeignRow, Place, RowTxn, Visitor};
 use super::tree_error;
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
-use crate::txn::{Conflict, TxnError};
+use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -93,7 +93,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             match self.host.ask(self.cx, relation.id, partition, Wish::MoveIn(*key))? {
                 Answer::Shared(word) => self.host.remote.learn(self.cx, hash, word),
                 Answer::Absent => return Ok(None),
-                refused => return Err(refused_by_owner(refused)),
+                refused => return Err(refused_by_owner(relation.id, refused)),
             }
         }
         Err(Conflict::Moved.into())
@@ -121,6 +121,8 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<Try, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let (mine, writer) = (1u32 << self.me.0, self.me.0 + 1);
+        cx.spend(Work::IndexNode, 1);
+        cx.spend(Work::Row, 1);
         let mut shard = host.remote.shard(cx, hash);
         let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
@@ -148,8 +150,8 @@ impl<F: Fabric> RowTxn<'_, F> {
                 word
             }
             // This host holds the word, but not through this entry: as another key's. Whoever has just lost
-            // the word to
-            // that key would meet it for ever, the more so in a transaction that holds the other row itself.
+            // the word to that key would meet it for ever, the more so in a transaction that holds the other
+            // row itself.
             Acquired::Conflict if entry.is_unheld() && host.shared.is_ours(cx, entry.word) => {
                 shard.remove(&hash);
                 return Ok(Try::Stale);
@@ -184,7 +186,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         if upgraded {
             return self.held_already(relation, partition, key, hash);
         }
-        self.foreign.push(ForeignRow {
+        let row = ForeignRow {
             hash,
             word: at,
             block: word.row(),
@@ -194,12 +196,20 @@ impl<F: Fabric> RowTxn<'_, F> {
             row_len: relation.row_len,
             llsn: head.llsn,
             wrote: false,
-        });
-        self.held.push(Place::Foreign(self.foreign.len() as u32 - 1));
+        };
+        let i = self.remember(row);
         if *key != sentinel_key(relation.key_words) {
             self.note_read(relation.id, key, Some(head.llsn));
         }
-        Ok(Try::Held(self.foreign.len() - 1))
+        Ok(Try::Held(i))
+    }
+
+    /// Remembers a row that is locked now; its number among the rows of other hosts.
+    fn remember(&mut self, row: ForeignRow) -> usize {
+        let i = self.foreign.len();
+        self.foreign.push(row);
+        self.held.push(Place::Foreign(i as u32));
+        i
     }
 
     fn held_already(
@@ -254,9 +264,10 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<ControlFlow<()>, TxnError> {
         let mut rest = *range;
         let mut previous: Option<usize> = None;
-        let mut batch = FIRST_BATCH;
+        let mut limit = FIRST_BATCH;
         loop {
-            let locked = self.lock_batch(relation, partition, &rest, batch, previous, visitor.mode())?;
+            let stretch = Stretch { relation, partition, rest: &rest, limit, previous, mode: visitor.mode() };
+            let locked = self.lock_batch(&stretch)?;
             let mut found = Vec::new();
             for &i in &locked.rows {
                 let row = self.foreign[i];
@@ -280,7 +291,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             self.note_range(relation.id, KeyRange { low: rest.low, high: Some(after) }, found);
             rest.low = after;
             previous = locked.rows.last().copied();
-            batch = (2 * batch).min(LARGEST_BATCH);
+            limit = (2 * limit).min(LARGEST_BATCH);
         }
     }
 
@@ -289,50 +300,33 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2).
-    /// `previous`: the row locked last, whose next row the first one must be.
-    fn lock_batch(
-        &mut self,
-        relation: &Relation,
-        partition: u16,
-        rest: &KeyRange,
-        batch: usize,
-        previous: Option<usize>,
-        mode: Mode,
-    ) -> Result<Batch, TxnError> {
-        let host = self.host;
+    fn lock_batch(&mut self, stretch: &Stretch<'_>) -> Result<Batch, TxnError> {
         for _ in 0..ROUNDS {
-            if let Some(locked) = self.try_batch(relation, partition, rest, batch, previous, mode)? {
+            if let Some(locked) = self.try_batch(stretch)? {
                 return Ok(locked);
             }
-            let wish = Wish::MoveInRange { range: *rest, limit: batch as u32 };
-            match host.ask(self.cx, relation.id, partition, wish)? {
+            let wish = Wish::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
+            match self.host.ask(self.cx, stretch.relation.id, stretch.partition, wish)? {
                 Answer::RangeShared => {}
-                refused => return Err(refused_by_owner(refused)),
+                refused => return Err(refused_by_owner(stretch.relation.id, refused)),
             }
         }
         Err(Conflict::Moved.into())
     }
 
-    fn try_batch(
-        &mut self,
-        relation: &Relation,
-        partition: u16,
-        rest: &KeyRange,
-        batch: usize,
-        previous: Option<usize>,
-        mode: Mode,
-    ) -> Result<Option<Batch>, TxnError> {
+    fn try_batch(&mut self, stretch: &Stretch<'_>) -> Result<Option<Batch>, TxnError> {
         let (cx, host) = (self.cx, self.host);
+        let Stretch { relation, partition, rest, limit, previous, mode } = *stretch;
         let tree = host.foreign_index(relation, partition);
         let (mut candidates, mut trace) = (Entries::default(), Trace::new());
         let scanned =
-            tree.scan(cx, &host.tree_env(), rest.low.words(), None, batch + 1, &mut candidates, &mut trace);
+            tree.scan(cx, &host.tree_env(), rest.low.words(), None, limit + 1, &mut candidates, &mut trace);
         match scanned {
             Ok(()) => {}
             Err(TreeError::NotFormatted { .. }) => return Ok(None),
             Err(broken) => return Err(tree_error(relation.id, broken)),
         }
-        let mut locked = Batch { rows: Vec::with_capacity(batch), complete: false };
+        let mut locked = Batch { rows: Vec::with_capacity(limit), complete: false };
         let mut chain: Vec<usize> = previous.into_iter().collect();
         let sentinel = sentinel_key(relation.key_words);
         for (words, word) in candidates.iter() {
@@ -352,11 +346,11 @@ impl<F: Fabric> RowTxn<'_, F> {
                 break;
             }
             locked.rows.push(i);
-            if locked.rows.len() == batch {
+            if locked.rows.len() == limit {
                 break;
             }
         }
-        let enough = locked.complete || locked.rows.len() == batch;
+        let enough = locked.complete || locked.rows.len() == limit;
         // In this order: a row that was inserted in a gap before its end was locked may become shared at any
         // moment, and the bits before it true again. If that happens before they are read, the index has
         // changed by then.
@@ -364,19 +358,19 @@ impl<F: Fabric> RowTxn<'_, F> {
         let early = cx.sabotaged("foreign.recheck-index-last");
         let proven = enough
             && (!early || unchanged())
-            && self.is_chain_proven(&chain, previous.is_some(), rest)
+            && self.is_chain_proven(&chain, stretch)
             && (early || unchanged());
         Ok(proven.then_some(locked))
     }
 
     /// True if no key of the partition stands between the rows of the chain, nor between the start and the
     /// first.
-    fn is_chain_proven(&self, chain: &[usize], continues: bool, rest: &KeyRange) -> bool {
+    fn is_chain_proven(&self, chain: &[usize], stretch: &Stretch<'_>) -> bool {
         let word = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].word);
         let Some((_, others)) = chain.split_last() else { return false };
         let first = chain[0];
-        let starts = continues
-            || self.foreign[first].key == rest.low
+        let starts = stretch.previous.is_some()
+            || self.foreign[first].key == stretch.rest.low
             || word(first).prev_real()
             || self.cx.sabotaged("foreign.check-prev-real");
         starts && others.iter().all(|i| word(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
@@ -406,7 +400,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 let found = self.point_foreign(relation, partition, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }
-            refused => Err(refused_by_owner(refused)),
+            refused => Err(refused_by_owner(relation.id, refused)),
         }
     }
 
@@ -433,21 +427,18 @@ impl<F: Fabric> RowTxn<'_, F> {
         drop(shard);
         let block = host.shared.peek(cx, word).row();
         freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let row_len = relation.row_len;
-        let key_copy = *key;
-        self.foreign.push(ForeignRow {
+        let row = ForeignRow {
             hash,
             word,
             block,
             table: relation.id,
             partition,
-            key: key_copy,
-            row_len,
+            key: *key,
+            row_len: relation.row_len,
             llsn,
             wrote: false,
-        });
-        let place = Place::Foreign(self.foreign.len() as u32 - 1);
-        self.held.push(place);
+        };
+        let place = Place::Foreign(self.remember(row) as u32);
         self.llsn = self.llsn.max(llsn);
         let image = self.store_image(bytes);
         let change = self.begin_change(place, relation.id, key, 0);
@@ -478,6 +469,20 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 }
 
+/// What one step of a scan is to lock.
+#[derive(Clone, Copy)]
+struct Stretch<'r> {
+    relation: &'r Relation,
+    partition: u16,
+    /// What is left of the range.
+    rest: &'r KeyRange,
+    /// Most rows of it.
+    limit: usize,
+    /// The row locked last, whose next row the first one must be.
+    previous: Option<usize>,
+    mode: Mode,
+}
+
 /// Rows locked by one step of a scan.
 struct Batch {
     /// Those in the range, in key order.
@@ -486,10 +491,10 @@ struct Batch {
     complete: bool,
 }
 
-fn refused_by_owner(answer: Answer) -> TxnError {
+fn refused_by_owner(table: TableId, answer: Answer) -> TxnError {
     match answer {
         Answer::Conflict => Conflict::WriteLocked.into(),
-        Answer::OutOfMemory => TxnError::OutOfMemory { what: "shared memory", needed_bytes: 0 },
+        Answer::Failed(failure) => failure.error(table),
         _ => Conflict::Moved.into(),
     }
 }

@@ -182,8 +182,9 @@ impl RowHost {
 
     fn create_indexes<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), TxnError> {
         for partition in self.partitions.iter().flatten() {
-            for part in partition.lock(cx).tables.iter().flatten() {
-                part.index.create(cx, &self.tree_env()).map_err(|e| super::tree_error(TableId(0), e))?;
+            for (table, part) in (0..).zip(&partition.lock(cx).tables) {
+                let Some(part) = part else { continue };
+                part.index.create(cx, &self.tree_env()).map_err(|e| super::tree_error(TableId(table), e))?;
             }
         }
         Ok(())

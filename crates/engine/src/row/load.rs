@@ -136,7 +136,7 @@ impl RowHost {
                 let key = Key::from_words(words);
                 part.lock(cx, self.shared, row, cx.worker(), Mode::Read, false)?;
                 show(&key, Row::new(part.rows.bytes(row)));
-                part.unlock(cx, self.shared, row, cx.worker(), false);
+                part.unlock(cx, self.shared, row, cx.worker());
                 at = part.tree.next(cursor);
             }
         }

@@ -5,9 +5,10 @@
 //! kind, and what does not decode is `None`, never trusted.
 
 use liger_fabric::{SyncAddr, WorkerId};
+use liger_store::bwtree::TreeError;
 
 use crate::key::{Key, KeyRange, MAX_KEY_WORDS};
-use crate::txn::TableId;
+use crate::txn::{TableId, TxnError};
 
 /// A request or a reply between two hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,8 +98,62 @@ pub enum Answer {
     Duplicate,
     /// Somebody holds the row or the gap.
     Conflict,
+    /// It cannot be done, and running the transaction again will not help.
+    Failed(Failure),
+}
+
+/// What keeps an owner from doing what was wished.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
     /// Shared memory is exhausted and nothing can be moved out.
-    OutOfMemory,
+    SharedMemory {
+        /// Bytes that were needed.
+        needed_bytes: u64,
+    },
+    /// The partition cannot hold another row.
+    Rows {
+        /// Bytes that were needed.
+        needed_bytes: u64,
+    },
+    /// A record of the partition's shared index is damaged.
+    IndexNode {
+        /// Offset of the record.
+        offset: u64,
+    },
+    /// The directory word of the partition's shared index is damaged.
+    IndexDirectory {
+        /// Offset of the word.
+        root: u64,
+    },
+}
+
+impl From<TreeError> for Failure {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::OutOfMemory(full) => Self::SharedMemory { needed_bytes: full.bytes },
+            TreeError::Damaged { offset, .. } => Self::IndexNode { offset },
+            TreeError::NotFormatted { root } | TreeError::Exists { root } => Self::IndexDirectory { root },
+            other => unreachable!("a shared index used as none of its operations allows: {other}"),
+        }
+    }
+}
+
+impl Failure {
+    /// What it means to a transaction that needed it of `table`.
+    pub fn error(self, table: TableId) -> TxnError {
+        match self {
+            Self::SharedMemory { needed_bytes } => {
+                TxnError::OutOfMemory { what: "shared memory", needed_bytes }
+            }
+            Self::Rows { needed_bytes } => {
+                TxnError::OutOfMemory { what: "rows of a partition", needed_bytes }
+            }
+            Self::IndexNode { offset } => TxnError::Damaged { table, what: "shared index", found: offset },
+            Self::IndexDirectory { root } => {
+                TxnError::Damaged { table, what: "index directory", found: root }
+            }
+        }
+    }
 }
 
 const MOVE_IN: u8 = 1;
@@ -112,7 +167,10 @@ const ABSENT: u8 = 18;
 const CREATED: u8 = 19;
 const DUPLICATE: u8 = 20;
 const CONFLICT: u8 = 21;
-const OUT_OF_MEMORY: u8 = 22;
+const SHARED_MEMORY_FULL: u8 = 22;
+const ROWS_FULL: u8 = 23;
+const INDEX_NODE_DAMAGED: u8 = 24;
+const INDEX_DIRECTORY_DAMAGED: u8 = 25;
 
 struct Out<'a>(&'a mut Vec<u8>);
 
@@ -245,7 +303,10 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
         Answer::Created { .. } => CREATED,
         Answer::Duplicate => DUPLICATE,
         Answer::Conflict => CONFLICT,
-        Answer::OutOfMemory => OUT_OF_MEMORY,
+        Answer::Failed(Failure::SharedMemory { .. }) => SHARED_MEMORY_FULL,
+        Answer::Failed(Failure::Rows { .. }) => ROWS_FULL,
+        Answer::Failed(Failure::IndexNode { .. }) => INDEX_NODE_DAMAGED,
+        Answer::Failed(Failure::IndexDirectory { .. }) => INDEX_DIRECTORY_DAMAGED,
     };
     out.number(kind.into(), 1).asker(to);
     match answer {
@@ -255,7 +316,15 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
         Answer::Created { word, next, llsn } => {
             out.number(word.offset(), 8).number(next.map_or(0, SyncAddr::offset), 8).number(*llsn, 8);
         }
-        _ => {}
+        Answer::Failed(
+            Failure::SharedMemory { needed_bytes: number }
+            | Failure::Rows { needed_bytes: number }
+            | Failure::IndexNode { offset: number }
+            | Failure::IndexDirectory { root: number },
+        ) => {
+            out.number(*number, 8);
+        }
+        Answer::RangeShared | Answer::Absent | Answer::Duplicate | Answer::Conflict => {}
     }
 }
 
@@ -275,7 +344,10 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         }
         DUPLICATE => Answer::Duplicate,
         CONFLICT => Answer::Conflict,
-        OUT_OF_MEMORY => Answer::OutOfMemory,
+        SHARED_MEMORY_FULL => Answer::Failed(Failure::SharedMemory { needed_bytes: input.number(8)? }),
+        ROWS_FULL => Answer::Failed(Failure::Rows { needed_bytes: input.number(8)? }),
+        INDEX_NODE_DAMAGED => Answer::Failed(Failure::IndexNode { offset: input.number(8)? }),
+        INDEX_DIRECTORY_DAMAGED => Answer::Failed(Failure::IndexDirectory { root: input.number(8)? }),
         _ => return None,
     })
 }
@@ -297,7 +369,10 @@ mod tests {
             Answer::Created { word: SyncAddr::new(8), next: Some(SyncAddr::new(16)), llsn: 12 },
             Answer::Duplicate,
             Answer::Conflict,
-            Answer::OutOfMemory,
+            Answer::Failed(Failure::SharedMemory { needed_bytes: 1 << 40 }),
+            Answer::Failed(Failure::Rows { needed_bytes: 100 }),
+            Answer::Failed(Failure::IndexNode { offset: 1 << 33 }),
+            Answer::Failed(Failure::IndexDirectory { root: 4160 }),
         ];
         let mut all = vec![
             request(Wish::MoveIn(key)),

@@ -30,6 +30,8 @@ use liger_store::bwtree::TreeError;
 
 use crate::txn::{TableId, TxnError};
 
+use message::Failure;
+
 pub use check::Checked;
 pub use host::{Budget, Moves, Options, RowHost};
 pub use load::Loader;
@@ -55,12 +57,5 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
 
 /// What a failure of a shared index means to a transaction.
 fn tree_error(table: TableId, error: TreeError) -> TxnError {
-    match error {
-        TreeError::OutOfMemory(full) => {
-            TxnError::OutOfMemory { what: "shared memory", needed_bytes: full.bytes }
-        }
-        TreeError::Damaged { offset, .. } => TxnError::Damaged { table, what: "shared index", found: offset },
-        TreeError::NotFormatted { root } => TxnError::Damaged { table, what: "index directory", found: root },
-        other => unreachable!("a shared index used as none of its operations allows: {other}"),
-    }
+    Failure::from(error).error(table)
 }

@@ -17,7 +17,7 @@ use liger_pod::heap::{BlockClass, WordClass};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Message, Wish};
+use super::message::{Answer, Failure, Message, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::shared::{Held, ROW_MAGIC, RowHead, freshen, read_key, write_block};
@@ -107,7 +107,7 @@ impl RowHost {
         Ok(())
     }
 
-    /// Takes out the index entries that an earlier removal had no memory for.
+    /// Takes out the index entries that an earlier removal could not.
     fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
         while let Some(stale) = part.stale.last() {
             part.index.remove(cx, &self.tree_env(), stale.words())?;
@@ -166,7 +166,8 @@ impl RowHost {
         if !cx.sabotaged("moves.retract-from-index") {
             match part.index.remove(cx, &self.tree_env(), key.words()) {
                 Ok(removed) => debug_assert_eq!(removed, Some(at.offset()), "a shared row is in the index"),
-                // The entry leads to a dead word until there is memory to take it out.
+                // The entry leads to a dead word until it can be taken out: when there is memory, or, if the
+                // index is damaged, never. Then nothing enters it either, and who wants that is told why.
                 Err(_) => part.stale.push(*key),
             }
         }
@@ -283,7 +284,7 @@ impl RowHost {
         // comes.
         self.relieve(cx);
         match attempt() {
-            Answer::OutOfMemory if self.move_out_some(cx, 16) > 0 => {
+            Answer::Failed(Failure::SharedMemory { .. }) if self.move_out_some(cx, 16) > 0 => {
                 self.collect(cx);
                 attempt()
             }
@@ -316,7 +317,7 @@ impl RowHost {
         if part.is_uncommitted(row) {
             return Err(Answer::Conflict);
         }
-        self.move_in(cx, part, place, key, row, None).map_err(|_| Answer::OutOfMemory)
+        self.move_in(cx, part, place, key, row, None).map_err(|error| Answer::Failed(error.into()))
     }
 
     fn share_range<F: Fabric>(
@@ -329,8 +330,8 @@ impl RowHost {
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
-        if self.retract_stale(cx, part).is_err() {
-            return Answer::OutOfMemory;
+        if let Err(error) = self.retract_stale(cx, part) {
+            return Answer::Failed(error.into());
         }
         let rows = rows_to_share(part, range, limit as usize);
         for (key, row) in &rows {
@@ -370,7 +371,7 @@ impl RowHost {
         };
         let Some(row) = part.rows.alloc() else {
             part.link(cx, self.shared, before, next);
-            return Answer::OutOfMemory;
+            return Answer::Failed(Failure::Rows { needed_bytes: part.row_len as u64 });
         };
         part.rows.set_version(row, part.max_removed_llsn);
         part.tree.insert_near(&around, key.words(), row);
@@ -380,11 +381,11 @@ impl RowHost {
                 let theirs = word_of_next.is_some_and(|w| w.is_held_by(self.shared.format, from));
                 Answer::Created { word, next: part.word(next).filter(|_| theirs), llsn }
             }
-            Err(_) => {
+            Err(error) => {
                 part.tree.remove(key.words());
                 part.rows.free(row);
                 part.link(cx, self.shared, before, next);
-                Answer::OutOfMemory
+                Answer::Failed(error.into())
             }
         }
     }

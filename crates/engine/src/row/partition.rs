@@ -59,7 +59,7 @@ pub struct TablePart {
     pub index: BwTree,
     /// Greatest version of a removed row: a later row with the same key gets a greater one.
     pub max_removed_llsn: u64,
-    /// Keys whose index entry could not be taken out for want of memory; tried again before the next move.
+    /// Keys whose index entry could not be taken out yet; tried again before the next move.
     pub stale: Vec<Key>,
     /// Words of a key.
     pub key_words: usize,
@@ -117,6 +117,7 @@ impl TablePart {
 
     /// The row with this key.
     pub fn find<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> Option<RowId> {
+        // The model's costs were fitted with a search of the tree here.
         cx.spend(Work::IndexNode, self.height());
         self.tree.get(key.words())
     }
@@ -225,21 +226,16 @@ impl TablePart {
         self.rows.set_version(row, head.llsn);
     }
 
-    /// Gives back all that `me` holds of a row. `wrote`: its shared copy, if any, was changed, written back
-    /// and fenced.
-    pub fn unlock<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        shared: SharedRows,
-        row: RowId,
-        me: WorkerId,
-        wrote: bool,
-    ) {
+    /// Gives back all that `me` holds of a row, and clears what it has marked there. If it has changed the
+    /// shared copy ([`RowFlags::WRITTEN`]), that is written back and fenced.
+    pub fn unlock<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId, me: WorkerId) {
         let mut holders = self.rows.holders(row);
         let was_writer = holders.writer == me.0 + 1;
         debug_assert!(was_writer || holders.readers & bit(me) != 0, "unlocked a row not held");
         holders.readers &= !bit(me);
         holders.gap &= !bit(me);
+        let wrote = holders.flags.has(RowFlags::WRITTEN);
+        holders.flags = holders.flags & !(RowFlags::DELETED | RowFlags::WRITTEN);
         if was_writer {
             holders.writer = 0;
         }

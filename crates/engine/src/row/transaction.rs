@@ -14,6 +14,7 @@
 //! transaction.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 
@@ -25,8 +26,8 @@ use crate::key::{Key, KeyRange};
 use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
 use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
 
-/// Cache lines of a row that a prefetch loads: its holders and its first columns.
-const PREFETCHED_LINES: usize = 2;
+/// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
+const PREFETCHED_LINES: usize = 6;
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +100,8 @@ pub struct RowTxn<'h, F: Fabric> {
     /// Greatest version seen or made.
     pub(super) llsn: u64,
     pub(super) record: Option<TxnRecord>,
+    /// The copies of replicated tables that this transaction reads.
+    pub(super) replicas: Vec<(TableId, Arc<TablePart>)>,
 }
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
@@ -116,6 +119,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             scratch: Vec::new(),
             llsn: 0,
             record,
+            replicas: Vec::new(),
         }
     }
 
@@ -144,22 +148,31 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         self.host.catalog.relation(table)
     }
 
+    /// The copy of a replicated table that this transaction reads, from its first look to its end.
+    fn replica(&mut self, table: TableId) -> &TablePart {
+        let at = self.replicas.iter().position(|replica| replica.0 == table).unwrap_or_else(|| {
+            self.replicas.push((table, self.host.replica(self.cx, table)));
+            self.replicas.len() - 1
+        });
+        &self.replicas[at].1
+    }
+
     /// Calls `visit` for the rows that are in this host's DRAM.
-    fn for_each_part(&self, rows: &[(TableId, Key)], mut visit: impl FnMut(&TablePart, &Key)) {
+    fn for_each_part(&mut self, rows: &[(TableId, Key)], mut visit: impl FnMut(&TablePart, &Key)) {
+        let (cx, host) = (self.cx, self.host);
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
         for (table, key) in rows {
-            let Ok(relation) = self.host.catalog.relation(*table) else { continue };
+            let Ok(relation) = host.catalog.relation(*table) else { continue };
             if relation.check_key(key).is_err() {
                 continue;
             }
             if relation.replicated {
-                visit(&self.host.replica(self.cx, relation.id), key);
+                visit(self.replica(relation.id), key);
                 continue;
             }
-            let partition = relation.partition_of(key, self.host.partition_count());
-            if self.host.owns(partition) {
-                let latch = |p| self.host.partition(self.cx, p);
-                visit(reach(&mut latched, partition, latch).table(table.0), key);
+            let partition = relation.partition_of(key, host.partition_count());
+            if host.owns(partition) {
+                visit(reach(&mut latched, partition, |p| host.partition(cx, p)).table(table.0), key);
             }
         }
     }
@@ -266,9 +279,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
-        let part = self.host.replica(self.cx, relation.id);
-        let Some(row) = part.find(self.cx, key) else { return Ok(false) };
-        self.cx.spend(Work::DramLine, 2);
+        let cx = self.cx;
+        let part = self.replica(relation.id);
+        let Some(row) = part.find(cx, key) else { return Ok(false) };
+        cx.spend(Work::DramLine, 2);
         let _ = visit(key, Row::new(part.rows.bytes(row)));
         Ok(true)
     }
@@ -353,7 +367,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<(), TxnError> {
         let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
-        let part = self.host.replica(self.cx, relation.id);
+        let part = self.replica(relation.id);
         let mut at = part.tree.lower_bound(range.low.words());
         while let Some(cursor) = at {
             let (words, row) = part.tree.entry(cursor);
@@ -539,13 +553,17 @@ impl<F: Fabric> Transaction for RowTxn<'_, F> {
         let table = self.relation(*of)?;
         let mut rest = *range;
         let mut batch = 4;
+        let mut found: Vec<(TableId, Key)> = Vec::with_capacity(batch);
         loop {
-            let mut found: Vec<(Key, Key)> = Vec::new();
+            found.clear();
+            let mut last = None;
             let mut gather = |key: &Key, row: Row<'_>| {
-                found.push((*key, layout.read_primary(row.bytes())));
+                last = Some(*key);
+                found.push((table.id, layout.read_primary(row.bytes())));
                 if found.len() < batch { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             self.range(relation, &rest, &mut Visitor::Read(&mut gather))?;
+            self.prefetch(&found);
             for (_, primary) in &found {
                 let mut flow = ControlFlow::Continue(());
                 let mut once = |_: &Key, row: Row<'_>| {
@@ -559,7 +577,7 @@ impl<F: Fabric> Transaction for RowTxn<'_, F> {
                     return Ok(());
                 }
             }
-            match found.last().and_then(|(last, _)| last.next()) {
+            match last.and_then(|last| last.next()) {
                 Some(low) if found.len() == batch => rest.low = low,
                 _ => return Ok(()),
             }

@@ -18,6 +18,7 @@ compile_error!(
 
 mod cache;
 mod clock;
+mod host;
 mod mapping;
 mod memory;
 mod reader;
@@ -29,13 +30,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use cache::{CacheInstructions, LineInstruction};
+pub use host::{HostMemory, NativeHost};
 pub use mapping::Mapping;
 pub use memory::{MemoryError, MemorySpec};
 pub use reader::NativeReader;
 pub use service::{Rest, Service};
 pub use workers::{WorkerPanicked, run_hosts, run_workers};
 
-use crate::addr::{DataAddr, SyncAddr};
+use crate::addr::{DataAddr, LINE, SyncAddr};
 use crate::fabric::Fabric;
 use crate::sync_mode::SyncMode;
 use clock::Clock;
@@ -108,6 +110,30 @@ impl Native {
         // SAFETY: in bounds for as long as `self.mapping` lives, 8-byte aligned, and sync words are only ever
         // accessed atomically.
         unsafe { AtomicU64::from_ptr(p.cast()) }
+    }
+
+    /// The words of a line of data, for a backend that puts a cache of its own in front of this memory.
+    #[inline]
+    pub(crate) fn line(&self, number: u64) -> &[AtomicU64; LINE / 8] {
+        let p = self.at(number * LINE as u64, LINE);
+        // SAFETY: in bounds for as long as `self.mapping` lives, aligned, and such a backend's hosts access
+        // data through these atomics alone.
+        unsafe { &*p.cast() }
+    }
+
+    /// Stops an access beyond the memory.
+    ///
+    /// # Panics
+    /// If the range leaves the mapping.
+    #[inline]
+    pub(crate) fn check(&self, at: DataAddr, len: usize) {
+        self.at(at.offset(), len);
+    }
+
+    /// Notes that this worker has changed shared memory, so that its next wait starts afresh.
+    #[inline]
+    pub(crate) fn progress(&self) {
+        self.pauses.set(0);
     }
 
     /// Drops the word's line from this host's cache, so that the next access reaches memory.

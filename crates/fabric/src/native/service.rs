@@ -18,10 +18,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::HostMemory;
 use super::workers::message_of;
-use super::{Mapping, Native};
-use crate::cx::{Cx, HostId, WorkerId};
-use crate::sync_mode::SyncMode;
+use crate::cx::{Cx, WorkerId};
+use crate::fabric::Fabric;
 
 /// Turns without work before the first sleep, and between two sleeps.
 const IDLE_TURNS: u32 = 4;
@@ -65,19 +65,18 @@ pub struct Rest<'a> {
 }
 
 impl Service {
-    /// Starts a service that takes turns as worker `worker` of host `host`. A turn returns how much it did; 0
+    /// Starts a service that takes turns as worker `worker` of the host. A turn returns how much it did; 0
     /// means that there was nothing to do.
-    pub fn start(
-        mapping: &Arc<Mapping>,
-        sync_mode: SyncMode,
-        (host, worker): (HostId, WorkerId),
+    pub fn start<M: HostMemory>(
+        host: &M,
+        worker: WorkerId,
         seed: u64,
-        turn: impl Fn(&Cx<Native>) -> usize + Send + 'static,
+        turn: impl Fn(&Cx<M::View>) -> usize + Send + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::default());
-        let (inner, mapping) = (shared.clone(), mapping.clone());
+        let (inner, host) = (shared.clone(), host.clone());
         let thread = std::thread::spawn(move || {
-            let cx = Cx::new(Native::with_sync_mode(mapping, sync_mode), host, worker, seed);
+            let cx = host.cx(worker, seed);
             let ended = catch_unwind(AssertUnwindSafe(|| serve(&inner, &cx, &turn)));
             let mut state = inner.lock();
             state.ended = true;
@@ -122,7 +121,7 @@ impl Drop for Rest<'_> {
 }
 
 /// Takes turns until it is told to stop.
-fn serve(shared: &Shared, cx: &Cx<Native>, turn: &impl Fn(&Cx<Native>) -> usize) {
+fn serve<F: Fabric>(shared: &Shared, cx: &Cx<F>, turn: &impl Fn(&Cx<F>) -> usize) {
     loop {
         let mut state = shared.lock();
         while state.rests > 0 && !state.stop {
@@ -148,11 +147,15 @@ fn serve(shared: &Shared, cx: &Cx<Native>, turn: &impl Fn(&Cx<Native>) -> usize)
 mod tests {
     use super::*;
     use crate::addr::SyncAddr;
+    use crate::cx::HostId;
+    use crate::native::{Mapping, Native, NativeHost};
+    use crate::sync_mode::SyncMode;
 
     const TURNS: SyncAddr = SyncAddr::new(64);
 
     fn service(mapping: &Arc<Mapping>, fails_at: u64) -> Service {
-        Service::start(mapping, SyncMode::Hwcc, (HostId(1), WorkerId(2)), 1, move |cx| {
+        let host = NativeHost::new(mapping.clone(), SyncMode::Hwcc, HostId(1));
+        Service::start(&host, WorkerId(2), 1, move |cx| {
             assert_eq!((cx.host(), cx.worker()), (HostId(1), WorkerId(2)));
             assert!(cx.fetch_add(TURNS, 1) < fails_at, "enough");
             1

@@ -32,7 +32,7 @@ fn swaps_of_two_workers_are_not_lost_in_either_mode() {
                 cx.fetch_add(SyncAddr::new(0), 1);
             }
         };
-        let ended = run_workers(&mapping, mode, HostId(0), 2, 1, add);
+        let ended = run_hosts(&mapping, mode, 1, 2, 1, add);
         assert!(ended.iter().all(Result::is_ok));
         assert_eq!(context(&mapping, mode).load(SyncAddr::new(0)), 4000, "{mode}");
     }
@@ -60,7 +60,7 @@ fn a_published_message_arrives_whole() {
                 cx.store(turn, 2 * round + me + 1);
             }
         };
-        for ended in run_workers(&mapping, mode, HostId(0), 2, 1, play) {
+        for ended in run_hosts(&mapping, mode, 1, 2, 1, play) {
             ended.expect("no mismatch");
         }
     }
@@ -87,7 +87,7 @@ fn copies_of_every_length_and_alignment_are_exact() {
 fn an_access_beyond_the_memory_is_stopped() {
     let mapping = Mapping::anonymous(4096).expect("memory");
     let beyond = |access: &(dyn Fn(&Cx<Native>) + Sync)| {
-        let ended = run_workers(&mapping, SyncMode::Hwcc, HostId(0), 1, 1, |cx| access(cx));
+        let ended = run_hosts(&mapping, SyncMode::Hwcc, 1, 1, 1, |cx| access(cx));
         ended[0].as_ref().is_err_and(|panic| panic.message.contains("beyond the pod's 0x1000 bytes"))
     };
     assert!(beyond(&|cx| cx.store(SyncAddr::new(4096), 1)));

@@ -1,11 +1,11 @@
-//! Starts one host's workers as threads of this process.
+//! Starts hosts' workers as threads of this process.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{Mapping, Native};
+use super::{HostMemory, Mapping, Native, NativeHost};
 use crate::cx::{Cx, HostId, WorkerId};
 use crate::sync_mode::SyncMode;
 
@@ -21,25 +21,44 @@ pub struct WorkerPanicked {
     pub message: String,
 }
 
-/// Runs `work` on `n_workers` threads of host `host`, each with its own context, and waits for all of them.
-/// Results come in worker order. Where the process may use at least as many processors as there are workers,
-/// each is bound to one.
+/// Runs `work` on `n_workers` threads of each of `hosts`, each with its own context, and waits for all of
+/// them. Results come in order of host, then worker. Where the process may use at least as many processors as
+/// there are workers, each is bound to one.
 ///
 /// Host and worker numbers and `seed` decide the workers' random numbers, as in [`Cx::new`].
-pub fn run_workers<T: Send>(
-    mapping: &Arc<Mapping>,
-    sync_mode: SyncMode,
-    host: HostId,
+#[expect(clippy::disallowed_methods, reason = "the backend is where workers are started")]
+pub fn run_workers<M: HostMemory, T: Send>(
+    hosts: &[M],
     n_workers: u8,
     seed: u64,
-    work: impl Fn(&Cx<Native>) -> T + Sync,
+    work: impl Fn(&Cx<M::View>) -> T + Sync,
 ) -> Vec<Result<T, WorkerPanicked>> {
-    let workers: Vec<_> = (0..n_workers).map(|worker| (host, WorkerId(worker))).collect();
-    run_all(mapping, sync_mode, &workers, seed, work)
+    let of_host = |host| (0..n_workers).map(move |worker| (host, WorkerId(worker)));
+    let workers: Vec<(&M, WorkerId)> = hosts.iter().flat_map(of_host).collect();
+    let processors = allowed_processors();
+    let run_one = |slot: usize, host: &M, worker: WorkerId| {
+        if processors.len() >= workers.len() {
+            // Hosts in other processes start at other processors.
+            let first = usize::from(hosts[0].host().0) * workers.len();
+            bind_to(processors[(first + slot) % processors.len()]);
+        }
+        work(&host.cx(worker, seed))
+    };
+    std::thread::scope(|scope| {
+        let run_one = &run_one;
+        let start = |(slot, &(host, worker))| scope.spawn(move || run_one(slot, host, worker));
+        let started: Vec<_> = workers.iter().enumerate().map(start).collect();
+        let finish = |(thread, &(host, worker)): (std::thread::ScopedJoinHandle<'_, T>, &(&M, WorkerId))| {
+            let panicked = |panic: Box<dyn Any + Send>| message_of(&*panic);
+            let ended = thread.join().map_err(panicked);
+            ended.map_err(|message| WorkerPanicked { host: host.host(), worker, message })
+        };
+        started.into_iter().zip(&workers).map(finish).collect()
+    })
 }
 
-/// As [`run_workers`] for hosts `0..n_hosts` at once, all in this process: what a test of several hosts
-/// needs. Results come in order of host, then worker.
+/// As [`run_workers`] for hosts `0..n_hosts` of a native pod, all in this process: what a test of several
+/// hosts needs.
 pub fn run_hosts<T: Send>(
     mapping: &Arc<Mapping>,
     sync_mode: SyncMode,
@@ -48,38 +67,9 @@ pub fn run_hosts<T: Send>(
     seed: u64,
     work: impl Fn(&Cx<Native>) -> T + Sync,
 ) -> Vec<Result<T, WorkerPanicked>> {
-    let of_host = |host| (0..n_workers).map(move |worker| (HostId(host), WorkerId(worker)));
-    let workers: Vec<_> = (0..n_hosts).flat_map(of_host).collect();
-    run_all(mapping, sync_mode, &workers, seed, work)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the backend is where workers are started")]
-fn run_all<T: Send>(
-    mapping: &Arc<Mapping>,
-    sync_mode: SyncMode,
-    workers: &[(HostId, WorkerId)],
-    seed: u64,
-    work: impl Fn(&Cx<Native>) -> T + Sync,
-) -> Vec<Result<T, WorkerPanicked>> {
-    let processors = allowed_processors();
-    let run_one = |slot: usize, host: HostId, worker: WorkerId| {
-        if processors.len() >= workers.len() {
-            // Hosts in other processes start at other processors.
-            let first = usize::from(workers[0].0.0) * workers.len();
-            bind_to(processors[(first + slot) % processors.len()]);
-        }
-        work(&Cx::new(Native::with_sync_mode(mapping.clone(), sync_mode), host, worker, seed))
-    };
-    std::thread::scope(|scope| {
-        let run_one = &run_one;
-        let start = |(slot, &(host, worker))| scope.spawn(move || run_one(slot, host, worker));
-        let started: Vec<_> = workers.iter().enumerate().map(start).collect();
-        let finish =
-            |(thread, &(host, worker)): (std::thread::ScopedJoinHandle<'_, T>, &(HostId, WorkerId))| {
-                thread.join().map_err(|panic| WorkerPanicked { host, worker, message: message_of(&*panic) })
-            };
-        started.into_iter().zip(workers).map(finish).collect()
-    })
+    let host = |host| NativeHost::new(mapping.clone(), sync_mode, HostId(host));
+    let hosts: Vec<NativeHost> = (0..n_hosts).map(host).collect();
+    run_workers(&hosts, n_workers, seed, work)
 }
 
 fn allowed_processors() -> Vec<usize> {
@@ -107,7 +97,8 @@ mod tests {
     #[test]
     fn results_come_in_worker_order_and_panics_as_values() {
         let mapping = Mapping::anonymous(4096).expect("memory");
-        let outcome = run_workers(&mapping, SyncMode::Hwcc, HostId(3), 4, 1, |cx| {
+        let third = NativeHost::new(mapping.clone(), SyncMode::Hwcc, HostId(3));
+        let outcome = run_workers(&[third], 4, 1, |cx| {
             cx.fetch_add(SyncAddr::new(64), 1);
             assert!(cx.worker().0 != 2, "worker {} gives up", cx.worker().0);
             cx.worker().0
@@ -115,7 +106,7 @@ mod tests {
         let panicked =
             WorkerPanicked { host: HostId(3), worker: WorkerId(2), message: "worker 2 gives up".to_owned() };
         assert_eq!(outcome, [Ok(0), Ok(1), Err(panicked), Ok(3)]);
-        let total = run_workers(&mapping, SyncMode::Hwcc, HostId(0), 1, 1, |cx| cx.load(SyncAddr::new(64)));
+        let total = run_hosts(&mapping, SyncMode::Hwcc, 1, 1, 1, |cx| cx.load(SyncAddr::new(64)));
         assert_eq!(total, [Ok(4)]);
     }
 

@@ -14,7 +14,7 @@ use super::config::{Adversary, KillAt, Mode, SimConfig};
 use super::coroutine::End;
 use super::explain::{Actor, By, Recent, Site, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
-use super::report::{HostReport, Outcome, Report};
+use super::report::{HostReport, Outcome, Report, TimeUse};
 use super::rules::{Broken, Rules};
 use super::schedule::{Picker, Random, Scheduler, Script};
 use super::timed::Timed;
@@ -197,7 +197,9 @@ impl State {
         let host = self.workers[me].host;
         self.hosts[host].verbs += 1;
         self.workers[me].last = by;
-        self.recent.note(by);
+        if let Memory::Incoherent(_) = self.memory {
+            self.recent.note(by);
+        }
         if verb == Verb::Pause && self.gives_up(me) {
             return true;
         }
@@ -234,9 +236,9 @@ impl State {
         next != me || !self.victims.is_empty()
     }
 
-    /// Timed: computation takes its time, and whoever is behind runs meanwhile (without this, nobody could
-    /// see the locks that a worker holds between two verbs). True when the worker must give control back
-    /// first.
+    /// Timed: computation takes its time, and if a worker of this host is behind, others run meanwhile
+    /// (without this, nobody could see the locks that a worker holds between two verbs). True when the worker
+    /// must give control back first.
     pub fn spend(&mut self, me: usize, work: Work, times: u32) -> bool {
         let Memory::Timed(memory) = &mut self.memory else { return false };
         if self.workers[me].inert {
@@ -246,7 +248,7 @@ impl State {
         if self.quiet {
             return false;
         }
-        let next = memory.turn(me);
+        let next = memory.turn_in_host(me);
         self.current = next;
         self.switches += u64::from(next != me);
         next != me
@@ -448,10 +450,11 @@ impl State {
         self.workers.iter().filter(|w| !w.done && !w.killed).map(|w| self.actor(w.last)).collect()
     }
 
-    /// Counts the call site unless a lone worker reaches it; false when it is the one to leave out.
+    /// Counts the call site unless a lone worker reaches it or the run is timed; false when it is the one to
+    /// leave out.
     pub fn site_enabled(&mut self, verb: Verb, location: &'static Location<'static>) -> bool {
         let enabled = !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, location));
-        if self.quiet {
+        if self.quiet || self.is_timed() {
             return enabled;
         }
         let key = (std::ptr::from_ref(location) as usize, verb);
@@ -472,7 +475,7 @@ impl State {
     }
 
     pub fn sabotaged(&mut self, step: &'static str) -> bool {
-        if !self.quiet && !self.steps_asked.contains(&step) {
+        if !self.quiet && !self.is_timed() && !self.steps_asked.contains(&step) {
             self.steps_asked.push(step);
         }
         self.config.sabotage == Some(step)
@@ -514,6 +517,7 @@ impl State {
     pub fn choose_first(&mut self) {
         if let Memory::Timed(memory) = &mut self.memory {
             self.origin_ps = memory.latest();
+            memory.count_afresh();
             for &worker in self.picker.runnable() {
                 memory.start(usize::from(worker), self.origin_ps);
             }
@@ -549,6 +553,9 @@ impl State {
     /// The worker's coroutine has ended.
     pub fn ended(&mut self, worker: usize, end: End) {
         self.workers[worker].done = true;
+        if let Memory::Timed(memory) = &mut self.memory {
+            memory.ended(worker);
+        }
         if let End::Panicked(message) = end {
             let host = HostId(self.workers[worker].host as u8);
             self.stop(Outcome::Panicked { host, worker: self.workers[worker].id, message });
@@ -570,6 +577,10 @@ impl State {
             virtual_ns: match &self.memory {
                 Memory::Incoherent(_) => self.step * VERB_NS + self.paused_ns,
                 Memory::Timed(memory) => (memory.latest() - self.origin_ps) / 1000,
+            },
+            time_use: match &self.memory {
+                Memory::Incoherent(_) => TimeUse::default(),
+                Memory::Timed(memory) => memory.time_use(),
             },
             sites: self.sites.clone(),
             steps_asked: self.steps_asked.clone(),

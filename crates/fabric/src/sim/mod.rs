@@ -54,7 +54,7 @@ pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
 pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
-pub use report::{HostReport, Outcome, Report};
+pub use report::{HostReport, Outcome, Report, TimeUse};
 pub use schedule::Scheduler;
 
 use crate::cx::{Cx, HostId, WorkerId};
@@ -174,14 +174,17 @@ impl Simulation {
     pub fn run(&mut self) -> Report {
         self.state.borrow_mut().choose_first();
         loop {
-            self.unwind_victims();
             let state = self.state.borrow();
-            if state.stop.is_some() || state.picker.runnable().is_empty() {
-                break;
-            }
-            let next = state.current;
+            let (victims, next) = (!state.victims.is_empty(), state.current);
+            let over = state.stop.is_some() || state.picker.runnable().is_empty();
             drop(state);
-            self.resume(next);
+            if victims {
+                self.unwind_victims();
+            } else if over {
+                break;
+            } else {
+                self.resume(next);
+            }
         }
         self.unwind_everybody();
         self.state.borrow_mut().report()

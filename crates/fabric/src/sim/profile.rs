@@ -159,6 +159,8 @@ section! {
     Compute "compute" {
         /// Fixed part of a transaction.
         transaction_ns "ns" 0.0,
+        /// One call of a transaction, the application's part included.
+        call_ns "ns" 0.0,
         /// Searching one node of an index in DRAM.
         index_node_ns "ns" 0.0,
         /// Touching one row's metadata in DRAM.
@@ -210,6 +212,7 @@ pub struct Profile {
 
 const BUILT_IN: &[(&str, &str)] = &[
     ("tigon-osdi25", include_str!("../../profiles/tigon-osdi25.toml")),
+    ("tigon-osdi25-measured", include_str!("../../profiles/tigon-osdi25-measured.toml")),
     ("tigon-back-invalidate", include_str!("../../profiles/tigon-back-invalidate.toml")),
     ("polar-xconn", include_str!("../../profiles/polar-xconn.toml")),
     ("pcc-spr", include_str!("../../profiles/pcc-spr.toml")),
@@ -322,6 +325,26 @@ mod tests {
             let profile = Profile::built_in(name).unwrap_or_else(|error| panic!("{error}"));
             assert!(profile.entries().len() >= 20);
         }
+    }
+
+    /// The calibrations of computation: one measured, one fitted by a single factor, on the same memory.
+    #[test]
+    fn the_calibrations_differ_by_one_factor() {
+        let built_in = |name| Profile::built_in(name).expect("built in");
+        let (fitted, measured) = (built_in("tigon-osdi25"), built_in("tigon-osdi25-measured"));
+        let all = |p: &Profile| Profile {
+            name: String::new(),
+            description: String::new(),
+            compute: measured.compute.clone(),
+            ..p.clone()
+        };
+        assert_eq!(all(&fitted), all(&measured));
+        let factor = fitted.compute.transaction_ns.value / measured.compute.transaction_ns.value;
+        for ((_, field, a), (_, _, b)) in fitted.compute.entries().iter().zip(measured.compute.entries()) {
+            let off = a.value - factor * b.value;
+            assert!(off.abs() <= 1.0, "{field}: {} ns is not {factor:.3} x {} ns", a.value, b.value);
+        }
+        assert_eq!(fitted.compute, built_in("tigon-back-invalidate").compute);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::explain::{Actor, Site, Violation};
 use crate::cx::{HostId, WorkerId};
+use crate::fabric::Work;
 
 /// How a run ended.
 #[derive(Clone, Debug)]
@@ -59,6 +60,26 @@ pub struct HostReport {
     pub killed: Vec<u64>,
 }
 
+/// Where the virtual time of all workers went in a timed run.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct TimeUse {
+    /// Computation: units charged and picoseconds, by `Work as usize`.
+    pub units: [(u64, u64); Work::ALL.len()],
+    /// Verbs on sync words, waiting for their lines included.
+    pub sync_ps: u64,
+    /// Reads, writes, write-backs, invalidates and fences.
+    pub data_ps: u64,
+    /// Pauses.
+    pub waiting_ps: u64,
+}
+
+impl TimeUse {
+    /// Picoseconds of computation.
+    pub fn compute_ps(&self) -> u64 {
+        self.units.iter().map(|(_, ps)| ps).sum()
+    }
+}
+
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -74,9 +95,11 @@ pub struct Report {
     pub switches: u64,
     /// Virtual nanoseconds that passed.
     pub virtual_ns: u64,
+    /// Where it went; zeros in the adversarial mode.
+    pub time_use: TimeUse,
     /// Call sites of write_back, invalidate and fence, with how often each was reached, in order of first
-    /// use. What lone workers reach (`Simulation::alone`), where nothing is at stake, does not count, here
-    /// and below.
+    /// use. What lone workers reach (`Simulation::alone`), where nothing is at stake, and timed runs, where
+    /// no instruction can be missing, do not count, here and below.
     pub sites: Vec<(Site, u64)>,
     /// Names that `Cx::sabotaged` was asked for, in order of first use.
     pub steps_asked: Vec<&'static str>,

@@ -37,10 +37,22 @@ impl Tags {
     }
 
     #[inline]
-    fn set(&mut self, line: u64) -> &mut [Way] {
+    fn set_start(&self, line: u64) -> usize {
         let hash = (line as u32).wrapping_mul(0x9e37_79b1);
-        let set = ((u64::from(hash) * self.sets) >> 32) as usize;
-        &mut self.ways[set * self.per_set..][..self.per_set]
+        ((u64::from(hash) * self.sets) >> 32) as usize * self.per_set
+    }
+
+    #[inline]
+    fn set(&mut self, line: u64) -> &mut [Way] {
+        let start = self.set_start(line);
+        &mut self.ways[start..][..self.per_set]
+    }
+
+    /// Starts loading the line's set: what the caller does meanwhile hides the miss.
+    #[inline]
+    pub fn prefetch(&self, line: u64) {
+        let start = self.set_start(line);
+        crate::prefetch(&self.ways[start..][..self.per_set]);
     }
 
     /// Touches the line; a copy with another stamp is a miss. `dirties` marks it dirty.

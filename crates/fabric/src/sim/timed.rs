@@ -1,10 +1,10 @@
 //! Virtual time: what each verb costs on the machine that a profile describes.
 //!
 //! Discrete events: every worker has a clock; a verb that others could notice runs only while its worker's
-//! clock is the smallest, and moves it forward. Contended things (links, the device, a line's ownership, a
-//! compare-and-swap queue) are
-//! *reservation clocks*: the time from which they are free. A user starts at the later of now and then, and
-//! moves it.
+//! clock is the smallest, and moves it forward. What follows computation can be noticed in the worker's own
+//! host only, so it waits for the clocks of that host. Contended things (links, the device, a line's
+//! ownership, a compare-and-swap queue) are *reservation clocks*: the time from which they are free. A user
+//! starts at the later of now and then, and moves it.
 //!
 //! Invariants:
 //! 1. Contents are coherent (one array): this mode answers questions about speed, never about missing
@@ -22,6 +22,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use super::profile::{Profile, Quantity};
+use super::report::TimeUse;
 use super::tags::{Access, Tags};
 use crate::addr::{LINE, lines};
 use crate::fabric::Work;
@@ -39,7 +40,7 @@ struct Costs {
     invalidate: u64,
     fence: u64,
     sync: SyncCosts,
-    work: [u64; 5],
+    work: [u64; Work::ALL.len()],
     pause: (u64, u64),
 }
 
@@ -73,13 +74,16 @@ impl Costs {
             store: ps(&s.store_ns),
         });
         let sync = if profile.sync_words == SyncMode::Hwcc { hwcc } else { pcc };
-        let work = [
-            &compute.transaction_ns,
-            &compute.index_node_ns,
-            &compute.row_ns,
-            &compute.dram_line_ns,
-            &compute.message_ns,
-        ];
+        let work = Work::ALL.map(|work| {
+            ps(match work {
+                Work::Transaction => &compute.transaction_ns,
+                Work::Call => &compute.call_ns,
+                Work::IndexNode => &compute.index_node_ns,
+                Work::Row => &compute.row_ns,
+                Work::DramLine => &compute.dram_line_ns,
+                Work::Message => &compute.message_ns,
+            })
+        });
         Self {
             read: ps(&memory.read_ns),
             write: ps(&memory.write_ns),
@@ -91,7 +95,7 @@ impl Costs {
             invalidate: ps(&cache.invalidate_ns),
             fence: ps(&cache.fence_ns),
             sync: sync.expect("a checked profile has the section of its sync words"),
-            work: work.map(ps),
+            work,
             pause: (ps(&wait.pause_ns), ps(&wait.pause_max_ns)),
         }
     }
@@ -111,13 +115,19 @@ struct Worker {
 /// A worker that has not paused for so long begins a new wait.
 const NEW_WAIT_PS: u64 = 1_000_000;
 
-/// A hardware-coherent sync line: which hosts share it, who owns it, from when it can move.
+/// A hardware-coherent sync line: which hosts share it, who owns it.
 #[derive(Clone, Copy, Default)]
 struct Directory {
     sharers: u16,
     /// Worker + 1 that holds it alone.
     owner: u16,
 }
+
+/// What is known of a sync line: the time from which it can move, and its packed [`Directory`]. One array of
+/// integers, so that a large memory costs only the pages that are used, and one cache miss a verb.
+type SyncLine = [u64; 2];
+const FREE_AT: usize = 0;
+const HELD_BY: usize = 1;
 
 /// The timed memory.
 pub(crate) struct Timed {
@@ -130,9 +140,11 @@ pub(crate) struct Timed {
     stamps: Option<Vec<u32>>,
     link_free: Vec<u64>,
     device_free: u64,
-    directory: Vec<u32>,
-    line_free: Vec<u64>,
+    sync_lines: Vec<SyncLine>,
     queue_free: Vec<u64>,
+    /// The workers of each host that run.
+    living: Vec<Vec<u16>>,
+    used: TimeUse,
 }
 
 impl Timed {
@@ -150,9 +162,10 @@ impl Timed {
             stamps: profile.coherent_data.then(|| vec![0; all]),
             link_free: vec![0; hosts],
             device_free: 0,
-            directory: vec![0; all],
-            line_free: vec![0; all],
+            sync_lines: vec![[0; 2]; all],
             queue_free: vec![0; queues],
+            living: vec![Vec::new(); hosts],
+            used: TimeUse::default(),
         }
     }
 
@@ -163,8 +176,10 @@ impl Timed {
 
     /// The worker may run from `clock` (ps) on.
     pub fn start(&mut self, worker: usize, clock: u64) {
-        self.workers[worker].clock = clock;
+        let w = &mut self.workers[worker];
+        w.clock = clock;
         self.ready.push(Reverse((clock, worker as u16)));
+        self.living[w.host].push(worker as u16);
     }
 
     pub fn clock(&self, worker: usize) -> u64 {
@@ -190,6 +205,16 @@ impl Timed {
         }
     }
 
+    /// As [`Self::turn`], for what only workers of the same host can notice: whoever is next if one of them
+    /// is behind `me`, otherwise `me`. What other hosts see of a host are verbs, and those take their own
+    /// turns.
+    #[inline]
+    pub fn turn_in_host(&mut self, me: usize) -> usize {
+        let Worker { host, clock, .. } = self.workers[me];
+        let behind = |&w: &u16| (self.workers[usize::from(w)].clock, w) < (clock, me as u16);
+        if self.living[host].iter().any(behind) { self.turn(me) } else { me }
+    }
+
     /// Whoever is next after a worker that is gone.
     pub fn next(&mut self) -> Option<usize> {
         self.ready.pop().map(|Reverse((_, worker))| usize::from(worker))
@@ -198,22 +223,45 @@ impl Timed {
     /// Forgets a worker that will not run again.
     pub fn remove(&mut self, worker: usize) {
         self.ready.retain(|Reverse((_, w))| usize::from(*w) != worker);
+        self.ended(worker);
     }
 
+    /// Forgets a worker that has ended by itself.
+    pub fn ended(&mut self, worker: usize) {
+        self.living[self.workers[worker].host].retain(|w| usize::from(*w) != worker);
+    }
+
+    /// Counts where time goes from now on.
+    pub fn count_afresh(&mut self) {
+        self.used = TimeUse::default();
+    }
+
+    /// Where the time went since then.
+    pub fn time_use(&self) -> TimeUse {
+        let mut used = self.used.clone();
+        let compute = used.units.iter_mut().zip(&self.costs.work);
+        compute.for_each(|(part, cost)| part.1 = part.0 * cost);
+        used
+    }
+
+    #[inline]
     pub fn spend(&mut self, me: usize, work: Work, times: u32) {
         let w = &mut self.workers[me];
         w.clock += self.costs.work[work as usize] * u64::from(times);
         w.waiting_since = None;
+        self.used.units[work as usize].0 += u64::from(times);
     }
 
     /// Time passes for a waiting worker: an eighth of its wait so far, within the profile's bounds.
     pub fn pause(&mut self, me: usize) {
         let w = &mut self.workers[me];
+        let before = w.clock;
         let same = w.waiting_since.filter(|_| w.clock - w.paused_until < NEW_WAIT_PS);
         let since = same.unwrap_or(w.clock);
         let (least, most) = self.costs.pause;
         w.clock += ((w.clock - since) / 8).clamp(least, most.max(least));
         (w.waiting_since, w.paused_until) = (Some(since), w.clock);
+        self.used.waiting_ps += w.clock - before;
     }
 
     pub fn progress(&mut self, me: usize) {
@@ -231,12 +279,14 @@ impl Timed {
 
     pub fn read(&mut self, me: usize, at: u64, out: &mut [u8]) {
         let from = at as usize;
+        self.tags[self.workers[me].host].prefetch(at / LINE as u64);
         out.copy_from_slice(&self.bytes[from..from + out.len()]);
         self.touch(me, at, out.len(), false);
     }
 
     pub fn write(&mut self, me: usize, at: u64, bytes: &[u8]) {
         let to = at as usize;
+        self.tags[self.workers[me].host].prefetch(at / LINE as u64);
         self.bytes[to..to + bytes.len()].copy_from_slice(bytes);
         self.touch(me, at, bytes.len(), true);
     }
@@ -276,6 +326,7 @@ impl Timed {
                 w.clock = w.clock.max(done + self.costs.hit);
             }
         }
+        self.used.data_ps += w.clock - clock;
     }
 
     /// Starts a write_back or (`drops`) an invalidate of lines.
@@ -297,12 +348,15 @@ impl Timed {
             }
         }
         let w = &mut self.workers[me];
+        self.used.data_ps += clock - w.clock;
         (w.clock, w.pending) = (clock, pending);
     }
 
     pub fn fence(&mut self, me: usize) {
         let w = &mut self.workers[me];
+        let before = w.clock;
         w.clock = (w.clock + self.costs.fence).max(w.pending);
+        self.used.data_ps += w.clock - before;
     }
 
     fn word(&mut self, at: u64) -> &mut [u8; 8] {
@@ -311,16 +365,17 @@ impl Timed {
     }
 
     fn entry(&self, line: usize) -> Directory {
-        let packed = self.directory[line];
+        let packed = self.sync_lines[line][HELD_BY];
         Directory { sharers: packed as u16, owner: (packed >> 16) as u16 }
     }
 
     fn set_entry(&mut self, line: usize, entry: Directory) {
-        self.directory[line] = u32::from(entry.sharers) | u32::from(entry.owner) << 16;
+        self.sync_lines[line][HELD_BY] = u64::from(entry.sharers) | u64::from(entry.owner) << 16;
     }
 
     pub fn load(&mut self, me: usize, at: u64) -> u64 {
         let line = at as usize / LINE;
+        let before = self.workers[me].clock;
         match self.costs.sync {
             SyncCosts::Hwcc { hit, .. } => match self.fetch_shared(me, line) {
                 Some(cost) => self.occupy(me, line, cost),
@@ -328,11 +383,12 @@ impl Timed {
             },
             SyncCosts::Pcc { load, load_service, .. } => {
                 let w = &mut self.workers[me];
-                let free = &mut self.line_free[line];
+                let free = &mut self.sync_lines[line][FREE_AT];
                 *free = w.clock.max(*free) + load_service;
                 w.clock = *free + load;
             }
         }
+        self.used.sync_ps += self.workers[me].clock - before;
         u64::from_le_bytes(*self.word(at))
     }
 
@@ -377,13 +433,14 @@ impl Timed {
     /// Waits for the line to be free, and moves it to the worker in `cost`.
     fn occupy(&mut self, me: usize, line: usize, cost: u64) {
         let w = &mut self.workers[me];
-        let free = &mut self.line_free[line];
+        let free = &mut self.sync_lines[line][FREE_AT];
         *free = w.clock.max(*free) + cost;
         w.clock = *free;
     }
 
     pub fn store(&mut self, me: usize, at: u64, value: u64) {
         let line = at as usize / LINE;
+        let before = self.workers[me].clock;
         match self.costs.sync {
             SyncCosts::Hwcc { hit, .. } => {
                 self.workers[me].clock += hit;
@@ -398,19 +455,21 @@ impl Timed {
                 w.pending = w.pending.max(w.clock + store);
             }
         }
+        self.used.sync_ps += self.workers[me].clock - before;
         *self.word(at) = value.to_le_bytes();
     }
 
     /// As `occupy`, but the worker goes on and only its fence waits.
     fn post(&mut self, me: usize, line: usize, cost: u64) {
         let w = &mut self.workers[me];
-        let free = &mut self.line_free[line];
+        let free = &mut self.sync_lines[line][FREE_AT];
         *free = w.clock.max(*free) + cost;
         w.pending = w.pending.max(*free);
     }
 
     pub fn compare_exchange(&mut self, me: usize, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         let line = at as usize / LINE;
+        let before = self.workers[me].clock;
         match self.costs.sync {
             SyncCosts::Hwcc { swap, .. } => {
                 if let Some(cost) = self.fetch_owned(me, line) {
@@ -427,6 +486,7 @@ impl Timed {
                 w.clock = *free + swap;
             }
         }
+        self.used.sync_ps += self.workers[me].clock - before;
         let word = self.word(at);
         let seen = u64::from_le_bytes(*word);
         if seen != current {

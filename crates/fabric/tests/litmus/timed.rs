@@ -94,16 +94,19 @@ fn ownership_of_a_coherent_word_travels() {
 
 #[test]
 fn computation_and_waiting_take_virtual_time() {
-    near(closed_loop(pod("dram", 1, LEN), 1, 10, |cx, _| cx.spend(Work::Row, 10)), 1070.0, 0.1);
+    near(closed_loop(pod("dram", 1, LEN), 1, 10, |cx, _| cx.spend(Work::Row, 10)), 550.0, 0.1);
     let mut sim = Simulation::new(pod("dram", 2, LEN));
     sim.spawn(HostId(0), WorkerId(0), |cx| {
-        cx.spend(Work::Transaction, 1000);
+        cx.spend(Work::Transaction, 10_000);
         cx.store(FLAG, 1);
     });
     sim.spawn(HostId(1), WorkerId(0), |cx| wait_for(cx, FLAG, 1));
     let report = sim.run().expect_completed();
-    near(report.virtual_ns as f64, 22_000_000.0, 1.0);
-    assert!(report.verbs < 30_000, "{} verbs to wait 22 ms", report.verbs);
+    near(report.virtual_ns as f64, 14_900_000.0, 1.0);
+    assert!(report.verbs < 20_000, "{} verbs to wait 15 ms", report.verbs);
+    let used = &report.time_use;
+    assert_eq!(used.units[Work::Transaction as usize], (10_000, 14_900_000_000));
+    near(used.waiting_ps as f64 + used.sync_ps as f64, used.compute_ps() as f64, 1.0);
 }
 
 #[test]

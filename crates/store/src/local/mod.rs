@@ -4,6 +4,7 @@
 //! here is shared memory: no other host can see it, and a host's crash loses it.
 
 mod node;
+mod points;
 mod slab;
 mod tree;
 

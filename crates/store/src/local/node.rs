@@ -153,9 +153,7 @@ impl Nodes {
         let keys: &[[u64; W]; CAPACITY] = keys.as_chunks().0.try_into().expect("CAPACITY keys");
         let slots: &[u64; SLOT_WORDS] = slots.try_into().expect("CAPACITY slots");
         // Load the slots' lines now, so that their cache misses overlap with those of the keys.
-        for line in slots.chunks_exact(8) {
-            std::hint::black_box(line[0]);
-        }
+        liger_fabric::prefetch(slots);
         let at = rank(keys, key);
         let kept = at % CAPACITY;
         let slot = (slots[kept / 2] >> (32 * (kept % 2))) as u32;

@@ -1,4 +1,5 @@
-//! A B+-tree in DRAM: keys of a fixed number of words to row numbers.
+//! A B+-tree in DRAM: keys of a fixed number of words to row numbers, and for keys of one word a hash table
+//! beside it.
 //!
 //! Invariants:
 //! 1. All leaves are equally deep. No leaf is empty, except the root of an empty tree; an inner node has at
@@ -10,10 +11,13 @@
 //! 3. A removal takes away a leaf that it empties, and joins one that has become nearly empty with its
 //!    neighbour under the same parent, so that memory follows the number of keys.
 //! 4. The same operations make the same tree, node numbers included.
+//! 5. The hash table holds what the leaves hold. It answers what asks for one key; order, neighbours and the
+//!    places of changes come from the tree. Wider keys have none: too few would fit in a line.
 //!
 //! It does NOT lock, allocate per operation, or know what a row is.
 
 use super::node::{CAPACITY, NONE, Nodes};
+use super::points::Points;
 
 /// Most inner levels. With half-full nodes 2^32 keys need 6; more are only made by inserting beside inner
 /// nodes that removals have left nearly empty.
@@ -41,6 +45,7 @@ macro_rules! with_width {
 #[derive(Clone, Debug)]
 pub struct LocalTree {
     nodes: Nodes,
+    points: Option<Points>,
     root: u32,
     /// Inner levels above the leaves.
     height: usize,
@@ -114,7 +119,8 @@ impl LocalTree {
         assert!((1..=8).contains(&words), "a key has 1 to 8 words, not {words}");
         let mut nodes = Nodes::new(words);
         let root = nodes.alloc();
-        LocalTree { nodes, root, height: 0, len: 0, changes: 0 }
+        let points = (words == 1).then(Points::new);
+        LocalTree { nodes, points, root, height: 0, len: 0, changes: 0 }
     }
 
     /// Inner levels above the leaves.
@@ -143,7 +149,7 @@ impl LocalTree {
 
     /// Bytes of memory it takes.
     pub fn bytes(&self) -> usize {
-        self.nodes.bytes()
+        self.nodes.bytes() + self.points.as_ref().map_or(0, Points::bytes)
     }
 
     /// Nodes in use, leaves and inner ones.
@@ -176,11 +182,14 @@ impl LocalTree {
         (place, path)
     }
 
-    /// Starts loading what [`LocalTree::get`] of this key will look at last: its leaf. The levels above are
-    /// walked, and are usually in the cache.
+    /// Starts loading what [`LocalTree::get`] of this key will look at last: its bucket or its leaf. The
+    /// levels above a leaf are walked, and are usually in the cache.
     #[inline]
     pub fn prefetch(&self, key: &[u64]) {
-        with_width!(self.nodes.words, W => self.prefetch_leaf::<W>(key));
+        match (&self.points, key) {
+            (Some(points), &[word]) => points.prefetch(word),
+            _ => with_width!(self.nodes.words, W => self.prefetch_leaf::<W>(key)),
+        }
     }
 
     #[inline(always)]
@@ -196,7 +205,10 @@ impl LocalTree {
     /// The row with this key.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<u32> {
-        self.place(key).row
+        match (&self.points, key) {
+            (Some(points), &[word]) => points.get(word),
+            _ => self.place(key).row,
+        }
     }
 
     /// The rows around `key`, with one search.
@@ -323,6 +335,9 @@ impl LocalTree {
         let (leaf, at) = (near.leaf, near.at as usize);
         self.len += 1;
         self.changes = self.changes.wrapping_add(1);
+        if let (Some(points), &[word]) = (&mut self.points, key) {
+            points.insert(word, row);
+        }
         if self.nodes.count(leaf) < CAPACITY {
             self.nodes.insert(leaf, (at, key), (at, row));
         } else {
@@ -411,6 +426,9 @@ impl LocalTree {
         let Place { leaf, at, row } = place;
         let row = row?;
         self.nodes.remove(leaf, at, at);
+        if let (Some(points), &[word]) = (&mut self.points, key) {
+            points.remove(word);
+        }
         self.len -= 1;
         self.changes = self.changes.wrapping_add(1);
         if self.nodes.count(leaf) < FEW && self.height > 0 {
@@ -498,6 +516,9 @@ impl LocalTree {
         self.check_node(self.root, self.height, None, None, &mut walk);
         assert_eq!(walk.keys, self.len, "keys");
         assert_eq!(walk.nodes, self.nodes.used(), "nodes in use");
+        if let Some(points) = &self.points {
+            points.check(self.len);
+        }
         assert_eq!(self.nodes.head(walk.leaf).next, NONE, "the last leaf's next");
         assert!(self.height == 0 || self.nodes.count(self.root) >= 2, "a root of one child");
     }
@@ -528,6 +549,13 @@ impl LocalTree {
             assert_eq!(nodes.head(node).prev, walk.leaf, "leaf {node}'s prev");
             assert!(walk.leaf == NONE || nodes.head(walk.leaf).next == node, "leaf {}'s next", walk.leaf);
             (walk.leaf, walk.keys) = (node, walk.keys + count);
+            for at in 0..count {
+                assert_eq!(
+                    self.get(nodes.key(node, at)),
+                    Some(nodes.slot(node, at)),
+                    "leaf {node}, key {at}"
+                );
+            }
             return;
         }
         for at in 0..count {

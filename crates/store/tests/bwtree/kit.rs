@@ -1,31 +1,10 @@
-//! A pod for tests: plan, memory, and what each host keeps in its DRAM.
+//! What each host of a test pod keeps in its DRAM, and what tests of the index ask of it.
 
-use std::sync::Arc;
-
-use liger_fabric::native::{Mapping, Native};
-use liger_fabric::{Cx, Fabric, HostId, WorkerId};
+use liger_fabric::{Cx, Fabric};
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::Heap;
-use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::plan::Plan;
 use liger_store::bwtree::{BwTree, Census, NodeCache, TreeHost};
-
-/// Memory of one pod, and its plan.
-pub struct NativePod {
-    pub plan: Plan,
-    mapping: Arc<Mapping>,
-}
-
-impl NativePod {
-    pub fn new(config: &PodConfig) -> Self {
-        let plan = Plan::new(config).unwrap();
-        let mapping = Mapping::anonymous(plan.len() as usize).unwrap();
-        Self { plan, mapping }
-    }
-
-    pub fn cx(&self, host: u8, worker: u8) -> Cx<Native> {
-        Cx::new(Native::new(self.mapping.clone()), HostId(host), WorkerId(worker), 1)
-    }
-}
 
 /// One host's DRAM.
 pub struct Host {

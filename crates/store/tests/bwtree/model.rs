@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PodConfig;
+use liger_pod::testing::TestPod;
 use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
-use crate::kit::{Host, NativePod, audit, key};
+use crate::kit::{Host, audit, key};
 
 struct Checked<'a, F: Fabric> {
     cx: &'a Cx<F>,
@@ -66,7 +67,7 @@ impl<F: Fabric> Checked<'_, F> {
 }
 
 fn churn(width: usize, capacity: usize, chain: usize, span: u64, steps: u64, cached_nodes: usize) {
-    let pod = NativePod::new(&PodConfig::small(1, 1));
+    let pod = TestPod::new(&PodConfig::small(1, 1));
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, cached_nodes);
     let tree = BwTree::new(pod.plan.directory(0, 0), width).with_limits(capacity, chain);
@@ -120,7 +121,7 @@ fn a_cache_that_is_too_small_changes_nothing() {
 
 #[test]
 fn a_queue_does_not_grow() {
-    let pod = NativePod::new(&PodConfig::small(1, 1));
+    let pod = TestPod::new(&PodConfig::small(1, 1));
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, 256);
     for rising in [true, false] {
@@ -150,7 +151,7 @@ fn a_queue_does_not_grow() {
 
 #[test]
 fn without_memory_nothing_changes_and_nothing_leaks() {
-    let pod = NativePod::new(&PodConfig { cxl_bytes: 256 << 10, ..PodConfig::small(1, 1) });
+    let pod = TestPod::new(&PodConfig { cxl_bytes: 256 << 10, ..PodConfig::small(1, 1) });
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, 256);
     let tree = BwTree::new(pod.plan.directory(0, 0), 8).with_limits(6, 2);
@@ -181,7 +182,7 @@ fn without_memory_nothing_changes_and_nothing_leaks() {
 
 #[test]
 fn misuse_and_damage_are_errors() {
-    let pod = NativePod::new(&PodConfig::small(1, 1));
+    let pod = TestPod::new(&PodConfig::small(1, 1));
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, 16);
     let tree = BwTree::new(pod.plan.directory(0, 0), 2);

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liger_pod::plan::PodConfig;
+use liger_pod::testing::TestPod;
 use liger_store::bwtree::{BwTree, Entries, Trace};
 
-use crate::kit::{Host, NativePod};
+use crate::kit::Host;
 
 const HOSTS: u8 = 3;
 const MEMBERS: u16 = 0b111;
 
-fn pod() -> NativePod {
-    NativePod::new(&PodConfig { cxl_bytes: 64 << 20, ..PodConfig::small(HOSTS, 2) })
+fn pod() -> TestPod {
+    TestPod::new(&PodConfig { cxl_bytes: 64 << 20, ..PodConfig::small(HOSTS, 2) })
 }
 
 /// One host changes a moving range; the others see only values that were current during their call.

@@ -29,6 +29,7 @@ use crate::histogram::Histogram;
 use crate::random::Rng;
 use crate::stats::{KindStats, WorkerStats};
 use crate::tpcc::Scale;
+use crate::tpcc::charge::Charged;
 use crate::tpcc::generate::Generator;
 use crate::tpcc::input::{Input, Kind, Mix, Remote};
 use crate::tpcc::schema::{Tables, history_id};
@@ -271,9 +272,11 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
         self.payments_tried += u64::from(input.kind() == Kind::Payment);
         let (host, worker) = (self.cx.host(), self.cx.worker());
         let history = history_id(self.config.run, host, worker, self.payments_tried);
-        let tables = &self.config.tables;
+        let (cx, tables) = (self.cx, &self.config.tables);
         for attempt in 1u32.. {
-            match self.session.attempt(|txn| run_input(txn, tables, input, history)) {
+            let attempt_once =
+                |txn: &mut S::Txn| run_input(&mut Charged::new(cx, txn), tables, input, history);
+            match self.session.attempt(attempt_once) {
                 Ok(effects) => return Ended::Committed(effects),
                 Err(TxnError::Rollback) => return Ended::RolledBack,
                 Err(TxnError::Conflict(reason)) => met[reason.index()] += 1,

@@ -11,6 +11,7 @@
 //! times, priced configurations, and the pacing that the official metric asks for. Results are therefore not
 //! tpmC.
 
+pub mod charge;
 pub mod check;
 pub mod delivery;
 pub mod driver;

@@ -146,29 +146,29 @@ fn enter_line<T: Transaction>(
         return Err(TxnError::Rollback);
     };
 
-    let dist_column = schema::S_DIST[usize::from(input.d as u16 - 1)];
-    let key = schema::stock_key(line.supply_w, line.item);
-    let found = txn.update(tables.stock, &key, |row| {
-        let left = stock_after(row.get(stock::S_QUANTITY), line.quantity);
-        row.set(stock::S_QUANTITY, left);
-        let ytd = row.get(stock::S_YTD).wrapping_add(i32::from(line.quantity));
-        row.set(stock::S_YTD, ytd);
-        let orders = row.get(stock::S_ORDER_CNT).wrapping_add(1);
-        row.set(stock::S_ORDER_CNT, orders);
-        if line.supply_w != input.w {
-            let remote = row.get(stock::S_REMOTE_CNT).wrapping_add(1);
-            row.set(stock::S_REMOTE_CNT, remote);
-        }
-        let original = row.get(stock::S_DATA).contains("ORIGINAL");
-        (left, original, row.get(dist_column).to_owned())
-    })?;
-    let (left, stock_original, dist_info) = must_exist(found, tables.stock, &key)?;
-
-    let amount_cents = price_cents * i64::from(line.quantity);
     use order_line::*;
     row.reset(ROW_LEN).set(OL_W_ID, input.w).set(OL_D_ID, input.d).set(OL_O_ID, o_id).set(OL_NUMBER, number);
+    let dist_column = schema::S_DIST[usize::from(input.d as u16 - 1)];
+    let key = schema::stock_key(line.supply_w, line.item);
+    let found = txn.update(tables.stock, &key, |from| {
+        let left = stock_after(from.get(stock::S_QUANTITY), line.quantity);
+        from.set(stock::S_QUANTITY, left);
+        let ytd = from.get(stock::S_YTD).wrapping_add(i32::from(line.quantity));
+        from.set(stock::S_YTD, ytd);
+        let orders = from.get(stock::S_ORDER_CNT).wrapping_add(1);
+        from.set(stock::S_ORDER_CNT, orders);
+        if line.supply_w != input.w {
+            let remote = from.get(stock::S_REMOTE_CNT).wrapping_add(1);
+            from.set(stock::S_REMOTE_CNT, remote);
+        }
+        row.set(OL_DIST_INFO, from.get(dist_column));
+        (left, from.get(stock::S_DATA).contains("ORIGINAL"))
+    })?;
+    let (left, stock_original) = must_exist(found, tables.stock, &key)?;
+
+    let amount_cents = price_cents * i64::from(line.quantity);
     row.set(OL_I_ID, line.item).set(OL_SUPPLY_W_ID, line.supply_w).set(OL_QUANTITY, line.quantity);
-    row.set(OL_AMOUNT, amount_cents).set(OL_DELIVERY_D, None).set(OL_DIST_INFO, &dist_info);
+    row.set(OL_AMOUNT, amount_cents).set(OL_DELIVERY_D, None);
     txn.insert(tables.order_line, row)?;
     let brand = if item_original && stock_original { 'B' } else { 'G' };
     Ok(LineOutput { name, stock: left, brand, price_cents, amount_cents })

@@ -5,7 +5,7 @@
 
 use liger_engine::{NewRow, RowMut, Transaction, TxnError};
 
-use crate::tpcc::input::PaymentInput;
+use crate::tpcc::input::{PaymentInput, Who};
 use crate::tpcc::lookup::{self, must_exist};
 use crate::tpcc::schema::{self, Tables, customer, district, history, warehouse};
 
@@ -73,6 +73,9 @@ pub fn run<T: Transaction>(
     history_id: i64,
 ) -> Result<PaymentOutput, TxnError> {
     let PaymentInput { w, d, c_w, c_d, amount_cents, .. } = *input;
+    if let Who::Number(c) = input.who {
+        txn.prefetch(&[(tables.customer, schema::customer_key(c_w, c_d, c))]);
+    }
     let key = schema::warehouse_key(w);
     let found = txn.update(tables.warehouse, &key, |row| {
         let ytd = row.get(warehouse::W_YTD).wrapping_add(amount_cents);
@@ -107,7 +110,6 @@ pub fn run<T: Transaction>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tpcc::input::Who;
 
     #[test]
     fn bad_credit_data_is_cut() {

@@ -4,30 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-
-/// SplitMix64: these tests have no worker context to draw from.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
+use crate::Picker;
 
 /// A database without concurrency that performs operations and records them.
 struct Database {
-    random: Random,
+    random: Picker,
     rows: BTreeMap<Key, Version>,
     version_last: Version,
     keys: u64,
@@ -35,7 +16,7 @@ struct Database {
 
 impl Database {
     fn new(seed: u64, keys: u64) -> (Self, History) {
-        let mut random = Random(seed);
+        let mut random = Picker::new(seed);
         let initial: Vec<_> = (0..keys).filter(|_| random.chance(70)).map(|word| (k(word), 1)).collect();
         let rows = initial.iter().cloned().collect();
         (Self { random, rows, version_last: 1, keys }, History { initial, transactions: Vec::new() })
@@ -121,7 +102,7 @@ fn serial(seed: u64, transactions: u64, keys: u64) -> History {
 }
 
 /// Place of a random operation of a committed transaction for which `wanted` holds.
-fn pick(h: &History, random: &mut Random, wanted: impl Fn(&Operation) -> bool) -> Option<(usize, usize)> {
+fn pick(h: &History, random: &mut Picker, wanted: impl Fn(&Operation) -> bool) -> Option<(usize, usize)> {
     let places: Vec<_> = (0..h.transactions.len())
         .filter(|&t| h.transactions[t].outcome == Outcome::Committed)
         .flat_map(|t| (0..h.transactions[t].operations.len()).map(move |o| (t, o)))
@@ -130,7 +111,24 @@ fn pick(h: &History, random: &mut Random, wanted: impl Fn(&Operation) -> bool) -
     (!places.is_empty()).then(|| places[random.below(places.len() as u64) as usize])
 }
 
-type Damage = fn(&mut History, &mut Random) -> Option<()>;
+fn is_update(o: &Operation) -> bool {
+    matches!(o, Operation::Write { change: Change::Update { .. }, .. })
+}
+
+/// A transaction that installed a version, and another that replaced it.
+fn overwritten(h: &History, random: &mut Picker) -> Option<(usize, usize)> {
+    let (t, o) = pick(h, random, is_update)?;
+    let Operation::Write { change: Change::Update { previous, .. }, .. } = h.transactions[t].operations[o]
+    else {
+        unreachable!()
+    };
+    let wrote =
+        |o: &Operation| matches!(o, Operation::Write { change, .. } if change.installed() == previous);
+    let wrote_it = |&w: &usize| w != t && h.transactions[w].operations.iter().any(wrote);
+    Some(((0..h.transactions.len()).find(wrote_it)?, t))
+}
+
+type Damage = fn(&mut History, &mut Picker) -> Option<()>;
 
 /// What can go wrong with a read, a range read, a write, a commit; each changes the meaning of the history.
 const DAMAGES: [(&str, Damage); 8] = [
@@ -166,8 +164,7 @@ const DAMAGES: [(&str, Damage); 8] = [
         Some(())
     }),
     ("an update replaces an older version", |h, random| {
-        let replaces = |o: &Operation| matches!(o, Operation::Write { change: Change::Update { .. }, .. });
-        let (t, o) = pick(h, random, replaces)?;
+        let (t, o) = pick(h, random, is_update)?;
         let Operation::Write { change: Change::Update { previous, .. }, .. } =
             &mut h.transactions[t].operations[o]
         else {
@@ -189,47 +186,17 @@ const DAMAGES: [(&str, Damage); 8] = [
         Some(())
     }),
     ("an overwritten version's writer is said to have aborted", |h, random| {
-        let (t, o) =
-            pick(h, random, |o| matches!(o, Operation::Write { change: Change::Update { .. }, .. }))?;
-        let Operation::Write { change: Change::Update { previous, .. }, .. } =
-            h.transactions[t].operations[o]
-        else {
-            unreachable!()
-        };
-        let wrote =
-            |o: &Operation| matches!(o, Operation::Write { change, .. } if change.installed() == previous);
-        let writer =
-            (0..h.transactions.len()).find(|&w| w != t && h.transactions[w].operations.iter().any(wrote))?;
+        let (writer, _) = overwritten(h, random)?;
         h.transactions[writer].abort();
         Some(())
     }),
     ("an overwritten version's writer is missing", |h, random| {
-        let (t, o) =
-            pick(h, random, |o| matches!(o, Operation::Write { change: Change::Update { .. }, .. }))?;
-        let Operation::Write { change: Change::Update { previous, .. }, .. } =
-            h.transactions[t].operations[o]
-        else {
-            unreachable!()
-        };
-        let wrote =
-            |o: &Operation| matches!(o, Operation::Write { change, .. } if change.installed() == previous);
-        let writer =
-            (0..h.transactions.len()).find(|&w| w != t && h.transactions[w].operations.iter().any(wrote))?;
+        let (writer, _) = overwritten(h, random)?;
         h.transactions.remove(writer);
         Some(())
     }),
     ("a writer and the next writer of its key commit in the wrong order", |h, random| {
-        let (t, o) =
-            pick(h, random, |o| matches!(o, Operation::Write { change: Change::Update { .. }, .. }))?;
-        let Operation::Write { change: Change::Update { previous, .. }, .. } =
-            h.transactions[t].operations[o]
-        else {
-            unreachable!()
-        };
-        let wrote =
-            |o: &Operation| matches!(o, Operation::Write { change, .. } if change.installed() == previous);
-        let writer =
-            (0..h.transactions.len()).find(|&w| w != t && h.transactions[w].operations.iter().any(wrote))?;
+        let (writer, t) = overwritten(h, random)?;
         let order = h.transactions[t].order;
         h.transactions[t].order = h.transactions[writer].order;
         h.transactions[writer].order = order;
@@ -253,7 +220,7 @@ fn random_damage_is_found() {
         let mut done = 0;
         for seed in 0..100 {
             let mut history = serial(seed, 40, 10);
-            if damage(&mut history, &mut Random(seed ^ 0xda3a6e)).is_some() {
+            if damage(&mut history, &mut Picker::new(seed ^ 0xda3a6e)).is_some() {
                 done += 1;
                 assert!(!check(&history).passed(), "{name}, seed {seed}: passed\n{history}");
             }

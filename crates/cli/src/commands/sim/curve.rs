@@ -1,0 +1,184 @@
+//! `liger sim tpcc --curve`: throughput over the share of remote transactions, in virtual time.
+//!
+//! The database is loaded once, and the most remote point runs unmeasured, which warms all caches. Then every
+//! round runs all points, each time with other inputs. The figures of a point are means over the rounds, with
+//! the least and the greatest beside them; the loss compares means.
+
+use std::process::ExitCode;
+
+use liger_fabric::Work;
+use liger_fabric::sim::TimeUse;
+use liger_sim::tpcc;
+use liger_workload::tpcc::input::{Mix, Remote};
+use serde_json::{Map, Value, json};
+
+use super::{Timed, TpccArguments, exit, profile, timed, watched};
+use crate::failure::Failure;
+
+/// The points of Tigon's figures 4a to 4c: percentages of New-Orders and Payments.
+const CURVE: [(u32, u32); 7] = [(0, 0), (10, 15), (20, 30), (30, 45), (40, 60), (50, 75), (60, 90)];
+
+/// One point, all rounds.
+struct Point {
+    remote: (u32, u32),
+    rounds: Vec<Timed>,
+}
+
+impl Point {
+    fn mean(&self, figure: impl Fn(&Timed) -> f64) -> f64 {
+        self.rounds.iter().map(figure).sum::<f64>() / self.rounds.len() as f64
+    }
+
+    fn committed_per_s(&self) -> f64 {
+        self.mean(committed_per_s)
+    }
+
+    /// The least and the greatest throughput.
+    fn range(&self) -> (f64, f64) {
+        let all = || self.rounds.iter().map(committed_per_s);
+        (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max))
+    }
+
+    /// Percentage of attempts that aborted.
+    fn aborted(&self) -> f64 {
+        let aborted = self.mean(|timed| timed.result.report.aborted_per_s);
+        100.0 * aborted / (aborted + self.committed_per_s())
+    }
+
+    fn verbs_per_commit(&self) -> f64 {
+        let commits: u64 = self.rounds.iter().map(|timed| timed.result.report.all.committed).sum();
+        let verbs: f64 = self.rounds.iter().map(verbs_measured).sum();
+        verbs / commits.max(1) as f64
+    }
+
+    /// Percentages of the workers' time: computation, sync words, data, waiting.
+    fn shares(&self) -> [f64; 4] {
+        let mut sums = [0.0; 4];
+        for timed in &self.rounds {
+            let used = &timed.result.time_use;
+            let parts = [used.compute_ps(), used.sync_ps, used.data_ps, used.waiting_ps];
+            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part as f64);
+        }
+        let all: f64 = sums.iter().sum();
+        sums.map(|sum| 100.0 * sum / all.max(1.0))
+    }
+
+    fn loss(&self, base: f64) -> f64 {
+        100.0 * (1.0 - self.committed_per_s() / base)
+    }
+
+    fn json(&self, base: f64) -> Value {
+        let (least, greatest) = self.range();
+        let [compute, sync, data, waiting] = self.shares();
+        json!({
+            "remote": format!("{}/{}", self.remote.0, self.remote.1),
+            "committed_per_s": self.committed_per_s(),
+            "committed_per_s_min": least, "committed_per_s_max": greatest,
+            "loss_percent": self.loss(base), "aborted_percent": self.aborted(),
+            "verbs_per_commit": self.verbs_per_commit(),
+            "compute_percent": compute, "sync_percent": sync, "data_percent": data,
+            "waiting_percent": waiting,
+            "trace_hashes": self.rounds.iter().map(hash).collect::<Vec<_>>(),
+        })
+    }
+
+    fn line(&self, base: f64) -> String {
+        let ((least, greatest), (new_order, payment)) = (self.range(), self.remote);
+        let [compute, sync, data, waiting] = self.shares();
+        format!(
+            "{new_order:>4}/{payment:<3} {:>10.0} {least:>8.0}-{greatest:<8.0} {:>5.1} {:>10.1} {:>12.1} \
+             {compute:>8.1} {sync:>6.1} {data:>6.1} {waiting:>6.1} {:>13.2}",
+            self.committed_per_s(),
+            self.loss(base),
+            self.aborted(),
+            self.verbs_per_commit(),
+            self.mean(Timed::verbs_per_cpu_s) / 1e6,
+        )
+    }
+}
+
+fn committed_per_s(timed: &Timed) -> f64 {
+    timed.result.report.all.committed_per_s
+}
+
+fn hash(timed: &Timed) -> String {
+    format!("{:016x}", timed.result.trace_hash)
+}
+
+/// Verbs of the measured time: those of the run, without the share of its warm-up.
+fn verbs_measured(timed: &Timed) -> f64 {
+    let share = timed.result.report.measured_s * 1e9 / timed.result.virtual_ns.max(1) as f64;
+    timed.result.verbs as f64 * share.min(1.0)
+}
+
+/// Where the workers' time went: nanoseconds, and units of computation by name.
+pub(super) fn time_use(used: &TimeUse) -> Value {
+    let kinds = Work::ALL.iter().zip(&used.units);
+    let work: Map<String, Value> = kinds
+        .map(|(work, (units, ps))| (work.name().to_owned(), json!({ "units": units, "ns": ps / 1000 })))
+        .collect();
+    let (sync, data, waiting) = (used.sync_ps / 1000, used.data_ps / 1000, used.waiting_ps / 1000);
+    json!({
+        "compute_ns": used.compute_ps() / 1000, "sync_ns": sync, "data_ns": data, "waiting_ns": waiting,
+        "compute": work,
+    })
+}
+
+/// Runs all points in all rounds.
+pub(super) fn run(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
+    let name = arguments.profile.as_deref().unwrap_or_default();
+    let profile = profile(name)?;
+    let TpccArguments { hosts, workers, scale_divisor, virtual_ms, seed, rounds, .. } = *arguments;
+    let mix = Mix::from(arguments.mix).name();
+    println!("TPC-C ({mix} mix) in the virtual time of {name}: everything is simulated");
+    println!("{}", profile.description);
+    println!(
+        "{hosts} hosts x {workers} workers, scale 1/{scale_divisor}, every CUSTOMER and STOCK row shared; \
+         {rounds} rounds of {virtual_ms} virtual ms a point, seed {seed}\n"
+    );
+    let remote = |(new_order, payment)| Remote::Percent { new_order, payment };
+    let mut loaded = tpcc::load(&timed(arguments, &profile, remote(CURVE[0])));
+    let mut points = CURVE.map(|remote| Point { remote, rounds: Vec::new() });
+    loaded.measure(remote(CURVE[CURVE.len() - 1]));
+    for _ in 0..rounds {
+        for point in &mut points {
+            point.rounds.push(watched(|| loaded.measure(remote(point.remote))));
+        }
+    }
+    table(&points);
+    let base = points[0].committed_per_s();
+    if arguments.json {
+        let first: Vec<Value> = points.iter().map(|point| point.rounds[0].json()).collect();
+        let curve: Vec<Value> = points.iter().map(|point| point.json(base)).collect();
+        let loss = points[points.len() - 1].loss(base);
+        let object = json!({
+            "profile": name, "seed": seed, "points": first, "rounds": rounds, "curve": curve,
+            "loss_percent": loss,
+        });
+        println!("{object}");
+    }
+    let right = points.iter().flat_map(|point| &point.rounds).all(|timed| timed.result.problems.is_empty());
+    Ok(exit(right))
+}
+
+fn table(points: &[Point]) {
+    let time = "workers' virtual time, %";
+    println!("remote %  committed transactions/s    loss  attempts    verbs per  {time:<33} simulator,");
+    let parts = "compute   sync   data   wait";
+    println!("  NO/Pay       mean     min-max          %  aborted %    committed  {parts:<33} Mverbs/cpu s");
+    let (first, last) = (&points[0], &points[points.len() - 1]);
+    let base = first.committed_per_s();
+    for point in points {
+        println!("{}", point.line(base));
+        let problems = point.rounds.iter().flat_map(|timed| &timed.result.problems);
+        problems.for_each(|problem| println!("  {problem}"));
+    }
+    println!(
+        "\nloss from 0/0 to 60/90: {:.1} % ({:.0} to {:.0} committed transactions/s of virtual time)",
+        last.loss(base),
+        base,
+        last.committed_per_s()
+    );
+    let last_run = last.rounds.last().expect("at least one round");
+    println!("trace_hash {}", hash(last_run));
+}
