@@ -322,6 +322,8 @@ fn run_both<F: Fabric>(
         homes,
         length: length(job.warm_up_s),
         max_attempts: None,
+        durability: job.durability,
+        in_flight: job.in_flight,
     };
     let warm_up = run_worker(cx, session, &config);
     let before = counted(host.moves());

@@ -11,6 +11,7 @@
 //! 4. Closures that are given rows must not block or call the transaction: they may run under a latch.
 
 use crate::key::{Key, KeyRange};
+use crate::log::Durability;
 use crate::record::{NewRow, Row, RowMut};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -151,6 +152,17 @@ pub enum TxnError {
         /// The table or index.
         table: TableId,
     },
+    /// The record of all changes is longer than the log's ring.
+    #[error("the changes take {bytes} bytes of log, a transaction has {limit_bytes}: do it in parts")]
+    TooLarge {
+        /// Bytes of the record.
+        bytes: u64,
+        /// Bytes of a ring.
+        limit_bytes: u64,
+    },
+    /// The host's log cannot be written any more. What was not acknowledged may not survive.
+    #[error("this host's log has failed: what was not acknowledged may be lost")]
+    LogFailed,
     /// The application asked for it.
     #[error("rolled back")]
     Rollback,
@@ -233,14 +245,38 @@ pub trait Session {
 
     /// Runs a transaction once: commits when `body` returns `Ok`, otherwise undoes everything.
     ///
-    /// A commit that is acknowledged here survives as the session's durability says.
+    /// A commit that returns is visible to everybody and not yet durable on storage: whoever tells somebody
+    /// about it waits for its [`Session::ticket`] first, as [`Session::transact`] does.
     fn attempt<R>(&mut self, body: impl FnOnce(&mut Self::Txn) -> Result<R, TxnError>)
     -> Result<R, TxnError>;
 
     /// Waits a little before a conflict is tried again; `conflicts` is how many there were so far, from 1.
     fn back_off(&mut self, conflicts: u32);
 
-    /// Runs a transaction until it meets no conflict.
+    /// Lets other hosts and workers go on for a turn.
+    fn wait_a_turn(&mut self);
+
+    /// What the last committed transaction, also one that only read, waits for to be durable on storage.
+    fn ticket(&self) -> Ticket;
+
+    /// Whether everything that the ticket's transaction saw and did survives the loss of the shared memory.
+    /// Asks for it to become so.
+    ///
+    /// # Errors
+    /// If that will never be: [`TxnError::LogFailed`].
+    fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError>;
+
+    /// When [`Session::transact`] returns.
+    fn durability(&self) -> Durability;
+
+    /// Sets [`Session::durability`], for the transactions that follow.
+    fn set_durability(&mut self, durability: Durability);
+
+    /// Runs a transaction until it meets no conflict, and returns once it is as durable as the session says.
+    ///
+    /// # Errors
+    /// Those of `body`, and those of the engine. After [`TxnError::LogFailed`] the transaction is committed
+    /// and visible, but may not survive.
     fn transact<R>(
         &mut self,
         mut body: impl FnMut(&mut Self::Txn) -> Result<R, TxnError>,
@@ -248,9 +284,29 @@ pub trait Session {
         for conflicts in 1u32.. {
             match self.attempt(&mut body) {
                 Err(TxnError::Conflict(_)) => self.back_off(conflicts),
+                Ok(result) => {
+                    self.settle()?;
+                    return Ok(result);
+                }
                 ended => return ended,
             }
         }
         unreachable!("a transaction met 2^32 conflicts")
     }
+
+    /// Waits until the last committed transaction is as durable as the session says.
+    ///
+    /// # Errors
+    /// As [`Session::is_durable`].
+    fn settle(&mut self) -> Result<(), TxnError> {
+        // In the ring, a record survives its host: nothing to wait for at the lower levels.
+        while self.durability() == Durability::Storage && !self.is_durable(self.ticket())? {
+            self.wait_a_turn();
+        }
+        Ok(())
+    }
 }
+
+/// What a committed transaction waits for to be durable on storage: an epoch of the log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Ticket(pub(crate) u64);

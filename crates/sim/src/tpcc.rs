@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use liger_engine::log::Durability;
 use liger_engine::row::{Budget, Loader as RowLoader, RowHost, RowSession};
 use liger_engine::{Catalog, NewRow, Row, TableId, TableSchema, TxnError};
 use liger_fabric::sim::{
@@ -377,6 +378,8 @@ impl LoadedTpcc {
             homes: self.run.homes_of(host, worker),
             length,
             max_attempts,
+            durability: Durability::None,
+            in_flight: 1,
         }
     }
 

@@ -14,3 +14,14 @@ pub enum Durability {
     /// At once (benchmarks).
     None,
 }
+
+impl Durability {
+    /// Its name in reports and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Pod => "pod",
+            Self::None => "none",
+        }
+    }
+}

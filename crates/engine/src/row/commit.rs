@@ -1,13 +1,16 @@
 //! The end of a transaction.
 //!
-//! Commit, in this order (`docs/protocols/transactions.md` says what a crash after each step means):
-//! 1. take a version above everything touched;
-//! 2. write changed shared rows (own and foreign) through to shared memory, write the lines back, one fence;
+//! Commit, in this order (`docs/protocols/transactions.md` and `log.md` say what a crash after each step
+//! means):
+//! 1. take a version above everything touched, in the epoch that is read now that all locks are held;
+//! 2. the commit point, if the pod keeps a log: append the record of all changes to this worker's ring;
+//! 3. write changed shared rows (own and foreign) through to shared memory, write the lines back, one fence;
 //!    write changed rows of this host to DRAM;
-//! 3. the commit point: record the history;
-//! 4. release every lock, and remove deleted rows on the way.
+//! 4. record the history;
+//! 5. release every lock, and remove deleted rows on the way.
 //!
-//! Until step 4 no other transaction can see anything of it.
+//! Until step 5 no other transaction can see anything of it. Step 2 comes before step 3 because rows have no
+//! undo: a changed row in shared memory without a record could not be told from a good one.
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
 use liger_store::local::RowFlags;
@@ -15,18 +18,28 @@ use liger_store::local::RowFlags;
 use super::partition::{Partition, reach};
 use super::shared::row_start;
 use super::transaction::{Change, Place, RowTxn};
+use crate::catalog::Kind;
 use crate::history::{WriteKind, WriteRecord};
+use crate::log::record::{COUNT_BITS, Op, RecordWriter, epoch_of, first_of};
 use crate::record::Patches;
+use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["commit.write-own-dram-copy", "commit.version-above-all-touched"];
+pub const SABOTAGE_STEPS: &[&str] =
+    &["commit.write-own-dram-copy", "commit.version-above-all-touched", "commit.await-removals"];
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
-    /// Makes all changes visible and gives everything back.
-    pub(super) fn commit(&mut self) {
+    /// Makes all changes visible and gives everything back; says up to which epoch the log must hold
+    /// everything for this transaction, what it has read included, to survive.
+    ///
+    /// # Errors
+    /// If the record of its changes can never fit into the log: everything is undone then.
+    pub(super) fn commit(&mut self) -> Result<u64, TxnError> {
         if !self.changes.is_empty() {
-            let above = if self.cx.sabotaged("commit.version-above-all-touched") { 0 } else { self.llsn };
-            self.llsn = above + 1;
+            if let Err(error) = self.take_version_and_log() {
+                self.abort();
+                return Err(error);
+            }
             let shared_foreign = self.write_foreign();
             let shared_own = self.write_own();
             if shared_foreign || shared_own {
@@ -34,7 +47,83 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
         }
         self.record_history();
+        let epoch = self.epoch_to_await();
         self.release_all(true);
+        if let Some(log) = &self.host.log {
+            log.end_commit(self.me);
+        }
+        Ok(epoch)
+    }
+
+    /// The newest epoch of what this transaction saw and made. That a row is missing may be the work of a
+    /// removal, whose version no row shows.
+    fn epoch_to_await(&self) -> u64 {
+        let epoch = epoch_of(self.llsn);
+        match &self.host.log {
+            Some(log) if self.saw_absence && !self.cx.sabotaged("commit.await-removals") => {
+                epoch.max(log.newest_removal(self.cx))
+            }
+            _ => epoch,
+        }
+    }
+
+    /// Takes the version of all changes and, if the pod keeps a log, appends their record: from then on the
+    /// transaction is committed.
+    fn take_version_and_log(&mut self) -> Result<(), TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let above = if cx.sabotaged("commit.version-above-all-touched") { 0 } else { self.llsn };
+        let Some(log) = &host.log else {
+            self.llsn = above + 1;
+            return Ok(());
+        };
+        let epoch = log.begin_commit(cx);
+        self.llsn = (above + 1).max(first_of(epoch));
+        assert!(epoch_of(self.llsn) == epoch, "{} commits in one epoch", 1 << COUNT_BITS);
+        if self.changes.iter().any(|change| change.doomed) {
+            log.note_removal(cx, epoch);
+        }
+        let mut writer = std::mem::take(&mut self.writer);
+        self.write_record(&mut writer);
+        let appended = match writer.is_empty() {
+            true => Ok(()),
+            false => log.append(cx, &mut writer, self.llsn, |cx| host.wait_for_log(cx)),
+        };
+        self.writer = writer;
+        appended.inspect_err(|_| log.end_commit(self.me))
+    }
+
+    /// Puts together what the log keeps of the changes: those of tables; indexes are built anew from rows.
+    fn write_record(&mut self, writer: &mut RecordWriter) {
+        writer.begin();
+        for change in &self.changes {
+            let relation = self.host.catalog.relation(change.table).expect("a changed row's table exists");
+            let op = match (change.is_new, change.doomed) {
+                _ if matches!(relation.kind, Kind::Index { .. }) => continue,
+                (true, true) => continue,
+                (true, false) => Op::Insert,
+                (false, true) => Op::Delete,
+                (false, false) => Op::Update,
+            };
+            let partition = match change.place {
+                Place::Own { partition, .. } => partition,
+                Place::Foreign(i) => self.foreign[i as usize].partition,
+            };
+            let previous = if change.is_new { 0 } else { change.previous };
+            writer.change((change.table.0, partition), op, &change.key, previous);
+            match change.image {
+                _ if change.doomed => {}
+                Some((start, end)) => {
+                    let image = &mut self.images[start as usize..end as usize];
+                    self.patches.apply(change.patches, image);
+                    writer.piece(0, image);
+                }
+                None => {
+                    for (offset, bytes) in self.patches.iter(change.patches) {
+                        writer.piece(offset, bytes);
+                    }
+                }
+            }
+        }
     }
 
     /// Undoes everything.

@@ -4,7 +4,8 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::RowHost;
 use super::transaction::RowTxn;
-use crate::txn::{Session, TxnError};
+use crate::log::Durability;
+use crate::txn::{Session, Ticket, TxnError};
 
 /// Transactions between two rounds of housekeeping.
 const TXNS_PER_ROUND: u32 = 64;
@@ -13,13 +14,16 @@ const TXNS_PER_ROUND: u32 = 64;
 pub struct RowSession<'h, F: Fabric> {
     txn: RowTxn<'h, F>,
     runs: u32,
+    last: Ticket,
+    durability: Durability,
 }
 
 impl<'h, F: Fabric> RowSession<'h, F> {
     /// The session of the caller's worker.
     pub fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
         assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
-        Self { txn: RowTxn::new(cx, host), runs: 0 }
+        let (last, durability) = (Ticket::default(), Durability::default());
+        Self { txn: RowTxn::new(cx, host), runs: 0, last, durability }
     }
 
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
@@ -55,20 +59,47 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
             return Err(TxnError::Fenced);
         }
         cx.spend(Work::Transaction, 1);
-        let result = body(&mut self.txn);
-        match result {
-            Ok(_) => self.txn.commit(),
-            Err(_) => self.txn.abort(),
+        match body(&mut self.txn) {
+            Ok(result) => {
+                self.last = Ticket(self.txn.commit()?);
+                Ok(result)
+            }
+            Err(error) => {
+                self.txn.abort();
+                Err(error)
+            }
         }
-        result
+    }
+
+    fn ticket(&self) -> Ticket {
+        self.last
+    }
+
+    fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
+        let (cx, host) = (self.txn.cx, self.txn.host);
+        match &host.log {
+            Some(log) => log.is_durable(cx, ticket.0, host.members(cx)),
+            None => Ok(true),
+        }
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
     }
 
     fn back_off(&mut self, conflicts: u32) {
-        let (cx, host) = (self.txn.cx, self.txn.host);
-        let turns = cx.random_below(1 << conflicts.min(6));
+        let turns = self.txn.cx.random_below(1 << conflicts.min(6));
         for _ in 0..turns {
-            host.serve(cx);
-            cx.pause();
+            self.wait_a_turn();
         }
+    }
+
+    fn wait_a_turn(&mut self) {
+        self.txn.host.serve(self.txn.cx);
+        self.txn.cx.pause();
     }
 }

@@ -23,6 +23,7 @@ use super::partition::{Mode, Partition, RowId, TablePart, reach};
 use crate::catalog::{Kind, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
+use crate::log::record::RecordWriter;
 use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
 use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
 
@@ -99,6 +100,10 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) scratch: Vec<u8>,
     /// Greatest version seen or made.
     pub(super) llsn: u64,
+    /// It has learnt that some row does not exist.
+    pub(super) saw_absence: bool,
+    /// The record for the log, under construction.
+    pub(super) writer: RecordWriter,
     pub(super) record: Option<TxnRecord>,
     /// The copies of replicated tables that this transaction reads.
     pub(super) replicas: Vec<(TableId, Arc<TablePart>)>,
@@ -118,6 +123,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             images: Vec::new(),
             scratch: Vec::new(),
             llsn: 0,
+            saw_absence: false,
+            writer: RecordWriter::default(),
             record,
             replicas: Vec::new(),
         }
@@ -183,12 +190,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     }
 
     pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
+        self.saw_absence |= version.is_none();
         if let Some(record) = &mut self.record {
             record.reads.push(ReadRecord { table, key: *key, version });
         }
     }
 
     pub(super) fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
+        self.saw_absence = true;
         if let Some(record) = &mut self.record {
             record.ranges.push(RangeRecord { table, range, found });
         }

@@ -1,27 +1,24 @@
 //! One worker's loop: take an input, run it until it commits, count.
 //!
-//! 1. A closed loop without think times: the next transaction starts when the last one has ended. Latency
-//!    runs from the
-//!    first attempt to the acknowledged commit, back-off and retries included.
-//! 2. Under [`Length::Time`] a transaction counts as measured when it *ends* within the measured time, or
-//!    is given up
-//!    at its end. Under [`Length::Transactions`] the same seed runs the same inputs, which is what a
+//! 1. A closed loop without think times: the next transaction starts when the last one has ended. A worker
+//!    may stand for several clients: while some transactions wait to become durable, it runs the next ones.
+//!    Latency runs from the first attempt to the acknowledged commit, back-off and retries included.
+//! 2. Under [`Length::Time`] a transaction counts as measured when it *ends* within the measured time, or is
+//!    given up at its end. Under [`Length::Transactions`] the same seed runs the same inputs, which is what a
 //!    simulator replays.
 //! 3. A transaction that meets a conflict is tried again with the same input until it commits, the attempts
-//!    allowed are
-//!    used up, or the time is over; it is never replaced by an easier one.
+//!    allowed are used up, or the time is over; it is never replaced by an easier one.
 //! 4. An error that is neither a conflict nor the rollback that the input asked for ends the worker; the
-//!    statistics say
-//!    which error it was.
+//!    statistics say which error it was.
 //!
-//! Verbs that the engine performs on behalf of other hosts during a transaction (serving their requests)
-//! are counted
-//! with that transaction. A worker that has ended may still have to serve others: that is the caller's
-//! business.
+//! Verbs that the engine performs on behalf of other hosts during a transaction (serving their requests) are
+//! counted with that transaction. A worker that has ended may still have to serve others: that is the
+//! caller's business.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use liger_engine::{Conflict, Session, Transaction, TxnError};
+use liger_engine::log::Durability;
+use liger_engine::{Conflict, Session, Ticket, Transaction, TxnError};
 use liger_fabric::{Counts, Cx, Fabric};
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +73,10 @@ pub struct RunConfig {
     pub length: Length,
     /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
     pub max_attempts: Option<u32>,
+    /// When a transaction counts as committed.
+    pub durability: Durability,
+    /// Transactions of this worker that may wait for that at once, at least 1: so many clients it stands for.
+    pub in_flight: usize,
 }
 
 impl RunConfig {
@@ -89,6 +90,8 @@ impl RunConfig {
             ("database_seed", self.database_seed.to_string()),
             ("mix", self.mix.name().to_owned()),
             ("remote", self.remote.to_string()),
+            ("durability", self.durability.name().to_owned()),
+            ("in_flight", self.in_flight.to_string()),
         ];
         settings.map(|(name, value)| (name.to_owned(), value)).into()
     }
@@ -144,6 +147,16 @@ enum Ended {
     Stopped(TxnError),
 }
 
+/// A committed transaction that has not been acknowledged.
+struct Pending {
+    ticket: Ticket,
+    kind: Kind,
+    from_ns: u64,
+    effects: Effects,
+    /// It ran in the measured time.
+    measured: bool,
+}
+
 /// What was counted for one transaction type.
 #[derive(Clone, Default)]
 struct Tally {
@@ -165,6 +178,8 @@ struct Worker<'a, F: Fabric, S> {
     config: &'a RunConfig,
     tallies: [Tally; Kind::ALL.len()],
     conflicts: Conflicts,
+    /// Committed, and not durable yet; oldest first.
+    pending: VecDeque<Pending>,
     acknowledged: Effects,
     payments_tried: u64,
     /// When the worker began, and when its measured time began.
@@ -178,6 +193,7 @@ struct Worker<'a, F: Fabric, S> {
 /// When `config` holds a scale that does not validate, no home warehouse, or a run number out of range.
 pub fn run_worker<F: Fabric, S: Session>(cx: &Cx<F>, session: &mut S, config: &RunConfig) -> WorkerStats {
     config.scale.validate().expect("the configuration's scale");
+    assert!(config.in_flight > 0, "nothing may be in flight");
     assert!((1..1024).contains(&config.run), "run {} is not 1 to 1023", config.run);
     let rng = Rng::new(cx.random());
     let RunConfig { scale, database_seed, mix, remote, .. } = *config;
@@ -189,6 +205,7 @@ pub fn run_worker<F: Fabric, S: Session>(cx: &Cx<F>, session: &mut S, config: &R
         config,
         tallies: Default::default(),
         conflicts: Conflicts::default(),
+        pending: VecDeque::new(),
         acknowledged: Effects::default(),
         payments_tried: 0,
         started_ns,
@@ -201,7 +218,8 @@ pub fn run_worker<F: Fabric, S: Session>(cx: &Cx<F>, session: &mut S, config: &R
         stopped = worker.run_one(&input);
         ran += 1;
     }
-    worker.finish(stopped)
+    let settled = worker.acknowledge(0);
+    worker.finish(stopped.or(settled.err()))
 }
 
 impl<F: Fabric, S: Session> Worker<'_, F, S> {
@@ -235,16 +253,11 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
         let mut met = Conflicts::default();
         let ended = self.attempts(input, &mut met);
         let now_ns = self.cx.now_ns();
-        if let Ended::Committed(effects) = &ended {
-            self.acknowledged.new_orders += effects.new_orders;
-            self.acknowledged.payments += effects.payments;
-            self.acknowledged.deliveries += effects.deliveries;
-            self.acknowledged.skipped_districts += effects.skipped_districts;
-        }
         // What the end of the time cuts off counts too: nobody would see a transaction that cannot make
         // progress.
         let in_time = !self.out_of_time(now_ns) || matches!(ended, Ended::GivenUp);
-        if self.measured_from_ns.is_some() && in_time {
+        let measured = self.measured_from_ns.is_some() && in_time;
+        if measured {
             let tally = &mut self.tallies[input.kind() as usize];
             for (sum, n) in self.conflicts.iter_mut().zip(met) {
                 *sum += n;
@@ -252,19 +265,46 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
             tally.retries += met.iter().sum::<u64>() - u64::from(matches!(ended, Ended::GivenUp));
             tally.verbs = tally.verbs.plus(&self.cx.counts().since(&verbs_before));
             match ended {
-                Ended::Committed(_) => {
-                    tally.committed += 1;
-                    tally.latency_ns.record(now_ns - from_ns);
-                }
                 Ended::RolledBack => tally.rolled_back += 1,
                 Ended::GivenUp => tally.given_up += 1,
-                Ended::Stopped(_) => (),
+                Ended::Committed(_) | Ended::Stopped(_) => (),
             }
         }
         match ended {
-            Ended::Stopped(error) => Some(error),
-            _ => None,
+            Ended::Stopped(error) => return Some(error),
+            Ended::Committed(effects) => {
+                let (ticket, kind) = (self.session.ticket(), input.kind());
+                self.pending.push_back(Pending { ticket, kind, from_ns, effects, measured });
+            }
+            Ended::RolledBack | Ended::GivenUp => (),
         }
+        self.acknowledge(self.config.in_flight - 1).err()
+    }
+
+    /// Acknowledges what has become durable; waits until at most `most` transactions are left.
+    fn acknowledge(&mut self, most: usize) -> Result<(), TxnError> {
+        while let Some(oldest) = self.pending.front() {
+            let waits = self.config.durability == Durability::Storage;
+            if waits && !self.session.is_durable(oldest.ticket)? {
+                if self.pending.len() <= most {
+                    break;
+                }
+                self.session.wait_a_turn();
+                continue;
+            }
+            let Pending { kind, from_ns, effects, measured, .. } = self.pending.pop_front().expect("seen");
+            self.acknowledged.new_orders += effects.new_orders;
+            self.acknowledged.payments += effects.payments;
+            self.acknowledged.deliveries += effects.deliveries;
+            self.acknowledged.skipped_districts += effects.skipped_districts;
+            let now_ns = self.cx.now_ns();
+            if measured && !self.out_of_time(now_ns) {
+                let tally = &mut self.tallies[kind as usize];
+                tally.committed += 1;
+                tally.latency_ns.record(now_ns - from_ns);
+            }
+        }
+        Ok(())
     }
 
     /// Tries one input until it ends, and counts the conflicts it met.

@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use liger_engine::log::Durability;
 use liger_engine::{
     Col, ColType, Conflict, IndexId, Key, KeyRange, NewRow, PatchRange, Patches, Row, RowMut, Session,
-    TableId, TableLayout, Transaction, TxnError,
+    TableId, TableLayout, Ticket, Transaction, TxnError,
 };
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_workload::tpcc::Scale;
@@ -269,6 +270,22 @@ impl Session for Memory {
     }
 
     fn back_off(&mut self, _conflicts: u32) {}
+
+    fn wait_a_turn(&mut self) {}
+
+    fn ticket(&self) -> Ticket {
+        Ticket::default()
+    }
+
+    fn is_durable(&mut self, _: Ticket) -> Result<bool, TxnError> {
+        Ok(true)
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn set_durability(&mut self, _: Durability) {}
 }
 
 impl Snapshot for Memory {
@@ -343,6 +360,8 @@ pub fn config(tables: Tables, scale: Scale, transactions: u64) -> RunConfig {
         homes: (1..=scale.warehouses).collect(),
         length: Length::Transactions { warm_up: 0, measured: transactions },
         max_attempts: None,
+        durability: Durability::None,
+        in_flight: 1,
     }
 }
 
