@@ -86,15 +86,9 @@ pub const SPARED: &[Spared] = &[
     Spared {
         verb: Verb::Fence,
         file: "engine/src/log/epoch.rs",
-        near: "Shown before the word is read again",
+        near: "Shown before the word is read.",
         because: "orders a store to the host's own memory and a load, which the simulator never reorders; \
                   real processors do (models/epochs_commit.py leaves it out)",
-    },
-    Spared {
-        verb: Verb::Fence,
-        file: "engine/src/log/epoch.rs",
-        near: "Others wait for it",
-        because: "makes a durable epoch seen at once instead of some time: only clocks notice",
     },
     Spared {
         verb: Verb::Fence,

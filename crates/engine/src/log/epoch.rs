@@ -14,14 +14,18 @@ use liger_fabric::{Cx, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
 /// Protocol steps that a test can leave out.
-pub const SABOTAGE_STEPS: &[&str] = &["log.read-epoch-again", "log.show-active"];
+pub const SABOTAGE_STEPS: &[&str] = &["log.read-epoch-after-showing", "log.show-active"];
 
 /// What a worker without a running commit shows.
 const NONE: u64 = u64::MAX;
 
 /// A worker's word, in a line of its own.
 #[repr(align(64))]
-struct Active(AtomicU64);
+struct Active {
+    shown: AtomicU64,
+    /// The epoch of this worker's last commit: probably that of its next one, too.
+    last: AtomicU64,
+}
 
 /// The pod's epoch, and what a host's workers show of it.
 pub struct LogClock {
@@ -30,6 +34,12 @@ pub struct LogClock {
     active: Vec<Active>,
     wanted: AtomicU64,
     room_wanted: AtomicBool,
+}
+
+impl Active {
+    fn new(first_epoch: u64) -> Self {
+        Self { shown: AtomicU64::new(NONE), last: AtomicU64::new(first_epoch) }
+    }
 }
 
 impl LogClock {
@@ -44,7 +54,7 @@ impl LogClock {
         Self {
             word,
             durable: plan.hosts().map(|host| plan.log_line(host)).collect(),
-            active: (0..plan.config().workers).map(|_| Active(AtomicU64::new(NONE))).collect(),
+            active: (0..plan.config().workers).map(|_| Active::new(first_epoch)).collect(),
             wanted: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
         }
@@ -57,31 +67,32 @@ impl LogClock {
 
     /// Shows that this worker commits, and says in which epoch. After its last lock, before its record.
     pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId) -> u64 {
-        let active = &self.active[usize::from(worker.0)].0;
-        debug_assert_eq!(active.load(Ordering::Relaxed), NONE, "one commit at a time");
-        let mut epoch = self.now(cx);
+        let Active { shown, last } = &self.active[usize::from(worker.0)];
+        debug_assert_eq!(shown.load(Ordering::Relaxed), NONE, "one commit at a time");
+        let mut epoch = last.load(Ordering::Relaxed);
         loop {
             if !cx.sabotaged("log.show-active") {
-                active.store(epoch, Ordering::SeqCst);
+                shown.store(epoch, Ordering::SeqCst);
             }
-            // Shown before the word is read again.
+            // Shown before the word is read.
             cx.fence();
-            let again = if cx.sabotaged("log.read-epoch-again") { epoch } else { self.now(cx) };
+            let again = if cx.sabotaged("log.read-epoch-after-showing") { epoch } else { self.now(cx) };
             if again == epoch {
                 return epoch;
             }
+            last.store(again, Ordering::Relaxed);
             epoch = again;
         }
     }
 
     /// The record is in the ring, and its tail in shared memory; or there is none.
     pub fn end_commit(&self, worker: WorkerId) {
-        self.active[usize::from(worker.0)].0.store(NONE, Ordering::Release);
+        self.active[usize::from(worker.0)].shown.store(NONE, Ordering::Release);
     }
 
     /// The oldest epoch in which a worker of this host may still append; `u64::MAX`: nobody runs.
     pub fn oldest_active(&self) -> u64 {
-        self.active.iter().map(|active| active.0.load(Ordering::SeqCst)).min().unwrap_or(NONE)
+        self.active.iter().map(|active| active.shown.load(Ordering::SeqCst)).min().unwrap_or(NONE)
     }
 
     /// Asks for `epoch` to become durable.
@@ -124,9 +135,9 @@ impl LogClock {
     /// This host's log holds everything up to `epoch`. Only the shipper.
     pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
         let word = self.durable[usize::from(cx.host().0)];
-        debug_assert!(cx.load(word) <= epoch && epoch < self.now(cx), "durable {epoch}");
-        cx.store(word, epoch);
-        // Others wait for it.
-        cx.fence();
+        let before = cx.load(word);
+        assert!(before < epoch, "durable {before}, then {epoch}");
+        // Others wait for it, and a compare-and-swap is seen at once.
+        cx.compare_exchange(word, before, epoch).expect("only the shipper changes it");
     }
 }

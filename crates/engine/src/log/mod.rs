@@ -131,8 +131,8 @@ impl HostLog {
         let Some(mut shipper) = self.shipper.try_lock() else { return Ok(false) };
         shipper.step(cx, &self.clock, members).inspect_err(|failure| {
             if self.failure.set(failure.clone()).is_ok() {
-                cx.store(failure_word(&self.plan, cx.host()), 1);
-                cx.fence();
+                // A compare-and-swap is seen at once.
+                let _ = cx.compare_exchange(failure_word(&self.plan, cx.host()), 0, 1);
             }
         })
     }

@@ -30,6 +30,7 @@ const HOSTS: u8 = 2;
 /// Workers that append; one more ships.
 const WRITERS: u8 = 2;
 const RECORDS: u64 = 12;
+const OPTIONS: LogOptions = LogOptions { pod: 7, first_epoch: 1, epoch_ns: 2000, segment_bytes: 3000 };
 
 /// A record whose `append` has returned: its version, by the host, worker and position of it.
 type Committed = BTreeMap<(u8, u8, u64), u64>;
@@ -78,9 +79,8 @@ fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
     let disks: Vec<Disk> = (0..HOSTS).map(|_| Disk::default()).collect();
     for (id, disk) in (0..HOSTS).map(HostId).zip(&disks) {
         let (its_plan, disk) = (plan.clone(), disk.clone());
-        let options = LogOptions { epoch_ns: 2000, segment_bytes: 3000, ..LogOptions::default() };
         let log = sim.alone(id, WorkerId(WRITERS), move |cx| {
-            HostLog::new(cx, &its_plan, 1, &disk, options).expect("a good disk")
+            HostLog::new(cx, &its_plan, 1, &disk, OPTIONS).expect("a good disk")
         });
         let log = Rc::new(log);
         for worker in (0..WRITERS).map(WorkerId) {
@@ -89,7 +89,8 @@ fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
             sim.spawn(id, worker, move |cx| write(cx, &log, &busy));
         }
         let member = Member(Rc::clone(&run), id);
-        sim.spawn(id, WorkerId(WRITERS), move |cx| ship(cx, &log, &member));
+        let its_plan = plan.clone();
+        sim.spawn(id, WorkerId(WRITERS), move |cx| ship(cx, &its_plan, &log, &member));
     }
     Pod { sim, plan, disks, run }
 }
@@ -118,12 +119,30 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
     }
 }
 
-fn ship(cx: &Cx<Sim>, log: &HostLog, member: &Member) {
+fn ship(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, member: &Member) {
     let run = &member.0;
     while run.busy.get() > 0 {
         // A failure is told to the writers.
         let _ = log.step(cx, run.members.get());
         cx.pause();
+    }
+    // Nobody appends any more: the others' rings can be read, whatever this host has cached of them.
+    for host in (0..HOSTS).map(HostId).filter(|&host| host != cx.host()) {
+        for worker in (0..WRITERS).map(WorkerId) {
+            read_ring(cx, &RingReader::new(plan, host, worker));
+        }
+    }
+}
+
+/// What is not shipped begins and ends with whole records.
+fn read_ring(cx: &Cx<Sim>, ring: &RingReader) {
+    let (mut head, tail, mut bytes) = (ring.head(cx), ring.tail(cx), Vec::new());
+    ring.read(cx, head, tail, &mut bytes);
+    while !bytes.is_empty() {
+        let record = Record::parse(&bytes).expect("a whole record");
+        assert_eq!(record.position(), head);
+        head += record.len() as u64;
+        bytes.drain(..record.len());
     }
 }
 
@@ -134,7 +153,45 @@ fn all_live(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 fn one_dies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
     let (host, at) = (HostId(0), KillAt::RandomStep(4000));
-    finish(pod(seed, vec![Kill { host, at, domain: domains[seed as usize % 3] }], left_out), seed)
+    let domain = domains[seed as usize % 3];
+    let mut pod = pod(seed, vec![Kill { host, at, domain }], left_out);
+    let (plan, disk, run) = (pod.plan.clone(), pod.disks[0].clone(), Rc::clone(&pod.run));
+    let beyond = Picker::new(seed).below(400) as usize;
+    pod.sim.spawn_after_crash(host, WorkerId(0), move |cx| {
+        if domain != CrashDomain::Process {
+            disk.lose_power(beyond);
+        }
+        next_life(cx, &plan, &disk, &run);
+    });
+    finish(pod, seed)
+}
+
+/// A new life of a dead host: ships what is left, and appends some more.
+fn next_life(cx: &Cx<Sim>, plan: &Plan, disk: &Disk, run: &Rc<Run>) {
+    run.busy.set(run.busy.get() + 1);
+    let busy = Busy(Rc::clone(run), cx.host(), cx.worker());
+    let log = HostLog::new(cx, plan, 2, disk, OPTIONS).expect("a good disk");
+    run.members.set(run.members.get() | 1 << cx.host().0);
+    let _member = Member(Rc::clone(run), cx.host());
+    let (mut mine, mut record) = (log.worker(cx, cx.worker()), RecordWriter::default());
+    for number in 0..RECORDS / 2 {
+        let epoch = log.clock().begin_commit(cx, cx.worker());
+        record.begin();
+        record.change((1, 0), Op::Delete, &Key::from_words(&[number]), 1);
+        let llsn = first_of(epoch) + number;
+        let step = |cx: &Cx<Sim>| {
+            log.step(cx, run.members.get()).expect("a good disk");
+        };
+        let position = mine.append(cx, &log, &mut record, llsn, step).expect("room");
+        run.committed.borrow_mut().insert((busy.1.0, busy.2.0, position), llsn);
+        log.clock().end_commit(cx.worker());
+        step(cx);
+    }
+    // Whoever waits needs this host's marks.
+    while run.busy.get() > 1 {
+        log.step(cx, run.members.get()).expect("a good disk");
+        cx.pause();
+    }
 }
 
 fn device_fails(seed: u64, left_out: Option<&LeftOut>) -> Ran {
@@ -170,9 +227,10 @@ struct OnDisk {
 
 fn read_disk(disk: &Disk, host: HostId) -> Result<OnDisk, String> {
     let mut found = OnDisk::default();
-    for number in 1.. {
+    for number in 1..50 {
         let bytes = disk.contents(&segment_name(number));
-        let Ok(head) = SegmentHead::decode(&bytes) else { break };
+        // Missing, or its writer died while it started it.
+        let Ok(head) = SegmentHead::decode(&bytes) else { continue };
         if (head.host, head.number) != (host, number) {
             return Err(format!("{head:?} in segment {number}"));
         }
@@ -182,10 +240,16 @@ fn read_disk(disk: &Disk, host: HostId) -> Result<OnDisk, String> {
             match frame.kind {
                 FrameKind::Records { worker, position, .. } => {
                     let stream = found.streams.entry(worker).or_default();
-                    if stream.len() as u64 != position {
-                        return Err(format!("{} bytes of worker {worker}, then {frame:?}", stream.len()));
+                    // A new life ships again what the last one had no time to release.
+                    let again = (stream.len() as u64).checked_sub(position).map(|n| n as usize);
+                    let again =
+                        again.ok_or_else(|| format!("{} bytes, then {:?}", stream.len(), frame.kind))?;
+                    let (known, new) = frame.payload.split_at(again.min(frame.payload.len()));
+                    let at = position as usize;
+                    if stream[at..at + known.len()] != *known {
+                        return Err(format!("worker {worker}: {position} is not what it was"));
                     }
-                    stream.extend_from_slice(frame.payload);
+                    stream.extend_from_slice(new);
                 }
                 FrameKind::Mark { epoch, .. } => {
                     let lens = found.streams.iter().map(|(&worker, stream)| (worker, stream.len() as u64));
