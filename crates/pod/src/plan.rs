@@ -20,7 +20,7 @@
 use std::fmt;
 
 pub use liger_fabric::SyncMode;
-use liger_fabric::{DataAddr, HostId, LINE, SyncAddr};
+use liger_fabric::{DataAddr, HostId, LINE, SyncAddr, WorkerId};
 
 /// Most hosts in a pod.
 pub const MAX_HOSTS: usize = 16;
@@ -70,8 +70,17 @@ pub struct PodConfig {
     pub retire_entries: u32,
     /// Bytes of a chunk of blocks, a power of two, 64 KiB to 1 MiB.
     pub block_chunk_bytes: u32,
+    /// Bytes of each worker's ring of the log, a power of two, 1 KiB to 1 GiB; 0 when the pod keeps no log.
+    pub log_ring_bytes: u64,
     /// A hash of whatever the layers above must agree on (their tables); 0 when there is nothing.
     pub content_hash: u64,
+}
+
+/// 4 MiB, or less where all rings together would take more than an eighth of the data.
+fn usual_ring_bytes(hosts: u8, workers: u8, cxl_bytes: u64) -> u64 {
+    let rings = u64::from(hosts.max(1)) * u64::from(workers.max(1));
+    let each = (cxl_bytes / 8 / rings).clamp(1 << 10, 4 << 20);
+    1 << each.ilog2()
 }
 
 impl PodConfig {
@@ -90,6 +99,7 @@ impl PodConfig {
             lane_slot_bytes: 256,
             retire_entries: 1024,
             block_chunk_bytes: 256 << 10,
+            log_ring_bytes: usual_ring_bytes(hosts, workers, cxl_bytes),
             content_hash: 0,
         }
     }
@@ -101,6 +111,7 @@ impl PodConfig {
             lane_slot_bytes: 64,
             retire_entries: 16,
             block_chunk_bytes: 64 << 10,
+            log_ring_bytes: 4 << 10,
             ..Self::new(hosts, workers, 512 << 10, 8 << 20)
         }
     }
@@ -131,7 +142,12 @@ impl PodConfig {
         multiple("cxl_bytes", self.cxl_bytes, 4096)?;
         multiple("lane_slot_bytes", self.lane_slot_bytes.into(), LINE_BYTES)?;
         power("lane_slots", self.lane_slots.into())?;
-        power("block_chunk_bytes", self.block_chunk_bytes.into())
+        power("block_chunk_bytes", self.block_chunk_bytes.into())?;
+        if self.log_ring_bytes == 0 {
+            return Ok(());
+        }
+        range("log_ring_bytes", self.log_ring_bytes, 1 << 10, 1 << 30)?;
+        power("log_ring_bytes", self.log_ring_bytes)
     }
 
     /// Adjacent sync words in a tuple word: 1 up to 8 hosts, 2 (in one line) beyond.
@@ -228,6 +244,8 @@ pub enum Part {
     LaneWords,
     /// Sync lines of the memory self-test (`selftest`).
     SelftestWords,
+    /// The log's epoch, a line for each host, and a line for each ring (the engine's log).
+    LogWords,
     /// Named counters, a line each.
     Counters,
     /// Root words of the shared indexes, one per table and partition.
@@ -244,6 +262,8 @@ pub enum Part {
     LaneSlots,
     /// Batches of retired blocks, one per host (`epochs`).
     RetireBatches,
+    /// Rings of the log, one per worker (the engine's log).
+    LogRings,
     /// Chunks of blocks (`heap`).
     BlockHeap,
 }
@@ -292,13 +312,16 @@ impl Plan {
         l.put(Part::HeapLines, RegionKind::Sync, (1 + hosts * HEAP_LINES_PER_HOST) * LINE_BYTES);
         l.put(Part::LaneWords, RegionKind::Sync, pairs * 2 * LINE_BYTES);
         l.put(Part::SelftestWords, RegionKind::Sync, pairs * SELFTEST_LINES * LINE_BYTES);
+        let rings = if c.log_ring_bytes == 0 { 0 } else { hosts * u64::from(c.workers) };
+        let log_lines = if rings == 0 { 0 } else { 1 + hosts + rings };
+        l.put(Part::LogWords, RegionKind::Sync, log_lines * LINE_BYTES);
         l.put(Part::Counters, RegionKind::Sync, COUNTERS * LINE_BYTES);
         l.put(Part::Directory, RegionKind::Sync, u64::from(c.max_tables) * u64::from(c.partitions) * 8);
 
         let selftest = pairs * SELFTEST_LINES * LINE_BYTES;
         let slots = pairs * u64::from(c.lane_slots) * u64::from(c.lane_slot_bytes);
         let batch = (u64::from(c.retire_entries) * RETIRE_ENTRY_BYTES).next_multiple_of(LINE_BYTES);
-        let fixed_data = (selftest + slots + hosts * batch).next_multiple_of(4096);
+        let fixed_data = (selftest + slots + hosts * batch + rings * c.log_ring_bytes).next_multiple_of(4096);
         let chunk = u64::from(c.block_chunk_bytes);
         let block_chunks = c.cxl_bytes.saturating_sub(fixed_data) / chunk;
         if block_chunks < hosts {
@@ -324,6 +347,7 @@ impl Plan {
         l.put(Part::SelftestData, RegionKind::Data, selftest);
         l.put(Part::LaneSlots, RegionKind::Data, slots);
         l.put(Part::RetireBatches, RegionKind::Data, hosts * batch);
+        l.put(Part::LogRings, RegionKind::Data, rings * c.log_ring_bytes);
         l.at = sync_end + fixed_data;
         l.put(Part::BlockHeap, RegionKind::Data, block_chunks * chunk);
         let regions = l.regions.try_into().expect("every part was laid");
@@ -387,6 +411,43 @@ impl Plan {
         self.data(Part::SelftestData).byte(nth * LINE_BYTES)
     }
 
+    /// True if the pod keeps a log; the log's places exist only then.
+    pub fn has_log(&self) -> bool {
+        self.config.log_ring_bytes != 0
+    }
+
+    /// The log's epoch, in a sync line of its own.
+    pub fn epoch_word(&self) -> SyncAddr {
+        assert!(self.has_log(), "this pod keeps no log");
+        self.sync(Part::LogWords)
+    }
+
+    /// The log's sync line of `host`; its first word is the host's durable epoch.
+    pub fn log_line(&self, host: HostId) -> SyncAddr {
+        assert!(host.0 < self.config.hosts, "host {} of {}", host.0, self.config.hosts);
+        self.epoch_word().line(1 + u64::from(host.0))
+    }
+
+    /// The sync line of a worker's ring: its tail, then its head.
+    pub fn ring_line(&self, host: HostId, worker: WorkerId) -> SyncAddr {
+        self.epoch_word().line(1 + u64::from(self.config.hosts) + self.ring(host, worker))
+    }
+
+    /// The bytes of a worker's ring, and how many there are.
+    pub fn ring_bytes(&self, host: HostId, worker: WorkerId) -> (DataAddr, u64) {
+        assert!(self.has_log(), "this pod keeps no log");
+        let len = self.config.log_ring_bytes;
+        (self.data(Part::LogRings).byte(self.ring(host, worker) * len), len)
+    }
+
+    /// Number of a ring.
+    fn ring(&self, host: HostId, worker: WorkerId) -> u64 {
+        let (hosts, workers) = (self.config.hosts, self.config.workers);
+        assert!(host.0 < hosts, "host {} of {hosts}", host.0);
+        assert!(worker.0 < workers, "worker {} of {workers}", worker.0);
+        u64::from(host.0) * u64::from(workers) + u64::from(worker.0)
+    }
+
     /// Named counter `counter` (0 to 63), in a sync line of its own.
     pub fn counter(&self, counter: u64) -> SyncAddr {
         assert!(counter < COUNTERS, "counter {counter} of {COUNTERS}");
@@ -445,80 +506,4 @@ impl fmt::Display for Plan {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_small_pod_of_three_hosts() {
-        let plan = Plan::new(&PodConfig::small(3, 2)).unwrap();
-        let expected = "
-         0       4096 Data  Superblock
-      1000         64 Sync  SuperblockState
-      1040         64 Sync  Controller
-      1080       1024 Sync  Membership
-      1480        832 Sync  Epochs
-      17c0        640 Sync  HeapLines
-      1a40       1152 Sync  LaneWords
-      1ec0       2304 Sync  SelftestWords
-      27c0       4096 Sync  Counters
-      37c0        384 Sync  Directory
-      3940       1024 Sync  WordChunks
-      3d40       1024 Sync  BlockChunks
-      4140     507904 Sync  WordHeap
-     81000       2304 Data  SelftestData
-     81900       9216 Data  LaneSlots
-     83d00        768 Data  RetireBatches
-     84000    8323072 Data  BlockHeap
-    881000";
-        assert_eq!(format!("\n{plan}"), expected);
-    }
-
-    #[test]
-    fn regions_are_in_order_aligned_and_of_one_kind_on_each_side() {
-        for hosts in 1..=16 {
-            for config in [
-                PodConfig::new(hosts, 32, 200 << 20, 4 << 30),
-                PodConfig::new(hosts, 1, 1 << 20, 64 << 20),
-                PodConfig { partitions: 64, max_tables: 100, ..PodConfig::new(hosts, 8, 4 << 20, 256 << 20) },
-            ] {
-                let plan = Plan::new(&config).unwrap();
-                assert_eq!(Plan::SUPERBLOCK_STATE.offset(), plan.region(Part::SuperblockState).start);
-                let mut end = 0;
-                for r in plan.regions() {
-                    assert!(r.start >= end && r.start.is_multiple_of(64), "{plan}");
-                    end = r.start + r.bytes;
-                    let sync = r.start >= SUPERBLOCK_BYTES && r.start < plan.sync_end();
-                    assert_eq!(r.kind == RegionKind::Sync, sync, "{plan}");
-                    assert!(r.start >= plan.sync_end() || end <= plan.sync_end(), "{plan}");
-                }
-                assert!(end <= plan.len());
-                let last = plan.directory(config.max_tables - 1, config.partitions - 1);
-                assert!(last.offset() < plan.region(Part::WordChunks).start);
-            }
-        }
-    }
-
-    #[test]
-    fn bad_numbers_are_named() {
-        let good = PodConfig::small(2, 2);
-        let error = |config: PodConfig| Plan::new(&config).unwrap_err().to_string();
-        assert_eq!(error(PodConfig { hosts: 17, ..good.clone() }), "hosts is 17, must be 1 to 16");
-        assert_eq!(
-            error(PodConfig { lane_slots: 12, ..good.clone() }),
-            "lane_slots is 12, must be a power of two"
-        );
-        assert_eq!(
-            error(PodConfig { hwcc_bytes: 5000, ..good.clone() }),
-            "hwcc_bytes is 5000, must be a multiple of 4096"
-        );
-        assert_eq!(
-            error(PodConfig { cxl_bytes: 4096, ..good.clone() }),
-            "cxl_bytes is 4096 bytes, at least 139264 are needed"
-        );
-        let needed = match Plan::new(&PodConfig { hwcc_bytes: 4096, ..good.clone() }) {
-            Err(PlanError::TooSmall { needed, .. }) => needed,
-            other => panic!("{other:?}"),
-        };
-        assert!(Plan::new(&PodConfig { hwcc_bytes: needed, ..good }).is_ok());
-    }
-}
+mod tests;

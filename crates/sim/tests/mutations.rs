@@ -35,6 +35,14 @@ fn lost_updates_and_stale_copies_are_noticed() {
 }
 
 #[test]
+fn every_step_of_the_log_is_needed() {
+    for mutants in ["engine/src/log", "log."] {
+        let report = sample("log", Some(mutants));
+        assert!(report.passed() && report.mutants.len() >= 5, "{}", report.table());
+    }
+}
+
+#[test]
 fn names_of_steps_are_told_apart() {
     let all: Vec<&str> = listed_steps().collect();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
