@@ -17,6 +17,8 @@
 //! which it is.
 
 use crate::addr::{DataAddr, SyncAddr};
+use crate::cx::HostId;
+use crate::disk::{DiskAnswer, DiskCall, DiskErrorKind};
 
 /// A unit of host-local computation. Real backends ignore it; the timed simulator charges virtual time for it
 /// from the hardware profile (`[compute]` section), because only shared-memory verbs cost time there by
@@ -130,5 +132,20 @@ pub trait Fabric {
     fn sabotaged(&self, step: &'static str) -> bool {
         let _ = step;
         false
+    }
+
+    /// A call of a simulated disk, for `Disk::simulated`: only the simulator has any.
+    ///
+    /// # Errors
+    /// What the disk says; `Other` on backends without such disks.
+    #[track_caller]
+    fn simulated_disk(
+        &self,
+        device: HostId,
+        session: u64,
+        call: DiskCall<'_>,
+    ) -> Result<DiskAnswer, DiskErrorKind> {
+        let _ = (device, session, call);
+        Err(DiskErrorKind::Other)
     }
 }

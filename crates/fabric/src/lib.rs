@@ -17,6 +17,7 @@ pub use zerocopy;
 
 mod addr;
 mod cx;
+pub mod disk;
 mod fabric;
 mod latch;
 mod layout;

@@ -33,6 +33,8 @@ pub enum Verb {
     Pause,
     /// `range_use`.
     RangeUse,
+    /// A call of a disk.
+    Disk,
 }
 
 impl Verb {
@@ -49,6 +51,7 @@ impl Verb {
             Verb::Fence => "fence",
             Verb::Pause => "pause",
             Verb::RangeUse => "range_use",
+            Verb::Disk => "disk call",
         }
     }
 }
@@ -279,7 +282,7 @@ impl Recent {
         let (new, old) = self.ring.split_at(if self.ring.len() < RECENT { 0 } else { self.next });
         let relevant = |e: &&By| match e.verb {
             Verb::Fence => parties.contains(&e.worker),
-            Verb::Pause => false,
+            Verb::Pause | Verb::Disk => false,
             _ => e.at / crate::LINE as u64 == line,
         };
         let all: Vec<By> = old.iter().chain(new).filter(relevant).copied().collect();

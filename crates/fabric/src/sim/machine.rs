@@ -19,6 +19,7 @@ use super::rules::{Broken, Rules};
 use super::schedule::{Picker, Random, Scheduler, Script};
 use super::timed::Timed;
 use crate::cx::{HostId, WorkerId};
+use crate::disk::SimDisks;
 use crate::fabric::Work;
 
 /// Virtual time of one verb in the adversarial mode.
@@ -72,6 +73,7 @@ pub(crate) struct State {
     pub workers: Vec<Worker>,
     pub hosts: Vec<HostReport>,
     pub memory: Memory,
+    pub disks: SimDisks,
     pub picker: Picker,
     pub random: Random,
     pub script: Option<Script>,
@@ -101,7 +103,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(config: SimConfig) -> Self {
+    pub fn new(config: SimConfig, disks: SimDisks) -> Self {
         let mut random = Random::new(config.seed);
         let (hosts, len) = (config.hosts, config.len);
         let (memory, adversary) = match &config.mode {
@@ -128,6 +130,7 @@ impl State {
         let clocks = (0..config.hosts).map(clock).collect();
         Self {
             memory,
+            disks,
             workers: Vec::new(),
             hosts: vec![HostReport::default(); config.hosts],
             picker: Picker::new(adversary.scheduler, &mut random),

@@ -58,6 +58,7 @@ pub use report::{HostReport, Outcome, Report, TimeUse};
 pub use schedule::Scheduler;
 
 use crate::cx::{Cx, HostId, WorkerId};
+use crate::disk::SimDisks;
 use coroutine::{Door, Thread, unwind_killed};
 use machine::State;
 use rules::Broken;
@@ -77,9 +78,19 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// An empty pod, its memory all zeros.
+    /// An empty pod, its memory all zeros, its disks empty.
     pub fn new(config: SimConfig) -> Self {
-        Self { state: Rc::new(RefCell::new(State::new(config))), threads: Vec::new() }
+        Self::with_disks(config, SimDisks::new())
+    }
+
+    /// An empty pod with the disks of another one: its next life.
+    pub fn with_disks(config: SimConfig, disks: SimDisks) -> Self {
+        Self { state: Rc::new(RefCell::new(State::new(config, disks))), threads: Vec::new() }
+    }
+
+    /// The pod's disks.
+    pub fn disks(&self) -> SimDisks {
+        self.state.borrow().disks.clone()
     }
 
     /// Adds a worker; it starts with [`Self::run`].

@@ -8,6 +8,8 @@ use super::Sim;
 use super::explain::Verb;
 use super::machine::Memory;
 use crate::addr::{DataAddr, LINE, SyncAddr, lines};
+use crate::cx::HostId;
+use crate::disk::{DiskAnswer, DiskCall, DiskErrorKind};
 use crate::fabric::{Fabric, RangeUse, Work};
 
 impl Sim {
@@ -191,6 +193,21 @@ impl Fabric for Sim {
 
     fn sabotaged(&self, step: &'static str) -> bool {
         self.state.borrow_mut().sabotaged(step)
+    }
+
+    fn simulated_disk(
+        &self,
+        device: HostId,
+        session: u64,
+        call: DiskCall<'_>,
+    ) -> Result<DiskAnswer, DiskErrorKind> {
+        let Some(mut state) = self.enter(Verb::Disk, 0, 0, Location::caller()) else {
+            return Err(DiskErrorKind::Failed);
+        };
+        let answer = state.disks.device(device).call(session, call);
+        state.mix(self.me, Verb::Disk, u64::from(device.0), u64::from(answer.is_ok()));
+        state.progress(self.me);
+        answer
     }
 }
 

@@ -1,0 +1,168 @@
+//! Native storage: a directory of this machine, plain buffered files, fdatasync.
+//!
+//! Invariants:
+//! 1. The lock (flock on `.lock` in the directory) is held for as long as the directory is open; the kernel
+//!    lets it go with the process, however that dies. The file itself stays.
+//! 2. Every descriptor is close-on-exec, every file is reached from the directory's descriptor: renaming the
+//!    directory under a running process does no harm.
+//! 3. Files are private to their owner (mode 0600): they hold the database's rows.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fsync, ftruncate,
+    mkdirat, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::error::Failure;
+
+const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+const LOCK: &str = ".lock";
+
+/// A directory that this process holds.
+pub(super) struct Directory {
+    fd: OwnedFd,
+    /// Closing it lets the lock go.
+    _lock: OwnedFd,
+}
+
+impl Directory {
+    /// Opens and locks the directory, making it if it is not there.
+    pub fn hold(path: &Path) -> Result<Self, Failure> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) => {
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                fsync(openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?)?;
+            }
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let fd = openat(CWD, path, flags, Mode::empty())?;
+        let lock_flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = openat(&fd, LOCK, lock_flags, PRIVATE_FILE)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { fd, _lock: lock })
+    }
+
+    fn open_with(&self, name: &str, more: OFlags) -> Result<NativeFile, Failure> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
+        let file = File::from(openat(&self.fd, name, flags, PRIVATE_FILE)?);
+        let number = file.metadata()?.ino();
+        Ok(NativeFile { file, number, appending: Mutex::new(()) })
+    }
+
+    pub fn create(&self, name: &str) -> Result<NativeFile, Failure> {
+        self.open_with(name, OFlags::CREATE | OFlags::EXCL)
+    }
+
+    pub fn open(&self, name: &str) -> Result<NativeFile, Failure> {
+        self.open_with(name, OFlags::empty())
+    }
+
+    pub fn list(&self) -> Result<Vec<String>, Failure> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), Failure> {
+        Ok(renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    pub fn sync_names(&self) -> Result<(), Failure> {
+        Ok(fsync(&self.fd)?)
+    }
+}
+
+/// An open file.
+pub(super) struct NativeFile {
+    file: File,
+    number: u64,
+    /// Held from asking for the length to the end of the write.
+    appending: Mutex<()>,
+}
+
+impl NativeFile {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.file.write_all_at(bytes, offset)?)
+    }
+
+    pub fn append(&self, bytes: &[u8]) -> Result<u64, Failure> {
+        let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.len()?;
+        match self.file.write_all_at(bytes, end) {
+            Ok(()) => Ok(end),
+            Err(error) => {
+                // Nothing is half-said. If even this fails, the device is broken and the next call says so.
+                let _ = ftruncate(&self.file, end);
+                Err(error.into())
+            }
+        }
+    }
+
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize, Failure> {
+        let mut done = 0;
+        while done < out.len() {
+            match self.file.read_at(&mut out[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
+    }
+
+    pub fn len(&self) -> Result<u64, Failure> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    pub fn preallocate(&self, len: u64) -> Result<(), Failure> {
+        let before = self.len()?;
+        if len == 0 {
+            return Ok(());
+        }
+        let taken = loop {
+            match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
+                Err(Errno::INTR) => {}
+                other => break other,
+            }
+        };
+        if taken.is_err() && before < len {
+            // The length may have grown before the space ran out.
+            let _ = ftruncate(&self.file, before);
+        }
+        Ok(taken?)
+    }
+
+    pub fn truncate(&self, len: u64) -> Result<(), Failure> {
+        if len < self.len()? {
+            ftruncate(&self.file, len)?;
+        }
+        Ok(())
+    }
+
+    pub fn sync(&self) -> Result<(), Failure> {
+        Ok(self.file.sync_data()?)
+    }
+}
