@@ -2,6 +2,8 @@
 //! docs/protocols/log.md is the design, with what a crash at each step leaves.
 
 pub mod record;
+pub mod scan;
+pub mod segment;
 
 /// When a transaction's caller is told that it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
