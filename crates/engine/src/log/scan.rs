@@ -310,3 +310,6 @@ fn newest_of(frame: &Frame<'_>) -> u64 {
     }
     newest
 }
+
+#[cfg(test)]
+mod tests;

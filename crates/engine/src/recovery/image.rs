@@ -303,8 +303,8 @@ impl<'c, R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>> ImageReader<'
         if there == self.block.len() - from {
             return Ok(());
         }
-        let at = self.at(self.block_at + (from + there) as u64);
-        Err(RecoveryError::damaged(at, "the file ends within a block"))
+        let end = self.block_at + (from + there) as u64;
+        Err(self.damaged(format!("the block goes beyond the end of the file, byte {end}")))
     }
 
     fn check_head(&self) -> Result<(), RecoveryError> {

@@ -255,3 +255,6 @@ pub fn begin_generation<F: Fabric, D: Directory>(
     }
     Ok(next)
 }
+
+#[cfg(test)]
+mod tests;
