@@ -14,18 +14,10 @@ use std::collections::BTreeMap;
 
 use liger_fabric::HostId;
 
-use super::record::{Record, epoch_of};
-use super::segment::{FRAME_BYTES, Frame, FrameKind, HEAD_BYTES, SegmentHead};
-pub use super::segment::{segment_name, segment_number};
-
-/// A place in a host's log; places are ordered as they were written.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Spot {
-    /// Number of the segment.
-    pub segment: u64,
-    /// Offset in it, in bytes.
-    pub byte: u64,
-}
+use super::record::{BadRecord, Record, epoch_of};
+use super::segment::{
+    FRAME_HEAD_BYTES, Frame, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead, segment_name,
+};
 
 /// How a log ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,19 +25,19 @@ pub enum End {
     /// Behind a whole frame.
     Clean {
         /// Where.
-        at: Spot,
+        at: Place,
     },
     /// With bytes that nobody is known to have waited for.
     Torn {
         /// Where they begin.
-        at: Spot,
+        at: Place,
         /// What is wrong with them.
         why: String,
     },
     /// It does not: bytes that were on storage are not what they were.
     Damaged {
         /// Where they begin.
-        at: Spot,
+        at: Place,
         /// What is wrong with them.
         why: String,
     },
@@ -53,7 +45,7 @@ pub enum End {
 
 impl End {
     /// Where it is.
-    pub fn at(&self) -> Spot {
+    pub fn at(&self) -> Place {
         let (Self::Clean { at } | Self::Torn { at, .. } | Self::Damaged { at, .. }) = self;
         *at
     }
@@ -73,7 +65,7 @@ pub struct Scan {
     /// Bytes that were read.
     pub bytes: u64,
     /// Number of the last segment; `None`: there is none.
-    pub last_segment: Option<u64>,
+    pub last_segment: Option<u32>,
 }
 
 /// What the marks of a log say.
@@ -91,11 +83,13 @@ pub struct Scanner {
     pod: u64,
     host: HostId,
     /// Where the intact part has come to.
-    at: Spot,
-    last_segment: Option<u64>,
+    at: Place,
+    last_segment: Option<u32>,
     stop: Option<(String, bool)>,
-    /// Next byte of each stream, by incarnation and worker.
-    streams: BTreeMap<(u16, u8), u64>,
+    /// Generation of the segment at hand.
+    generation: u64,
+    /// By worker.
+    streams: BTreeMap<u8, Stream>,
     marks: Marks,
     newest_epoch: u64,
     records: u64,
@@ -108,9 +102,10 @@ impl Scanner {
         Self {
             pod,
             host,
-            at: Spot::default(),
+            at: Place::default(),
             last_segment: None,
             stop: None,
+            generation: 0,
             streams: BTreeMap::new(),
             marks: Marks::default(),
             newest_epoch: 0,
@@ -120,7 +115,7 @@ impl Scanner {
     }
 
     /// Reads the next segment and shows its intact records, each with its place.
-    pub fn segment(&mut self, number: u64, bytes: &[u8], mut show: impl FnMut(&Record<'_>, Spot)) {
+    pub fn segment(&mut self, number: u32, bytes: &[u8], mut show: impl FnMut(&Record<'_>, Place)) {
         self.bytes += bytes.len() as u64;
         let earlier = self.last_segment.replace(number);
         if self.is_damaged() {
@@ -128,14 +123,14 @@ impl Scanner {
         }
         if let Some(earlier) = earlier.filter(|earlier| earlier + 1 != number) {
             let why = format!("the next segment is missing: {} is there", segment_name(number));
-            self.at = if self.stop.is_some() { self.at } else { Spot { segment: earlier, ..self.at } };
+            self.at = if self.stop.is_some() { self.at } else { Place { segment: earlier, ..self.at } };
             return self.damage(why);
         }
-        match SegmentHead::parse(bytes) {
+        match SegmentHead::decode(bytes) {
             Ok(head) => self.enter(&head, number, earlier.is_none()),
             Err(why) => {
                 if self.stop.is_none() {
-                    self.at = Spot { segment: number, byte: 0 };
+                    self.at = Place { segment: number, byte: 0 };
                     self.tear(format!("no segment starts here: {why}"));
                 }
                 return self.look_behind(number, bytes, 0);
@@ -144,7 +139,7 @@ impl Scanner {
         match self.stop {
             None => self.read_frames(number, bytes, &mut show),
             Some((_, true)) => {}
-            Some((_, false)) => self.look_behind(number, bytes, HEAD_BYTES),
+            Some((_, false)) => self.look_behind(number, bytes, SEGMENT_HEAD_BYTES),
         }
     }
 
@@ -172,13 +167,13 @@ impl Scanner {
         self.stop = Some((why, true));
     }
 
-    fn damage_at(&mut self, segment: u64, byte: usize, why: String) {
-        self.at = Spot { segment, byte: byte as u64 };
+    fn damage_at(&mut self, segment: u32, byte: usize, why: String) {
+        self.at = Place { segment, byte: byte as u64 };
         self.damage(why);
     }
 
     /// Goes on into a segment whose head is intact, if it belongs behind what was read.
-    fn enter(&mut self, head: &SegmentHead, number: u64, is_first: bool) {
+    fn enter(&mut self, head: &SegmentHead, number: u32, is_first: bool) {
         let (found, expected) = ((head.pod, head.host, head.number), (self.pod, self.host, number));
         if found != expected {
             let why = format!(
@@ -194,11 +189,16 @@ impl Scanner {
         }
         // What does not check before it was the torn end of an earlier life, which recovery has judged.
         self.stop = None;
-        self.at = Spot { segment: number, byte: HEAD_BYTES as u64 };
+        if head.generation != self.generation {
+            // The rings are others, and what was in the old ones is lost.
+            self.streams.clear();
+        }
+        self.generation = head.generation;
+        self.at = Place { segment: number, byte: SEGMENT_HEAD_BYTES as u64 };
     }
 
-    fn read_frames(&mut self, number: u64, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, Spot)) {
-        let mut at = HEAD_BYTES;
+    fn read_frames(&mut self, number: u32, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, Place)) {
+        let mut at = SEGMENT_HEAD_BYTES;
         while at < bytes.len() {
             let frame = match Frame::parse(&bytes[at..]) {
                 Ok(frame) => frame,
@@ -221,71 +221,69 @@ impl Scanner {
     fn take_frame(
         &mut self,
         frame: &Frame<'_>,
-        number: u64,
+        number: u32,
         at: usize,
-        show: &mut impl FnMut(&Record<'_>, Spot),
+        show: &mut impl FnMut(&Record<'_>, Place),
     ) -> Result<(), (usize, String)> {
         if frame.synced > self.at {
-            let Spot { segment, byte } = frame.synced;
+            let Place { segment, byte } = frame.synced;
             return Err((at, format!("it says that byte {byte} of segment {segment} was on storage before")));
         }
         match frame.kind {
-            FrameKind::Mark => {
-                if frame.epoch < self.marks.last || frame.position > frame.epoch {
-                    let Marks { last, pod } = self.marks;
-                    return Err((
-                        at,
-                        format!("a mark of epoch {} behind one of {last} ({pod})", frame.epoch),
-                    ));
+            FrameKind::Mark { epoch, pod_durable } => {
+                let Marks { last, pod } = self.marks;
+                if epoch < last || pod_durable > epoch {
+                    let why = format!("a mark of epochs {epoch} and {pod_durable} behind {last} and {pod}");
+                    return Err((at, why));
                 }
-                self.marks = Marks { last: frame.epoch, pod: self.marks.pod.max(frame.position) };
-                self.newest_epoch = self.newest_epoch.max(frame.epoch);
+                self.marks = Marks { last: epoch, pod: pod.max(pod_durable) };
+                self.newest_epoch = self.newest_epoch.max(epoch);
                 Ok(())
             }
-            FrameKind::Records => self.take_records(frame, number, at + FRAME_BYTES, show),
+            FrameKind::Records { worker, incarnation, position } => {
+                let mut stream = self.streams.remove(&worker).unwrap_or_else(|| Stream::new(position));
+                let skipped =
+                    stream.enter(incarnation, position, frame.payload.len()).map_err(|why| (at, why))?;
+                let byte = (at + FRAME_HEAD_BYTES + skipped) as u64;
+                stream.push(&frame.payload[skipped..], Place { segment: number, byte });
+                while let Some(len) = self.take_record(&stream, worker, show)? {
+                    stream.pop(len);
+                }
+                self.streams.insert(worker, stream);
+                Ok(())
+            }
         }
     }
 
-    fn take_records(
+    /// Shows the first record of a stream's bytes and returns its length; `None` if there is none yet.
+    fn take_record(
         &mut self,
-        frame: &Frame<'_>,
-        number: u64,
-        start: usize,
-        show: &mut impl FnMut(&Record<'_>, Spot),
-    ) -> Result<(), (usize, String)> {
-        let stream = (frame.incarnation, frame.worker);
-        if let Some(next) = self.streams.get(&stream).filter(|next| **next != frame.position) {
-            let why =
-                format!("the stream of worker {} goes on at {}, not {next}", frame.worker, frame.position);
-            return Err((start - FRAME_BYTES, why));
+        stream: &Stream,
+        worker: u8,
+        show: &mut impl FnMut(&Record<'_>, Place),
+    ) -> Result<Option<usize>, (usize, String)> {
+        let Some((skipped, record)) = stream.first().map_err(|why| (stream.at.byte as usize, why))? else {
+            return Ok(None);
+        };
+        let (origin, epoch) = (record.origin(), epoch_of(record.llsn()));
+        let byte = stream.at.byte as usize;
+        if (origin.host, origin.worker) != (self.host, worker) {
+            return Err((byte, format!("a record of {origin:?} in the ring of worker {worker}")));
         }
-        let mut at = 0;
-        while at < frame.payload.len() {
-            let record = Record::parse(&frame.payload[at..])
-                .map_err(|bad| (start + at, format!("no record of an intact frame: {bad}")))?;
-            let (origin, epoch) = (record.origin(), epoch_of(record.llsn()));
-            let of = (origin.host, origin.incarnation, origin.worker, record.position());
-            let expected = (self.host, frame.incarnation, frame.worker, frame.position + at as u64);
-            if of != expected {
-                return Err((start + at, format!("a record of {of:?} in place of {expected:?}")));
-            }
-            if epoch <= self.marks.last {
-                let last = self.marks.last;
-                return Err((start + at, format!("a record of epoch {epoch} behind the mark of {last}")));
-            }
-            self.newest_epoch = self.newest_epoch.max(epoch);
-            self.records += 1;
-            show(&record, Spot { segment: number, byte: (start + at) as u64 });
-            at += record.len();
+        if epoch <= self.marks.last {
+            let last = self.marks.last;
+            return Err((byte, format!("a record of epoch {epoch} behind the mark of {last}")));
         }
-        self.streams.insert(stream, frame.position + frame.payload.len() as u64);
-        Ok(())
+        self.newest_epoch = self.newest_epoch.max(epoch);
+        self.records += 1;
+        show(&record, stream.at);
+        Ok(Some(skipped + record.len()))
     }
 
     /// Looks behind bytes that do not check for frames that knew of them.
-    fn look_behind(&mut self, number: u64, bytes: &[u8], from: usize) {
+    fn look_behind(&mut self, number: u32, bytes: &[u8], from: usize) {
         let mut at = from;
-        while at + FRAME_BYTES <= bytes.len() {
+        while at + FRAME_HEAD_BYTES <= bytes.len() {
             let Ok(frame) = Frame::parse(&bytes[at..]) else {
                 at += 8;
                 continue;
@@ -301,12 +299,101 @@ impl Scanner {
     }
 }
 
-/// The newest epoch that a frame has something of.
+/// The bytes of a ring, as frames bring them.
+#[derive(Debug)]
+struct Stream {
+    incarnation: u16,
+    /// Position of the first byte not taken, and where that one is in the log.
+    position: u64,
+    at: Place,
+    /// What is not taken yet: from `taken` on, the beginning of a record when a frame is done.
+    bytes: Vec<u8>,
+    taken: usize,
+    /// Places of later frames whose bytes are in `bytes`, by their offset in it.
+    later: Vec<(usize, Place)>,
+    /// False until the first record was found: a log whose first segments were removed may begin within one.
+    aligned: bool,
+}
+
+impl Stream {
+    fn new(position: u64) -> Self {
+        let (at, aligned) = (Place::default(), position == 0);
+        Self { incarnation: 0, position, at, bytes: Vec::new(), taken: 0, later: Vec::new(), aligned }
+    }
+
+    /// How many bytes of a frame are known already, or why it does not go on where the stream has come to.
+    fn enter(&mut self, incarnation: u16, position: u64, len: usize) -> Result<usize, String> {
+        let next = self.position + (self.bytes.len() - self.taken) as u64;
+        let same_life = self.incarnation == incarnation || self.incarnation == 0;
+        self.incarnation = incarnation;
+        match next.checked_sub(position) {
+            Some(0) => Ok(0),
+            // A later life ships again what the earlier one had not seen synced.
+            Some(known) if !same_life && known <= len as u64 => Ok(known as usize),
+            _ => Err(format!("the stream goes on at {position}, not {next}")),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], at: Place) {
+        self.bytes.drain(..self.taken);
+        self.later.iter_mut().for_each(|(offset, _)| *offset -= self.taken);
+        self.taken = 0;
+        if self.bytes.is_empty() {
+            self.at = at;
+        } else {
+            self.later.push((self.bytes.len(), at));
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The first whole record, and how many bytes are in front of it.
+    fn first(&self) -> Result<Option<(usize, Record<'_>)>, String> {
+        let bytes = &self.bytes[self.taken..];
+        let last = if self.aligned { 0 } else { bytes.len() };
+        for skipped in (0..=last).step_by(8) {
+            match Record::parse(&bytes[skipped.min(bytes.len())..]) {
+                Ok(record) if record.position() == self.position + skipped as u64 => {
+                    return Ok(Some((skipped, record)));
+                }
+                Ok(record) if self.aligned => {
+                    return Err(format!("a record of byte {} at {}", record.position(), self.position));
+                }
+                Err(BadRecord::Short { .. }) | Ok(_) => {}
+                Err(bad) if self.aligned => return Err(format!("no record, but intact: {bad}")),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes bytes off.
+    fn pop(&mut self, len: usize) {
+        self.aligned = true;
+        self.position += len as u64;
+        self.taken += len;
+        self.at.byte += len as u64;
+        let behind = self.later.partition_point(|(offset, _)| *offset <= self.taken);
+        if let Some((offset, place)) = self.later[..behind].last() {
+            self.at = Place { byte: place.byte + (self.taken - offset) as u64, ..*place };
+        }
+        self.later.drain(..behind);
+    }
+}
+
+/// The newest epoch that a frame has something of, as far as it can be told.
 fn newest_of(frame: &Frame<'_>) -> u64 {
-    let (mut newest, mut rest) = (frame.epoch, frame.payload);
-    while let (FrameKind::Records, Ok(record)) = (frame.kind, Record::parse(rest)) {
-        newest = newest.max(epoch_of(record.llsn()));
-        rest = &rest[record.len()..];
+    if let FrameKind::Mark { epoch, .. } = frame.kind {
+        return epoch;
+    }
+    let (mut newest, mut at) = (0, 0);
+    while at < frame.payload.len() {
+        at += match Record::parse(&frame.payload[at..]) {
+            Ok(record) => {
+                newest = newest.max(epoch_of(record.llsn()));
+                record.len()
+            }
+            Err(_) => 8,
+        };
     }
     newest
 }

@@ -1,182 +1,313 @@
-//! Segments: the files of a host's log, and the frames in them.
+//! Segments of a host's log: the bytes of their heads and of the frames in them.
 //!
 //! ```text
-//! head    0 magic u64   8 crc u32 (CRC-32C of all that follows)   12 format u32   16 pod u64   24 number u64
-//!        32 previous end u64   40 incarnation u16   42 host u8   43 zeros up to 64
-//! frame   0 magic u32   4 crc u32 (of all that follows)   8 kind u8 (1 = records of one ring, 2 = mark)
-//!         9 worker u8  10 incarnation u16  12 bytes u32   16 position u64   24 epoch u64
-//!        32 segment u32 synced up to   36 zero u32   40 byte synced up to u64   48 payload, padded to 8
+//! head    0 magic u32   4 crc u32   8 format u32   12 host u8   13 zero u8   14 incarnation u16
+//!        16 pod u64    24 number u32   28 zero u32   32 generation u64   40 previous end u64
+//! frame   0 magic u32   4 crc u32   8 kind u8 (1 records, 2 mark)   9 worker u8   10 incarnation u16
+//!        12 bytes u32  16 position u64 (records: in the ring's stream; mark: pod's durable epoch, as known)
+//!        24 epoch u64 (mark: the durable epoch that it states; records: 0)
+//!        32 segment u32 and 40 byte u64: synced up to there   36 zero u32   48 payload, padded to 8
 //! ```
 //!
 //! Invariants:
-//! 1. A head or frame is whole or it is none: its checksum covers everything but magic and itself.
-//! 2. A segment begins when the one before it is complete and synced; its head says where that one ends.
+//! 1. A checksum (CRC-32C) covers all that follows it, payload and padding too.
+//! 2. Everything is little-endian; a frame is a multiple of 8 bytes.
+//! 3. Parsing never panics, whatever the bytes are.
 //!
-//! Not here: reading a whole log (scan.rs).
+//! Not here: files (ship.rs), and what torn or damaged ends mean (recovery).
 
 use liger_fabric::HostId;
 
 use super::record::{u16_at, u32_at, u64_at};
-use super::scan::Spot;
 
 /// Bytes of a segment's head.
-pub const HEAD_BYTES: usize = 64;
-/// Bytes of a frame without its payload.
-pub const FRAME_BYTES: usize = 48;
+pub const SEGMENT_HEAD_BYTES: usize = 48;
+/// Bytes of a frame's head.
+pub const FRAME_HEAD_BYTES: usize = 48;
+/// Version of segments.
+pub const SEGMENT_FORMAT: u32 = 1;
 
-const HEAD_MAGIC: u64 = u64::from_le_bytes(*b"LigerLog");
-const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"Lfrm");
-const FORMAT: u32 = 1;
+const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"LigS");
+const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LigF");
+/// What a checksum covers begins here.
+const COVERED: usize = 8;
+const KIND_RECORDS: u8 = 1;
+const KIND_MARK: u8 = 2;
 
-/// Name of a segment's file.
-pub fn segment_name(number: u64) -> String {
-    format!("log-{number}")
+/// The file name of segment `number`; names sort like numbers.
+pub fn segment_name(number: u32) -> String {
+    format!("log-{number:010}")
 }
 
-/// The segment whose file has this name.
-pub fn segment_number(name: &str) -> Option<u64> {
+/// The number of the segment of this name, if it is one's.
+pub fn segment_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("log-")?.parse().ok()?;
     (segment_name(number) == name).then_some(number)
 }
 
-/// What a segment is of.
+/// Why bytes are no segment head or no frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadBytes {
+    /// The bytes end before it does.
+    #[error("it has {needed} bytes, and {available} are there")]
+    Short {
+        /// Bytes that it has.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+    },
+    /// It starts with something else.
+    #[error("its magic number is {found:#010x}")]
+    Magic {
+        /// What is there.
+        found: u32,
+    },
+    /// The checksum is wrong.
+    #[error("its checksum is {found:#010x}, its bytes give {computed:#010x}")]
+    Checksum {
+        /// In the head.
+        found: u32,
+        /// Of the bytes.
+        computed: u32,
+    },
+    /// Another version wrote it.
+    #[error("its format is {found}, this is format {SEGMENT_FORMAT}")]
+    Format {
+        /// What it says.
+        found: u32,
+    },
+    /// The checksum is right, and the rest makes no sense: written by another version, or a bug.
+    #[error("its {what} makes no sense")]
+    Malformed {
+        /// Which part.
+        what: &'static str,
+    },
+}
+
+/// What a segment says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHead {
-    /// The pod.
+    /// The pod it belongs to.
     pub pod: u64,
-    /// The host.
+    /// The host that wrote it.
     pub host: HostId,
-    /// The host's life that writes it.
+    /// Its life.
     pub incarnation: u16,
-    /// Its number.
-    pub number: u64,
-    /// How many bytes of the segment before it count.
+    /// Which of the host's segments it is.
+    pub number: u32,
+    /// The pod's generation: streams of rings begin anew with each.
+    pub generation: u64,
+    /// How many bytes of the segment before it count. It begins when they are on storage.
     pub previous_end: u64,
+}
+
+impl SegmentHead {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; SEGMENT_HEAD_BYTES] {
+        let mut bytes = [0; SEGMENT_HEAD_BYTES];
+        bytes[8..12].copy_from_slice(&SEGMENT_FORMAT.to_le_bytes());
+        bytes[12] = self.host.0;
+        bytes[14..16].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.pod.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.number.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.previous_end.to_le_bytes());
+        seal(&mut bytes, SEGMENT_MAGIC);
+        bytes
+    }
+
+    /// The head at the start of `bytes`.
+    ///
+    /// # Errors
+    /// If there is none that is whole and of this format.
+    pub fn decode(bytes: &[u8]) -> Result<Self, BadBytes> {
+        let bytes = checked(bytes, SEGMENT_HEAD_BYTES, SEGMENT_MAGIC)?;
+        match u32_at(bytes, 8) {
+            SEGMENT_FORMAT => {}
+            found => return Err(BadBytes::Format { found }),
+        }
+        if bytes[13] != 0 || u32_at(bytes, 28) != 0 {
+            return Err(BadBytes::Malformed { what: "padding" });
+        }
+        let (pod, number) = (u64_at(bytes, 16), u32_at(bytes, 24));
+        let (generation, previous_end) = (u64_at(bytes, 32), u64_at(bytes, 40));
+        let (host, incarnation) = (HostId(bytes[12]), u16_at(bytes, 14));
+        Ok(Self { pod, host, incarnation, number, generation, previous_end })
+    }
+}
+
+/// A place in a host's log: everything before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Place {
+    /// Segment.
+    pub segment: u32,
+    /// Byte in it.
+    pub byte: u64,
 }
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
-    /// Records of one ring.
-    Records = 1,
-    /// Nothing: it says what is durable.
-    Mark = 2,
+    /// A piece of a ring's stream; it may begin and end within a record.
+    Records {
+        /// Whose ring.
+        worker: u8,
+        /// The life that shipped it (its records may be of an earlier one).
+        incarnation: u16,
+        /// Where in the ring's stream it starts.
+        position: u64,
+    },
+    /// The frames before it hold every record of this host up to an epoch.
+    Mark {
+        /// That epoch.
+        epoch: u64,
+        /// The newest epoch that the writer knew to be durable in the whole pod.
+        pod_durable: u64,
+    },
 }
 
-/// A frame.
+/// A checked frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
-    /// What it holds.
+    /// What it is.
     pub kind: FrameKind,
-    /// Of records: the ring's worker.
-    pub worker: u8,
-    /// Of records: the life of the host that wrote them.
-    pub incarnation: u16,
-    /// Of records: where in the ring's stream they begin. Of a mark: the epoch that was durable in the whole pod.
-    pub position: u64,
-    /// Of a mark: the epoch up to which the frames before it hold every record of this host.
-    pub epoch: u64,
-    /// Everything before this was on storage when the frame was written.
-    pub synced: Spot,
-    /// Records.
+    /// What its writer knew to be on storage.
+    pub synced: Place,
+    /// The ring's bytes; empty for a mark.
     pub payload: &'a [u8],
 }
 
-impl SegmentHead {
-    /// Its bytes.
-    pub fn encode(&self) -> [u8; HEAD_BYTES] {
-        let mut bytes = [0; HEAD_BYTES];
-        bytes[0..8].copy_from_slice(&HEAD_MAGIC.to_le_bytes());
-        bytes[12..16].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.pod.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.previous_end.to_le_bytes());
-        bytes[40..42].copy_from_slice(&self.incarnation.to_le_bytes());
-        bytes[42] = self.host.0;
-        let crc = crc32c::crc32c(&bytes[12..]);
-        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
-        bytes
-    }
-
-    /// The head at the start of a file.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
-        let bytes = bytes.get(..HEAD_BYTES).ok_or("the file is shorter than a head")?;
-        if u64_at(bytes, 0) != HEAD_MAGIC {
-            return Err("the magic is wrong");
-        }
-        if u32_at(bytes, 8) != crc32c::crc32c(&bytes[12..]) {
-            return Err("the checksum of the head is wrong");
-        }
-        if u32_at(bytes, 12) != FORMAT {
-            return Err("the format is unknown");
-        }
-        Ok(Self {
-            pod: u64_at(bytes, 16),
-            host: HostId(bytes[42]),
-            incarnation: u16_at(bytes, 40),
-            number: u64_at(bytes, 24),
-            previous_end: u64_at(bytes, 32),
-        })
-    }
-}
-
 impl<'a> Frame<'a> {
-    /// Appends its bytes.
+    /// Appends the frame's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&FRAME_MAGIC.to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&[self.kind as u8, self.worker]);
-        out.extend_from_slice(&self.incarnation.to_le_bytes());
-        out.extend_from_slice(&(self.payload.len() as u32).to_le_bytes());
-        out.extend_from_slice(&self.position.to_le_bytes());
-        out.extend_from_slice(&self.epoch.to_le_bytes());
-        out.extend_from_slice(&(self.synced.segment as u32).to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.synced.byte.to_le_bytes());
+        out.resize(start + FRAME_HEAD_BYTES, 0);
         out.extend_from_slice(self.payload);
-        out.resize(start + self.len(), 0);
-        let crc = crc32c::crc32c(&out[start + 8..]);
-        out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+        out.resize(out.len().next_multiple_of(8), 0);
+        let bytes = &mut out[start..];
+        let (kind, worker, incarnation, position, epoch) = match self.kind {
+            FrameKind::Records { worker, incarnation, position } => {
+                (KIND_RECORDS, worker, incarnation, position, 0)
+            }
+            FrameKind::Mark { epoch, pod_durable } => (KIND_MARK, 0, 0, pod_durable, epoch),
+        };
+        bytes[8..10].copy_from_slice(&[kind, worker]);
+        bytes[10..12].copy_from_slice(&incarnation.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
+        bytes[16..24].copy_from_slice(&position.to_le_bytes());
+        bytes[24..32].copy_from_slice(&epoch.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.synced.segment.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.synced.byte.to_le_bytes());
+        seal(bytes, FRAME_MAGIC);
     }
 
     /// The frame at the start of `bytes`.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
-        let head = bytes.get(..FRAME_BYTES).ok_or("the file ends within a frame's head")?;
-        if u32_at(head, 0) != FRAME_MAGIC {
-            return Err("no frame starts here");
+    /// If there is none that is whole.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, BadBytes> {
+        if bytes.len() < FRAME_HEAD_BYTES {
+            return Err(BadBytes::Short { needed: FRAME_HEAD_BYTES as u64, available: bytes.len() as u64 });
         }
-        let len = u32_at(head, 12) as usize;
-        let whole =
-            bytes.get(..FRAME_BYTES + len.next_multiple_of(8)).ok_or("the file ends within a frame")?;
-        if u32_at(head, 4) != crc32c::crc32c(&whole[8..]) {
-            return Err("the checksum of the frame is wrong");
-        }
-        let kind = match head[8] {
-            1 => FrameKind::Records,
-            2 => FrameKind::Mark,
-            _ => return Err("the kind of the frame is unknown"),
+        let payload_bytes = u32_at(bytes, 12) as usize;
+        let bytes = checked(bytes, FRAME_HEAD_BYTES + payload_bytes.next_multiple_of(8), FRAME_MAGIC)?;
+        let (position, epoch) = (u64_at(bytes, 16), u64_at(bytes, 24));
+        let kind = match (bytes[8], payload_bytes) {
+            (KIND_RECORDS, 1..) => {
+                FrameKind::Records { worker: bytes[9], incarnation: u16_at(bytes, 10), position }
+            }
+            (KIND_MARK, 0) => FrameKind::Mark { epoch, pod_durable: position },
+            _ => return Err(BadBytes::Malformed { what: "kind" }),
         };
-        Ok(Self {
-            kind,
-            worker: head[9],
-            incarnation: u16_at(head, 10),
-            position: u64_at(head, 16),
-            epoch: u64_at(head, 24),
-            synced: Spot { segment: u64::from(u32_at(head, 32)), byte: u64_at(head, 40) },
-            payload: &whole[FRAME_BYTES..FRAME_BYTES + len],
-        })
+        let synced = Place { segment: u32_at(bytes, 32), byte: u64_at(bytes, 40) };
+        Ok(Self { kind, synced, payload: &bytes[FRAME_HEAD_BYTES..][..payload_bytes] })
     }
 
-    /// Bytes of the frame, payload and padding included.
+    /// Bytes of the whole frame.
     #[expect(clippy::len_without_is_empty, reason = "a frame has a head")]
     pub fn len(&self) -> usize {
-        FRAME_BYTES + self.payload.len().next_multiple_of(8)
+        FRAME_HEAD_BYTES + self.payload.len().next_multiple_of(8)
+    }
+}
+
+/// Puts magic number and checksum in front.
+fn seal(bytes: &mut [u8], magic: u32) {
+    bytes[..4].copy_from_slice(&magic.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[COVERED..]);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The first `needed` bytes, if magic number and checksum are right.
+fn checked(bytes: &[u8], needed: usize, magic: u32) -> Result<&[u8], BadBytes> {
+    let short = BadBytes::Short { needed: needed as u64, available: bytes.len() as u64 };
+    if bytes.len() < COVERED {
+        return Err(short);
+    }
+    match u32_at(bytes, 0) {
+        found if found == magic => {}
+        found => return Err(BadBytes::Magic { found }),
+    }
+    let bytes = bytes.get(..needed).ok_or(short)?;
+    let (found, computed) = (u32_at(bytes, 4), crc32c::crc32c(&bytes[COVERED..]));
+    if found == computed { Ok(bytes) } else { Err(BadBytes::Checksum { found, computed }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: SegmentHead = SegmentHead {
+        pod: 77,
+        host: HostId(3),
+        incarnation: 9,
+        number: 12,
+        generation: 2,
+        previous_end: 4096,
+    };
+
+    fn frames() -> [Frame<'static>; 2] {
+        let synced = Place { segment: 11, byte: 4096 };
+        let records = FrameKind::Records { worker: 5, incarnation: 9, position: 1 << 40 };
+        let mark = FrameKind::Mark { epoch: 8, pod_durable: 6 };
+        [Frame { kind: records, synced, payload: b"eleven byte" }, Frame { kind: mark, synced, payload: &[] }]
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        assert_eq!(SegmentHead::decode(&HEAD.encode()), Ok(HEAD));
+        let mut bytes = Vec::new();
+        for frame in frames() {
+            frame.encode(&mut bytes);
+        }
+        let first = Frame::parse(&bytes).unwrap();
+        let second = Frame::parse(&bytes[first.len()..]).unwrap();
+        assert_eq!([first, second], frames());
+        assert_eq!(first.len() + second.len(), bytes.len());
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found() {
+        let mut frame = Vec::new();
+        frames()[0].encode(&mut frame);
+        for (bytes, is_good) in [
+            (HEAD.encode().to_vec(), (|b: &[u8]| SegmentHead::decode(b).is_ok()) as fn(&[u8]) -> bool),
+            (frame, |b: &[u8]| Frame::parse(b).is_ok()),
+        ] {
+            assert!(is_good(&bytes));
+            for bit in 0..8 * bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_good(&damaged), "bit {bit}");
+            }
+            assert!((0..bytes.len()).all(|len| !is_good(&bytes[..len])));
+        }
+    }
+
+    #[test]
+    fn names_are_numbers() {
+        assert_eq!(segment_number(&segment_name(42)), Some(42));
+        assert!(segment_name(9) < segment_name(10));
+        assert!(["log-42", "log-", "x", "log-00000000042", "checkpoint-1"].map(segment_number) == [None; 5]);
     }
 }

@@ -20,7 +20,8 @@ use super::replay::{Changes, RecordAt, RecoveredRow, Replayed, replay};
 use super::{HostFiles, Plan};
 use crate::catalog::Kind;
 use crate::log::record::{Record, epoch_of};
-use crate::log::scan::{Scanner, segment_name};
+use crate::log::scan::Scanner;
+use crate::log::segment::segment_name;
 use crate::row::{Loader, RowHost};
 use crate::txn::TableId;
 

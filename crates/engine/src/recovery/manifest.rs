@@ -64,7 +64,7 @@ pub struct HostManifest {
     /// Hash of the tables' layouts.
     pub layouts: u64,
     /// First segment of the log that recovery may need.
-    pub first_segment: u64,
+    pub first_segment: u32,
     /// The valid checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
 }
@@ -128,7 +128,7 @@ impl HostManifest {
     pub fn encode(&self) -> Vec<u8> {
         let none = Checkpoint { number: 0, begin_epoch: 0, end_epoch: 0, images: Vec::new() };
         let checkpoint = self.checkpoint.as_ref().unwrap_or(&none);
-        let mut words = vec![self.pod, u64::from(self.host.0), self.layouts, self.first_segment];
+        let mut words = vec![self.pod, u64::from(self.host.0), self.layouts, u64::from(self.first_segment)];
         words.extend([checkpoint.number, checkpoint.begin_epoch, checkpoint.end_epoch]);
         words.push(checkpoint.images.len() as u64);
         for image in &checkpoint.images {
@@ -148,7 +148,7 @@ impl HostManifest {
             pod: words.next()?,
             host: words.next_as("host").map(HostId)?,
             layouts: words.next()?,
-            first_segment: words.next()?,
+            first_segment: words.next_as("first segment")?,
             checkpoint: Self::decode_checkpoint(&mut words)?,
         };
         words.end()?;

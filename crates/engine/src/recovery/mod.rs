@@ -23,7 +23,8 @@ pub mod replay;
 
 use liger_fabric::{Cx, Fabric};
 
-use crate::log::scan::{End, Marks, Scan, Scanner, Spot, segment_name, segment_number};
+use crate::log::scan::{End, Marks, Scan, Scanner};
+use crate::log::segment::{Place, segment_name, segment_number};
 use directory::{Directory, read_whole, replace};
 use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
@@ -69,7 +70,7 @@ pub struct HostFiles {
     /// Its manifest.
     pub manifest: HostManifest,
     /// Numbers of the segments that were read.
-    pub segments: Vec<u64>,
+    pub segments: Vec<u32>,
     /// What is in them.
     pub scan: Scan,
 }
@@ -81,11 +82,11 @@ impl HostFiles {
     }
 
     /// The segment that its log goes on with, and how many bytes of the segment before it count.
-    pub fn next_segment(&self) -> (u64, u64) {
+    pub fn next_segment(&self) -> (u32, u64) {
         match self.segments.is_empty() {
             true => (self.manifest.first_segment, 0),
             false => {
-                let Spot { segment, byte } = self.scan.end.at();
+                let Place { segment, byte } = self.scan.end.at();
                 (segment + 1, byte)
             }
         }
@@ -178,7 +179,7 @@ impl Plan {
 
 /// Where a host's log ends.
 fn end_of(files: &HostFiles) -> FileByte {
-    let Spot { segment, byte } = files.scan.end.at();
+    let Place { segment, byte } = files.scan.end.at();
     FileByte::new(files.manifest.host, segment_name(segment), byte)
 }
 
@@ -204,7 +205,7 @@ fn read_host<F: Fabric, D: Directory>(
         ("hash of layouts", manifest.layouts, identity.layouts),
     ];
     check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
-    let mut segments: Vec<u64> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
+    let mut segments: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
     segments.retain(|number| *number >= manifest.first_segment);
     segments.sort_unstable();
     if segments.first().is_some_and(|first| *first != manifest.first_segment) {

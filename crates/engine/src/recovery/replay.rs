@@ -24,7 +24,7 @@ pub struct RecordAt {
     /// Whose log.
     pub host: HostId,
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: u32,
     /// Offset in it.
     pub byte: u64,
 }
@@ -32,7 +32,7 @@ pub struct RecordAt {
 impl RecordAt {
     /// As errors name it.
     pub fn file_byte(&self) -> FileByte {
-        FileByte::new(self.host, crate::log::scan::segment_name(self.segment), self.byte)
+        FileByte::new(self.host, crate::log::segment::segment_name(self.segment), self.byte)
     }
 }
 

@@ -298,7 +298,7 @@ fn a_lost_or_doubled_record_is_found_and_named() {
         let without = collect(run.iter().enumerate().filter(|(i, _)| *i != gone));
         if later.first().is_some_and(|op| *op != Op::Insert) {
             let failed = replayed(None, &without).expect_err("a record is missing");
-            assert!(failed.to_string().contains("the record at host 0, log-9, byte "), "{failed}");
+            assert!(failed.to_string().contains("the record at host 0, log-0000000009, byte "), "{failed}");
             lost += 1;
         }
         let twice = collect(run.iter().enumerate().chain([(gone, &run[gone])]));
