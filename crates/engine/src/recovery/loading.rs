@@ -36,6 +36,9 @@ pub struct Loaded {
     pub changes: u64,
 }
 
+/// What reads the image that is not there.
+type NoImage = fn(u64, &mut [u8]) -> Result<usize, RecoveryError>;
+
 /// The work of one host's workers on its share of a recovery.
 pub struct Loading<'p> {
     plan: &'p Plan,
@@ -203,7 +206,7 @@ impl<'p> Loading<'p> {
         let directory = &directories[usize::from(owner.0)];
         let files = &self.plan.hosts[usize::from(owner.0)];
         let Some(checkpoint) = &files.manifest.checkpoint else {
-            let none: Option<&mut ImageReader<'_, fn(u64, &mut [u8]) -> Result<usize, RecoveryError>>> = None;
+            let none = None::<&mut ImageReader<'_, NoImage>>;
             self.note(&replay(host.catalog(), of, none, &changes, put)?, 0);
             return Ok(());
         };

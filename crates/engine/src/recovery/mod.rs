@@ -145,33 +145,28 @@ impl Plan {
         used.unwrap_or(0).max(self.durable_epoch).max(self.pod.first_epoch) + 1
     }
 
-    /// Checks the hosts' files against each other.
+    /// Checks the hosts' files against each other: whoever knew that an epoch was durable in the whole pod knew
+    /// that every host's log had a mark of it.
     fn check(&self) -> Result<(), RecoveryError> {
-        let known = self.hosts.iter().map(|files| files.scan.marks.pod).max().unwrap_or(0);
-        let counted = self.pod.ended.last().map_or(0, |cut| cut.last_epoch);
+        let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
+        let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(end(files)));
+        let cuts = self.pod.ended.iter().map(|cut| cut.last_epoch);
+        let known = marks.chain(cuts).max().unwrap_or(0);
         for files in &self.hosts {
             let Marks { last, .. } = files.scan.marks;
-            let at = end_of(files);
             if last < known {
                 let why = format!(
                     "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in the \
                      whole pod"
                 );
-                return Err(RecoveryError::damaged(at, why));
+                return Err(RecoveryError::damaged(end_of(files), why));
             }
-            if last < counted && !files.segments.is_empty() {
-                let why = format!(
-                    "the log ends with a mark of epoch {last}, and up to epoch {counted} it was recovered before"
-                );
-                return Err(RecoveryError::damaged(at, why));
-            }
-            let Some(checkpoint) = &files.manifest.checkpoint else { continue };
-            if !self.counts(checkpoint.end_epoch) {
-                let (end, durable) = (checkpoint.end_epoch, self.durable_epoch);
-                let why = format!("its checkpoint ends in epoch {end}, and epoch {durable} is durable");
-                let at = FileByte::new(files.manifest.host, HOST_MANIFEST, 0);
-                return Err(RecoveryError::damaged(at, why));
-            }
+        }
+        let lost = self.hosts.iter().find(|files| end(files) > 0 && !self.counts(end(files)));
+        if let Some(files) = lost {
+            let why = format!("its checkpoint ends in epoch {}, which was never durable", end(files));
+            let at = FileByte::new(files.manifest.host, HOST_MANIFEST, 0);
+            return Err(RecoveryError::damaged(at, why));
         }
         Ok(())
     }

@@ -75,7 +75,9 @@ fn source(bytes: &[u8]) -> impl FnMut(u64, &mut [u8]) -> Result<usize, RecoveryE
     }
 }
 
-fn read_all(bytes: &[u8]) -> Result<(Vec<(u16, Key, u64, Vec<u8>)>, ImageEnd), RecoveryError> {
+type Rows = Vec<(u16, Key, u64, Vec<u8>)>;
+
+fn read_all(bytes: &[u8]) -> Result<(Rows, ImageEnd), RecoveryError> {
     let catalog = catalog();
     let mut reader = ImageReader::open(&catalog, "image-3-1", &HEAD, source(bytes))?;
     let mut rows = Vec::new();
