@@ -20,7 +20,7 @@
 use std::fmt;
 
 pub use liger_fabric::SyncMode;
-use liger_fabric::{DataAddr, HostId, LINE, SyncAddr};
+use liger_fabric::{DataAddr, HostId, LINE, SyncAddr, WorkerId};
 
 /// Most hosts in a pod.
 pub const MAX_HOSTS: usize = 16;
@@ -70,8 +70,17 @@ pub struct PodConfig {
     pub retire_entries: u32,
     /// Bytes of a chunk of blocks, a power of two, 64 KiB to 1 MiB.
     pub block_chunk_bytes: u32,
+    /// Bytes of each worker's ring of the log, a power of two, 1 KiB to 1 GiB; 0 when the pod keeps no log.
+    pub log_ring_bytes: u64,
     /// A hash of whatever the layers above must agree on (their tables); 0 when there is nothing.
     pub content_hash: u64,
+}
+
+/// 4 MiB, or less where all rings together would take more than an eighth of the data.
+fn usual_ring_bytes(hosts: u8, workers: u8, cxl_bytes: u64) -> u64 {
+    let rings = u64::from(hosts.max(1)) * u64::from(workers.max(1));
+    let each = (cxl_bytes / 8 / rings).clamp(1 << 10, 4 << 20);
+    1 << each.ilog2()
 }
 
 impl PodConfig {
@@ -90,6 +99,7 @@ impl PodConfig {
             lane_slot_bytes: 256,
             retire_entries: 1024,
             block_chunk_bytes: 256 << 10,
+            log_ring_bytes: usual_ring_bytes(hosts, workers, cxl_bytes),
             content_hash: 0,
         }
     }
@@ -101,6 +111,7 @@ impl PodConfig {
             lane_slot_bytes: 64,
             retire_entries: 16,
             block_chunk_bytes: 64 << 10,
+            log_ring_bytes: 4 << 10,
             ..Self::new(hosts, workers, 512 << 10, 8 << 20)
         }
     }
@@ -131,7 +142,12 @@ impl PodConfig {
         multiple("cxl_bytes", self.cxl_bytes, 4096)?;
         multiple("lane_slot_bytes", self.lane_slot_bytes.into(), LINE_BYTES)?;
         power("lane_slots", self.lane_slots.into())?;
-        power("block_chunk_bytes", self.block_chunk_bytes.into())
+        power("block_chunk_bytes", self.block_chunk_bytes.into())?;
+        if self.log_ring_bytes == 0 {
+            return Ok(());
+        }
+        range("log_ring_bytes", self.log_ring_bytes, 1 << 10, 1 << 30)?;
+        power("log_ring_bytes", self.log_ring_bytes)
     }
 
     /// Adjacent sync words in a tuple word: 1 up to 8 hosts, 2 (in one line) beyond.
@@ -228,6 +244,8 @@ pub enum Part {
     LaneWords,
     /// Sync lines of the memory self-test (`selftest`).
     SelftestWords,
+    /// The log's epoch, a line for each host, and a line for each ring (the engine's log).
+    LogWords,
     /// Named counters, a line each.
     Counters,
     /// Root words of the shared indexes, one per table and partition.
@@ -244,6 +262,8 @@ pub enum Part {
     LaneSlots,
     /// Batches of retired blocks, one per host (`epochs`).
     RetireBatches,
+    /// Rings of the log, one per worker (the engine's log).
+    LogRings,
     /// Chunks of blocks (`heap`).
     BlockHeap,
 }
@@ -292,13 +312,16 @@ impl Plan {
         l.put(Part::HeapLines, RegionKind::Sync, (1 + hosts * HEAP_LINES_PER_HOST) * LINE_BYTES);
         l.put(Part::LaneWords, RegionKind::Sync, pairs * 2 * LINE_BYTES);
         l.put(Part::SelftestWords, RegionKind::Sync, pairs * SELFTEST_LINES * LINE_BYTES);
+        let rings = if c.log_ring_bytes == 0 { 0 } else { hosts * u64::from(c.workers) };
+        let log_lines = if rings == 0 { 0 } else { 1 + hosts + rings };
+        l.put(Part::LogWords, RegionKind::Sync, log_lines * LINE_BYTES);
         l.put(Part::Counters, RegionKind::Sync, COUNTERS * LINE_BYTES);
         l.put(Part::Directory, RegionKind::Sync, u64::from(c.max_tables) * u64::from(c.partitions) * 8);
 
         let selftest = pairs * SELFTEST_LINES * LINE_BYTES;
         let slots = pairs * u64::from(c.lane_slots) * u64::from(c.lane_slot_bytes);
         let batch = (u64::from(c.retire_entries) * RETIRE_ENTRY_BYTES).next_multiple_of(LINE_BYTES);
-        let fixed_data = (selftest + slots + hosts * batch).next_multiple_of(4096);
+        let fixed_data = (selftest + slots + hosts * batch + rings * c.log_ring_bytes).next_multiple_of(4096);
         let chunk = u64::from(c.block_chunk_bytes);
         let block_chunks = c.cxl_bytes.saturating_sub(fixed_data) / chunk;
         if block_chunks < hosts {
@@ -324,6 +347,7 @@ impl Plan {
         l.put(Part::SelftestData, RegionKind::Data, selftest);
         l.put(Part::LaneSlots, RegionKind::Data, slots);
         l.put(Part::RetireBatches, RegionKind::Data, hosts * batch);
+        l.put(Part::LogRings, RegionKind::Data, rings * c.log_ring_bytes);
         l.at = sync_end + fixed_data;
         l.put(Part::BlockHeap, RegionKind::Data, block_chunks * chunk);
         let regions = l.regions.try_into().expect("every part was laid");
@@ -385,6 +409,43 @@ impl Plan {
         assert!(line < SELFTEST_LINES, "self-test line {line} of {SELFTEST_LINES}");
         let nth = self.pair(from, to) * SELFTEST_LINES + line;
         self.data(Part::SelftestData).byte(nth * LINE_BYTES)
+    }
+
+    /// True if the pod keeps a log; the log's places exist only then.
+    pub fn has_log(&self) -> bool {
+        self.config.log_ring_bytes != 0
+    }
+
+    /// The log's epoch, in a sync line of its own.
+    pub fn epoch_word(&self) -> SyncAddr {
+        assert!(self.has_log(), "this pod keeps no log");
+        self.sync(Part::LogWords)
+    }
+
+    /// The log's sync line of `host`; its first word is the host's durable epoch.
+    pub fn log_line(&self, host: HostId) -> SyncAddr {
+        assert!(host.0 < self.config.hosts, "host {} of {}", host.0, self.config.hosts);
+        self.epoch_word().line(1 + u64::from(host.0))
+    }
+
+    /// The sync line of a worker's ring: its tail, then its head.
+    pub fn ring_line(&self, host: HostId, worker: WorkerId) -> SyncAddr {
+        self.epoch_word().line(1 + u64::from(self.config.hosts) + self.ring(host, worker))
+    }
+
+    /// The bytes of a worker's ring, and how many there are.
+    pub fn ring_bytes(&self, host: HostId, worker: WorkerId) -> (DataAddr, u64) {
+        assert!(self.has_log(), "this pod keeps no log");
+        let len = self.config.log_ring_bytes;
+        (self.data(Part::LogRings).byte(self.ring(host, worker) * len), len)
+    }
+
+    /// Number of a ring.
+    fn ring(&self, host: HostId, worker: WorkerId) -> u64 {
+        let (hosts, workers) = (self.config.hosts, self.config.workers);
+        assert!(host.0 < hosts, "host {} of {hosts}", host.0);
+        assert!(worker.0 < workers, "worker {} of {workers}", worker.0);
+        u64::from(host.0) * u64::from(workers) + u64::from(worker.0)
     }
 
     /// Named counter `counter` (0 to 63), in a sync line of its own.
@@ -460,15 +521,17 @@ mod tests {
       17c0        640 Sync  HeapLines
       1a40       1152 Sync  LaneWords
       1ec0       2304 Sync  SelftestWords
-      27c0       4096 Sync  Counters
-      37c0        384 Sync  Directory
-      3940       1024 Sync  WordChunks
-      3d40       1024 Sync  BlockChunks
-      4140     507904 Sync  WordHeap
+      27c0        640 Sync  LogWords
+      2a40       4096 Sync  Counters
+      3a40        384 Sync  Directory
+      3bc0       1024 Sync  WordChunks
+      3fc0       1024 Sync  BlockChunks
+      43c0     507904 Sync  WordHeap
      81000       2304 Data  SelftestData
      81900       9216 Data  LaneSlots
      83d00        768 Data  RetireBatches
-     84000    8323072 Data  BlockHeap
+     84000      24576 Data  LogRings
+     8a000    8323072 Data  BlockHeap
     881000";
         assert_eq!(format!("\n{plan}"), expected);
     }
@@ -499,6 +562,23 @@ mod tests {
     }
 
     #[test]
+    fn rings_follow_one_another_and_a_pod_without_a_log_has_none() {
+        let config = PodConfig::small(3, 2);
+        let plan = Plan::new(&config).unwrap();
+        let (words, rings) = (plan.region(Part::LogWords), plan.region(Part::LogRings));
+        let (first, last) = ((HostId(0), WorkerId(0)), (HostId(2), WorkerId(1)));
+        assert_eq!(plan.epoch_word().offset(), words.start);
+        assert_eq!(plan.log_line(HostId(0)), plan.epoch_word().line(1));
+        assert_eq!(plan.ring_line(first.0, first.1), plan.log_line(HostId(2)).line(1));
+        assert_eq!(plan.ring_line(last.0, last.1).line(1).offset(), words.start + words.bytes);
+        assert_eq!(plan.ring_bytes(first.0, first.1), (DataAddr::new(rings.start), 4096));
+        assert_eq!(plan.ring_bytes(last.0, last.1).0.offset() + 4096, rings.start + rings.bytes);
+        let without = Plan::new(&PodConfig { log_ring_bytes: 0, ..config }).unwrap();
+        assert!(!without.has_log());
+        assert_eq!([Part::LogWords, Part::LogRings].map(|part| without.region(part).bytes), [0, 0]);
+    }
+
+    #[test]
     fn bad_numbers_are_named() {
         let good = PodConfig::small(2, 2);
         let error = |config: PodConfig| Plan::new(&config).unwrap_err().to_string();
@@ -513,7 +593,15 @@ mod tests {
         );
         assert_eq!(
             error(PodConfig { cxl_bytes: 4096, ..good.clone() }),
-            "cxl_bytes is 4096 bytes, at least 139264 are needed"
+            "cxl_bytes is 4096 bytes, at least 155648 are needed"
+        );
+        assert_eq!(
+            error(PodConfig { log_ring_bytes: 3000, ..good.clone() }),
+            "log_ring_bytes is 3000, must be a power of two"
+        );
+        assert_eq!(
+            error(PodConfig { log_ring_bytes: 512, ..good.clone() }),
+            "log_ring_bytes is 512, must be 1024 to 1073741824"
         );
         let needed = match Plan::new(&PodConfig { hwcc_bytes: 4096, ..good.clone() }) {
             Err(PlanError::TooSmall { needed, .. }) => needed,

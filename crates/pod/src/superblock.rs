@@ -29,7 +29,7 @@ use crate::error::PodError;
 use crate::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 /// Version of everything that lies in a pod. It changes when any layout or protocol word does.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMATTING: u64 = u64::from_le_bytes(*b"LigerFmt");
@@ -53,7 +53,8 @@ layout! {
         32 => retire_entries: u32,
         36 => block_chunk_bytes: u32,
         40 => content_hash: u64,
-        48 => reserved: [u64; 2],
+        48 => log_ring_bytes: u64,
+        56 => reserved: u64,
     }
 }
 
@@ -175,7 +176,7 @@ fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
 
 /// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it
 /// is here.
-fn fields(config: &PodConfig) -> [(&'static str, u64); 12] {
+fn fields(config: &PodConfig) -> [(&'static str, u64); 13] {
     let PodConfig {
         hosts,
         workers,
@@ -188,6 +189,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 12] {
         lane_slot_bytes,
         retire_entries,
         block_chunk_bytes,
+        log_ring_bytes,
         content_hash,
     } = *config;
     [
@@ -202,6 +204,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 12] {
         ("lane_slot_bytes", lane_slot_bytes.into()),
         ("retire_entries", retire_entries.into()),
         ("block_chunk_bytes", block_chunk_bytes.into()),
+        ("log_ring_bytes", log_ring_bytes),
         ("content_hash", content_hash),
     ]
 }
@@ -230,7 +233,8 @@ impl ConfigBytes {
             retire_entries: config.retire_entries,
             block_chunk_bytes: config.block_chunk_bytes,
             content_hash: config.content_hash,
-            reserved: [0; 2],
+            log_ring_bytes: config.log_ring_bytes,
+            reserved: 0,
         }
     }
 
@@ -254,6 +258,7 @@ impl ConfigBytes {
             lane_slot_bytes: self.lane_slot_bytes,
             retire_entries: self.retire_entries,
             block_chunk_bytes: self.block_chunk_bytes,
+            log_ring_bytes: self.log_ring_bytes,
             content_hash: self.content_hash,
         })
     }

@@ -6,6 +6,7 @@
 //! * [`control`]: format, open, join, self-test, heartbeat, leave; [`lanes`]: messages;
 //! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;
 //! * [`index`]: the shared index, [`index_kill`]: with a host that dies;
+//! * [`log`]: records on their way to storage, hosts that die and devices that fail;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
 //!   host has changed.
@@ -21,6 +22,7 @@ pub mod heap;
 pub mod index;
 pub mod index_kill;
 pub mod lanes;
+pub mod log;
 pub mod rows;
 pub mod staged;
 
@@ -92,6 +94,7 @@ pub const ALL: &[&[Scenario]] = &[
     epochs::SCENARIOS,
     index::SCENARIOS,
     index_kill::SCENARIOS,
+    log::SCENARIOS,
     rows::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,

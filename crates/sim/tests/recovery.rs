@@ -98,7 +98,8 @@ struct Log {
 impl Log {
     fn new(host: u8) -> Self {
         let host = HostId(host);
-        let head = SegmentHead { pod: 7, host, incarnation: 1, number: 0, generation: 1, previous_end: 0 };
+        let head =
+            SegmentHead { pod: 7, host, incarnation: 1, number: 1, generation: 1, previous_end: 0, mark: 0 };
         Self { host, bytes: head.encode().to_vec(), position: 0, known: Place::default() }
     }
 
@@ -116,7 +117,7 @@ impl Log {
     fn mark(&mut self, epoch: u64, pod_durable: u64) {
         let kind = FrameKind::Mark { epoch, pod_durable };
         Frame { kind, synced: self.known, payload: &[] }.encode(&mut self.bytes);
-        self.known = Place { segment: 0, byte: self.bytes.len() as u64 };
+        self.known = Place { segment: 1, byte: self.bytes.len() as u64 };
     }
 }
 
@@ -166,7 +167,7 @@ fn lost_pod() -> (Vec<MemoryDirectory>, State) {
     // Not durable: the other host's mark is missing.
     second.record(three, |writer| writer.change((0, 0), Op::Delete, &key(0, 2), two));
     for (directory, log) in directories.iter().zip([first, second]) {
-        directory.put(&segment_name(0), log.bytes);
+        directory.put(&segment_name(1), log.bytes);
     }
 
     let mut rows: BTreeMap<(i16, i32), i64> =
@@ -244,7 +245,7 @@ fn a_pod_comes_back_as_it_was_at_its_durable_epoch() {
     let plan = plan.unwrap();
     assert_eq!(plan.pod.generation, 3);
     assert!(plan.counts(2) && !plan.counts(3), "{plan:?}");
-    assert!(plan.next_epoch() > 3 && plan.hosts[0].next_segment().0 == 1);
+    assert!(plan.next_epoch() > 3 && plan.hosts[0].next_segment().0 == 2);
 }
 
 #[test]
@@ -301,10 +302,10 @@ fn damage_in_any_file_is_named_or_does_not_matter() {
 #[test]
 fn a_log_that_lost_its_end_is_found_by_what_others_knew() {
     let (directories, _) = lost_pod();
-    let log = directories[1].get(&segment_name(0)).unwrap();
+    let log = directories[1].get(&segment_name(1)).unwrap();
     // A whole host went back in time: its own files are consistent.
     let head = SegmentHead::decode(&log).unwrap().encode().to_vec();
-    directories[1].put(&segment_name(0), head);
+    directories[1].put(&segment_name(1), head);
     let failed = recover(&directories, 1, false).unwrap_err().to_string();
     assert!(failed.contains("epoch 2 was known to be durable in the whole pod"), "{failed}");
 }

@@ -41,6 +41,11 @@ fn the_index_keeps_its_promises() {
 }
 
 #[test]
+fn no_record_is_lost_and_no_epoch_promised_too_early() {
+    passes("log", 300);
+}
+
+#[test]
 fn rows_are_serializable() {
     passes("rows", 12);
 }

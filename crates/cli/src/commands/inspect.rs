@@ -60,7 +60,7 @@ fn look(spec: &MemorySpec) -> Result<View, Failure> {
 }
 
 impl View {
-    fn configuration(&self) -> [(&'static str, String); 12] {
+    fn configuration(&self) -> [(&'static str, String); 13] {
         let c = self.plan.config();
         [
             ("hosts", c.hosts.to_string()),
@@ -74,6 +74,7 @@ impl View {
             ("lane_slot_bytes", c.lane_slot_bytes.to_string()),
             ("retire_entries", c.retire_entries.to_string()),
             ("block_chunk_bytes", c.block_chunk_bytes.to_string()),
+            ("log_ring_bytes", c.log_ring_bytes.to_string()),
             ("content_hash", format!("{:016x}", c.content_hash)),
         ]
     }

@@ -194,6 +194,15 @@ impl Scanner {
             self.streams.clear();
         }
         self.generation = head.generation;
+        if is_first {
+            // What is removed before it had this mark.
+            self.marks.last = head.mark;
+            self.newest_epoch = head.mark;
+        } else if head.mark > self.marks.last {
+            let (mark, last) = (head.mark, self.marks.last);
+            let why = format!("it knew of a mark of epoch {mark} before it, and the last one is {last}");
+            return self.damage_at(number, 0, why);
+        }
         self.at = Place { segment: number, byte: SEGMENT_HEAD_BYTES as u64 };
     }
 
@@ -302,7 +311,9 @@ impl Scanner {
 /// The bytes of a ring, as frames bring them.
 #[derive(Debug)]
 struct Stream {
-    incarnation: u16,
+    /// Who ships it, and the position up to which this life has.
+    life: Option<u16>,
+    shipped: u64,
     /// Position of the first byte not taken, and where that one is in the log.
     position: u64,
     at: Place,
@@ -318,20 +329,29 @@ struct Stream {
 impl Stream {
     fn new(position: u64) -> Self {
         let (at, aligned) = (Place::default(), position == 0);
-        Self { incarnation: 0, position, at, bytes: Vec::new(), taken: 0, later: Vec::new(), aligned }
+        Self {
+            life: None,
+            shipped: position,
+            position,
+            at,
+            bytes: Vec::new(),
+            taken: 0,
+            later: Vec::new(),
+            aligned,
+        }
     }
 
     /// How many bytes of a frame are known already, or why it does not go on where the stream has come to.
     fn enter(&mut self, incarnation: u16, position: u64, len: usize) -> Result<usize, String> {
         let next = self.position + (self.bytes.len() - self.taken) as u64;
-        let same_life = self.incarnation == incarnation || self.incarnation == 0;
-        self.incarnation = incarnation;
-        match next.checked_sub(position) {
-            Some(0) => Ok(0),
-            // A later life ships again what the earlier one had not seen synced.
-            Some(known) if !same_life && known <= len as u64 => Ok(known as usize),
-            _ => Err(format!("the stream goes on at {position}, not {next}")),
+        let is_new_life = self.life != Some(incarnation);
+        // A later life ships again what the earlier one had not seen synced.
+        let goes_on = if is_new_life { position <= next } else { position == self.shipped };
+        if !goes_on {
+            return Err(format!("the stream goes on at {position}, not {next}"));
         }
+        (self.life, self.shipped) = (Some(incarnation), position + len as u64);
+        Ok((next - position).min(len as u64) as usize)
     }
 
     fn push(&mut self, bytes: &[u8], at: Place) {

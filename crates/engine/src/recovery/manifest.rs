@@ -26,6 +26,9 @@ pub const HOST_MANIFEST: &str = "manifest";
 /// Name of the pod's manifest, in the directory of host 0.
 pub const POD_MANIFEST: &str = "pod";
 
+/// Number of a host's first segment.
+pub const FIRST_SEGMENT: u32 = 1;
+
 const HOST_MAGIC: u64 = u64::from_le_bytes(*b"LigrHost");
 const POD_MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMAT: u32 = 1;
@@ -121,7 +124,7 @@ pub fn image_name(number: u64, partition: u16) -> String {
 impl HostManifest {
     /// The manifest of a host that has written nothing yet.
     pub fn new(pod: u64, host: HostId, layouts: u64) -> Self {
-        Self { pod, host, layouts, first_segment: 0, checkpoint: None }
+        Self { pod, host, layouts, first_segment: FIRST_SEGMENT, checkpoint: None }
     }
 
     /// The file.

@@ -152,10 +152,13 @@ fn every_damaged_bit_is_noticed() {
 #[test]
 fn other_versions_and_layouts_are_refused() {
     let memory = Memory::formatted(&PodConfig::small(2, 1));
-    memory.change(false, |block| block.version = 2);
-    assert_eq!(memory.open(), Err(PodError::OtherVersion { found: 2, expected: 1 }));
+    memory.change(false, |block| block.version = FORMAT_VERSION + 1);
+    assert_eq!(
+        memory.open(),
+        Err(PodError::OtherVersion { found: FORMAT_VERSION + 1, expected: FORMAT_VERSION })
+    );
     memory.change(true, |block| {
-        block.version = 1;
+        block.version = FORMAT_VERSION;
         block.regions[3].bytes += 64;
     });
     let refused = memory.open().unwrap_err().to_string();

@@ -157,7 +157,7 @@ fn crowded(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 }
 
 fn crowded_pod() -> PodConfig {
-    PodConfig { cxl_bytes: 16384 + (7 << 16), ..PodConfig::small(HOSTS, 2) }
+    PodConfig { cxl_bytes: 16384 + (7 << 16), log_ring_bytes: 0, ..PodConfig::small(HOSTS, 2) }
 }
 
 fn on(pod: &PodConfig, seed: u64, left_out: Option<&LeftOut>) -> Ran {

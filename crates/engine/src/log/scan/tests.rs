@@ -31,7 +31,7 @@ struct Log {
 }
 
 const HEAD: SegmentHead =
-    SegmentHead { pod: POD, host: HOST, incarnation: 5, number: 0, generation: 1, previous_end: 0 };
+    SegmentHead { pod: POD, host: HOST, incarnation: 5, number: 0, generation: 1, previous_end: 0, mark: 0 };
 
 fn head(number: u32, previous_end: u64) -> Vec<u8> {
     SegmentHead { number, previous_end, ..HEAD }.encode().to_vec()

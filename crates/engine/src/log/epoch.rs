@@ -1,0 +1,132 @@
+//! The log's epochs: in which one a transaction commits, and from when on one is durable.
+//!
+//! Invariants (models/epochs_commit.py):
+//! 1. A worker shows its epoch before it takes it from the pod's word: who then finds that nobody shows an
+//!    epoch, or an older one, knows that no record of it will still be appended.
+//! 2. The pod's epoch and a host's durable epoch never go back; the durable one is older than the epoch.
+//! 3. The pod is durable up to the least durable epoch of its members.
+//!
+//! Not here: what makes an epoch durable (ship.rs).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use liger_fabric::{Cx, Fabric, HostId, SyncAddr, WorkerId};
+use liger_pod::plan::Plan;
+
+/// Protocol steps that a test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &["log.read-epoch-again", "log.show-active"];
+
+/// What a worker without a running commit shows.
+const NONE: u64 = u64::MAX;
+
+/// A worker's word, in a line of its own.
+#[repr(align(64))]
+struct Active(AtomicU64);
+
+/// The pod's epoch, and what a host's workers show of it.
+pub struct LogClock {
+    word: SyncAddr,
+    durable: Vec<SyncAddr>,
+    active: Vec<Active>,
+    wanted: AtomicU64,
+    room_wanted: AtomicBool,
+}
+
+impl LogClock {
+    /// The clock of one host; a new pod starts at `first_epoch`.
+    pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, first_epoch: u64) -> Self {
+        assert!(first_epoch > 0, "epochs start at 1");
+        let word = plan.epoch_word();
+        if cx.load(word) == 0 {
+            // Whoever is first; all say the same.
+            let _ = cx.compare_exchange(word, 0, first_epoch);
+        }
+        Self {
+            word,
+            durable: plan.hosts().map(|host| plan.log_line(host)).collect(),
+            active: (0..plan.config().workers).map(|_| Active(AtomicU64::new(NONE))).collect(),
+            wanted: AtomicU64::new(0),
+            room_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// The pod's epoch.
+    pub fn now<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        cx.load(self.word)
+    }
+
+    /// Shows that this worker commits, and says in which epoch. After its last lock, before its record.
+    pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId) -> u64 {
+        let active = &self.active[usize::from(worker.0)].0;
+        debug_assert_eq!(active.load(Ordering::Relaxed), NONE, "one commit at a time");
+        let mut epoch = self.now(cx);
+        loop {
+            if !cx.sabotaged("log.show-active") {
+                active.store(epoch, Ordering::SeqCst);
+            }
+            // Shown before the word is read again.
+            cx.fence();
+            let again = if cx.sabotaged("log.read-epoch-again") { epoch } else { self.now(cx) };
+            if again == epoch {
+                return epoch;
+            }
+            epoch = again;
+        }
+    }
+
+    /// The record is in the ring, and its tail in shared memory; or there is none.
+    pub fn end_commit(&self, worker: WorkerId) {
+        self.active[usize::from(worker.0)].0.store(NONE, Ordering::Release);
+    }
+
+    /// The oldest epoch in which a worker of this host may still append; `u64::MAX`: nobody runs.
+    pub fn oldest_active(&self) -> u64 {
+        self.active.iter().map(|active| active.0.load(Ordering::SeqCst)).min().unwrap_or(NONE)
+    }
+
+    /// Asks for `epoch` to become durable.
+    pub fn want(&self, epoch: u64) {
+        self.wanted.fetch_max(epoch, Ordering::Relaxed);
+    }
+
+    /// The newest epoch that somebody here asked for.
+    pub fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Asks for room in a ring: to be shipped although no epoch has ended.
+    pub fn want_room(&self) {
+        self.room_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// True if somebody has asked for room since the last time.
+    pub(super) fn take_room_wanted(&self) -> bool {
+        self.room_wanted.load(Ordering::Relaxed) && self.room_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Ends epoch `epoch`, unless somebody did.
+    pub fn tick<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> bool {
+        cx.compare_exchange(self.word, epoch, epoch + 1).is_ok()
+    }
+
+    /// The durable epoch of `host`.
+    pub fn durable<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> u64 {
+        cx.load(self.durable[usize::from(host.0)])
+    }
+
+    /// Up to which epoch the logs of all `members` (bit n: host n) hold everything.
+    pub fn pod_durable<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> u64 {
+        let member = |host: &usize| members >> host & 1 != 0;
+        let all = (0..self.durable.len()).filter(member);
+        all.map(|host| cx.load(self.durable[host])).min().unwrap_or(0)
+    }
+
+    /// This host's log holds everything up to `epoch`. Only the shipper.
+    pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        let word = self.durable[usize::from(cx.host().0)];
+        debug_assert!(cx.load(word) <= epoch && epoch < self.now(cx), "durable {epoch}");
+        cx.store(word, epoch);
+        // Others wait for it.
+        cx.fence();
+    }
+}

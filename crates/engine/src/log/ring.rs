@@ -1,0 +1,185 @@
+//! Rings of the log in shared memory: one worker appends, the host's shipper reads and gives room back.
+//!
+//! ```text
+//! sync line   0 tail   8 head           bytes ever appended, bytes ever shipped and synced
+//! data        a power of two of bytes; byte p of the stream is at p % len
+//! ```
+//!
+//! Invariants:
+//! 1. `head <= tail <= head + len`; neither ever goes back, not even when a host comes back to life.
+//! 2. Every byte before the tail was written back before the tail said so.
+//! 3. The tail is in shared memory before `append` returns: before the transaction changes a shared row, and
+//!    before its worker shows that it no longer runs (host memory, whose stores no fence of the pod orders).
+//! 4. One worker writes tail and bytes, one worker of the same host (the shipper) writes the head.
+//!
+//! Not here: what the bytes mean (record.rs) and when they are shipped (ship.rs).
+
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
+use liger_pod::plan::Plan;
+
+use super::record::{Origin, RecordWriter};
+
+/// Protocol steps that a test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &["log.wait-for-room"];
+
+/// Why a record was not appended. Nothing happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// It is longer than the ring.
+    #[error("the record has {len} bytes, the ring {ring_bytes}: make log_ring_bytes larger")]
+    TooLong {
+        /// Bytes of the record.
+        len: u64,
+        /// Bytes of the ring.
+        ring_bytes: u64,
+    },
+    /// There was no room, and the caller did not want to wait any longer.
+    #[error("no room for {len} bytes in the log's ring")]
+    NoRoom {
+        /// Bytes of the record.
+        len: u64,
+    },
+}
+
+/// Where a ring lies.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    line: SyncAddr,
+    bytes: DataAddr,
+    len: u64,
+}
+
+impl Place {
+    fn of(plan: &Plan, host: HostId, worker: WorkerId) -> Self {
+        let (bytes, len) = plan.ring_bytes(host, worker);
+        Self { line: plan.ring_line(host, worker), bytes, len }
+    }
+
+    fn tail(&self) -> SyncAddr {
+        self.line
+    }
+
+    fn head(&self) -> SyncAddr {
+        self.line.word(1)
+    }
+
+    /// The one or two pieces of the ring that hold `len` bytes of the stream from `position`: where each
+    /// lies, and which of the `len` bytes it holds.
+    fn pieces(&self, position: u64, len: u64) -> impl Iterator<Item = (DataAddr, std::ops::Range<usize>)> {
+        assert!(len <= self.len, "{len} bytes of a ring of {}", self.len);
+        let at = position & (self.len - 1);
+        let first = len.min(self.len - at);
+        let pieces = [(self.bytes.byte(at), 0..first as usize), (self.bytes, first as usize..len as usize)];
+        pieces.into_iter().filter(|(_, range)| !range.is_empty())
+    }
+}
+
+/// A worker's end of its ring.
+#[derive(Debug)]
+pub struct Ring {
+    place: Place,
+    /// What the words were when we last looked; the tail is ours.
+    tail: u64,
+    head: u64,
+}
+
+impl Ring {
+    /// The ring of this context's worker, as its last life left it.
+    pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, worker: WorkerId) -> Self {
+        let place = Place::of(plan, cx.host(), worker);
+        let (tail, head) = (cx.load(place.tail()), cx.load(place.head()));
+        assert!(head <= tail && tail <= head + place.len, "ring of {worker:?}: head {head}, tail {tail}");
+        Self { place, tail, head }
+    }
+
+    /// Appends the record in `record`, whose changes make version `llsn`, and returns its position. While
+    /// there is no room, `wait` is called; it says whether to wait on.
+    ///
+    /// # Errors
+    /// If the record can never fit, or `wait` gives up.
+    pub fn append<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        record: &mut RecordWriter,
+        llsn: u64,
+        origin: Origin,
+        mut wait: impl FnMut(&Cx<F>) -> bool,
+    ) -> Result<u64, AppendError> {
+        let len = record.len() as u64;
+        if len > self.place.len {
+            return Err(AppendError::TooLong { len, ring_bytes: self.place.len });
+        }
+        while self.tail + len - self.head > self.place.len && !cx.sabotaged("log.wait-for-room") {
+            let head = cx.load(self.place.head());
+            assert!(self.head <= head && head <= self.tail, "head {head} of {self:?}");
+            if head == self.head && !wait(cx) {
+                return Err(AppendError::NoRoom { len });
+            }
+            self.head = head;
+        }
+        let position = self.tail;
+        let bytes = record.finish(llsn, position, origin);
+        for (at, range) in self.place.pieces(position, len) {
+            cx.write(at, &bytes[range.clone()]);
+            cx.write_back(at, range.len());
+        }
+        cx.fence();
+        self.tail += len;
+        cx.store(self.place.tail(), self.tail);
+        // Committed, and everybody must see it before anything else that the transaction does.
+        cx.fence();
+        Ok(position)
+    }
+}
+
+/// Reads a ring: the shipper of its host, or whoever recovers the host.
+#[derive(Clone, Copy, Debug)]
+pub struct RingReader {
+    place: Place,
+}
+
+impl RingReader {
+    /// A reader of the ring of `worker` of `host`.
+    pub fn new(plan: &Plan, host: HostId, worker: WorkerId) -> Self {
+        Self { place: Place::of(plan, host, worker) }
+    }
+
+    /// Bytes ever appended.
+    pub fn tail<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        cx.load(self.place.tail())
+    }
+
+    /// Bytes ever shipped and synced.
+    pub fn head<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        cx.load(self.place.head())
+    }
+
+    /// Bytes that the ring has room for.
+    pub fn ring_bytes(&self) -> u64 {
+        self.place.len
+    }
+
+    /// Adds the stream's bytes `[from, to)` to `out`, on the host whose ring it is.
+    pub fn read_own<F: Fabric>(&self, cx: &Cx<F>, from: u64, to: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + (to - from) as usize, 0);
+        for (at, range) in self.place.pieces(from, to - from) {
+            cx.read(at, &mut out[start..][range]);
+        }
+    }
+
+    /// Adds the stream's bytes `[from, to)` to `out`, on any host. The ring's own host appends no more.
+    pub fn read<F: Fabric>(&self, cx: &Cx<F>, from: u64, to: u64, out: &mut Vec<u8>) {
+        for (at, range) in self.place.pieces(from, to - from) {
+            cx.invalidate(at, range.len());
+        }
+        cx.fence();
+        self.read_own(cx, from, to, out);
+    }
+
+    /// Gives the room of everything before `position` back; it is on storage. Only the shipper.
+    pub(super) fn release<F: Fabric>(&self, cx: &Cx<F>, position: u64) {
+        cx.store(self.place.head(), position);
+    }
+}

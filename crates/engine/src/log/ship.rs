@@ -1,0 +1,374 @@
+//! Shipping: what the rings of a host hold goes to its disk, and then an epoch is durable there.
+//!
+//! One turn, in this order: the epoch moves on if somebody waits for it; the epoch is read, then what the
+//! workers show, then the tails; bytes and mark are appended and synced; the heads move; the durable epoch is
+//! told.
+//!
+//! Invariants:
+//! 1. A mark of epoch e is behind every record of e or before: nobody shows such an epoch any more, the tails
+//!    were read after that, and all before them is in front of the mark.
+//! 2. Heads and the durable epoch never say more than what a successful sync covered.
+//! 3. After a failed call nothing is written, released or told any more.
+//! 4. A new segment begins only when the one before is synced to its end.
+//!
+//! Not here: who calls it (one worker of the host at a time), and which hosts are members.
+
+use liger_fabric::{Cx, Fabric, WorkerId};
+use liger_pod::plan::Plan;
+
+use super::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
+use super::epoch::LogClock;
+use super::ring::RingReader;
+use super::segment::{Frame, FrameKind, Place, SegmentHead, segment_name, segment_number};
+
+/// Protocol steps that a test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "log.heed-active",
+    "log.tails-after-active",
+    "log.head-after-sync",
+    "log.durable-after-sync",
+    "log.stop-after-failure",
+];
+
+/// How a host keeps its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogOptions {
+    /// The pod, as its segments name it.
+    pub pod: u64,
+    /// The epoch that a new pod starts with.
+    pub first_epoch: u64,
+    /// The pod's generation: how often its memory was made anew.
+    pub generation: u64,
+    /// How many bytes of the newest segment on the disk count: 0 if there is none.
+    pub previous_end: u64,
+    /// Least time between two epochs.
+    pub epoch_ns: u64,
+    /// Length at which a segment ends (a longer one holds a single turn).
+    pub segment_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            pod: 0,
+            first_epoch: 1,
+            generation: 1,
+            previous_end: 0,
+            epoch_ns: 1_000_000,
+            segment_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Why a host's log has ended.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogFailure {
+    /// Its device has failed.
+    #[error("the log's device has failed; nothing is shipped any more")]
+    Device(#[source] DiskError),
+    /// Its device is full.
+    #[error("the log's device is full; nothing is shipped any more")]
+    Full(#[source] DiskError),
+    /// Another member's log has ended, so the pod's durable epoch stands still.
+    #[error("the log of host {host} has ended")]
+    OtherHost {
+        /// Which.
+        host: u8,
+    },
+}
+
+impl From<DiskError> for LogFailure {
+    fn from(error: DiskError) -> Self {
+        if error.kind == DiskErrorKind::Full { Self::Full(error) } else { Self::Device(error) }
+    }
+}
+
+/// What a shipper has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ShipCounts {
+    /// Bytes appended to segments.
+    pub bytes: u64,
+    /// Frames, marks included.
+    pub frames: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Time in syncs, in nanoseconds.
+    pub sync_ns: u64,
+    /// Epochs that this host has ended.
+    pub ticks: u64,
+    /// Turns that workers without room have asked for.
+    pub room_turns: u64,
+}
+
+/// A segment that is no longer written.
+struct Closed {
+    number: u32,
+    /// None of its records is of a later epoch.
+    newest: u64,
+}
+
+/// Ships one host's rings.
+pub struct Shipper {
+    options: LogOptions,
+    disk: Disk,
+    head: SegmentHead,
+    file: DiskFile,
+    /// End of the current segment.
+    end: u64,
+    synced: Place,
+    /// No record so far is of a later epoch.
+    newest: u64,
+    closed: Vec<Closed>,
+    rings: Vec<RingReader>,
+    heads: Vec<u64>,
+    durable: u64,
+    /// The last bytes are not yet known to be synced by anything behind them.
+    open_end: bool,
+    /// The epoch when we last looked, and since when it is that.
+    epoch: u64,
+    epoch_since_ns: u64,
+    synced_at_ns: u64,
+    failure: Option<LogFailure>,
+    counts: ShipCounts,
+    frames: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// What one look at the workers found.
+struct Look {
+    /// Nothing of this epoch or before will still be appended beyond `tails`.
+    target: u64,
+    tails: Vec<u64>,
+}
+
+impl Shipper {
+    /// Starts a new segment behind those on the disk.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn new<F: Fabric>(
+        cx: &Cx<F>,
+        plan: &Plan,
+        clock: &LogClock,
+        incarnation: u16,
+        disk: &Disk,
+        options: LogOptions,
+    ) -> Result<Self, LogFailure> {
+        let host = cx.host();
+        let numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
+        let number = numbers.iter().max().map_or(1, |newest| newest + 1);
+        let LogOptions { pod, generation, previous_end, .. } = options;
+        let mark = clock.durable(cx, host);
+        let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
+        let (file, end) = start_segment(cx, disk, &head)?;
+        let rings: Vec<_> =
+            (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
+        let epoch = clock.now(cx);
+        Ok(Self {
+            options,
+            disk: disk.clone(),
+            head,
+            file,
+            end,
+            synced: Place { segment: number, byte: end },
+            newest: epoch,
+            closed: numbers.into_iter().map(|number| Closed { number, newest: epoch }).collect(),
+            heads: rings.iter().map(|ring| ring.head(cx)).collect(),
+            rings,
+            durable: clock.durable(cx, host),
+            open_end: false,
+            epoch,
+            epoch_since_ns: cx.now_ns(),
+            synced_at_ns: cx.now_ns(),
+            failure: None,
+            counts: ShipCounts::default(),
+            frames: Vec::new(),
+            payload: Vec::new(),
+        })
+    }
+
+    /// One turn; true if it wrote something. `members`: bit n, host n.
+    ///
+    /// # Errors
+    /// From the first failure of the disk on, always that.
+    pub fn step<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        clock: &LogClock,
+        members: u16,
+    ) -> Result<bool, LogFailure> {
+        if let Some(failure) = &self.failure
+            && !cx.sabotaged("log.stop-after-failure")
+        {
+            return Err(failure.clone());
+        }
+        self.tick(cx, clock);
+        let look = self.look(cx, clock);
+        let pressing = clock.take_room_wanted() || self.pressing(&look.tails);
+        self.counts.room_turns += u64::from(pressing);
+        let mark = if look.target > self.durable {
+            Some(look.target)
+        } else if pressing && self.heads != look.tails {
+            None
+        } else if self.open_end && cx.now_ns().saturating_sub(self.synced_at_ns) >= self.options.epoch_ns {
+            Some(self.durable)
+        } else {
+            return Ok(false);
+        };
+        let shipped = self.ship(cx, clock, &look.tails, mark, members);
+        shipped.map(|()| true).inspect_err(|failure| self.failure = Some(failure.clone()))
+    }
+
+    /// Ends the epoch if somebody here waits for that and it has lasted long enough.
+    fn tick<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock) {
+        let (epoch, now_ns) = (clock.now(cx), cx.now_ns());
+        if epoch != self.epoch {
+            (self.epoch, self.epoch_since_ns) = (epoch, now_ns);
+        }
+        let lasted_ns = now_ns.saturating_sub(self.epoch_since_ns);
+        if clock.wanted() >= epoch && lasted_ns >= self.options.epoch_ns && clock.tick(cx, epoch) {
+            self.counts.ticks += 1;
+        }
+    }
+
+    fn look<F: Fabric>(&self, cx: &Cx<F>, clock: &LogClock) -> Look {
+        let tails = || self.rings.iter().map(|ring| ring.tail(cx)).collect();
+        let early = cx.sabotaged("log.tails-after-active").then(tails);
+        let epoch = clock.now(cx);
+        let oldest = if cx.sabotaged("log.heed-active") { u64::MAX } else { clock.oldest_active() };
+        Look { target: epoch.min(oldest) - 1, tails: early.unwrap_or_else(tails) }
+    }
+
+    /// True if a ring is so full that its worker may soon wait.
+    fn pressing(&self, tails: &[u64]) -> bool {
+        let mut rings = self.rings.iter().zip(tails).zip(&self.heads);
+        rings.any(|((ring, tail), head)| tail - head > ring.ring_bytes() / 4)
+    }
+
+    fn ship<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        clock: &LogClock,
+        tails: &[u64],
+        mark: Option<u64>,
+        members: u16,
+    ) -> Result<(), LogFailure> {
+        let fresh = self.heads != tails || mark != Some(self.durable);
+        // Whatever is before the tails was appended by now.
+        let newest = clock.now(cx);
+        self.frame(cx, tails);
+        if let Some(epoch) = mark {
+            let kind = FrameKind::Mark { epoch, pod_durable: clock.pod_durable(cx, members) };
+            self.put(kind, &[]);
+        }
+        if self.end + self.frames.len() as u64 > self.options.segment_bytes {
+            self.rotate(cx)?;
+        }
+        self.newest = newest;
+        if cx.sabotaged("log.head-after-sync") {
+            self.release(cx, tails);
+        }
+        self.append_and_sync(cx)?;
+        self.release(cx, tails);
+        if let Some(epoch) = mark.filter(|&epoch| epoch > self.durable) {
+            self.durable = epoch;
+            clock.publish(cx, epoch);
+        }
+        self.open_end = fresh;
+        Ok(())
+    }
+
+    /// Frames the bytes of all rings up to these tails.
+    fn frame<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) {
+        self.frames.clear();
+        for (worker, &tail) in tails.iter().enumerate() {
+            let position = self.heads[worker];
+            if tail == position {
+                continue;
+            }
+            let mut payload = std::mem::take(&mut self.payload);
+            payload.clear();
+            self.rings[worker].read_own(cx, position, tail, &mut payload);
+            let (worker, incarnation) = (worker as u8, self.head.incarnation);
+            self.put(FrameKind::Records { worker, incarnation, position }, &payload);
+            self.payload = payload;
+        }
+    }
+
+    fn put(&mut self, kind: FrameKind, payload: &[u8]) {
+        Frame { kind, synced: self.synced, payload }.encode(&mut self.frames);
+        self.counts.frames += 1;
+    }
+
+    fn append_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        let at = self.file.append(cx, &self.frames)?;
+        assert_eq!(at, self.end, "somebody else writes segment {}", self.head.number);
+        self.end += self.frames.len() as u64;
+        self.counts.bytes += self.frames.len() as u64;
+        let start_ns = cx.now_ns();
+        if !cx.sabotaged("log.durable-after-sync") {
+            self.file.sync(cx)?;
+        }
+        self.synced_at_ns = cx.now_ns();
+        self.counts.syncs += 1;
+        self.counts.sync_ns += self.synced_at_ns.saturating_sub(start_ns);
+        self.synced = Place { segment: self.head.number, byte: self.end };
+        Ok(())
+    }
+
+    fn release<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) {
+        for ((ring, head), &tail) in self.rings.iter().zip(&mut self.heads).zip(tails) {
+            if *head != tail {
+                ring.release(cx, tail);
+                *head = tail;
+            }
+        }
+    }
+
+    fn rotate<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        assert_eq!(self.synced, Place { segment: self.head.number, byte: self.end }, "synced to its end");
+        let (number, previous_end, mark) = (self.head.number + 1, self.end, self.durable);
+        let head = SegmentHead { number, previous_end, mark, ..self.head };
+        let (file, end) = start_segment(cx, &self.disk, &head)?;
+        self.closed.push(Closed { number: self.head.number, newest: self.newest });
+        (self.head, self.file, self.end) = (head, file, end);
+        Ok(())
+    }
+
+    /// Removes the segments that hold only records before `epoch`, and says how many.
+    ///
+    /// # Errors
+    /// If the disk fails; what is left stays for the next call.
+    pub fn truncate_below<F: Fabric>(&mut self, cx: &Cx<F>, epoch: u64) -> Result<usize, LogFailure> {
+        let mut removed = 0;
+        while let Some(at) = self.closed.iter().position(|closed| closed.newest < epoch) {
+            self.disk.remove(cx, &segment_name(self.closed[at].number))?;
+            self.closed.remove(at);
+            removed += 1;
+        }
+        if removed > 0 {
+            self.disk.sync_names(cx)?;
+        }
+        Ok(removed)
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> ShipCounts {
+        self.counts
+    }
+}
+
+/// Makes a segment that has its head and a durable name.
+fn start_segment<F: Fabric>(
+    cx: &Cx<F>,
+    disk: &Disk,
+    head: &SegmentHead,
+) -> Result<(DiskFile, u64), LogFailure> {
+    let file = disk.create(cx, &segment_name(head.number))?;
+    let bytes = head.encode();
+    file.append(cx, &bytes)?;
+    file.sync(cx)?;
+    disk.sync_names(cx)?;
+    Ok((file, bytes.len() as u64))
+}

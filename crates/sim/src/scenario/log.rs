@@ -1,0 +1,257 @@
+//! The log under adversarial schedules and caches: hosts append and ship, one dies or its device fails, then
+//! the power goes. Every committed record is in a ring or on a disk, and every mark is true.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use liger_engine::Key;
+use liger_engine::log::disk::Disk;
+use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
+use liger_engine::log::ring::RingReader;
+use liger_engine::log::segment::{Frame, FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_name};
+use liger_engine::log::ship::LogOptions;
+use liger_engine::log::{HostLog, WorkerLog};
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::plan::{Plan, PodConfig};
+
+use super::{LeftOut, Ran, Scenario, config};
+use crate::Picker;
+
+/// Hosts that live, one that dies, one whose device fails or is full.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "log", run: all_live },
+    Scenario { name: "log-kill", run: one_dies },
+    Scenario { name: "log-device", run: device_fails },
+];
+
+const HOSTS: u8 = 2;
+/// Workers that append; one more ships.
+const WRITERS: u8 = 2;
+const RECORDS: u64 = 12;
+
+/// A record whose `append` has returned: its version, by the host, worker and position of it.
+type Committed = BTreeMap<(u8, u8, u64), u64>;
+
+/// What all workers of a run share; it stands for the operator, and for what clients were told.
+#[derive(Default)]
+struct Run {
+    committed: RefCell<Committed>,
+    /// Newest epoch of which a client was told that it is durable.
+    told: Cell<u64>,
+    members: Cell<u16>,
+    busy: Cell<u8>,
+}
+
+/// Counts a worker out when it ends, or dies.
+struct Busy(Rc<Run>, HostId, WorkerId);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
+    }
+}
+
+/// Takes a host out of the members when its shipper ends, or dies.
+struct Member(Rc<Run>, HostId);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.0.members.set(self.0.members.get() & !(1 << self.1.0));
+    }
+}
+
+struct Pod {
+    sim: Simulation,
+    plan: Plan,
+    disks: Vec<Disk>,
+    run: Rc<Run>,
+}
+
+fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
+    let small = PodConfig { log_ring_bytes: 1024, ..PodConfig::small(HOSTS, WRITERS + 1) };
+    let plan = Plan::new(&small).expect("a valid configuration");
+    let mut sim = Simulation::new(SimConfig { kills, ..config(&plan, seed, true, left_out) });
+    let run = Rc::new(Run::default());
+    run.members.set((1 << HOSTS) - 1);
+    let disks: Vec<Disk> = (0..HOSTS).map(|_| Disk::default()).collect();
+    for (id, disk) in (0..HOSTS).map(HostId).zip(&disks) {
+        let (its_plan, disk) = (plan.clone(), disk.clone());
+        let options = LogOptions { epoch_ns: 2000, segment_bytes: 3000, ..LogOptions::default() };
+        let log = sim.alone(id, WorkerId(WRITERS), move |cx| {
+            HostLog::new(cx, &its_plan, 1, &disk, options).expect("a good disk")
+        });
+        let log = Rc::new(log);
+        for worker in (0..WRITERS).map(WorkerId) {
+            run.busy.set(run.busy.get() + 1);
+            let (log, busy) = (Rc::clone(&log), Busy(Rc::clone(&run), id, worker));
+            sim.spawn(id, worker, move |cx| write(cx, &log, &busy));
+        }
+        let member = Member(Rc::clone(&run), id);
+        sim.spawn(id, WorkerId(WRITERS), move |cx| ship(cx, &log, &member));
+    }
+    Pod { sim, plan, disks, run }
+}
+
+fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
+    let run = &busy.0;
+    let (mut mine, mut record): (WorkerLog, _) = (log.worker(cx, cx.worker()), RecordWriter::default());
+    for number in 0..RECORDS {
+        let epoch = log.clock().begin_commit(cx, cx.worker());
+        let llsn = first_of(epoch) + number;
+        record.begin();
+        record.change((1, 0), Op::Insert, &Key::from_words(&[number]), 0);
+        record.piece(0, &vec![number as u8; cx.random_below(220) as usize]);
+        let appended = mine.append(cx, log, &mut record, llsn, |_| ());
+        if let Ok(position) = appended {
+            run.committed.borrow_mut().insert((busy.1.0, busy.2.0, position), llsn);
+        }
+        log.clock().end_commit(cx.worker());
+        if appended.is_err() {
+            assert!(log.failure().is_some(), "{appended:?}");
+            return;
+        }
+        if cx.random_below(3) == 0 && log.wait_durable(cx, epoch, |_| run.members.get()).is_ok() {
+            run.told.set(run.told.get().max(epoch));
+        }
+    }
+}
+
+fn ship(cx: &Cx<Sim>, log: &HostLog, member: &Member) {
+    let run = &member.0;
+    while run.busy.get() > 0 {
+        // A failure is told to the writers.
+        let _ = log.step(cx, run.members.get());
+        cx.pause();
+    }
+}
+
+fn all_live(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    finish(pod(seed, Vec::new(), left_out), seed)
+}
+
+fn one_dies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
+    let (host, at) = (HostId(0), KillAt::RandomStep(4000));
+    finish(pod(seed, vec![Kill { host, at, domain: domains[seed as usize % 3] }], left_out), seed)
+}
+
+fn device_fails(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let pod = pod(seed, Vec::new(), left_out);
+    let mut pick = Picker::new(seed);
+    if pick.below(2) == 0 {
+        pod.disks[0].fail_sync_after(pick.below(8));
+    } else {
+        pod.disks[0].limit(500 + pick.below(3000) as usize);
+    }
+    finish(pod, seed)
+}
+
+/// Runs it; then all hosts lose power, and what is in memory and on disk is looked at from the last host.
+fn finish(mut pod: Pod, seed: u64) -> Ran {
+    let report = pod.sim.run();
+    Ran::new(report, || {
+        let beyond = Picker::new(seed ^ 0x706f_7765).below(400) as usize;
+        for host in 0..HOSTS {
+            pod.disks[usize::from(host)].lose_power(beyond);
+            check_host(&mut pod, HostId(host)).map_err(|e| format!("host {host}: {e}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// What a disk holds: the streams of its rings, and how long they were at each mark.
+#[derive(Default)]
+struct OnDisk {
+    streams: BTreeMap<u8, Vec<u8>>,
+    marks: Vec<(u64, BTreeMap<u8, u64>)>,
+}
+
+fn read_disk(disk: &Disk, host: HostId) -> Result<OnDisk, String> {
+    let mut found = OnDisk::default();
+    for number in 1.. {
+        let bytes = disk.contents(&segment_name(number));
+        let Ok(head) = SegmentHead::decode(&bytes) else { break };
+        if (head.host, head.number) != (host, number) {
+            return Err(format!("{head:?} in segment {number}"));
+        }
+        let mut rest = &bytes[SEGMENT_HEAD_BYTES..];
+        while let Ok(frame) = Frame::parse(rest) {
+            rest = &rest[frame.len()..];
+            match frame.kind {
+                FrameKind::Records { worker, position, .. } => {
+                    let stream = found.streams.entry(worker).or_default();
+                    if stream.len() as u64 != position {
+                        return Err(format!("{} bytes of worker {worker}, then {frame:?}", stream.len()));
+                    }
+                    stream.extend_from_slice(frame.payload);
+                }
+                FrameKind::Mark { epoch, .. } => {
+                    let lens = found.streams.iter().map(|(&worker, stream)| (worker, stream.len() as u64));
+                    found.marks.push((epoch, lens.collect()));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn check_host(pod: &mut Pod, host: HostId) -> Result<(), String> {
+    let OnDisk { mut streams, marks } = read_disk(&pod.disks[usize::from(host.0)], host)?;
+    let plan = pod.plan.clone();
+    let (durable, rings) = pod.sim.alone(HostId(HOSTS - 1), WorkerId(0), move |cx| {
+        let ring = |worker| {
+            let ring = RingReader::new(&plan, host, WorkerId(worker));
+            let (head, tail, mut bytes) = (ring.head(cx), ring.tail(cx), Vec::new());
+            ring.read(cx, head, tail, &mut bytes);
+            (worker, head, bytes)
+        };
+        (cx.load(plan.log_line(host)), (0..WRITERS).map(ring).collect::<Vec<_>>())
+    });
+    let stated = marks.iter().map(|mark| mark.0).max().unwrap_or(0);
+    if durable > stated {
+        return Err(format!("epoch {durable} was told, the last mark says {stated}"));
+    }
+    let mut versions = Committed::new();
+    for (worker, head, bytes) in rings {
+        let stream = streams.entry(worker).or_default();
+        if (stream.len() as u64) < head {
+            return Err(format!("worker {worker}: head {head}, on disk {}", stream.len()));
+        }
+        // The disk may have more than the head says.
+        let known = (stream.len() as u64 - head).min(bytes.len() as u64) as usize;
+        stream.extend_from_slice(&bytes[known..]);
+        let mut position = 0;
+        while position < stream.len() {
+            let record =
+                Record::parse(&stream[position..]).map_err(|e| format!("{worker} at {position}: {e}"))?;
+            versions.insert((host.0, worker, position as u64), record.llsn());
+            position += record.len();
+        }
+    }
+    let committed = pod.run.committed.borrow();
+    for (at, &llsn) in committed.iter().filter(|(at, _)| at.0 == host.0) {
+        if versions.get(at) != Some(&llsn) {
+            return Err(format!("{at:?} of version {llsn} is {:?}", versions.get(at)));
+        }
+    }
+    check_marks(&versions, &marks, if host.0 == HOSTS - 1 { pod.run.told.get() } else { 0 }, stated)
+}
+
+/// Each mark is behind all records of its epoch and before.
+fn check_marks(
+    versions: &Committed,
+    marks: &[(u64, BTreeMap<u8, u64>)],
+    told: u64,
+    stated: u64,
+) -> Result<(), String> {
+    for (epoch, lens) in marks {
+        for (at @ &(_, worker, position), &llsn) in versions {
+            if epoch_of(llsn) <= *epoch && position >= lens.get(&worker).copied().unwrap_or(0) {
+                return Err(format!("{at:?} of epoch {} is behind the mark of {epoch}", epoch_of(llsn)));
+            }
+        }
+    }
+    if told > stated { Err(format!("a client was told {told}, the last mark says {stated}")) } else { Ok(()) }
+}
