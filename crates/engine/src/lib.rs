@@ -16,6 +16,7 @@ mod layout;
 pub mod log;
 mod macros;
 mod record;
+pub mod recovery;
 pub mod row;
 mod schema;
 mod txn;

@@ -8,12 +8,14 @@
 //! * [`index`]: the shared index, [`index_kill`]: with a host that dies;
 //! * [`log`]: records on their way to storage, hosts that die and devices that fail;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
-//!   [`staged`]: meetings arranged by hand that random runs never have.
+//!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
+//!   host has changed.
 //!
 //! Invariants:
 //! 1. Without anything left out, a run of any seed has no problem.
 //! 2. What a scenario does is decided by the seed alone; it looks at no clock but the simulated one.
 
+pub mod checkpoint;
 pub mod control;
 pub mod epochs;
 pub mod heap;
@@ -95,6 +97,7 @@ pub const ALL: &[&[Scenario]] = &[
     log::SCENARIOS,
     rows::SCENARIOS,
     staged::SCENARIOS,
+    checkpoint::SCENARIOS,
 ];
 
 /// All scenarios in one line.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! head    0 magic u32   4 crc u32   8 format u32   12 host u8   13 zero u8   14 incarnation u16
-//!        16 pod u64    24 number u32   28 zero u32
+//!        16 pod u64    24 number u32   28 zero u32   32 generation u64   40 previous end u64
+//!        48 mark u64
 //! frame   0 magic u32   4 crc u32   8 kind u8 (1 records, 2 mark)   9 worker u8   10 incarnation u16
 //!        12 bytes u32  16 position u64 (records: in the ring's stream; mark: pod's durable epoch, as known)
 //!        24 epoch u64 (mark: the durable epoch that it states; records: 0)
@@ -18,8 +19,10 @@
 
 use liger_fabric::HostId;
 
+use super::record::{u16_at, u32_at, u64_at};
+
 /// Bytes of a segment's head.
-pub const SEGMENT_HEAD_BYTES: usize = 32;
+pub const SEGMENT_HEAD_BYTES: usize = 56;
 /// Bytes of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 48;
 /// Version of segments.
@@ -94,6 +97,12 @@ pub struct SegmentHead {
     pub incarnation: u16,
     /// Which of the host's segments it is.
     pub number: u32,
+    /// The pod's generation: streams of rings begin anew with each.
+    pub generation: u64,
+    /// How many bytes of the segment before it count. It begins when they are on storage.
+    pub previous_end: u64,
+    /// The epoch of the last mark before it: earlier segments may be removed.
+    pub mark: u64,
 }
 
 impl SegmentHead {
@@ -105,6 +114,9 @@ impl SegmentHead {
         bytes[14..16].copy_from_slice(&self.incarnation.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.pod.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.number.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.previous_end.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.mark.to_le_bytes());
         seal(&mut bytes, SEGMENT_MAGIC);
         bytes
     }
@@ -123,7 +135,9 @@ impl SegmentHead {
             return Err(BadBytes::Malformed { what: "padding" });
         }
         let (pod, number) = (u64_at(bytes, 16), u32_at(bytes, 24));
-        Ok(Self { pod, host: HostId(bytes[12]), incarnation: u16_at(bytes, 14), number })
+        let (generation, previous_end, mark) = (u64_at(bytes, 32), u64_at(bytes, 40), u64_at(bytes, 48));
+        let (host, incarnation) = (HostId(bytes[12]), u16_at(bytes, 14));
+        Ok(Self { pod, host, incarnation, number, generation, previous_end, mark })
     }
 }
 
@@ -243,23 +257,19 @@ fn checked(bytes: &[u8], needed: usize, magic: u32) -> Result<&[u8], BadBytes> {
     if found == computed { Ok(bytes) } else { Err(BadBytes::Checksum { found, computed }) }
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HEAD: SegmentHead = SegmentHead { pod: 77, host: HostId(3), incarnation: 9, number: 12 };
+    const HEAD: SegmentHead = SegmentHead {
+        pod: 77,
+        host: HostId(3),
+        incarnation: 9,
+        number: 12,
+        generation: 2,
+        previous_end: 4096,
+        mark: 5,
+    };
 
     fn frames() -> [Frame<'static>; 2] {
         let synced = Place { segment: 11, byte: 4096 };

@@ -37,6 +37,10 @@ pub struct LogOptions {
     pub pod: u64,
     /// The epoch that a new pod starts with.
     pub first_epoch: u64,
+    /// The pod's generation: how often its memory was made anew.
+    pub generation: u64,
+    /// How many bytes of the newest segment on the disk count: 0 if there is none.
+    pub previous_end: u64,
     /// Least time between two epochs.
     pub epoch_ns: u64,
     /// Length at which a segment ends (a longer one holds a single turn).
@@ -45,7 +49,14 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { pod: 0, first_epoch: 1, epoch_ns: 1_000_000, segment_bytes: 64 << 20 }
+        Self {
+            pod: 0,
+            first_epoch: 1,
+            generation: 1,
+            previous_end: 0,
+            epoch_ns: 1_000_000,
+            segment_bytes: 64 << 20,
+        }
     }
 }
 
@@ -147,7 +158,9 @@ impl Shipper {
         let host = cx.host();
         let numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
         let number = numbers.iter().max().map_or(1, |newest| newest + 1);
-        let head = SegmentHead { pod: options.pod, host, incarnation, number };
+        let LogOptions { pod, generation, previous_end, .. } = options;
+        let mark = clock.durable(cx, host);
+        let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
         let (file, end) = start_segment(cx, disk, &head)?;
         let rings: Vec<_> =
             (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
@@ -315,7 +328,8 @@ impl Shipper {
 
     fn rotate<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
         assert_eq!(self.synced, Place { segment: self.head.number, byte: self.end }, "synced to its end");
-        let head = SegmentHead { number: self.head.number + 1, ..self.head };
+        let (number, previous_end, mark) = (self.head.number + 1, self.end, self.durable);
+        let head = SegmentHead { number, previous_end, mark, ..self.head };
         let (file, end) = start_segment(cx, &self.disk, &head)?;
         self.closed.push(Closed { number: self.head.number, newest: self.newest });
         (self.head, self.file, self.end) = (head, file, end);

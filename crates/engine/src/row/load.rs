@@ -30,20 +30,32 @@ impl<'h> Loader<'h> {
 
     /// Adds a row and its index entries where they belong to this host.
     pub fn put<F: Fabric>(&mut self, cx: &Cx<F>, table: TableId, row: &NewRow) -> Result<(), TxnError> {
+        self.put_version(cx, table, 0, row.bytes())
+    }
+
+    /// As [`Loader::put`], a row that had a version in an earlier life of the pod. Several workers may load at
+    /// once, each with a loader of its own.
+    pub fn put_version<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        table: TableId,
+        version: u64,
+        bytes: &[u8],
+    ) -> Result<(), TxnError> {
         let relation = self.host.catalog.relation(table)?;
         let (layout, indexes) = relation.table()?;
-        let bytes = row.bytes();
         if bytes.len() != relation.row_len {
             let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
             return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
         }
         let primary = layout.primary.key_of(bytes);
-        self.put_one(cx, relation, &primary, bytes)?;
+        self.put_one(cx, relation, &primary, version, bytes)?;
         let mut entry = [0u8; 8 * MAX_KEY_WORDS];
         for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
             let entry = &mut entry[..index.row_len];
             index.write_primary(&primary, entry);
-            self.put_one(cx, self.host.catalog.relation(*id)?, &index.key.key_of(bytes), entry)?;
+            let relation = self.host.catalog.relation(*id)?;
+            self.put_one(cx, relation, &index.key.key_of(bytes), version, entry)?;
         }
         Ok(())
     }
@@ -53,18 +65,19 @@ impl<'h> Loader<'h> {
         cx: &Cx<F>,
         relation: &Relation,
         key: &Key,
+        version: u64,
         bytes: &[u8],
     ) -> Result<(), TxnError> {
         if relation.replicated {
             let plan = &self.host.plan;
             let part = self.replicas.entry(relation.id).or_insert_with(|| new_part(plan, relation, 0));
-            return add(part, relation, key, bytes);
+            return add(part, relation, key, version, bytes);
         }
         let partition = relation.partition_of(key, self.host.partition_count());
         if !self.host.owns(partition) {
             return Ok(());
         }
-        add(self.host.partition(cx, partition).table(relation.id.0), relation, key, bytes)
+        add(self.host.partition(cx, partition).table(relation.id.0), relation, key, version, bytes)
     }
 
     /// Makes the replicated tables visible.
@@ -75,7 +88,13 @@ impl<'h> Loader<'h> {
     }
 }
 
-fn add(part: &mut TablePart, relation: &Relation, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+fn add(
+    part: &mut TablePart,
+    relation: &Relation,
+    key: &Key,
+    version: u64,
+    bytes: &[u8],
+) -> Result<(), TxnError> {
     let full = TxnError::OutOfMemory { what: "rows of a partition", needed_bytes: bytes.len() as u64 };
     let row = part.rows.alloc().ok_or(full)?;
     if part.tree.insert(key.words(), row).is_err() {
@@ -83,6 +102,7 @@ fn add(part: &mut TablePart, relation: &Relation, key: &Key, bytes: &[u8]) -> Re
         return Err(TxnError::DuplicateKey { index: relation.id });
     }
     part.rows.bytes_mut(row).copy_from_slice(bytes);
+    part.rows.set_version(row, version);
     part.set_flag(row, RowFlags::LIVE, true);
     Ok(())
 }

@@ -10,6 +10,7 @@
 
 mod check;
 mod commit;
+mod copy;
 mod entries;
 mod foreign;
 pub mod host;
@@ -33,6 +34,7 @@ use crate::txn::{TableId, TxnError};
 use message::Failure;
 
 pub use check::Checked;
+pub(crate) use copy::CopiedUpTo;
 pub use host::{Budget, Moves, Options, RowHost};
 pub use load::Loader;
 pub use session::RowSession;
@@ -47,6 +49,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         own::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
         commit::SABOTAGE_STEPS,
+        copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,
         service::SABOTAGE_STEPS,
     ]

@@ -1,0 +1,422 @@
+//! Reading one host's log: what is intact, and whether what is not was lost or damaged.
+//!
+//! Invariants:
+//! 1. Bytes that do not check end the log, unless something intact behind them knew that they were on storage:
+//!    a frame, or the head of the next segment. Then they are damage.
+//! 2. What is shown is intact, in the order it was written: frames whose checksum fits, whose stream goes on
+//!    where it had come to, and whose records are none of an epoch that an earlier mark has closed.
+//! 3. No bytes make it panic, and it reads each byte once or twice.
+//!
+//! Segments are given one after the other, as bytes; so the scanner knows no storage, and holds nothing of them.
+//! What a torn end means for the pod is decided where all hosts' logs are known (recovery).
+
+use std::collections::BTreeMap;
+
+use liger_fabric::HostId;
+
+use super::record::{BadRecord, Record, epoch_of};
+use super::segment::{
+    FRAME_HEAD_BYTES, Frame, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead, segment_name,
+};
+
+/// How a log ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Behind a whole frame.
+    Clean {
+        /// Where.
+        at: Place,
+    },
+    /// With bytes that nobody is known to have waited for.
+    Torn {
+        /// Where they begin.
+        at: Place,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// It does not: bytes that were on storage are not what they were.
+    Damaged {
+        /// Where they begin.
+        at: Place,
+        /// What is wrong with them.
+        why: String,
+    },
+}
+
+impl End {
+    /// Where it is.
+    pub fn at(&self) -> Place {
+        let (Self::Clean { at } | Self::Torn { at, .. } | Self::Damaged { at, .. }) = self;
+        *at
+    }
+}
+
+/// What a host's log holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scan {
+    /// How it ends.
+    pub end: End,
+    /// Every mark's epoch rises; the last one.
+    pub marks: Marks,
+    /// Greatest epoch that was seen anywhere, also behind the end: epochs above it are new.
+    pub newest_epoch: u64,
+    /// Intact records.
+    pub records: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Number of the last segment; `None`: there is none.
+    pub last_segment: Option<u32>,
+}
+
+/// What the marks of a log say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Marks {
+    /// The last one: the log holds every record of this host up to this epoch. 0: there is no mark.
+    pub last: u64,
+    /// Greatest epoch that one knew to be durable in the whole pod.
+    pub pod: u64,
+}
+
+/// Reads a host's segments in order.
+#[derive(Debug)]
+pub struct Scanner {
+    pod: u64,
+    host: HostId,
+    /// Where the intact part has come to.
+    at: Place,
+    last_segment: Option<u32>,
+    stop: Option<(String, bool)>,
+    /// Generation of the segment at hand.
+    generation: u64,
+    /// By worker.
+    streams: BTreeMap<u8, Stream>,
+    marks: Marks,
+    newest_epoch: u64,
+    records: u64,
+    bytes: u64,
+}
+
+impl Scanner {
+    /// A scanner of the log of `host` of `pod`.
+    pub fn new(pod: u64, host: HostId) -> Self {
+        Self {
+            pod,
+            host,
+            at: Place::default(),
+            last_segment: None,
+            stop: None,
+            generation: 0,
+            streams: BTreeMap::new(),
+            marks: Marks::default(),
+            newest_epoch: 0,
+            records: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Reads the next segment and shows its intact records, each with its place.
+    pub fn segment(&mut self, number: u32, bytes: &[u8], mut show: impl FnMut(&Record<'_>, Place)) {
+        self.bytes += bytes.len() as u64;
+        let earlier = self.last_segment.replace(number);
+        if self.is_damaged() {
+            return;
+        }
+        if let Some(earlier) = earlier.filter(|earlier| earlier + 1 != number) {
+            let why = format!("the next segment is missing: {} is there", segment_name(number));
+            self.at = if self.stop.is_some() { self.at } else { Place { segment: earlier, ..self.at } };
+            return self.damage(why);
+        }
+        match SegmentHead::decode(bytes) {
+            Ok(head) => self.enter(&head, number, earlier.is_none()),
+            Err(why) => {
+                if self.stop.is_none() {
+                    self.at = Place { segment: number, byte: 0 };
+                    self.tear(format!("no segment starts here: {why}"));
+                }
+                return self.look_behind(number, bytes, 0);
+            }
+        }
+        match self.stop {
+            None => self.read_frames(number, bytes, &mut show),
+            Some((_, true)) => {}
+            Some((_, false)) => self.look_behind(number, bytes, SEGMENT_HEAD_BYTES),
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Scan {
+        let at = self.at;
+        let end = match self.stop {
+            None => End::Clean { at },
+            Some((why, false)) => End::Torn { at, why },
+            Some((why, true)) => End::Damaged { at, why },
+        };
+        let Self { marks, newest_epoch, records, bytes, last_segment, .. } = self;
+        Scan { end, marks, newest_epoch, records, bytes, last_segment }
+    }
+
+    fn is_damaged(&self) -> bool {
+        matches!(self.stop, Some((_, true)))
+    }
+
+    fn tear(&mut self, why: String) {
+        self.stop = Some((why, false));
+    }
+
+    fn damage(&mut self, why: String) {
+        self.stop = Some((why, true));
+    }
+
+    fn damage_at(&mut self, segment: u32, byte: usize, why: String) {
+        self.at = Place { segment, byte: byte as u64 };
+        self.damage(why);
+    }
+
+    /// Goes on into a segment whose head is intact, if it belongs behind what was read.
+    fn enter(&mut self, head: &SegmentHead, number: u32, is_first: bool) {
+        let (found, expected) = ((head.pod, head.host, head.number), (self.pod, self.host, number));
+        if found != expected {
+            let why = format!(
+                "it is segment {} of host {} of pod {:#x}, expected segment {number} of host {} of pod {:#x}",
+                head.number, head.host.0, head.pod, self.host.0, self.pod
+            );
+            return self.damage_at(number, 0, why);
+        }
+        if !is_first && (self.at.segment + 1 != number || head.previous_end != self.at.byte) {
+            let reason = self.stop.take().map_or_else(String::new, |(why, _)| format!("; {why}"));
+            let (end, name) = (head.previous_end, segment_name(number));
+            return self.damage(format!("{name} knew that the segment before it ends at byte {end}{reason}"));
+        }
+        // What does not check before it was the torn end of an earlier life, which recovery has judged.
+        self.stop = None;
+        if head.generation != self.generation {
+            // The rings are others, and what was in the old ones is lost.
+            self.streams.clear();
+        }
+        self.generation = head.generation;
+        if is_first {
+            // What is removed before it had this mark.
+            self.marks.last = head.mark;
+            self.newest_epoch = head.mark;
+        } else if head.mark > self.marks.last {
+            let (mark, last) = (head.mark, self.marks.last);
+            let why = format!("it knew of a mark of epoch {mark} before it, and the last one is {last}");
+            return self.damage_at(number, 0, why);
+        }
+        self.at = Place { segment: number, byte: SEGMENT_HEAD_BYTES as u64 };
+    }
+
+    fn read_frames(&mut self, number: u32, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, Place)) {
+        let mut at = SEGMENT_HEAD_BYTES;
+        while at < bytes.len() {
+            let frame = match Frame::parse(&bytes[at..]) {
+                Ok(frame) => frame,
+                // Space that was taken and not written yet.
+                Err(_) if bytes[at..].iter().all(|byte| *byte == 0) => return,
+                Err(why) => {
+                    self.tear(why.to_string());
+                    return self.look_behind(number, bytes, at + 8);
+                }
+            };
+            if let Err((byte, why)) = self.take_frame(&frame, number, at, show) {
+                return self.damage_at(number, byte, why);
+            }
+            at += frame.len();
+            self.at.byte = at as u64;
+        }
+    }
+
+    /// Checks an intact frame against what came before it. The error says where, and what is wrong.
+    fn take_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        number: u32,
+        at: usize,
+        show: &mut impl FnMut(&Record<'_>, Place),
+    ) -> Result<(), (usize, String)> {
+        if frame.synced > self.at {
+            let Place { segment, byte } = frame.synced;
+            return Err((at, format!("it says that byte {byte} of segment {segment} was on storage before")));
+        }
+        match frame.kind {
+            FrameKind::Mark { epoch, pod_durable } => {
+                let Marks { last, pod } = self.marks;
+                if epoch < last || pod_durable > epoch {
+                    let why = format!("a mark of epochs {epoch} and {pod_durable} behind {last} and {pod}");
+                    return Err((at, why));
+                }
+                self.marks = Marks { last: epoch, pod: pod.max(pod_durable) };
+                self.newest_epoch = self.newest_epoch.max(epoch);
+                Ok(())
+            }
+            FrameKind::Records { worker, incarnation, position } => {
+                let mut stream = self.streams.remove(&worker).unwrap_or_else(|| Stream::new(position));
+                let skipped =
+                    stream.enter(incarnation, position, frame.payload.len()).map_err(|why| (at, why))?;
+                let byte = (at + FRAME_HEAD_BYTES + skipped) as u64;
+                stream.push(&frame.payload[skipped..], Place { segment: number, byte });
+                while let Some(len) = self.take_record(&stream, worker, show)? {
+                    stream.pop(len);
+                }
+                self.streams.insert(worker, stream);
+                Ok(())
+            }
+        }
+    }
+
+    /// Shows the first record of a stream's bytes and returns its length; `None` if there is none yet.
+    fn take_record(
+        &mut self,
+        stream: &Stream,
+        worker: u8,
+        show: &mut impl FnMut(&Record<'_>, Place),
+    ) -> Result<Option<usize>, (usize, String)> {
+        let Some((skipped, record)) = stream.first().map_err(|why| (stream.at.byte as usize, why))? else {
+            return Ok(None);
+        };
+        let (origin, epoch) = (record.origin(), epoch_of(record.llsn()));
+        let byte = stream.at.byte as usize;
+        if (origin.host, origin.worker) != (self.host, worker) {
+            return Err((byte, format!("a record of {origin:?} in the ring of worker {worker}")));
+        }
+        if epoch <= self.marks.last {
+            let last = self.marks.last;
+            return Err((byte, format!("a record of epoch {epoch} behind the mark of {last}")));
+        }
+        self.newest_epoch = self.newest_epoch.max(epoch);
+        self.records += 1;
+        show(&record, stream.at);
+        Ok(Some(skipped + record.len()))
+    }
+
+    /// Looks behind bytes that do not check for frames that knew of them.
+    fn look_behind(&mut self, number: u32, bytes: &[u8], from: usize) {
+        let mut at = from;
+        while at + FRAME_HEAD_BYTES <= bytes.len() {
+            let Ok(frame) = Frame::parse(&bytes[at..]) else {
+                at += 8;
+                continue;
+            };
+            if frame.synced > self.at {
+                let Some((why, _)) = self.stop.take() else { unreachable!("something does not check") };
+                let behind = format!("{why}; byte {at} of {} knew it to be on storage", segment_name(number));
+                return self.damage(behind);
+            }
+            self.newest_epoch = self.newest_epoch.max(newest_of(&frame));
+            at += frame.len();
+        }
+    }
+}
+
+/// The bytes of a ring, as frames bring them.
+#[derive(Debug)]
+struct Stream {
+    /// Who ships it, and the position up to which this life has.
+    life: Option<u16>,
+    shipped: u64,
+    /// Position of the first byte not taken, and where that one is in the log.
+    position: u64,
+    at: Place,
+    /// What is not taken yet: from `taken` on, the beginning of a record when a frame is done.
+    bytes: Vec<u8>,
+    taken: usize,
+    /// Places of later frames whose bytes are in `bytes`, by their offset in it.
+    later: Vec<(usize, Place)>,
+    /// False until the first record was found: a log whose first segments were removed may begin within one.
+    aligned: bool,
+}
+
+impl Stream {
+    fn new(position: u64) -> Self {
+        let (at, aligned) = (Place::default(), position == 0);
+        Self {
+            life: None,
+            shipped: position,
+            position,
+            at,
+            bytes: Vec::new(),
+            taken: 0,
+            later: Vec::new(),
+            aligned,
+        }
+    }
+
+    /// How many bytes of a frame are known already, or why it does not go on where the stream has come to.
+    fn enter(&mut self, incarnation: u16, position: u64, len: usize) -> Result<usize, String> {
+        let next = self.position + (self.bytes.len() - self.taken) as u64;
+        let is_new_life = self.life != Some(incarnation);
+        // A later life ships again what the earlier one had not seen synced.
+        let goes_on = if is_new_life { position <= next } else { position == self.shipped };
+        if !goes_on {
+            return Err(format!("the stream goes on at {position}, not {next}"));
+        }
+        (self.life, self.shipped) = (Some(incarnation), position + len as u64);
+        Ok((next - position).min(len as u64) as usize)
+    }
+
+    fn push(&mut self, bytes: &[u8], at: Place) {
+        self.bytes.drain(..self.taken);
+        self.later.iter_mut().for_each(|(offset, _)| *offset -= self.taken);
+        self.taken = 0;
+        if self.bytes.is_empty() {
+            self.at = at;
+        } else {
+            self.later.push((self.bytes.len(), at));
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The first whole record, and how many bytes are in front of it.
+    fn first(&self) -> Result<Option<(usize, Record<'_>)>, String> {
+        let bytes = &self.bytes[self.taken..];
+        let last = if self.aligned { 0 } else { bytes.len() };
+        for skipped in (0..=last).step_by(8) {
+            match Record::parse(&bytes[skipped.min(bytes.len())..]) {
+                Ok(record) if record.position() == self.position + skipped as u64 => {
+                    return Ok(Some((skipped, record)));
+                }
+                Ok(record) if self.aligned => {
+                    return Err(format!("a record of byte {} at {}", record.position(), self.position));
+                }
+                Err(BadRecord::Short { .. }) | Ok(_) => {}
+                Err(bad) if self.aligned => return Err(format!("no record, but intact: {bad}")),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes bytes off.
+    fn pop(&mut self, len: usize) {
+        self.aligned = true;
+        self.position += len as u64;
+        self.taken += len;
+        self.at.byte += len as u64;
+        let behind = self.later.partition_point(|(offset, _)| *offset <= self.taken);
+        if let Some((offset, place)) = self.later[..behind].last() {
+            self.at = Place { byte: place.byte + (self.taken - offset) as u64, ..*place };
+        }
+        self.later.drain(..behind);
+    }
+}
+
+/// The newest epoch that a frame has something of, as far as it can be told.
+fn newest_of(frame: &Frame<'_>) -> u64 {
+    if let FrameKind::Mark { epoch, .. } = frame.kind {
+        return epoch;
+    }
+    let (mut newest, mut at) = (0, 0);
+    while at < frame.payload.len() {
+        at += match Record::parse(&frame.payload[at..]) {
+            Ok(record) => {
+                newest = newest.max(epoch_of(record.llsn()));
+                record.len()
+            }
+            Err(_) => 8,
+        };
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests;

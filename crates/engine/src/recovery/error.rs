@@ -1,0 +1,123 @@
+//! What recovery says when it cannot go on: always which file of which host, which byte, and what is wrong
+//! there.
+
+use std::fmt;
+
+use liger_fabric::HostId;
+
+use crate::key::Key;
+use crate::txn::{TableId, TxnError};
+
+/// A place in a host's files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileByte {
+    /// Whose directory.
+    pub host: HostId,
+    /// Name of the file.
+    pub file: String,
+    /// Offset in it, in bytes.
+    pub byte: u64,
+}
+
+impl FileByte {
+    /// Byte `byte` of `file` of `host`.
+    pub fn new(host: HostId, file: impl Into<String>, byte: u64) -> Self {
+        Self { host, file: file.into(), byte }
+    }
+}
+
+impl fmt::Display for FileByte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "host {}, {}, byte {}", self.host.0, self.file, self.byte)
+    }
+}
+
+/// A change of the log that does not fit the row it is for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the record at {at} makes version {version:#x} of {key:?} in table {table}, partition {partition}, from \
+     version {previous:#x}: {why}"
+)]
+pub struct BrokenChain {
+    /// Where its record starts.
+    pub at: FileByte,
+    /// The row's table.
+    pub table: TableId,
+    /// The row's partition.
+    pub partition: u16,
+    /// The row's key.
+    pub key: Key,
+    /// The version it makes.
+    pub version: u64,
+    /// The version it replaces.
+    pub previous: u64,
+    /// What is there instead.
+    pub why: String,
+}
+
+/// Why a pod, or a part of it, could not be recovered, or a checkpoint not be taken.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecoveryError {
+    /// Bytes that had been on storage are not what they were.
+    #[error("{at}: {why}")]
+    Damaged {
+        /// Where.
+        at: FileByte,
+        /// What is wrong.
+        why: String,
+    },
+    /// The bytes are intact, but belong to something else.
+    #[error("{at}: its {what} is {found:#x}, expected {expected:#x}")]
+    Foreign {
+        /// Where.
+        at: FileByte,
+        /// Which of its properties.
+        what: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it should say.
+        expected: u64,
+    },
+    /// A record is lost, doubled, or of another row.
+    #[error(transparent)]
+    Chain(Box<BrokenChain>),
+    /// A file is not there.
+    #[error("host {}: {file} is missing", host.0)]
+    Missing {
+        /// Whose directory.
+        host: HostId,
+        /// Which file.
+        file: String,
+    },
+    /// The storage failed.
+    #[error("{at}: {why}")]
+    Storage {
+        /// Where.
+        at: FileByte,
+        /// What it said.
+        why: String,
+    },
+    /// The row engine refused a row.
+    #[error("a recovered row cannot be stored: {0}")]
+    Row(#[from] TxnError),
+    /// A row stayed locked.
+    #[error("{key:?} of table {table}, partition {partition}, stayed locked for {tries} tries")]
+    Held {
+        /// The row's table.
+        table: TableId,
+        /// The row's partition.
+        partition: u16,
+        /// The row's key.
+        key: Box<Key>,
+        /// How often it was tried.
+        tries: u32,
+    },
+}
+
+impl RecoveryError {
+    /// Damage at a place.
+    pub(crate) fn damaged(at: FileByte, why: impl Into<String>) -> Self {
+        Self::Damaged { at, why: why.into() }
+    }
+}

@@ -1,0 +1,368 @@
+//! Manifests: the small files that say which of the large ones count.
+//!
+//! ```text
+//! file   0 magic u64   8 crc u32 (CRC-32C of all that follows)   12 format u32   16 words u64 (that follow)
+//!       24 the words, u64 each
+//! host   pod, host, layouts, first segment, checkpoint (0: none), begin epoch, end epoch, images,
+//!        then for each image: partition, rows, newest version, bytes
+//! pod    pod, configuration, layouts, hosts, generation, first epoch, ended,
+//!        then for each generation that ended: number, first epoch, last epoch that counts
+//! ```
+//!
+//! Invariants:
+//! 1. A manifest is replaced as a whole: written under another name, synced, renamed, the names synced. Whoever
+//!    reads it sees the old one or the new one.
+//! 2. What a manifest names is on storage before the manifest is.
+//! 3. Epochs of generations do not overlap, so an epoch tells its generation.
+
+use liger_fabric::HostId;
+
+use super::error::{FileByte, RecoveryError};
+use super::image::{ImageEnd, ImageHead};
+use crate::log::record::{u32_at, u64_at};
+
+/// Name of a host's manifest in its directory.
+pub const HOST_MANIFEST: &str = "manifest";
+/// Name of the pod's manifest, in the directory of host 0.
+pub const POD_MANIFEST: &str = "pod";
+
+/// Number of a host's first segment.
+pub const FIRST_SEGMENT: u32 = 1;
+
+const HOST_MAGIC: u64 = u64::from_le_bytes(*b"LigrHost");
+const POD_MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
+const FORMAT: u32 = 1;
+const COVERED: usize = 12;
+const FILE_HEAD: usize = 24;
+
+/// An image that a checkpoint has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ImageEntry {
+    /// Its partition, or [`super::image::REPLICAS`].
+    pub partition: u16,
+    /// What it holds.
+    pub end: ImageEnd,
+}
+
+/// A checkpoint of a host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Checkpoint {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Every transaction of an earlier epoch is in it.
+    pub begin_epoch: u64,
+    /// No transaction of a later epoch is in it: it counts once this epoch is durable.
+    pub end_epoch: u64,
+    /// Its images, by partition.
+    pub images: Vec<ImageEntry>,
+}
+
+/// What a host's directory holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostManifest {
+    /// The pod.
+    pub pod: u64,
+    /// The host.
+    pub host: HostId,
+    /// Hash of the tables' layouts.
+    pub layouts: u64,
+    /// First segment of the log that recovery may need.
+    pub first_segment: u32,
+    /// The valid checkpoint, if there was one.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A generation of the pod that has ended: its records count from the first to the last epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Its number.
+    pub generation: u64,
+    /// The first epoch that it used.
+    pub first_epoch: u64,
+    /// The last epoch that counts; less than the first one if none does.
+    pub last_epoch: u64,
+}
+
+/// What the pod is, and which records count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodManifest {
+    /// The pod.
+    pub pod: u64,
+    /// Hash of its configuration.
+    pub configuration: u64,
+    /// Hash of the tables' layouts.
+    pub layouts: u64,
+    /// Number of its hosts.
+    pub hosts: u8,
+    /// Its generation, from 1: how often its memory was made anew.
+    pub generation: u64,
+    /// The first epoch of this generation.
+    pub first_epoch: u64,
+    /// Earlier generations.
+    pub ended: Vec<Cut>,
+}
+
+impl Checkpoint {
+    /// The head of its image of `partition`.
+    pub fn image_head(&self, manifest: &HostManifest, partition: u16) -> ImageHead {
+        ImageHead {
+            pod: manifest.pod,
+            layouts: manifest.layouts,
+            checkpoint: self.number,
+            begin_epoch: self.begin_epoch,
+            host: manifest.host,
+            partition,
+        }
+    }
+}
+
+/// Name of the image of `partition` in checkpoint `number`.
+pub fn image_name(number: u64, partition: u16) -> String {
+    format!("image-{number}-{partition}")
+}
+
+impl HostManifest {
+    /// The manifest of a host that has written nothing yet.
+    pub fn new(pod: u64, host: HostId, layouts: u64) -> Self {
+        Self { pod, host, layouts, first_segment: FIRST_SEGMENT, checkpoint: None }
+    }
+
+    /// The file.
+    pub fn encode(&self) -> Vec<u8> {
+        let none = Checkpoint { number: 0, begin_epoch: 0, end_epoch: 0, images: Vec::new() };
+        let checkpoint = self.checkpoint.as_ref().unwrap_or(&none);
+        let mut words = vec![self.pod, u64::from(self.host.0), self.layouts, u64::from(self.first_segment)];
+        words.extend([checkpoint.number, checkpoint.begin_epoch, checkpoint.end_epoch]);
+        words.push(checkpoint.images.len() as u64);
+        for image in &checkpoint.images {
+            let ImageEnd { rows, newest, bytes } = image.end;
+            words.extend([u64::from(image.partition), rows, newest, bytes]);
+        }
+        seal(HOST_MAGIC, &words)
+    }
+
+    /// Reads the file of host `host`.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn decode(host: HostId, bytes: &[u8]) -> Result<Self, RecoveryError> {
+        let mut words = open(HOST_MAGIC, host, HOST_MANIFEST, bytes)?;
+        let manifest = Self {
+            pod: words.next()?,
+            host: words.next_as("host").map(HostId)?,
+            layouts: words.next()?,
+            first_segment: words.next_as("first segment")?,
+            checkpoint: Self::decode_checkpoint(&mut words)?,
+        };
+        words.end()?;
+        Ok(manifest)
+    }
+
+    fn decode_checkpoint(words: &mut Words<'_>) -> Result<Option<Checkpoint>, RecoveryError> {
+        let (number, begin_epoch, end_epoch) = (words.next()?, words.next()?, words.next()?);
+        let count: u16 = words.next_as("number of images")?;
+        let mut images = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            let partition = words.next_as("partition")?;
+            let end = ImageEnd { rows: words.next()?, newest: words.next()?, bytes: words.next()? };
+            images.push(ImageEntry { partition, end });
+        }
+        Ok((number != 0).then_some(Checkpoint { number, begin_epoch, end_epoch, images }))
+    }
+}
+
+impl PodManifest {
+    /// The manifest of a pod that was just formatted.
+    pub fn new(pod: u64, configuration: u64, layouts: u64, hosts: u8) -> Self {
+        Self { pod, configuration, layouts, hosts, generation: 1, first_epoch: 1, ended: Vec::new() }
+    }
+
+    /// True if records of `epoch` count when `durable` is the last durable epoch of the present generation.
+    pub fn counts(&self, epoch: u64, durable: u64) -> bool {
+        if epoch >= self.first_epoch {
+            return epoch <= durable;
+        }
+        self.ended.iter().any(|cut| (cut.first_epoch..=cut.last_epoch).contains(&epoch))
+    }
+
+    /// The manifest of the next generation: of this one, epochs up to `durable` count, and the next one starts
+    /// with `first_epoch`. What ended before `oldest_begin`, the least begin of a valid checkpoint, need not
+    /// be known any more.
+    ///
+    /// # Panics
+    /// If epochs would be used twice.
+    pub fn next_generation(&self, durable: u64, first_epoch: u64, oldest_begin: u64) -> Self {
+        assert!(first_epoch > durable && first_epoch >= self.first_epoch, "epochs are never used twice");
+        let mut next = Self { generation: self.generation + 1, first_epoch, ..self.clone() };
+        next.ended.retain(|cut| cut.last_epoch >= oldest_begin);
+        if durable >= self.first_epoch {
+            let (generation, first_epoch) = (self.generation, self.first_epoch);
+            next.ended.push(Cut { generation, first_epoch, last_epoch: durable });
+        }
+        next
+    }
+
+    /// The file.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut words = vec![self.pod, self.configuration, self.layouts, u64::from(self.hosts)];
+        words.extend([self.generation, self.first_epoch, self.ended.len() as u64]);
+        for cut in &self.ended {
+            words.extend([cut.generation, cut.first_epoch, cut.last_epoch]);
+        }
+        seal(POD_MAGIC, &words)
+    }
+
+    /// Reads the file, which is in the directory of `host`.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn decode(host: HostId, bytes: &[u8]) -> Result<Self, RecoveryError> {
+        let mut words = open(POD_MAGIC, host, POD_MANIFEST, bytes)?;
+        let mut manifest = Self {
+            pod: words.next()?,
+            configuration: words.next()?,
+            layouts: words.next()?,
+            hosts: words.next_as("number of hosts")?,
+            generation: words.next()?,
+            first_epoch: words.next()?,
+            ended: Vec::new(),
+        };
+        for _ in 0..words.next()? {
+            let (generation, first_epoch, last_epoch) = (words.next()?, words.next()?, words.next()?);
+            manifest.ended.push(Cut { generation, first_epoch, last_epoch });
+        }
+        words.end()?;
+        Ok(manifest)
+    }
+}
+
+fn seal(magic: u64, words: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(FILE_HEAD + 8 * words.len());
+    bytes.extend_from_slice(&magic.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    for word in [words.len() as u64].iter().chain(words) {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&bytes[COVERED..]);
+    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// The words of a manifest that has been checked.
+struct Words<'a> {
+    host: HostId,
+    file: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+fn open<'a>(magic: u64, host: HostId, file: &'a str, bytes: &'a [u8]) -> Result<Words<'a>, RecoveryError> {
+    let damaged =
+        |byte: usize, why: String| Err(RecoveryError::damaged(FileByte::new(host, file, byte as u64), why));
+    if bytes.len() < FILE_HEAD {
+        return damaged(bytes.len(), format!("a manifest of {} bytes", bytes.len()));
+    }
+    if u64_at(bytes, 0) != magic {
+        return damaged(0, format!("it starts with {:#x}, expected {magic:#x}", u64_at(bytes, 0)));
+    }
+    let (found, computed) = (u32_at(bytes, 8), crc32c::crc32c(&bytes[COVERED..]));
+    if found != computed {
+        return damaged(8, format!("its checksum is {found:#010x}, its bytes give {computed:#010x}"));
+    }
+    if u32_at(bytes, 12) != FORMAT {
+        let (what, found, expected) = ("format", u64::from(u32_at(bytes, 12)), u64::from(FORMAT));
+        return Err(RecoveryError::Foreign { at: FileByte::new(host, file, 12), what, found, expected });
+    }
+    let words = u64_at(bytes, 16);
+    if words.checked_mul(8) != Some((bytes.len() - FILE_HEAD) as u64) {
+        return damaged(16, format!("{words} words in {} bytes", bytes.len()));
+    }
+    Ok(Words { host, file, bytes, at: FILE_HEAD })
+}
+
+impl Words<'_> {
+    fn damaged(&self, why: String) -> RecoveryError {
+        RecoveryError::damaged(FileByte::new(self.host, self.file, self.at as u64), why)
+    }
+
+    fn next(&mut self) -> Result<u64, RecoveryError> {
+        if self.at + 8 > self.bytes.len() {
+            return Err(self.damaged("it ends too early".to_owned()));
+        }
+        self.at += 8;
+        Ok(u64_at(self.bytes, self.at - 8))
+    }
+
+    fn next_as<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, RecoveryError> {
+        let word = self.next()?;
+        T::try_from(word).map_err(|_| self.damaged(format!("its {what} is {word}")))
+    }
+
+    fn end(&self) -> Result<(), RecoveryError> {
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.damaged("it ends too late".to_owned())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host_manifest() -> HostManifest {
+        let entry = |partition| ImageEntry { partition, end: ImageEnd { rows: 5, newest: 6, bytes: 7 } };
+        let images = vec![entry(1), entry(3), entry(u16::MAX)];
+        let checkpoint = Some(Checkpoint { number: 4, begin_epoch: 8, end_epoch: 9, images });
+        HostManifest { pod: 77, host: HostId(1), layouts: 99, first_segment: 12, checkpoint }
+    }
+
+    fn pod_manifest() -> PodManifest {
+        let first = PodManifest::new(77, 88, 99, 2);
+        first.next_generation(40, 53, 0).next_generation(60, 61, 0)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let empty = HostManifest::new(77, HostId(1), 99);
+        for manifest in [host_manifest(), empty] {
+            assert_eq!(HostManifest::decode(HostId(1), &manifest.encode()), Ok(manifest));
+        }
+        assert_eq!(PodManifest::decode(HostId(0), &pod_manifest().encode()), Ok(pod_manifest()));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found_and_named() {
+        let (host, pod) = (host_manifest().encode(), pod_manifest().encode());
+        let check = |bytes: &[u8], is_host: bool, what: String| {
+            let failed = match is_host {
+                true => HostManifest::decode(HostId(1), bytes).unwrap_err(),
+                false => PodManifest::decode(HostId(1), bytes).unwrap_err(),
+            };
+            let file = if is_host { HOST_MANIFEST } else { POD_MANIFEST };
+            assert!(failed.to_string().starts_with(&format!("host 1, {file}, byte ")), "{what}: {failed}");
+        };
+        for (bytes, is_host) in [(host, true), (pod, false)] {
+            for bit in 0..8 * bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                check(&damaged, is_host, format!("bit {bit}"));
+            }
+            for len in 0..bytes.len() {
+                check(&bytes[..len], is_host, format!("{len} bytes"));
+            }
+        }
+    }
+
+    #[test]
+    fn epochs_count_by_their_generation() {
+        let manifest = pod_manifest();
+        let counted: Vec<u64> = (1..70).filter(|epoch| manifest.counts(*epoch, 65)).collect();
+        let expected: Vec<u64> = (1..=40).chain(53..=60).chain(61..=65).collect();
+        assert_eq!(counted, expected);
+        assert_eq!(manifest.generation, 3);
+        // A generation that came to nothing leaves no trace but its number.
+        let again = manifest.next_generation(60, 62, 0);
+        assert_eq!((again.generation, again.ended.len()), (4, 2));
+        let pruned = manifest.next_generation(64, 66, 41);
+        assert_eq!(pruned.ended.iter().map(|cut| cut.generation).collect::<Vec<_>>(), [2, 3]);
+    }
+}

@@ -1,0 +1,256 @@
+//! A pod comes back after its memory was lost: from checkpoints and logs to rows in partitions.
+//!
+//! 1. [`Plan::make`] reads what all hosts' directories hold, and decides up to which epoch it counts;
+//! 2. [`Loading`] puts the rows of one host where they belong, with as many workers as call it;
+//! 3. [`begin_generation`] makes it final, in one step: from then on the same files give the same pod.
+//!
+//! Invariants:
+//! 1. Until the pod's manifest is replaced nothing has changed, and recovery may be killed and started again.
+//! 2. Nothing is guessed: whatever does not fit is an error that names host, file and byte.
+//! 3. What recovery has read and counted is on storage before the pod's manifest says that it counts: a process
+//!    that died may have left bytes that can be read and were never synced.
+//!
+//! [`image`], [`manifest`] and [`replay`] are the parts; [`checkpoint`] makes what is read here.
+//! docs/protocols/log.md has the rules and the formats.
+
+pub mod checkpoint;
+pub mod directory;
+pub mod error;
+pub mod image;
+mod loading;
+pub mod manifest;
+pub mod replay;
+
+use liger_fabric::{Cx, Fabric};
+
+use crate::log::scan::{End, Marks, Scan, Scanner};
+use crate::log::segment::{Place, segment_name, segment_number};
+use directory::{Directory, read_whole, replace};
+use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+
+pub use error::{BrokenChain, FileByte, RecoveryError};
+pub use loading::{Loaded, Loading};
+
+/// What all hosts of a pod agree on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// The pod.
+    pub pod: u64,
+    /// Hash of its configuration.
+    pub configuration: u64,
+    /// Hash of the tables' layouts (`Catalog::hash`).
+    pub layouts: u64,
+    /// Number of hosts.
+    pub hosts: u8,
+}
+
+/// Makes the manifests of a pod that has no row yet. The pod exists when its own manifest does.
+///
+/// # Errors
+/// Whatever the storage says.
+pub fn create<F: Fabric, D: Directory>(
+    cx: &Cx<F>,
+    directories: &[D],
+    identity: &Identity,
+) -> Result<PodManifest, RecoveryError> {
+    assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
+    for directory in directories {
+        let manifest = HostManifest::new(identity.pod, directory.host(), identity.layouts);
+        replace(cx, directory, HOST_MANIFEST, &manifest.encode())?;
+    }
+    let Identity { pod, configuration, layouts, hosts } = *identity;
+    let manifest = PodManifest::new(pod, configuration, layouts, hosts);
+    replace(cx, &directories[0], POD_MANIFEST, &manifest.encode())?;
+    Ok(manifest)
+}
+
+/// What one host's directory holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostFiles {
+    /// Its manifest.
+    pub manifest: HostManifest,
+    /// Numbers of the segments that were read.
+    pub segments: Vec<u32>,
+    /// What is in them.
+    pub scan: Scan,
+}
+
+impl HostFiles {
+    /// The least epoch that has to be applied to its images.
+    pub fn begin_epoch(&self) -> u64 {
+        self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
+    }
+
+    /// The segment that its log goes on with, and how many bytes of the segment before it count.
+    pub fn next_segment(&self) -> (u32, u64) {
+        match self.segments.is_empty() {
+            true => (self.manifest.first_segment, 0),
+            false => {
+                let Place { segment, byte } = self.scan.end.at();
+                (segment + 1, byte)
+            }
+        }
+    }
+}
+
+/// What is to be recovered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The pod's manifest.
+    pub pod: PodManifest,
+    /// The hosts' files, by host.
+    pub hosts: Vec<HostFiles>,
+    /// The last epoch of the present generation that counts; just before its first one if none does.
+    pub durable_epoch: u64,
+}
+
+impl Plan {
+    /// Reads all manifests and logs. `directories` are those of all hosts, in order.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or of another pod.
+    pub fn make<F: Fabric, D: Directory>(
+        cx: &Cx<F>,
+        directories: &[D],
+        identity: &Identity,
+    ) -> Result<Self, RecoveryError> {
+        assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
+        let home = &directories[0];
+        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
+        let expected = [
+            ("pod", pod.pod, identity.pod),
+            ("configuration", pod.configuration, identity.configuration),
+            ("hash of layouts", pod.layouts, identity.layouts),
+            ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
+        ];
+        check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
+        let read = |directory| read_host(cx, directory, identity);
+        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let least = |files: &HostFiles| files.scan.marks.last.max(pod.first_epoch - 1);
+        let durable_epoch = hosts.iter().map(least).min().unwrap_or(0);
+        let plan = Self { pod, hosts, durable_epoch };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// True if records of this epoch count.
+    pub fn counts(&self, epoch: u64) -> bool {
+        self.pod.counts(epoch, self.durable_epoch)
+    }
+
+    /// The first epoch that nobody has used.
+    pub fn next_epoch(&self) -> u64 {
+        let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
+        let used = self.hosts.iter().map(|files| files.scan.newest_epoch.max(end(files))).max();
+        used.unwrap_or(0).max(self.durable_epoch).max(self.pod.first_epoch) + 1
+    }
+
+    /// Checks the hosts' files against each other: whoever knew that an epoch was durable in the whole pod knew
+    /// that every host's log had a mark of it.
+    fn check(&self) -> Result<(), RecoveryError> {
+        let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
+        let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(end(files)));
+        let cuts = self.pod.ended.iter().map(|cut| cut.last_epoch);
+        let known = marks.chain(cuts).max().unwrap_or(0);
+        for files in &self.hosts {
+            let Marks { last, .. } = files.scan.marks;
+            if last < known {
+                let why = format!(
+                    "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in the \
+                     whole pod"
+                );
+                return Err(RecoveryError::damaged(end_of(files), why));
+            }
+        }
+        let lost = self.hosts.iter().find(|files| end(files) > 0 && !self.counts(end(files)));
+        if let Some(files) = lost {
+            let why = format!("its checkpoint ends in epoch {}, which was never durable", end(files));
+            let at = FileByte::new(files.manifest.host, HOST_MANIFEST, 0);
+            return Err(RecoveryError::damaged(at, why));
+        }
+        Ok(())
+    }
+}
+
+/// Where a host's log ends.
+fn end_of(files: &HostFiles) -> FileByte {
+    let Place { segment, byte } = files.scan.end.at();
+    FileByte::new(files.manifest.host, segment_name(segment), byte)
+}
+
+fn check_same(at: &FileByte, pairs: &[(&'static str, u64, u64)]) -> Result<(), RecoveryError> {
+    match pairs.iter().find(|(_, found, expected)| found != expected) {
+        None => Ok(()),
+        Some(&(what, found, expected)) => {
+            Err(RecoveryError::Foreign { at: at.clone(), what, found, expected })
+        }
+    }
+}
+
+fn read_host<F: Fabric, D: Directory>(
+    cx: &Cx<F>,
+    directory: &D,
+    identity: &Identity,
+) -> Result<HostFiles, RecoveryError> {
+    let host = directory.host();
+    let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
+    let expected = [
+        ("pod", manifest.pod, identity.pod),
+        ("host", u64::from(manifest.host.0), u64::from(host.0)),
+        ("hash of layouts", manifest.layouts, identity.layouts),
+    ];
+    check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
+    let mut segments: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
+    segments.retain(|number| *number >= manifest.first_segment);
+    segments.sort_unstable();
+    if segments.first().is_some_and(|first| *first != manifest.first_segment) {
+        return Err(RecoveryError::Missing { host, file: segment_name(manifest.first_segment) });
+    }
+    let mut scanner = Scanner::new(identity.pod, host);
+    for &number in &segments {
+        scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
+    }
+    let scan = scanner.finish();
+    if let End::Damaged { at, why } = scan.end {
+        let at = FileByte::new(host, segment_name(at.segment), at.byte);
+        return Err(RecoveryError::damaged(at, why));
+    }
+    Ok(HostFiles { manifest, segments, scan })
+}
+
+/// Makes a recovery final: the pod's next generation begins with an epoch that nobody has used. Every host's
+/// log goes on with `HostFiles::next_segment` of the plan.
+///
+/// # Errors
+/// Whatever the storage says. Then either nothing has happened, or all of it: a new plan tells.
+pub fn begin_generation<F: Fabric, D: Directory>(
+    cx: &Cx<F>,
+    directories: &[D],
+    plan: &Plan,
+) -> Result<PodManifest, RecoveryError> {
+    for (directory, files) in directories.iter().zip(&plan.hosts) {
+        for &number in files.segments.iter().filter(|number| **number <= files.scan.end.at().segment) {
+            let name = segment_name(number);
+            let missing = || RecoveryError::Missing { host: directory.host(), file: name.clone() };
+            let file = directory.open(cx, &name)?.ok_or_else(missing)?;
+            directory.sync(cx, &file)?;
+        }
+        directory.sync_names(cx)?;
+    }
+    let oldest_begin = plan.hosts.iter().map(HostFiles::begin_epoch).min().unwrap_or(0);
+    let next = plan.pod.next_generation(plan.durable_epoch, plan.next_epoch(), oldest_begin);
+    replace(cx, &directories[0], POD_MANIFEST, &next.encode())?;
+    for (directory, files) in directories.iter().zip(&plan.hosts) {
+        let torn = files.segments.iter().filter(|number| **number > files.scan.end.at().segment);
+        for &number in torn.clone() {
+            directory.remove(cx, &segment_name(number))?;
+        }
+        if torn.count() > 0 {
+            directory.sync_names(cx)?;
+        }
+    }
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests;

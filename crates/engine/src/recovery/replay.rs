@@ -1,0 +1,323 @@
+//! From an image and the changes behind it to the rows of one partition. Pure: no files, no row engine.
+//!
+//! Invariants:
+//! 1. Changes of a key are applied in the order of their versions, and each one must replace the version that
+//!    is there: a record that is lost, doubled or another row's is an error and never a wrong row.
+//! 2. A change that is not newer than the image's row is in the image already.
+//! 3. A key that the image lacks may have been deleted before the image passed its place. Then its changes up
+//!    to that deletion are in the log, and the deletion ends them; they still must form a chain.
+//!
+//! Rows come out in the order of tables and keys, each once.
+
+use liger_fabric::HostId;
+
+use super::error::{BrokenChain, FileByte, RecoveryError};
+use super::image::ImageReader;
+use crate::catalog::{Catalog, Kind, Relation};
+use crate::key::Key;
+use crate::log::record::{Change, Op, u16_at};
+use crate::txn::TableId;
+
+/// Where a record starts: the file's number and the byte in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordAt {
+    /// Whose log.
+    pub host: HostId,
+    /// Number of the segment.
+    pub segment: u32,
+    /// Offset in it.
+    pub byte: u64,
+}
+
+impl RecordAt {
+    /// As errors name it.
+    pub fn file_byte(&self) -> FileByte {
+        FileByte::new(self.host, crate::log::segment::segment_name(self.segment), self.byte)
+    }
+}
+
+/// A change that waits to be applied.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    table: u16,
+    op: Op,
+    key: Key,
+    version: u64,
+    previous: u64,
+    at: RecordAt,
+    /// Its pieces in the arena.
+    from: usize,
+    to: usize,
+}
+
+/// The changes of one partition, in any order until [`Changes::sort`].
+#[derive(Debug, Default)]
+pub struct Changes {
+    list: Vec<Pending>,
+    /// Pieces: offset u16, bytes u16, the bytes.
+    arena: Vec<u8>,
+}
+
+impl Changes {
+    /// Adds a change of a record of version `version` that starts at `at`.
+    pub fn push(&mut self, change: &Change<'_>, version: u64, at: RecordAt) {
+        let from = self.arena.len();
+        for (offset, bytes) in change.pieces() {
+            self.arena.extend_from_slice(&offset.to_le_bytes());
+            self.arena.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+            self.arena.extend_from_slice(bytes);
+        }
+        let Change { table, op, key, previous, .. } = *change;
+        let to = self.arena.len();
+        self.list.push(Pending { table, op, key, version, previous, at, from, to });
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Adds another worker's share.
+    pub fn append(&mut self, other: Changes) {
+        let shift = self.arena.len();
+        self.arena.extend_from_slice(&other.arena);
+        let shifted = |p: Pending| Pending { from: p.from + shift, to: p.to + shift, ..p };
+        self.list.extend(other.list.into_iter().map(shifted));
+    }
+
+    /// Puts them in the order of tables, keys and versions.
+    pub fn sort(&mut self) {
+        self.list.sort_unstable_by_key(|p| (p.table, p.key, p.version, p.at.host.0, p.at.segment, p.at.byte));
+    }
+
+    fn pieces(&self, change: &Pending) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut rest = &self.arena[change.from..change.to];
+        std::iter::from_fn(move || {
+            let (head, behind) = rest.split_at_checked(4)?;
+            let (bytes, behind) = behind.split_at(usize::from(u16_at(head, 2)));
+            rest = behind;
+            Some((usize::from(u16_at(head, 0)), bytes))
+        })
+    }
+}
+
+/// What a replay did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Replayed {
+    /// Rows that came out.
+    pub rows: u64,
+    /// Rows that the image had.
+    pub image_rows: u64,
+    /// Changes that were newer than the image.
+    pub changes: u64,
+}
+
+/// A row that comes out.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveredRow<'a> {
+    /// Its table.
+    pub table: TableId,
+    /// Its key.
+    pub key: Key,
+    /// Its version.
+    pub version: u64,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// What is known of the row at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It exists, in this version.
+    Here(u64),
+    /// The image lacks it: it did not exist, or was deleted before the image passed its place.
+    NotInImage,
+    /// The image lacks it because it was deleted then; until that deletion it has this version.
+    Leaving(u64),
+    /// It does not exist.
+    Absent,
+}
+
+/// Applies `changes`, which are sorted, to the rows of `image` (none: there is no image, and so no row), and
+/// shows what comes out. They are of a partition, by its number and the number of all partitions.
+///
+/// # Errors
+/// If the image is damaged, a change does not fit, or `show` fails.
+pub fn replay<R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>>(
+    catalog: &Catalog,
+    partition: (u16, u16),
+    mut image: Option<&mut ImageReader<'_, R>>,
+    changes: &Changes,
+    mut show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
+) -> Result<Replayed, RecoveryError> {
+    debug_assert!(changes.list.is_sorted_by_key(|p| (p.table, p.key, p.version)), "sorted");
+    let absent = if image.is_some() { State::NotInImage } else { State::Absent };
+    let mut done = Replayed::default();
+    let mut rest = &changes.list[..];
+    let mut bytes = Vec::new();
+    loop {
+        let stored = image.as_ref().and_then(|image| image.current());
+        let in_image = stored.map(|row| (row.table, row.key));
+        let in_log = rest.first().map(|change| (change.table, change.key));
+        let Some(at) = in_image.into_iter().chain(in_log).min() else { return Ok(done) };
+        let mut state = absent;
+        bytes.clear();
+        if let Some(row) = stored.filter(|_| in_image == Some(at)) {
+            bytes.extend_from_slice(row.bytes);
+            state = State::Here(row.version);
+            done.image_rows += 1;
+            image.as_mut().expect("it has a row").advance()?;
+        }
+        let count = rest.iter().take_while(|change| (change.table, change.key) == at).count();
+        let (mine, behind) = rest.split_at(count);
+        rest = behind;
+        let newer = &mine[mine.partition_point(|c| matches!(state, State::Here(v) if c.version <= v))..];
+        done.changes += newer.len() as u64;
+        let row = OneRow { catalog, partition, changes };
+        let table = TableId(at.0);
+        if let Some(version) = row.apply(state, &mut bytes, newer)? {
+            show(RecoveredRow { table, key: at.1, version, bytes: &bytes })?;
+            done.rows += 1;
+        }
+    }
+}
+
+/// What is needed to apply changes to one row.
+struct OneRow<'a> {
+    catalog: &'a Catalog,
+    partition: (u16, u16),
+    changes: &'a Changes,
+}
+
+impl OneRow<'_> {
+    /// Applies the changes of one row in order, and returns its last version if it exists.
+    fn apply(
+        &self,
+        mut state: State,
+        bytes: &mut Vec<u8>,
+        changes: &[Pending],
+    ) -> Result<Option<u64>, RecoveryError> {
+        let Some(first) = changes.first() else { return Ok(version_of(state)) };
+        let relation = self.relation(first)?;
+        let mut last = None;
+        for change in changes {
+            if last == Some(change.version) {
+                return Err(self.broken(change, "another record makes the same version"));
+            }
+            last = Some(change.version);
+            self.check_previous(change, state)?;
+            state = match change.op {
+                Op::Delete => State::Absent,
+                Op::Insert => {
+                    self.insert(relation, change, bytes)?;
+                    State::Here(change.version)
+                }
+                Op::Update if matches!(state, State::Here(_)) => {
+                    self.update(relation, change, bytes)?;
+                    State::Here(change.version)
+                }
+                Op::Update => State::Leaving(change.version),
+            };
+        }
+        if let State::Leaving(_) = state {
+            let change = changes.last().expect("there is a first one");
+            return Err(self.broken(change, "there is no such row, and no later record deletes it"));
+        }
+        Ok(version_of(state))
+    }
+
+    /// Checks that a change replaces what is there.
+    fn check_previous(&self, change: &Pending, state: State) -> Result<(), RecoveryError> {
+        match (change.op, state) {
+            (Op::Insert, State::NotInImage | State::Absent) if change.previous == 0 => Ok(()),
+            (Op::Insert, State::NotInImage | State::Absent) => {
+                Err(self.broken(change, "an insert replaces nothing"))
+            }
+            (Op::Update | Op::Delete, State::NotInImage) => Ok(()),
+            (Op::Update | Op::Delete, State::Here(v) | State::Leaving(v)) if v == change.previous => Ok(()),
+            (_, State::Here(v) | State::Leaving(v)) => {
+                Err(self.broken(change, format!("version {v:#x} is there")))
+            }
+            (Op::Update | Op::Delete, State::Absent) => Err(self.broken(change, "there is no such row")),
+        }
+    }
+
+    fn insert(
+        &self,
+        relation: &Relation,
+        change: &Pending,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), RecoveryError> {
+        bytes.clear();
+        bytes.resize(relation.row_len, 0);
+        let mut pieces = self.changes.pieces(change);
+        match (pieces.next(), pieces.next()) {
+            (Some((0, whole)), None) if whole.len() == bytes.len() => bytes.copy_from_slice(whole),
+            _ => return Err(self.broken(change, format!("it holds no row of {} bytes", bytes.len()))),
+        }
+        self.check_key(relation, change, bytes)
+    }
+
+    fn update(&self, relation: &Relation, change: &Pending, bytes: &mut [u8]) -> Result<(), RecoveryError> {
+        for (offset, piece) in self.changes.pieces(change) {
+            let Some(place) = bytes.get_mut(offset..offset + piece.len()) else {
+                let (from, len, row) = (offset, piece.len(), bytes.len());
+                let why = format!("it changes {len} bytes from byte {from} of a row of {row}");
+                return Err(self.broken(change, why));
+            };
+            place.copy_from_slice(piece);
+        }
+        self.check_key(relation, change, bytes)
+    }
+
+    fn check_key(&self, relation: &Relation, change: &Pending, bytes: &[u8]) -> Result<(), RecoveryError> {
+        let Kind::Table { layout, .. } = &relation.kind else { unreachable!("checked to be a table") };
+        let key = layout.primary.key_of(bytes);
+        if key == change.key {
+            return Ok(());
+        }
+        Err(self.broken(change, format!("the row's columns give {key:?}")))
+    }
+
+    /// The table of a change, of whose kind records may be.
+    fn relation(&self, change: &Pending) -> Result<&Relation, RecoveryError> {
+        let Ok(relation) = self.catalog.relation(TableId(change.table)) else {
+            return Err(self.broken(change, "there is no such table"));
+        };
+        if relation.table().is_err() || relation.replicated {
+            return Err(self.broken(change, "records do not change such a table"));
+        }
+        if change.key.width() != relation.key_words {
+            return Err(self.broken(change, format!("keys have {} words", relation.key_words)));
+        }
+        let (here, partitions) = self.partition;
+        match relation.partition_of(&change.key, partitions) {
+            there if there == here => Ok(relation),
+            there => Err(self.broken(change, format!("the key belongs to partition {there}"))),
+        }
+    }
+
+    fn broken(&self, change: &Pending, why: impl Into<String>) -> RecoveryError {
+        RecoveryError::Chain(Box::new(BrokenChain {
+            at: change.at.file_byte(),
+            table: TableId(change.table),
+            partition: self.partition.0,
+            key: change.key,
+            version: change.version,
+            previous: change.previous,
+            why: why.into(),
+        }))
+    }
+}
+
+fn version_of(state: State) -> Option<u64> {
+    match state {
+        State::Here(version) => Some(version),
+        _ => None,
+    }
+}

@@ -1,0 +1,341 @@
+//! Images and replay as functions of bytes: damage, and generated histories against a model.
+
+use std::collections::BTreeMap;
+
+use liger_fabric::HostId;
+
+use super::error::RecoveryError;
+use super::image::{ImageEnd, ImageHead, ImageReader, ImageWriter};
+use super::replay::{Changes, RecordAt, replay};
+use crate::catalog::Catalog;
+use crate::key::Key;
+use crate::log::record::{Op, Origin, Record, RecordWriter, epoch_of, first_of};
+use crate::record::NewRow;
+pub use tables::*;
+
+/// Tables of these tests.
+pub mod tables {
+    #![allow(dead_code, reason = "not every name of a declared table is used")]
+    use crate::table;
+
+    table! {
+        /// Rows of a history.
+        pub mod items: "items" {
+            PART: SmallInt,
+            ID: Int,
+            VALUE: BigInt,
+            PAD: Text<5>,
+        }
+        primary key (PART, ID);
+        partition by (PART);
+        index "by_value" (PART, VALUE);
+    }
+
+    table! {
+        /// Another table, which stays as it is.
+        pub mod others: "others" {
+            PART: SmallInt,
+            LABEL: Text<12>,
+        }
+        primary key (PART);
+    }
+}
+
+const ITEMS: u16 = 0;
+const OTHERS: u16 = 2;
+const HEAD: ImageHead =
+    ImageHead { pod: 1, layouts: 2, checkpoint: 3, begin_epoch: 4, host: HostId(5), partition: 1 };
+
+fn catalog() -> Catalog {
+    Catalog::new(&[items::schema(), others::schema()]).expect("valid schemas")
+}
+
+fn key(id: i32) -> Key {
+    Key::build().i16(1).i32(id).finish()
+}
+
+fn item(id: i32, value: i64) -> NewRow {
+    let mut row = NewRow::new(items::ROW_LEN);
+    row.set(items::PART, 1).set(items::ID, id).set(items::VALUE, value).set(items::PAD, "pad");
+    row
+}
+
+fn other() -> NewRow {
+    let mut row = NewRow::new(others::ROW_LEN);
+    row.set(others::PART, 1).set(others::LABEL, "name");
+    row
+}
+
+fn source(bytes: &[u8]) -> impl FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError> + '_ {
+    |offset, out| {
+        let rest = bytes.get(offset as usize..).unwrap_or(&[]);
+        let there = rest.len().min(out.len());
+        out[..there].copy_from_slice(&rest[..there]);
+        Ok(there)
+    }
+}
+
+type Rows = Vec<(u16, Key, u64, Vec<u8>)>;
+
+fn read_all(bytes: &[u8]) -> Result<(Rows, ImageEnd), RecoveryError> {
+    let catalog = catalog();
+    let mut reader = ImageReader::open(&catalog, "image-3-1", &HEAD, source(bytes))?;
+    let mut rows = Vec::new();
+    while let Some(row) = reader.current() {
+        rows.push((row.table, row.key, row.version, row.bytes.to_vec()));
+        reader.advance()?;
+    }
+    Ok((rows, reader.seen()))
+}
+
+#[test]
+fn an_image_gives_back_its_rows() {
+    let mut writer = ImageWriter::new(&HEAD);
+    let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+    for id in 0..5000 {
+        let row = item(id, 7);
+        writer.row(ITEMS, &key(id), id as u64 * 3, row.bytes());
+        expected.push((ITEMS, key(id), id as u64 * 3, row.bytes().to_vec()));
+        if writer.ready() > 100_000 {
+            bytes.extend(writer.take());
+        }
+    }
+    let row = other();
+    writer.row(OTHERS, &Key::build().i16(1).finish(), 0, row.bytes());
+    expected.push((OTHERS, Key::build().i16(1).finish(), 0, row.bytes().to_vec()));
+    let end = writer.finish();
+    bytes.extend(writer.take());
+    assert_eq!(end, ImageEnd { rows: 5001, newest: 3 * 4999, bytes: bytes.len() as u64 });
+    assert!(bytes.len() > 3 * 65536, "several blocks");
+    assert_eq!(read_all(&bytes), Ok((expected, end)));
+}
+
+#[test]
+fn every_flipped_byte_and_every_cut_of_an_image_is_found_and_named() {
+    let mut writer = ImageWriter::new(&HEAD);
+    (0..4).for_each(|id| writer.row(ITEMS, &key(id), 5, item(id, 7).bytes()));
+    writer.row(OTHERS, &Key::build().i16(1).finish(), 0, other().bytes());
+    writer.finish();
+    let bytes = writer.take();
+    let byte_of = |failed: RecoveryError| match failed {
+        RecoveryError::Damaged { at, .. } => {
+            assert_eq!((at.host, at.file.as_str()), (HostId(5), "image-3-1"));
+            at.byte
+        }
+        other => panic!("{other}"),
+    };
+    for byte in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[byte] ^= 1 << (byte % 8);
+        assert!(byte_of(read_all(&damaged).unwrap_err()) <= byte as u64, "byte {byte}");
+        assert!(byte_of(read_all(&bytes[..byte]).unwrap_err()) <= byte as u64, "{byte} bytes");
+    }
+    let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();
+    assert_eq!(byte_of(read_all(&longer).unwrap_err()), bytes.len() as u64);
+    let wrong = ImageHead { checkpoint: 4, ..HEAD };
+    let failed = ImageReader::open(&catalog(), "image-4-1", &wrong, source(&bytes)).err();
+    assert!(
+        matches!(failed, Some(RecoveryError::Foreign { what: "checkpoint", found: 3, .. })),
+        "{failed:?}"
+    );
+}
+
+/// A source of numbers (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (((z ^ (z >> 27)) as u128 * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// Rows by id: version and value.
+type Model = BTreeMap<i32, (u64, i64)>;
+
+/// One committed transaction: its record, and the rows after it.
+struct Commit {
+    record: Vec<u8>,
+    after: Model,
+}
+
+const KEYS: i32 = 6;
+
+/// Random transactions, one after the other; the epoch moves on now and then.
+fn history(dice: &mut Dice, commits: usize, mut model: Model) -> Vec<Commit> {
+    let (mut writer, mut epoch, mut newest) = (RecordWriter::default(), 1, 0);
+    let origin = Origin { host: HostId(0), incarnation: 1, worker: 0 };
+    let mut run = Vec::new();
+    for _ in 0..commits {
+        epoch += u64::from(dice.below(4) == 0);
+        newest = (newest + 1).max(first_of(epoch));
+        writer.begin();
+        let from = dice.below(KEYS as u64) as i32;
+        for id in from..(from + 1 + dice.below(3) as i32).min(KEYS) {
+            let value = dice.below(1000) as i64;
+            match model.get(&id).copied() {
+                None => {
+                    writer.change((ITEMS, 1), Op::Insert, &key(id), 0);
+                    writer.piece(0, item(id, value).bytes());
+                    model.insert(id, (newest, value));
+                }
+                Some((previous, _)) if dice.below(3) == 0 => {
+                    writer.change((ITEMS, 1), Op::Delete, &key(id), previous);
+                    model.remove(&id);
+                }
+                Some((previous, _)) => {
+                    writer.change((ITEMS, 1), Op::Update, &key(id), previous);
+                    let at = items::schema().layout().expect("valid").columns[2].offset;
+                    writer.piece(at as u16, &value.to_le_bytes());
+                    model.insert(id, (newest, value));
+                }
+            }
+        }
+        run.push(Commit { record: writer.finish(newest, 0, origin).to_vec(), after: model.clone() });
+    }
+    run
+}
+
+fn version(commit: &Commit) -> u64 {
+    Record::parse(&commit.record).expect("whole").llsn()
+}
+
+/// An image that was taken from commit `begin` on, a row at a time; with the commit at which it ended.
+fn fuzzy_image(dice: &mut Dice, run: &[Commit], before: &Model, begin: usize) -> (Vec<u8>, usize) {
+    let mut writer = ImageWriter::new(&HEAD);
+    let mut now = begin;
+    for id in 0..KEYS {
+        now = (now + dice.below(4) as usize).min(run.len());
+        let model = if now == 0 { before } else { &run[now - 1].after };
+        if let Some((version, value)) = model.get(&id) {
+            writer.row(ITEMS, &key(id), *version, item(id, *value).bytes());
+        }
+    }
+    writer.finish();
+    (writer.take(), now)
+}
+
+fn collect<'r>(records: impl Iterator<Item = (usize, &'r Commit)>) -> Changes {
+    let mut changes = Changes::default();
+    for (i, commit) in records {
+        let record = Record::parse(&commit.record).expect("whole");
+        let at = RecordAt { host: HostId(0), segment: 9, byte: i as u64 };
+        record.changes().for_each(|change| changes.push(&change, record.llsn(), at));
+    }
+    changes.sort();
+    changes
+}
+
+fn replayed(image: Option<&[u8]>, changes: &Changes) -> Result<Model, RecoveryError> {
+    let catalog = catalog();
+    let bytes = image.unwrap_or(&[]);
+    let mut reader = match image {
+        Some(_) => Some(ImageReader::open(&catalog, "image-3-1", &HEAD, source(bytes))?),
+        None => None,
+    };
+    let mut model = Model::new();
+    replay(&catalog, (1, 2), reader.as_mut(), changes, |row| {
+        let shown = crate::record::Row::new(row.bytes);
+        assert_eq!((row.table.0, row.key), (ITEMS, key(shown.get(items::ID))));
+        model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
+        Ok(())
+    })?;
+    Ok(model)
+}
+
+#[test]
+fn image_and_log_give_the_state_of_the_durable_epoch() {
+    let (mut deleted_under_way, mut with_image) = (0, 0);
+    for seed in 0..3000 {
+        let mut dice = Dice(seed);
+        // Rows that were loaded have version 0.
+        let loaded: Model = (0..KEYS).filter(|id| id % 2 == 0).map(|id| (id, (0, 1))).collect();
+        let run = history(&mut dice, 30, loaded.clone());
+        let begin = dice.below(25) as usize;
+        let (image, end) = fuzzy_image(&mut dice, &run, &loaded, begin);
+        let begin_epoch = epoch_of(version(&run[begin]));
+        let end_epoch = epoch_of(version(&run[end.max(1) - 1])).max(begin_epoch);
+        let durable = end_epoch + dice.below(3);
+        let counted = |c: &Commit| (begin_epoch..=durable).contains(&epoch_of(version(c)));
+        let expected = run.iter().rev().find(|c| epoch_of(version(c)) <= durable).map(|c| &c.after);
+        let changes = collect(run.iter().enumerate().filter(|(_, c)| counted(c)));
+        let model = replayed(Some(&image), &changes);
+        assert_eq!(model.as_ref(), Ok(expected.unwrap_or(&loaded)), "seed {seed}");
+        with_image += usize::from(!changes.is_empty());
+        deleted_under_way += usize::from(run[begin..end].iter().any(|c| c.after.len() < 3));
+    }
+    assert!(with_image > 2000 && deleted_under_way > 100, "{with_image} {deleted_under_way}");
+}
+
+#[test]
+fn a_log_without_an_image_starts_from_nothing() {
+    for seed in 0..200 {
+        let run = history(&mut Dice(seed), 20, Model::new());
+        let upto = (seed % 20) as usize;
+        let changes = collect(run[..=upto].iter().enumerate());
+        assert_eq!(replayed(None, &changes), Ok(run[upto].after.clone()), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_lost_or_doubled_record_is_found_and_named() {
+    let (mut lost, mut doubled) = (0, 0);
+    for seed in 0..500 {
+        let mut dice = Dice(seed);
+        let run = history(&mut dice, 30, Model::new());
+        let gone = dice.below(30) as usize;
+        let of = |c: &Commit| -> Vec<Key> {
+            Record::parse(&c.record).expect("whole").changes().map(|change| change.key).collect()
+        };
+        let mine = of(&run[gone]);
+        // A later record of the same row knows what it replaced, unless it began the row anew.
+        let later: Vec<Op> = run[gone + 1..]
+            .iter()
+            .filter_map(|c| {
+                let record = Record::parse(&c.record).expect("whole");
+                record.changes().find(|change| mine.contains(&change.key)).map(|change| change.op)
+            })
+            .collect();
+        let without = collect(run.iter().enumerate().filter(|(i, _)| *i != gone));
+        if later.first().is_some_and(|op| *op != Op::Insert) {
+            let failed = replayed(None, &without).expect_err("a record is missing");
+            assert!(failed.to_string().contains("the record at host 0, log-0000000009, byte "), "{failed}");
+            lost += 1;
+        }
+        let twice = collect(run.iter().enumerate().chain([(gone, &run[gone])]));
+        assert!(matches!(replayed(None, &twice), Err(RecoveryError::Chain(_))), "seed {seed}");
+        doubled += 1;
+    }
+    assert!(lost > 200 && doubled == 500, "{lost}");
+}
+
+#[test]
+fn changes_that_no_row_can_have_are_errors() {
+    let origin = Origin { host: HostId(0), incarnation: 1, worker: 0 };
+    let whole = item(3, 4);
+    let try_one = |table: u16, op: Op, key: &Key, previous: u64, piece: Option<(u16, &[u8])>| {
+        let mut writer = RecordWriter::default();
+        writer.begin();
+        writer.change((table, 1), op, key, previous);
+        piece.into_iter().for_each(|(offset, bytes)| writer.piece(offset, bytes));
+        let record = writer.finish(first_of(2), 0, origin).to_vec();
+        let commit = Commit { record, after: Model::new() };
+        replayed(None, &collect([(0, &commit)].into_iter())).expect_err("not a change").to_string()
+    };
+    let row = |bytes| Some((0, bytes));
+    let cases = [
+        (try_one(7, Op::Insert, &key(3), 0, row(whole.bytes())), "no such table"),
+        (try_one(1, Op::Insert, &key(3), 0, row(whole.bytes())), "do not change such a table"),
+        (try_one(ITEMS, Op::Insert, &Key::zero(4), 0, row(whole.bytes())), "keys have 1 words"),
+        (try_one(ITEMS, Op::Insert, &Key::build().i16(2).i32(3).finish(), 0, None), "belongs to partition 0"),
+        (try_one(ITEMS, Op::Insert, &key(3), 9, row(whole.bytes())), "replaces nothing"),
+        (try_one(ITEMS, Op::Insert, &key(3), 0, row(&[1, 2])), "holds no row of"),
+        (try_one(ITEMS, Op::Insert, &key(5), 0, row(whole.bytes())), "columns give"),
+        (try_one(ITEMS, Op::Update, &key(3), 9, Some((8, &[1]))), "no such row"),
+        (try_one(ITEMS, Op::Delete, &key(3), 9, None), "no such row"),
+    ];
+    for (said, expected) in cases {
+        assert!(said.contains(expected), "{said:?} has no {expected:?}");
+    }
+}

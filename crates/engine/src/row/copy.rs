@@ -1,0 +1,104 @@
+//! Copying a partition's rows while transactions run: the row engine's part of a checkpoint.
+//!
+//! A copied row is some committed version of it. Which one is open, but every transaction whose worker had shown
+//! no epoch any more when the copying began is in it, and every later one has a record: so the log behind that
+//! moment makes the row current (docs/protocols/log.md, Checkpoints).
+//!
+//! Invariants:
+//! 1. A few rows are copied in one hold of the partition's latch; the caller goes on behind them.
+//! 2. The DRAM copy of a row is taken as it is, also under a writer of this host: changes come to it under the
+//!    latch, row by row, when they commit.
+//! 3. A shared row that is `modified` is locked for reading first, which copies it back. One that another host
+//!    has write-locked is waited for: it may be a row that is made or removed for that host, and its removal has
+//!    committed before the message about it arrives here.
+//! 4. An insert of this host that has not committed is left out.
+
+use std::ops::ControlFlow;
+
+use liger_fabric::{Cx, Fabric};
+
+use super::host::RowHost;
+use super::partition::{Mode, RowId, TablePart};
+use crate::key::Key;
+use crate::txn::TableId;
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["copy.wait-for-foreign-writer", "copy.freshen-modified"];
+
+/// How far a copy has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CopiedUpTo {
+    /// To the end.
+    End,
+    /// It goes on with this key.
+    Before(Key),
+    /// The row with this key is locked: serve other hosts, and try again from it.
+    Locked(Key),
+}
+
+impl RowHost {
+    /// Shows up to `most` rows of a table's share of a partition of this host, from the key `from` on, with
+    /// their versions. The worker holds no locks.
+    pub(crate) fn copy_rows<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (partition, table): (u16, TableId),
+        from: &Key,
+        most: usize,
+        mut copy: impl FnMut(&Key, u64, &[u8]),
+    ) -> CopiedUpTo {
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(table.0);
+        let mut at = part.tree.lower_bound(from.words());
+        let mut left = most;
+        while let Some(cursor) = at {
+            let (words, row) = part.tree.entry(cursor);
+            let key = Key::from_words(words);
+            if left == 0 {
+                return CopiedUpTo::Before(key);
+            }
+            if !part.is_uncommitted_insert(row) {
+                if self.make_current(cx, part, row).is_break() {
+                    return CopiedUpTo::Locked(key);
+                }
+                copy(&key, part.rows.version(row), part.rows.bytes(row));
+            }
+            left -= 1;
+            at = part.tree.next(cursor);
+        }
+        CopiedUpTo::End
+    }
+
+    /// Brings the DRAM copy of a row up to what had committed before this call; `Break`: not now.
+    fn make_current<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> ControlFlow<()> {
+        let Some(at) = part.word(row) else { return ControlFlow::Continue(()) };
+        let word = self.shared.peek(cx, at);
+        let elsewhere = word.writer().is_some_and(|host| host != self.me);
+        if elsewhere && !cx.sabotaged("copy.wait-for-foreign-writer") {
+            return ControlFlow::Break(());
+        }
+        if !word.is_modified() || cx.sabotaged("copy.freshen-modified") {
+            return ControlFlow::Continue(());
+        }
+        let me = cx.worker();
+        match part.lock(cx, self.shared, row, me, Mode::Read, false) {
+            Ok(new) => {
+                debug_assert!(new, "the worker holds no locks");
+                part.unlock(cx, self.shared, row, me, false);
+                ControlFlow::Continue(())
+            }
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    /// Shows all rows of this host's copy of a replicated table.
+    pub(crate) fn copy_replica<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        mut copy: impl FnMut(&Key, u64, &[u8]),
+    ) {
+        let part = self.replica(cx, table);
+        super::load::for_each(&part, |key, row| copy(&key, part.rows.version(row), part.rows.bytes(row)));
+    }
+}

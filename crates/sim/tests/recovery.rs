@@ -1,0 +1,311 @@
+//! A pod comes back from its files alone: checkpoint and logs, killed at every step, damaged everywhere.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
+use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead, segment_name};
+use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
+use liger_engine::recovery::manifest::HostManifest;
+use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
+use liger_engine::row::Loader;
+use liger_engine::{Catalog, Key, NewRow, Row, TableId, table};
+use liger_fabric::sim::{Sim, SimConfig};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
+use liger_sim::pod::{PodSetup, SimPod};
+use liger_sim::storage::MemoryDirectory;
+
+table! {
+    /// Rows that change.
+    pub mod goods: "goods" {
+        PART: SmallInt,
+        ID: Int,
+        VALUE: BigInt,
+    }
+    primary key (PART, ID);
+    partition by (PART);
+    index "goods_by_value" (VALUE);
+}
+
+table! {
+    /// Rows that every host has.
+    pub mod units: "units" {
+        CODE: Int,
+        LABEL: Text<8>,
+    }
+    primary key (CODE);
+    replicated;
+}
+
+const GOODS: TableId = TableId(0);
+const BY_VALUE: TableId = TableId(1);
+const UNITS: TableId = TableId(2);
+const HOSTS: u8 = 2;
+const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, hosts: HOSTS };
+
+/// Rows of a pod: (part, id) to value, how many index entries, how many replicated rows.
+type State = (BTreeMap<(i16, i32), i64>, usize, usize);
+
+fn good(part: i16, id: i32, value: i64) -> NewRow {
+    let mut row = NewRow::new(goods::ROW_LEN);
+    row.set(goods::PART, part).set(goods::ID, id).set(goods::VALUE, value);
+    row
+}
+
+fn key(part: i16, id: i32) -> Key {
+    Key::build().i16(part).i32(id).finish()
+}
+
+fn pod(workers: u8, seed: u64) -> SimPod {
+    let catalog = Arc::new(Catalog::new(&[goods::schema(), units::schema()]).unwrap());
+    let mut config = PodConfig::small(HOSTS, workers);
+    config.partitions = 3;
+    config.max_tables = 4;
+    let setup =
+        PodSetup { config, catalog, budget: None, record: false, remote_entries: 64, node_entries: 64 };
+    let built = SimPod::new(&setup, |plan| SimConfig {
+        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+        max_verbs: 5_000_000,
+        ..SimConfig::adversarial(usize::from(HOSTS), plan.len() as usize, seed)
+    });
+    built.unwrap()
+}
+
+struct AtOnce;
+
+impl EpochView<Sim> for AtOnce {
+    fn now(&self, _cx: &Cx<Sim>) -> u64 {
+        1
+    }
+
+    fn durable(&self, _cx: &Cx<Sim>) -> u64 {
+        1
+    }
+}
+
+/// A host's log: records and marks as frames of one segment.
+struct Log {
+    host: HostId,
+    bytes: Vec<u8>,
+    position: u64,
+    known: Place,
+}
+
+impl Log {
+    fn new(host: u8) -> Self {
+        let host = HostId(host);
+        let head =
+            SegmentHead { pod: 7, host, incarnation: 1, number: 1, generation: 1, previous_end: 0, mark: 0 };
+        Self { host, bytes: head.encode().to_vec(), position: 0, known: Place::default() }
+    }
+
+    fn record(&mut self, version: u64, change: impl FnOnce(&mut RecordWriter)) {
+        let mut writer = RecordWriter::default();
+        writer.begin();
+        change(&mut writer);
+        let origin = Origin { host: self.host, incarnation: 1, worker: 0 };
+        let payload = writer.finish(version, self.position, origin).to_vec();
+        let kind = FrameKind::Records { worker: 0, incarnation: 1, position: self.position };
+        Frame { kind, synced: self.known, payload: &payload }.encode(&mut self.bytes);
+        self.position += payload.len() as u64;
+    }
+
+    fn mark(&mut self, epoch: u64, pod_durable: u64) {
+        let kind = FrameKind::Mark { epoch, pod_durable };
+        Frame { kind, synced: self.known, payload: &[] }.encode(&mut self.bytes);
+        self.known = Place { segment: 1, byte: self.bytes.len() as u64 };
+    }
+}
+
+/// The files of a pod whose memory is lost, and its state at the last durable epoch, which is 2.
+fn lost_pod() -> (Vec<MemoryDirectory>, State) {
+    let directories = MemoryDirectory::of_hosts(HOSTS);
+    let mut pod = pod(1, 1);
+    let on_disk = directories.clone();
+    let made = pod.on_every_host(move |cx, host| {
+        let mut loader = Loader::new(host);
+        for (part, id) in (0..3).flat_map(|part| (0..5).map(move |id| (part, id))) {
+            loader.put(cx, GOODS, &good(part, id, 100 + i64::from(id))).unwrap();
+        }
+        let mut unit = NewRow::new(units::ROW_LEN);
+        unit.set(units::CODE, 1).set(units::LABEL, "piece");
+        loader.put(cx, UNITS, &unit).unwrap();
+        loader.finish(cx);
+        if host.id() == HostId(0) {
+            create(cx, &on_disk, &IDENTITY).unwrap();
+        }
+        let manifest = HostManifest::new(7, host.id(), 9);
+        let directory = &on_disk[usize::from(host.id().0)];
+        take(cx, host, directory, &manifest, &AtOnce, Pace::default()).map(drop)
+    });
+    made.into_iter().for_each(|made| made.unwrap());
+
+    let value = goods::schema().layout().unwrap().columns[2].offset as u16;
+    let (mut first, mut second) = (Log::new(0), Log::new(1));
+    let (one, two, three) = (first_of(2), first_of(2) + 1, first_of(3));
+    first.record(one, |writer| {
+        for part in [0, 1] {
+            writer.change((0, part), Op::Update, &key(part as i16, 2), 0);
+            writer.piece(value, &777i64.to_le_bytes());
+        }
+    });
+    second.record(two, |writer| {
+        writer.change((0, 0), Op::Update, &key(0, 2), one);
+        writer.piece(value, &778i64.to_le_bytes());
+        writer.change((0, 2), Op::Delete, &key(2, 4), 0);
+        writer.change((0, 1), Op::Insert, &key(1, 9), 0);
+        writer.piece(0, good(1, 9, 5).bytes());
+    });
+    first.mark(3, 1);
+    first.mark(3, 2);
+    second.mark(2, 1);
+    second.mark(2, 1);
+    // Not durable: the other host's mark is missing.
+    second.record(three, |writer| writer.change((0, 0), Op::Delete, &key(0, 2), two));
+    for (directory, log) in directories.iter().zip([first, second]) {
+        directory.put(&segment_name(1), log.bytes);
+    }
+
+    let mut rows: BTreeMap<(i16, i32), i64> =
+        (0..3).flat_map(|part| (0..5).map(move |id| ((part, id), 100 + i64::from(id)))).collect();
+    rows.extend([((0, 2), 778), ((1, 2), 777), ((1, 9), 5)]);
+    rows.remove(&(2, 4));
+    let entries = rows.len();
+    (directories, (rows, entries, 2))
+}
+
+fn copy_of(directories: &[MemoryDirectory]) -> Vec<MemoryDirectory> {
+    let copies = MemoryDirectory::of_hosts(HOSTS);
+    for (from, to) in directories.iter().zip(&copies) {
+        from.list().iter().for_each(|name| to.put(name, from.get(name).unwrap()));
+    }
+    copies
+}
+
+/// Plans and loads, with so many workers a host; `finish`: and begins the next generation.
+fn recover(directories: &[MemoryDirectory], workers: u8, finish: bool) -> Result<State, RecoveryError> {
+    let mut pod = pod(workers, 5);
+    let on_disk = directories.to_vec();
+    let plan = pod.sim.alone(HostId(0), WorkerId(0), move |cx| Plan::make(cx, &on_disk, &IDENTITY))?;
+    let plan: &'static Plan = Box::leak(Box::new(plan));
+    let failed = Rc::new(std::cell::RefCell::new(None));
+    for host in &pod.hosts {
+        let host: &'static Rc<_> = Box::leak(Box::new(Rc::clone(host)));
+        let loading: &'static Loading<'_> = Box::leak(Box::new(Loading::new(plan, host)));
+        for worker in 0..workers {
+            let (on_disk, failed) = (directories.to_vec(), Rc::clone(&failed));
+            pod.sim.spawn(host.id(), WorkerId(worker), move |cx| {
+                if let Err(failure) = loading.work(cx, &on_disk) {
+                    *failed.borrow_mut() = Some(failure);
+                }
+            });
+        }
+    }
+    let report = pod.sim.run();
+    assert!(report.completed(), "{}", report.outcome);
+    if let Some(failure) = failed.borrow_mut().take() {
+        return Err(failure);
+    }
+    assert_eq!(pod.check(), Vec::<String>::new());
+    let shown = pod.on_every_host(|cx, host| {
+        let (mut rows, mut entries, mut replicas) = (Vec::new(), 0, 0);
+        let value = |row: Row<'_>| ((row.get(goods::PART), row.get(goods::ID)), row.get(goods::VALUE));
+        host.for_each_row(cx, GOODS, |_, row| rows.push(value(row))).unwrap();
+        host.for_each_row(cx, BY_VALUE, |_, _| entries += 1).unwrap();
+        host.for_each_row(cx, UNITS, |_, _| replicas += 1).unwrap();
+        (rows, entries, replicas)
+    });
+    let mut state = State::default();
+    for (rows, entries, replicas) in shown {
+        state.0.extend(rows);
+        state.1 += entries;
+        state.2 += replicas;
+    }
+    if finish {
+        let on_disk = directories.to_vec();
+        pod.sim.alone(HostId(0), WorkerId(0), move |cx| begin_generation(cx, &on_disk, plan))?;
+    }
+    Ok(state)
+}
+
+#[test]
+fn a_pod_comes_back_as_it_was_at_its_durable_epoch() {
+    let (directories, expected) = lost_pod();
+    for workers in [1, 3] {
+        assert_eq!(recover(&directories, workers, false).as_ref(), Ok(&expected), "{workers} workers");
+    }
+    assert_eq!(recover(&directories, 1, true).as_ref(), Ok(&expected));
+    // The next generation has no epoch yet, and the one that was cut off does not come back.
+    assert_eq!(recover(&directories, 1, true).as_ref(), Ok(&expected));
+    let plan = pod(1, 1).sim.alone(HostId(0), WorkerId(0), move |cx| Plan::make(cx, &directories, &IDENTITY));
+    let plan = plan.unwrap();
+    assert_eq!(plan.pod.generation, 3);
+    assert!(plan.counts(2) && !plan.counts(3), "{plan:?}");
+    assert!(plan.next_epoch() > 3 && plan.hosts[0].next_segment().0 == 2);
+}
+
+#[test]
+fn recovery_may_be_killed_at_every_step() {
+    let (directories, expected) = lost_pod();
+    let mut steps = 0;
+    loop {
+        let tried = copy_of(&directories);
+        tried[0].set_fuse(steps);
+        let outcome = recover(&tried, 1, true);
+        tried[0].set_fuse(u64::MAX);
+        tried.iter().for_each(MemoryDirectory::lose_power);
+        assert_eq!(recover(&tried, 1, true).as_ref(), Ok(&expected), "killed after {steps} changes");
+        match outcome {
+            Err(failed) => assert!(failed.to_string().contains("the power is lost"), "{failed}"),
+            Ok(_) => break,
+        }
+        steps += 1;
+    }
+    assert!(steps > 5, "{steps} steps");
+}
+
+#[test]
+fn damage_in_any_file_is_named_or_does_not_matter() {
+    let (directories, expected) = lost_pod();
+    let (mut named, mut harmless) = (0, 0);
+    for (host, directory) in directories.iter().enumerate() {
+        for name in directory.list() {
+            let bytes = directory.get(&name).unwrap();
+            for byte in (0..bytes.len()).step_by(41).chain([bytes.len() - 1]) {
+                let mut damaged = bytes.clone();
+                damaged[byte] ^= 0x10;
+                let tried = copy_of(&directories);
+                tried[host].put(&name, damaged);
+                match recover(&tried, 1, false) {
+                    Err(failed) => {
+                        let said = failed.to_string();
+                        let place = format!("host {host}, {name}, byte ");
+                        assert!(said.contains(&place), "byte {byte} of {name} of host {host}: {said}");
+                        named += 1;
+                    }
+                    Ok(state) => {
+                        assert_eq!(state, expected, "byte {byte} of {name} of host {host}");
+                        assert!(name.starts_with("log-"), "byte {byte} of {name}");
+                        harmless += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(named > 60 && harmless < named / 2, "{named} named, {harmless} harmless");
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_found_by_what_others_knew() {
+    let (directories, _) = lost_pod();
+    let log = directories[1].get(&segment_name(1)).unwrap();
+    // A whole host went back in time: its own files are consistent.
+    let head = SegmentHead::decode(&log).unwrap().encode().to_vec();
+    directories[1].put(&segment_name(1), head);
+    let failed = recover(&directories, 1, false).unwrap_err().to_string();
+    assert!(failed.contains("epoch 2 was known to be durable in the whole pod"), "{failed}");
+}
