@@ -30,6 +30,8 @@ struct Active {
 /// The pod's epoch, and what a host's workers show of it.
 pub struct LogClock {
     word: SyncAddr,
+    /// The newest epoch in which rows were removed, in the epoch's line.
+    removal: SyncAddr,
     durable: Vec<SyncAddr>,
     active: Vec<Active>,
     wanted: AtomicU64,
@@ -53,6 +55,7 @@ impl LogClock {
         }
         Self {
             word,
+            removal: word.word(1),
             durable: plan.hosts().map(|host| plan.log_line(host)).collect(),
             active: (0..plan.config().workers).map(|_| Active::new(first_epoch)).collect(),
             wanted: AtomicU64::new(0),
@@ -93,6 +96,23 @@ impl LogClock {
     /// The oldest epoch in which a worker of this host may still append; `u64::MAX`: nobody runs.
     pub fn oldest_active(&self) -> u64 {
         self.active.iter().map(|active| active.shown.load(Ordering::SeqCst)).min().unwrap_or(NONE)
+    }
+
+    /// Says that a transaction of `epoch` removes rows. Before its record is appended.
+    pub fn note_removal<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        let mut seen = cx.load(self.removal);
+        while seen < epoch {
+            match cx.compare_exchange(self.removal, seen, epoch) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The newest epoch in which rows were removed: who has found that a row is missing depends on nothing
+    /// newer.
+    pub fn newest_removal<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        cx.load(self.removal)
     }
 
     /// Asks for `epoch` to become durable.

@@ -17,6 +17,7 @@ pub mod segment;
 pub mod ship;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
@@ -62,6 +63,8 @@ pub struct HostLog {
     clock: LogClock,
     shipper: Latch<Shipper>,
     failure: OnceLock<LogFailure>,
+    /// The pod was durable up to here when somebody last looked.
+    known_durable: AtomicU64,
 }
 
 /// One worker's part of it.
@@ -89,7 +92,8 @@ impl HostLog {
         let mut shipper = Shipper::new(cx, plan, &clock, incarnation, disk, options)?;
         shipper.step(cx, &clock, 0)?;
         let (shipper, failure) = (Latch::new(shipper), OnceLock::new());
-        Ok(Self { plan: plan.clone(), incarnation, clock, shipper, failure })
+        let known_durable = AtomicU64::new(0);
+        Ok(Self { plan: plan.clone(), incarnation, clock, shipper, failure, known_durable })
     }
 
     /// The part of one of this host's workers; each worker asks once.
@@ -113,6 +117,31 @@ impl HostLog {
         self.clock.want(epoch);
     }
 
+    /// Whether `epoch` is durable in the whole pod; asks for it to become so. `members` is called when what
+    /// was known before does not suffice.
+    ///
+    /// # Errors
+    /// If the log of a member has ended before.
+    pub fn is_durable<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        epoch: u64,
+        members: impl FnOnce() -> u16,
+    ) -> Result<bool, LogFailure> {
+        if self.known_durable.load(Ordering::Relaxed) >= epoch {
+            return Ok(true);
+        }
+        let members = members();
+        let durable = self.pod_durable(cx, members);
+        self.known_durable.fetch_max(durable, Ordering::Relaxed);
+        if durable >= epoch {
+            return Ok(true);
+        }
+        self.check(cx, members)?;
+        self.want(epoch);
+        Ok(false)
+    }
+
     /// Waits until `epoch` is durable in the whole pod; `serve` is called meanwhile and says who the members
     /// are.
     ///
@@ -126,11 +155,9 @@ impl HostLog {
     ) -> Result<(), LogFailure> {
         loop {
             let members = serve(cx);
-            if self.pod_durable(cx, members) >= epoch {
+            if self.is_durable(cx, epoch, || members)? {
                 return Ok(());
             }
-            self.check(cx, members)?;
-            self.want(epoch);
             cx.pause();
         }
     }

@@ -21,6 +21,7 @@ use super::transaction::{Change, Place, RowTxn};
 use crate::catalog::Kind;
 use crate::history::{WriteKind, WriteRecord};
 use crate::log::record::{COUNT_BITS, Op, RecordWriter, epoch_of, first_of};
+use crate::log::ring::AppendError;
 use crate::record::Patches;
 use crate::txn::TxnError;
 
@@ -35,7 +36,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// # Errors
     /// If the record of its changes can never fit into the log: everything is undone then.
     pub(super) fn commit(&mut self) -> Result<u64, TxnError> {
-        if !self.changes.is_empty() {
+        let wrote = !self.changes.is_empty();
+        if wrote {
             if let Err(error) = self.take_version_and_log() {
                 self.abort();
                 return Err(error);
@@ -49,8 +51,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         self.record_history();
         let epoch = self.epoch_to_await();
         self.release_all(true);
-        if let Some(log) = &self.host.log {
-            log.end_commit(self.me);
+        if let (Some(log), true) = (&self.host.log, wrote) {
+            log.clock().end_commit(self.me);
         }
         Ok(epoch)
     }
@@ -61,7 +63,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let epoch = epoch_of(self.llsn);
         match &self.host.log {
             Some(log) if self.saw_absence && !self.cx.sabotaged("commit.await-removals") => {
-                epoch.max(log.newest_removal(self.cx))
+                epoch.max(log.clock().newest_removal(self.cx))
             }
             _ => epoch,
         }
@@ -76,20 +78,29 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             self.llsn = above + 1;
             return Ok(());
         };
-        let epoch = log.begin_commit(cx);
+        let epoch = log.clock().begin_commit(cx, self.me);
         self.llsn = (above + 1).max(first_of(epoch));
         assert!(epoch_of(self.llsn) == epoch, "{} commits in one epoch", 1 << COUNT_BITS);
         if self.changes.iter().any(|change| change.doomed) {
-            log.note_removal(cx, epoch);
+            log.clock().note_removal(cx, epoch);
         }
         let mut writer = std::mem::take(&mut self.writer);
         self.write_record(&mut writer);
+        let ring = self.log.as_mut().expect("a worker of a host with a log has a ring");
         let appended = match writer.is_empty() {
             true => Ok(()),
-            false => log.append(cx, &mut writer, self.llsn, |cx| host.wait_for_log(cx)),
+            false => ring.append(cx, log, &mut writer, self.llsn, |cx| _ = host.serve(cx)).map(drop),
         };
         self.writer = writer;
-        appended.inspect_err(|_| log.end_commit(self.me))
+        appended.map_err(|error| {
+            log.clock().end_commit(self.me);
+            match error {
+                AppendError::TooLong { len, ring_bytes } => {
+                    TxnError::TooLarge { bytes: len, limit_bytes: ring_bytes }
+                }
+                AppendError::NoRoom { .. } => TxnError::LogFailed,
+            }
+        })
     }
 
     /// Puts together what the log keeps of the changes: those of tables; indexes are built anew from rows.

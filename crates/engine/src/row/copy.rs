@@ -84,7 +84,7 @@ impl RowHost {
         match part.lock(cx, self.shared, row, me, Mode::Read, false) {
             Ok(new) => {
                 debug_assert!(new, "the worker holds no locks");
-                part.unlock(cx, self.shared, row, me, false);
+                part.unlock(cx, self.shared, row, me);
                 ControlFlow::Continue(())
             }
             Err(_) => ControlFlow::Break(()),

@@ -30,6 +30,7 @@ use super::shared::SharedRows;
 use super::word::WordFormat;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
+use crate::log::HostLog;
 use crate::txn::{TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -57,6 +58,8 @@ pub struct Options {
     pub node_entries: usize,
     /// Where committed transactions are recorded, for checkers.
     pub history: Option<Arc<dyn HistorySink>>,
+    /// This host's log; without one, nothing survives the hosts.
+    pub log: Option<HostLog>,
 }
 
 impl Options {
@@ -71,6 +74,7 @@ impl Options {
             remote_entries: 4 << 20,
             node_entries: 1 << 20,
             history: None,
+            log: None,
         }
     }
 }
@@ -125,6 +129,7 @@ pub struct RowHost {
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
     pub(super) history: Option<Arc<dyn HistorySink>>,
+    pub(super) log: Option<HostLog>,
     pub(super) moves: Moves,
     pub(super) member: Member,
     pub(super) responder: Responder,
@@ -171,6 +176,7 @@ impl RowHost {
             wait: options.wait,
             budget: options.budget,
             history: options.history,
+            log: options.log,
             moves: Moves::default(),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
@@ -268,6 +274,11 @@ impl RowHost {
     /// Shared memory in use in the whole pod.
     pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
         self.heap.usage(cx)
+    }
+
+    /// This host's log, if the pod keeps one.
+    pub fn log(&self) -> Option<&HostLog> {
+        self.log.as_ref()
     }
 
     /// What this host's workers did together.

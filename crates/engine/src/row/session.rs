@@ -78,7 +78,7 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
         let (cx, host) = (self.txn.cx, self.txn.host);
         match &host.log {
-            Some(log) => log.is_durable(cx, ticket.0, host.members(cx)),
+            Some(log) => log.is_durable(cx, ticket.0, || host.members(cx)).map_err(|_| TxnError::LogFailed),
             None => Ok(true),
         }
     }

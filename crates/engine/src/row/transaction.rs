@@ -23,6 +23,7 @@ use super::partition::{Mode, Partition, RowId, TablePart, reach};
 use crate::catalog::{Kind, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
+use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
 use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
 use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
@@ -102,6 +103,8 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) llsn: u64,
     /// It has learnt that some row does not exist.
     pub(super) saw_absence: bool,
+    /// This worker's ring, if the pod keeps a log.
+    pub(super) log: Option<WorkerLog>,
     /// The record for the log, under construction.
     pub(super) writer: RecordWriter,
     pub(super) record: Option<TxnRecord>,
@@ -124,6 +127,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             scratch: Vec::new(),
             llsn: 0,
             saw_absence: false,
+            log: host.log.as_ref().map(|log| log.worker(cx, cx.worker())),
             writer: RecordWriter::default(),
             record,
             replicas: Vec::new(),
