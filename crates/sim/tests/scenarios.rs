@@ -1,7 +1,7 @@
 //! Every scenario is right on many seeds, and replays.
 
-use liger_fabric::sim::CrashDomain;
-use liger_sim::scenario::{Scenario, all, index_kill};
+use liger_fabric::sim::{CrashDomain, KillAt};
+use liger_sim::scenario::{Scenario, all, index_kill, log};
 
 fn passes(part: &str, seeds: u64) {
     let chosen: Vec<&Scenario> = all().filter(|scenario| scenario.name.starts_with(part)).collect();
@@ -58,6 +58,19 @@ fn survivors_go_on_wherever_a_host_dies() {
         for at in 1..=long.hosts[0].verbs {
             let report = index_kill::die(seed, at, domains[(at + seed) as usize % 3], None);
             assert!(report.completed(), "seed {seed}, death before verb {at}: {}", report.outcome);
+        }
+    }
+}
+
+#[test]
+fn the_log_holds_wherever_a_host_dies() {
+    let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
+    for seed in 0..3 {
+        let long = log::die(seed, KillAt::HostStep(u64::MAX), CrashDomain::Host, None);
+        assert!(long.report.hosts[0].verbs > 500, "{}", long.report.hosts[0].verbs);
+        for at in 1..=long.report.hosts[0].verbs {
+            let ran = log::die(seed, KillAt::HostStep(at), domains[(at + seed) as usize % 3], None);
+            assert!(ran.problem.is_none(), "seed {seed}, death before verb {at}: {}", ran.problem.unwrap());
         }
     }
 }

@@ -152,8 +152,12 @@ fn all_live(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn one_dies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
-    let (host, at) = (HostId(0), KillAt::RandomStep(4000));
-    let domain = domains[seed as usize % 3];
+    die(seed, KillAt::RandomStep(4000), domains[seed as usize % 3], left_out)
+}
+
+/// Host 0 dies there, and comes back.
+pub fn die(seed: u64, at: KillAt, domain: CrashDomain, left_out: Option<&LeftOut>) -> Ran {
+    let host = HostId(0);
     let mut pod = pod(seed, vec![Kill { host, at, domain }], left_out);
     let (plan, disk, run) = (pod.plan.clone(), pod.disks[0].clone(), Rc::clone(&pod.run));
     let beyond = Picker::new(seed).below(400) as usize;
