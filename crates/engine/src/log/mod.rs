@@ -8,7 +8,6 @@
 //! 1. A host has told the pod a durable epoch of this life before [`HostLog::new`] returns: as a member it
 //!    holds nobody back, and its last mark says no less than what the pod was told.
 
-pub mod disk;
 pub mod epoch;
 pub mod record;
 pub mod ring;
@@ -19,10 +18,10 @@ pub mod ship;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liger_fabric::disk::Disk;
 use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
-use disk::Disk;
 use epoch::LogClock;
 use record::{Origin, RecordWriter};
 use ring::{AppendError, Ring};

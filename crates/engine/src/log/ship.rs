@@ -13,10 +13,10 @@
 //!
 //! Not here: who calls it (one worker of the host at a time), and which hosts are members.
 
+use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric, WorkerId};
 use liger_pod::plan::Plan;
 
-use super::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use super::epoch::LogClock;
 use super::ring::RingReader;
 use super::segment::{Frame, FrameKind, Place, SegmentHead, segment_name, segment_number};

@@ -13,6 +13,7 @@
 //! 3. E is read behind the last row, and not taken from the rows: a row that is missing because a transaction of
 //!    epoch E has deleted it has no version to tell.
 
+use liger_fabric::disk::DiskFile;
 use liger_fabric::{Cx, Fabric};
 
 use super::directory::{Directory, create_anew, replace};
@@ -59,10 +60,10 @@ impl Default for Pace {
 /// # Errors
 /// If the storage fails, or a row stays locked: the earlier checkpoint is valid then, unless it was the storage
 /// and the manifest has been replaced already.
-pub fn take<F: Fabric, D: Directory>(
+pub fn take<F: Fabric>(
     cx: &Cx<F>,
     host: &RowHost,
-    directory: &D,
+    directory: &Directory,
     manifest: &HostManifest,
     epochs: &impl EpochView<F>,
     pace: Pace,
@@ -104,11 +105,7 @@ fn wait_until_durable<F: Fabric>(cx: &Cx<F>, host: &RowHost, epochs: &impl Epoch
 }
 
 /// Removes the images of checkpoints before `number`.
-fn remove_earlier<F: Fabric, D: Directory>(
-    cx: &Cx<F>,
-    directory: &D,
-    number: u64,
-) -> Result<(), RecoveryError> {
+fn remove_earlier<F: Fabric>(cx: &Cx<F>, directory: &Directory, number: u64) -> Result<(), RecoveryError> {
     for name in directory.names(cx)? {
         let of = name.strip_prefix("image-").and_then(|rest| rest.split('-').next()?.parse::<u64>().ok());
         if of.is_some_and(|of| of < number) {
@@ -119,18 +116,18 @@ fn remove_earlier<F: Fabric, D: Directory>(
 }
 
 /// An image that is being written.
-struct Image<'d, D: Directory> {
-    directory: &'d D,
-    file: D::File,
+struct Image<'d> {
+    directory: &'d Directory,
+    file: DiskFile,
     writer: ImageWriter,
     partition: u16,
     pace: Pace,
 }
 
-impl<'d, D: Directory> Image<'d, D> {
+impl<'d> Image<'d> {
     fn begin<F: Fabric>(
         cx: &Cx<F>,
-        directory: &'d D,
+        directory: &'d Directory,
         checkpoint: &Checkpoint,
         manifest: &HostManifest,
         partition: u16,

@@ -1,80 +1,120 @@
-//! What checkpoints and recovery need of a host's directory, and files that are replaced as a whole.
-//!
-//! Invariants:
-//! 1. Contents are on storage after a sync of the file, names after a sync of the names.
-//! 2. `rename` replaces its target in one step.
+//! A host's directory, as checkpoints and recovery see it: whose it is goes into every error; and files that
+//! are replaced as a whole.
 
+use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric, HostId};
 
 use super::error::{FileByte, RecoveryError};
 
 /// A host's directory of files.
-pub trait Directory {
-    /// An open file.
-    type File;
+#[derive(Clone)]
+pub struct Directory {
+    host: HostId,
+    disk: Disk,
+}
+
+impl Directory {
+    /// The directory of `host`.
+    pub fn new(host: HostId, disk: Disk) -> Self {
+        Self { host, disk }
+    }
 
     /// Whose directory it is.
-    fn host(&self) -> HostId;
+    pub fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// The storage beneath.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn failed(&self, file: &str, error: &DiskError) -> RecoveryError {
+        let at = FileByte::new(self.host, file, error.offset.unwrap_or(0));
+        RecoveryError::Storage { at, why: error.to_string() }
+    }
 
     /// The names of all files, sorted.
     ///
     /// # Errors
-    /// Whatever the storage says.
-    fn names<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, RecoveryError>;
+    /// Whatever the storage says, here and below.
+    pub fn names<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, RecoveryError> {
+        self.disk.list(cx).map_err(|e| self.failed("", &e))
+    }
 
     /// Opens a file; `None` if there is none of this name.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn open<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<Option<Self::File>, RecoveryError>;
+    pub fn open<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<Option<DiskFile>, RecoveryError> {
+        match self.disk.open(cx, name) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind == DiskErrorKind::Missing => Ok(None),
+            Err(error) => Err(self.failed(name, &error)),
+        }
+    }
 
     /// Makes an empty file that was not there.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn create<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<Self::File, RecoveryError>;
+    pub fn create<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<DiskFile, RecoveryError> {
+        self.disk.create(cx, name).map_err(|e| self.failed(name, &e))
+    }
 
     /// Reads from an offset; fewer bytes than asked for only at the end of the file.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn read<F: Fabric>(
+    pub fn read<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        file: &Self::File,
+        file: &DiskFile,
         offset: u64,
         out: &mut [u8],
-    ) -> Result<usize, RecoveryError>;
+    ) -> Result<usize, RecoveryError> {
+        file.read_at(cx, offset, out).map_err(|e| self.failed(file.name(), &e))
+    }
 
     /// Writes behind the end of a file.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn append<F: Fabric>(&self, cx: &Cx<F>, file: &Self::File, bytes: &[u8]) -> Result<(), RecoveryError>;
+    pub fn append<F: Fabric>(&self, cx: &Cx<F>, file: &DiskFile, bytes: &[u8]) -> Result<(), RecoveryError> {
+        file.append(cx, bytes).map(drop).map_err(|e| self.failed(file.name(), &e))
+    }
 
     /// Makes a file's contents durable.
     ///
     /// # Errors
     /// Whatever the storage says: nothing is known of the file then.
-    fn sync<F: Fabric>(&self, cx: &Cx<F>, file: &Self::File) -> Result<(), RecoveryError>;
+    pub fn sync<F: Fabric>(&self, cx: &Cx<F>, file: &DiskFile) -> Result<(), RecoveryError> {
+        file.sync(cx).map_err(|e| self.failed(file.name(), &e))
+    }
 
     /// Gives a file another name, which may be taken: that file is gone then.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn rename<F: Fabric>(&self, cx: &Cx<F>, from: &str, to: &str) -> Result<(), RecoveryError>;
+    pub fn rename<F: Fabric>(&self, cx: &Cx<F>, from: &str, to: &str) -> Result<(), RecoveryError> {
+        self.disk.rename(cx, from, to).map_err(|e| self.failed(from, &e))
+    }
 
     /// Removes a file.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn remove<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<(), RecoveryError>;
+    pub fn remove<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<(), RecoveryError> {
+        self.disk.remove(cx, name).map_err(|e| self.failed(name, &e))
+    }
 
     /// Makes names durable.
     ///
     /// # Errors
     /// Whatever the storage says.
-    fn sync_names<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), RecoveryError>;
+    pub fn sync_names<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), RecoveryError> {
+        self.disk.sync_names(cx).map_err(|e| self.failed("", &e))
+    }
 }
 
 /// Bytes that are read at once.
@@ -84,9 +124,9 @@ const READ_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// If it is missing, or whatever the storage says.
-pub fn read_whole<F: Fabric, D: Directory>(
+pub fn read_whole<F: Fabric>(
     cx: &Cx<F>,
-    directory: &D,
+    directory: &Directory,
     name: &str,
 ) -> Result<Vec<u8>, RecoveryError> {
     let missing = || RecoveryError::Missing { host: directory.host(), file: name.to_owned() };
@@ -107,9 +147,9 @@ pub fn read_whole<F: Fabric, D: Directory>(
 ///
 /// # Errors
 /// Whatever the storage says.
-pub fn replace<F: Fabric, D: Directory>(
+pub fn replace<F: Fabric>(
     cx: &Cx<F>,
-    directory: &D,
+    directory: &Directory,
     name: &str,
     bytes: &[u8],
 ) -> Result<(), RecoveryError> {
@@ -125,18 +165,13 @@ pub fn replace<F: Fabric, D: Directory>(
 ///
 /// # Errors
 /// Whatever the storage says.
-pub fn create_anew<F: Fabric, D: Directory>(
+pub fn create_anew<F: Fabric>(
     cx: &Cx<F>,
-    directory: &D,
+    directory: &Directory,
     name: &str,
-) -> Result<D::File, RecoveryError> {
+) -> Result<DiskFile, RecoveryError> {
     if directory.open(cx, name)?.is_some() {
         directory.remove(cx, name)?;
     }
     directory.create(cx, name)
-}
-
-/// An error of the storage beneath.
-pub fn storage_failed(host: HostId, file: &str, byte: u64, why: impl ToString) -> RecoveryError {
-    RecoveryError::Storage { at: FileByte::new(host, file, byte), why: why.to_string() }
 }

@@ -96,7 +96,7 @@ impl<'p> Loading<'p> {
     ///
     /// # Errors
     /// Whatever is wrong with the files; all workers return the first failure.
-    pub fn work<F: Fabric, D: Directory>(&self, cx: &Cx<F>, directories: &[D]) -> Result<(), RecoveryError> {
+    pub fn work<F: Fabric>(&self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
         let worked = self.try_work(cx, directories);
         if let Err(failure) = &worked {
             self.failed.lock(cx).get_or_insert_with(|| failure.clone());
@@ -104,7 +104,7 @@ impl<'p> Loading<'p> {
         worked
     }
 
-    fn try_work<F: Fabric, D: Directory>(&self, cx: &Cx<F>, directories: &[D]) -> Result<(), RecoveryError> {
+    fn try_work<F: Fabric>(&self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
         while let Some(log) = self.next(cx, &self.logs)? {
             self.read_log(cx, &directories[log], &self.plan.hosts[log])?;
             self.unread.fetch_sub(1, Ordering::Release);
@@ -134,10 +134,10 @@ impl<'p> Loading<'p> {
     }
 
     /// Sorts the changes of one host's log into partitions.
-    fn read_log<F: Fabric, D: Directory>(
+    fn read_log<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        directory: &D,
+        directory: &Directory,
         files: &HostFiles,
     ) -> Result<(), RecoveryError> {
         let host = files.manifest.host;
@@ -190,10 +190,10 @@ impl<'p> Loading<'p> {
     }
 
     /// Replays one partition and puts its rows where they belong.
-    fn load<F: Fabric, D: Directory>(
+    fn load<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        directories: &[D],
+        directories: &[Directory],
         partition: u16,
     ) -> Result<(), RecoveryError> {
         let host = self.host;

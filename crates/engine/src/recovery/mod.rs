@@ -48,9 +48,9 @@ pub struct Identity {
 ///
 /// # Errors
 /// Whatever the storage says.
-pub fn create<F: Fabric, D: Directory>(
+pub fn create<F: Fabric>(
     cx: &Cx<F>,
-    directories: &[D],
+    directories: &[Directory],
     identity: &Identity,
 ) -> Result<PodManifest, RecoveryError> {
     assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
@@ -109,9 +109,9 @@ impl Plan {
     ///
     /// # Errors
     /// If a file is missing, damaged, or of another pod.
-    pub fn make<F: Fabric, D: Directory>(
+    pub fn make<F: Fabric>(
         cx: &Cx<F>,
-        directories: &[D],
+        directories: &[Directory],
         identity: &Identity,
     ) -> Result<Self, RecoveryError> {
         assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
@@ -187,9 +187,9 @@ fn check_same(at: &FileByte, pairs: &[(&'static str, u64, u64)]) -> Result<(), R
     }
 }
 
-fn read_host<F: Fabric, D: Directory>(
+fn read_host<F: Fabric>(
     cx: &Cx<F>,
-    directory: &D,
+    directory: &Directory,
     identity: &Identity,
 ) -> Result<HostFiles, RecoveryError> {
     let host = directory.host();
@@ -223,9 +223,9 @@ fn read_host<F: Fabric, D: Directory>(
 ///
 /// # Errors
 /// Whatever the storage says. Then either nothing has happened, or all of it: a new plan tells.
-pub fn begin_generation<F: Fabric, D: Directory>(
+pub fn begin_generation<F: Fabric>(
     cx: &Cx<F>,
-    directories: &[D],
+    directories: &[Directory],
     plan: &Plan,
 ) -> Result<PodManifest, RecoveryError> {
     for (directory, files) in directories.iter().zip(&plan.hosts) {
