@@ -31,7 +31,10 @@ pub trait EpochView<F: Fabric> {
 
     /// The pod's durable epoch; just before the first epoch of a generation when nothing of it is durable
     /// yet. Who asks waits for it: the epoch is to move on.
-    fn durable(&self, cx: &Cx<F>) -> u64;
+    ///
+    /// # Errors
+    /// If it will not move on any more: a log has failed.
+    fn durable(&self, cx: &Cx<F>) -> Result<u64, RecoveryError>;
 }
 
 /// How a checkpoint goes about it.
@@ -69,7 +72,7 @@ pub fn take<F: Fabric, D: Directory>(
 ) -> Result<HostManifest, RecoveryError> {
     assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
     let begin_epoch = epochs.now(cx);
-    wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1));
+    wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1))?;
     let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
     let mut checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
     let mut newest = 0;
@@ -83,7 +86,7 @@ pub fn take<F: Fabric, D: Directory>(
         checkpoint.images.push(entry);
     }
     checkpoint.end_epoch = epochs.now(cx).max(epoch_of(newest));
-    wait_until_durable(cx, host, epochs, checkpoint.end_epoch);
+    wait_until_durable(cx, host, epochs, checkpoint.end_epoch)?;
     directory.sync_names(cx)?;
     let next = HostManifest { checkpoint: Some(checkpoint), ..manifest.clone() };
     replace(cx, directory, HOST_MANIFEST, &next.encode())?;
@@ -96,11 +99,17 @@ fn is_in_image(relation: &Relation, partition: u16) -> bool {
     matches!(relation.kind, Kind::Table { .. }) && relation.replicated == (partition == REPLICAS)
 }
 
-fn wait_until_durable<F: Fabric>(cx: &Cx<F>, host: &RowHost, epochs: &impl EpochView<F>, epoch: u64) {
-    while epochs.durable(cx) < epoch {
+fn wait_until_durable<F: Fabric>(
+    cx: &Cx<F>,
+    host: &RowHost,
+    epochs: &impl EpochView<F>,
+    epoch: u64,
+) -> Result<(), RecoveryError> {
+    while epochs.durable(cx)? < epoch {
         host.attend(cx);
         cx.pause();
     }
+    Ok(())
 }
 
 /// Removes the images of checkpoints before `number`.
