@@ -72,7 +72,10 @@ use crate::row::{Loader, Options, RowHost, RowSession};
 use crate::schema::{SchemaError, TableSchema};
 use crate::txn::{TableId, TxnError};
 
+pub mod storage;
+
 pub use liger_fabric::SyncMode;
+pub use storage::{DataDirectory, HostStorage, StorageError};
 
 /// Why a pod could not be made, opened, joined, filled or left.
 #[derive(Debug, thiserror::Error)]

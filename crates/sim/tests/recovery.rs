@@ -82,8 +82,8 @@ impl EpochView<Sim> for AtOnce {
         1
     }
 
-    fn durable(&self, _cx: &Cx<Sim>) -> u64 {
-        1
+    fn durable(&self, _cx: &Cx<Sim>) -> Result<u64, RecoveryError> {
+        Ok(1)
     }
 }
 

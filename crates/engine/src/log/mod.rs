@@ -2,7 +2,8 @@
 //! docs/protocols/log.md is the design, with what a crash at each step leaves.
 //!
 //! * [`record`], [`segment`]: the bytes; [`ring`]: records in shared memory; [`epoch`]: when they count;
-//! * [`ship`]: from the rings to the disk; [`scan`]: from the disk to records; [`HostLog`]: all of that for one host.
+//! * [`ship`]: from the rings to the disk; [`scan`]: from the disk to records; [`HostLog`]: all of that for
+//!   one host.
 //!
 //! Invariants:
 //! 1. A host has told the pod a durable epoch of this life before [`HostLog::new`] returns: as a member it

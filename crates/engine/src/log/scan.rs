@@ -1,14 +1,14 @@
 //! Reading one host's log: what is intact, and whether what is not was lost or damaged.
 //!
 //! Invariants:
-//! 1. Bytes that do not check end the log, unless something intact behind them knew that they were on storage:
-//!    a frame, or the head of the next segment. Then they are damage.
+//! 1. Bytes that do not check end the log, unless something intact behind them knew that they were on
+//!    storage: a frame, or the head of the next segment. Then they are damage.
 //! 2. What is shown is intact, in the order it was written: frames whose checksum fits, whose stream goes on
 //!    where it had come to, and whose records are none of an epoch that an earlier mark has closed.
 //! 3. No bytes make it panic, and it reads each byte once or twice.
 //!
-//! Segments are given one after the other, as bytes; so the scanner knows no storage, and holds nothing of them.
-//! What a torn end means for the pod is decided where all hosts' logs are known (recovery).
+//! Segments are given one after the other, as bytes; so the scanner knows no storage, and holds nothing of
+//! them. What a torn end means for the pod is decided where all hosts' logs are known (recovery).
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,17 @@
 //! Taking a checkpoint: an image of every partition of a host, while transactions change them.
 //!
 //! ```text
-//! B = epoch; wait until B - 1 is durable          every transaction before B is applied
+//! B = epoch; wait until B - 1 is durable      every transaction before B is applied
 //! copy the rows of every partition, a few under each hold of its latch
-//! E = epoch; wait until E is durable              nothing that was copied, and no deletion that was seen, is lost
-//! the manifest names it                           from here on it counts
+//! E = epoch; wait until E is durable          nothing that was copied, and no deletion seen, can be lost
+//! the manifest names it                       from here on it counts
 //! ```
 //!
 //! Invariants:
 //! 1. No latch is held while files are written, and no row is locked between two steps.
 //! 2. A checkpoint that was not finished leaves files that no manifest names; the next one writes over them.
-//! 3. E is read behind the last row, and not taken from the rows: a row that is missing because a transaction of
-//!    epoch E has deleted it has no version to tell.
+//! 3. E is read behind the last row, and not taken from the rows: a row that is missing because a
+//!    transaction of epoch E has deleted it has no version to tell.
 
 use liger_fabric::disk::DiskFile;
 use liger_fabric::{Cx, Fabric};
@@ -30,9 +30,12 @@ pub trait EpochView<F: Fabric> {
     /// The pod's epoch.
     fn now(&self, cx: &Cx<F>) -> u64;
 
-    /// The pod's durable epoch; just before the first epoch of a generation when nothing of it is durable yet.
-    /// Who asks waits for it: the epoch is to move on.
-    fn durable(&self, cx: &Cx<F>) -> u64;
+    /// The pod's durable epoch; just before the first epoch of a generation when nothing of it is durable
+    /// yet. Who asks waits for it: the epoch is to move on.
+    ///
+    /// # Errors
+    /// If it will not move on any more: a log has failed.
+    fn durable(&self, cx: &Cx<F>) -> Result<u64, RecoveryError>;
 }
 
 /// How a checkpoint goes about it.
@@ -52,14 +55,14 @@ impl Default for Pace {
     }
 }
 
-/// Takes a checkpoint of the caller's host behind the one that `manifest` names, makes it valid, and returns the
-/// manifest that is in force then. The files of the earlier one are removed.
+/// Takes a checkpoint of the caller's host behind the one that `manifest` names, makes it valid, and
+/// returns the manifest that is in force then. The files of the earlier one are removed.
 ///
 /// The worker runs no transaction meanwhile; it serves other hosts while it waits.
 ///
 /// # Errors
-/// If the storage fails, or a row stays locked: the earlier checkpoint is valid then, unless it was the storage
-/// and the manifest has been replaced already.
+/// If the storage fails, or a row stays locked: the earlier checkpoint is valid then, unless it was the
+/// storage and the manifest has been replaced already.
 pub fn take<F: Fabric>(
     cx: &Cx<F>,
     host: &RowHost,
@@ -70,7 +73,7 @@ pub fn take<F: Fabric>(
 ) -> Result<HostManifest, RecoveryError> {
     assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
     let begin_epoch = epochs.now(cx);
-    wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1));
+    wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1))?;
     let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
     let mut checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
     let mut newest = 0;
@@ -84,7 +87,7 @@ pub fn take<F: Fabric>(
         checkpoint.images.push(entry);
     }
     checkpoint.end_epoch = epochs.now(cx).max(epoch_of(newest));
-    wait_until_durable(cx, host, epochs, checkpoint.end_epoch);
+    wait_until_durable(cx, host, epochs, checkpoint.end_epoch)?;
     directory.sync_names(cx)?;
     let next = HostManifest { checkpoint: Some(checkpoint), ..manifest.clone() };
     replace(cx, directory, HOST_MANIFEST, &next.encode())?;
@@ -97,11 +100,17 @@ fn is_in_image(relation: &Relation, partition: u16) -> bool {
     matches!(relation.kind, Kind::Table { .. }) && relation.replicated == (partition == REPLICAS)
 }
 
-fn wait_until_durable<F: Fabric>(cx: &Cx<F>, host: &RowHost, epochs: &impl EpochView<F>, epoch: u64) {
-    while epochs.durable(cx) < epoch {
+fn wait_until_durable<F: Fabric>(
+    cx: &Cx<F>,
+    host: &RowHost,
+    epochs: &impl EpochView<F>,
+    epoch: u64,
+) -> Result<(), RecoveryError> {
+    while epochs.durable(cx)? < epoch {
         host.attend(cx);
         cx.pause();
     }
+    Ok(())
 }
 
 /// Removes the images of checkpoints before `number`.

@@ -1,8 +1,9 @@
 //! Images: the rows of one partition as a file, in the order of tables and keys. Part of a checkpoint.
 //!
 //! ```text
-//! block  0 magic u32   4 crc u32 (CRC-32C of all that follows)   8 kind u8 (1 head, 2 rows, 3 end)   9 zero u8
-//!       10 table u16   12 rows u32   16 number u64 (of the block, from 0)   24 bytes u64 (of what follows)
+//! block  0 magic u32   4 crc u32 (CRC-32C of all that follows)   8 kind u8 (1 head, 2 rows, 3 end)
+//!        9 zero u8   10 table u16   12 rows u32   16 number u64 (of the block, from 0)
+//!       24 bytes u64 (of what follows)
 //! head  32 format u32   36 host u8   37 zero u8   38 partition u16   40 pod u64   48 layouts u64
 //!       56 checkpoint u64   64 begin epoch u64
 //! rows  32 one row after the other: version u64, key words, the row padded to 8

@@ -92,7 +92,8 @@ impl<'p> Loading<'p> {
         }
     }
 
-    /// Works until nothing is left to take. The host is loaded when all workers that called this have returned.
+    /// Works until nothing is left to take. The host is loaded when all workers that called this have
+    /// returned.
     ///
     /// # Errors
     /// Whatever is wrong with the files; all workers return the first failure.

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A manifest is replaced as a whole: written under another name, synced, renamed, the names synced. Whoever
-//!    reads it sees the old one or the new one.
+//! 1. A manifest is replaced as a whole: written under another name, synced, renamed, the names synced.
+//!    Whoever reads it sees the old one or the new one.
 //! 2. What a manifest names is on storage before the manifest is.
 //! 3. Epochs of generations do not overlap, so an epoch tells its generation.
 
@@ -185,9 +185,9 @@ impl PodManifest {
         self.ended.iter().any(|cut| (cut.first_epoch..=cut.last_epoch).contains(&epoch))
     }
 
-    /// The manifest of the next generation: of this one, epochs up to `durable` count, and the next one starts
-    /// with `first_epoch`. What ended before `oldest_begin`, the least begin of a valid checkpoint, need not
-    /// be known any more.
+    /// The manifest of the next generation: of this one, epochs up to `durable` count, and the next one
+    /// starts with `first_epoch`. What ended before `oldest_begin`, the least begin of a valid checkpoint,
+    /// need not be known any more.
     ///
     /// # Panics
     /// If epochs would be used twice.

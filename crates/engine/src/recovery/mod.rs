@@ -7,8 +7,8 @@
 //! Invariants:
 //! 1. Until the pod's manifest is replaced nothing has changed, and recovery may be killed and started again.
 //! 2. Nothing is guessed: whatever does not fit is an error that names host, file and byte.
-//! 3. What recovery has read and counted is on storage before the pod's manifest says that it counts: a process
-//!    that died may have left bytes that can be read and were never synced.
+//! 3. What recovery has read and counted is on storage before the pod's manifest says that it counts: a
+//!    process that died may have left bytes that can be read and were never synced.
 //!
 //! [`image`], [`manifest`] and [`replay`] are the parts; [`checkpoint`] makes what is read here.
 //! docs/protocols/log.md has the rules and the formats.
@@ -145,8 +145,8 @@ impl Plan {
         used.unwrap_or(0).max(self.durable_epoch).max(self.pod.first_epoch) + 1
     }
 
-    /// Checks the hosts' files against each other: whoever knew that an epoch was durable in the whole pod knew
-    /// that every host's log had a mark of it.
+    /// Checks the hosts' files against each other: whoever knew that an epoch was durable in the whole pod
+    /// knew that every host's log had a mark of it.
     fn check(&self) -> Result<(), RecoveryError> {
         let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
         let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(end(files)));
@@ -156,8 +156,8 @@ impl Plan {
             let Marks { last, .. } = files.scan.marks;
             if last < known {
                 let why = format!(
-                    "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in the \
-                     whole pod"
+                    "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in \
+                     the whole pod"
                 );
                 return Err(RecoveryError::damaged(end_of(files), why));
             }

@@ -1,16 +1,16 @@
 //! Copying a partition's rows while transactions run: the row engine's part of a checkpoint.
 //!
-//! A copied row is some committed version of it. Which one is open, but every transaction whose worker had shown
-//! no epoch any more when the copying began is in it, and every later one has a record: so the log behind that
-//! moment makes the row current (docs/protocols/log.md, Checkpoints).
+//! A copied row is some committed version of it. Which one is open, but every transaction whose worker had
+//! shown no epoch any more when the copying began is in it, and every later one has a record: so the log
+//! behind that moment makes the row current (docs/protocols/log.md, Checkpoints).
 //!
 //! Invariants:
 //! 1. A few rows are copied in one hold of the partition's latch; the caller goes on behind them.
-//! 2. The DRAM copy of a row is taken as it is, also under a writer of this host: changes come to it under the
-//!    latch, row by row, when they commit.
-//! 3. A shared row that is `modified` is locked for reading first, which copies it back. One that another host
-//!    has write-locked is waited for: it may be a row that is made or removed for that host, and its removal has
-//!    committed before the message about it arrives here.
+//! 2. The DRAM copy of a row is taken as it is, also under a writer of this host: changes come to it under
+//!    the latch, row by row, when they commit.
+//! 3. A shared row that is `modified` is locked for reading first, which copies it back. One that another
+//!    host has write-locked is waited for: it may be a row that is made or removed for that host, and its
+//!    removal has committed before the message about it arrives here.
 //! 4. An insert of this host that has not committed is left out.
 
 use std::ops::ControlFlow;

@@ -33,8 +33,8 @@ impl<'h> Loader<'h> {
         self.put_version(cx, table, 0, row.bytes())
     }
 
-    /// As [`Loader::put`], a row that had a version in an earlier life of the pod. Several workers may load at
-    /// once, each with a loader of its own.
+    /// As [`Loader::put`], a row that had a version in an earlier life of the pod. Several workers may load
+    /// at once, each with a loader of its own.
     pub fn put_version<F: Fabric>(
         &mut self,
         cx: &Cx<F>,

@@ -86,6 +86,18 @@ impl Disk {
         Ok(Self::over(Backend::Native(held), path))
     }
 
+    /// Opens a directory of this machine to read it, without holding it: whoever does may change it meanwhile,
+    /// so this is for files that are final. Calls that change something fail.
+    ///
+    /// # Errors
+    /// `Missing`, or whatever the system says.
+    pub fn look(directory: &Path) -> Result<Self, DiskError> {
+        let path = directory.display().to_string();
+        let open = native::Directory::look(directory);
+        let open = open.map_err(|failure| DiskError::new(DiskOp::Hold, &path, None, failure))?;
+        Ok(Self::over(Backend::Native(open), path))
+    }
+
     /// Takes hold of the simulated disk of `device`, which is any host of the pod: whoever takes over a dead
     /// host's disk moves it, and finds what a loss of power would have left.
     ///

@@ -24,11 +24,11 @@ use super::error::Failure;
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 const LOCK: &str = ".lock";
 
-/// A directory that this process holds.
+/// A directory that this process holds, or only reads.
 pub(super) struct Directory {
     fd: OwnedFd,
-    /// Closing it lets the lock go.
-    _lock: OwnedFd,
+    /// Closing it lets the lock go. Without it, nothing can be changed.
+    lock: Option<OwnedFd>,
 }
 
 impl Directory {
@@ -47,17 +47,29 @@ impl Directory {
         let lock_flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = openat(&fd, LOCK, lock_flags, PRIVATE_FILE)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { fd, _lock: lock })
+        Ok(Self { fd, lock: Some(lock) })
+    }
+
+    /// Opens the directory to read it, whoever holds it.
+    pub fn look(path: &Path) -> Result<Self, Failure> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { fd: openat(CWD, path, flags, Mode::empty())?, lock: None })
+    }
+
+    fn check_held(&self) -> Result<(), Failure> {
+        if self.lock.is_some() { Ok(()) } else { Err(Errno::ROFS.into()) }
     }
 
     fn open_with(&self, name: &str, more: OFlags) -> Result<NativeFile, Failure> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
+        let access = if self.lock.is_some() { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
         let file = File::from(openat(&self.fd, name, flags, PRIVATE_FILE)?);
         let number = file.metadata()?.ino();
         Ok(NativeFile { file, number, appending: Mutex::new(()) })
     }
 
     pub fn create(&self, name: &str) -> Result<NativeFile, Failure> {
+        self.check_held()?;
         self.open_with(name, OFlags::CREATE | OFlags::EXCL)
     }
 
@@ -78,10 +90,12 @@ impl Directory {
     }
 
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        self.check_held()?;
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
     pub fn rename(&self, from: &str, to: &str) -> Result<(), Failure> {
+        self.check_held()?;
         Ok(renameat(&self.fd, from, &self.fd, to)?)
     }
 

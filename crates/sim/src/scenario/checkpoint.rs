@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::image::ImageReader;
 use liger_engine::recovery::manifest::{HostManifest, image_name};
@@ -36,8 +37,8 @@ impl EpochView<Sim> for AtOnce {
         1
     }
 
-    fn durable(&self, _cx: &Cx<Sim>) -> u64 {
-        1
+    fn durable(&self, _cx: &Cx<Sim>) -> Result<u64, RecoveryError> {
+        Ok(1)
     }
 }
 

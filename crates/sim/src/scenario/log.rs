@@ -9,6 +9,7 @@ use liger_engine::Key;
 use liger_engine::log::disk::Disk;
 use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
 use liger_engine::log::ring::RingReader;
+use liger_engine::log::scan::{End, Scanner};
 use liger_engine::log::segment::{Frame, FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_name};
 use liger_engine::log::ship::LogOptions;
 use liger_engine::log::{HostLog, WorkerLog};
@@ -272,6 +273,20 @@ fn read_disk(disk: &Disk, host: HostId) -> Result<OnDisk, String> {
     Ok(found)
 }
 
+/// What recovery would see of it: an end, and every mark, but no damage.
+fn check_scan(disk: &Disk, host: HostId, stated: u64) -> Result<(), String> {
+    let mut scanner = Scanner::new(LogOptions::default().pod, host);
+    for number in (1..).take_while(|number| !disk.contents(&segment_name(*number)).is_empty()) {
+        scanner.segment(number, &disk.contents(&segment_name(number)), |_, _| ());
+    }
+    let scan = scanner.finish();
+    match scan.end {
+        End::Damaged { at, why } => Err(format!("a scan says that {at:?} is damaged: {why}")),
+        _ if scan.marks.last != stated => Err(format!("a scan sees {:?}, marked is {stated}", scan.marks)),
+        _ => Ok(()),
+    }
+}
+
 fn check_host(pod: &mut Pod, host: HostId) -> Result<(), String> {
     let OnDisk { mut streams, marks } = read_disk(&pod.disks[usize::from(host.0)], host)?;
     let plan = pod.plan.clone();
@@ -285,6 +300,7 @@ fn check_host(pod: &mut Pod, host: HostId) -> Result<(), String> {
         (cx.load(plan.log_line(host)), (0..WRITERS).map(ring).collect::<Vec<_>>())
     });
     let stated = marks.iter().map(|mark| mark.0).max().unwrap_or(0);
+    check_scan(&pod.disks[usize::from(host.0)], host, stated)?;
     if durable > stated {
         return Err(format!("epoch {durable} was told, the last mark says {stated}"));
     }

@@ -1,0 +1,171 @@
+//! Where a pod's data is kept on this machine: a folder for each host, with its log and its checkpoints.
+//!
+//! Invariants:
+//! 1. A folder is held by one process, from [`DataDirectory::hold`] on until the host has left or died.
+//! 2. Nothing is served from files before [`DataDirectory::begin`] has made what they hold final.
+//! 3. All hosts have read the files ([`DataDirectory::plan`]) before the first one joins: a host that has joined
+//!    writes.
+
+use std::path::{Path, PathBuf};
+
+use liger_fabric::disk::{Disk, DiskError};
+use liger_fabric::{Cx, Fabric, HostId};
+
+use crate::log::ship::LogOptions;
+use crate::recovery::directory::Directory;
+use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
+use crate::recovery::{self, Identity, RecoveryError};
+
+/// Why a pod's data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The directory of a new pod holds one already.
+    #[error("{} holds a pod: recover it, or name another directory", path.display())]
+    HoldsPod {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is no pod to recover.
+    #[error("{} holds no pod", path.display())]
+    NoPod {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The folders cannot be made, opened or held.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// What is in them is missing, damaged, or another pod's.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+}
+
+/// A pod's data on this machine.
+#[derive(Clone, Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// What a host needs of it to keep a log and take checkpoints.
+pub struct HostStorage {
+    pub(super) directory: Directory,
+    pub(super) log: LogOptions,
+    pub(super) manifest: HostManifest,
+}
+
+impl HostStorage {
+    /// Sets the least time between two epochs of the log, in nanoseconds.
+    pub fn set_epoch_ns(&mut self, epoch_ns: u64) {
+        self.log.epoch_ns = epoch_ns;
+    }
+}
+
+impl DataDirectory {
+    /// Makes the folders and manifests of a new pod. `identity.pod` is a number of the pod's own.
+    ///
+    /// # Errors
+    /// If there is a pod already, or the storage fails.
+    pub fn create<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<Self, StorageError> {
+        let data = Self { path: path.to_owned(), identity };
+        // Makes the directory itself; nobody holds it for longer.
+        drop(Disk::native(path)?);
+        if data.manifest(cx)?.is_some() {
+            return Err(StorageError::HoldsPod { path: path.to_owned() });
+        }
+        recovery::create(cx, &data.hold_all()?, &identity)?;
+        Ok(data)
+    }
+
+    /// The pod in the directory, which must be as `identity` says, but for the pod's number.
+    ///
+    /// # Errors
+    /// If there is none, or its manifest is damaged.
+    pub fn open<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<Self, StorageError> {
+        let mut data = Self { path: path.to_owned(), identity };
+        let found = data.manifest(cx)?.ok_or_else(|| StorageError::NoPod { path: path.to_owned() })?;
+        data.identity.pod = found.pod;
+        Ok(data)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the manifests and logs of all hosts, and decides what counts.
+    ///
+    /// # Errors
+    /// If something is missing, damaged, or of another pod.
+    pub fn plan<F: Fabric>(&self, cx: &Cx<F>) -> Result<recovery::Plan, StorageError> {
+        Ok(recovery::Plan::make(cx, &self.look_all()?, &self.identity)?)
+    }
+
+    /// Makes what a plan found final, and begins the pod's next generation. Nobody may hold a folder.
+    ///
+    /// # Errors
+    /// If somebody does, or the storage fails: then either nothing has happened, or all of it.
+    pub fn begin<F: Fabric>(&self, cx: &Cx<F>) -> Result<PodManifest, StorageError> {
+        let held = self.hold_all()?;
+        let plan = recovery::Plan::make(cx, &held, &self.identity)?;
+        Ok(recovery::begin_generation(cx, &held, &plan)?)
+    }
+
+    /// Takes hold of a host's folder. `plan` is the present generation's; `None` for a pod that is new.
+    ///
+    /// # Errors
+    /// If somebody holds it, or its manifest is damaged.
+    pub fn hold<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        host: HostId,
+        plan: Option<&recovery::Plan>,
+    ) -> Result<HostStorage, StorageError> {
+        let directory = Directory::new(host, Disk::native(&self.folder(host))?);
+        let bytes = recovery::directory::read_whole(cx, &directory, HOST_MANIFEST)?;
+        let manifest = HostManifest::decode(host, &bytes)?;
+        let mut log = LogOptions { pod: self.identity.pod, ..LogOptions::default() };
+        if let Some(plan) = plan {
+            let (_, previous_end) = plan.hosts[usize::from(host.0)].next_segment();
+            let (generation, first_epoch) = (plan.pod.generation, plan.pod.first_epoch);
+            log = LogOptions { generation, first_epoch, previous_end, ..log };
+        }
+        Ok(HostStorage { directory, log, manifest })
+    }
+
+    /// The folders of all hosts, to read files that are final.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub fn look_all(&self) -> Result<Vec<Directory>, StorageError> {
+        let look = |host| Ok(Directory::new(host, Disk::look(&self.folder(host))?));
+        self.hosts().map(look).collect()
+    }
+
+    fn hold_all(&self) -> Result<Vec<Directory>, StorageError> {
+        let hold = |host| Ok(Directory::new(host, Disk::native(&self.folder(host))?));
+        self.hosts().map(hold).collect()
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.identity.hosts).map(HostId)
+    }
+
+    fn folder(&self, host: HostId) -> PathBuf {
+        self.path.join(format!("host-{}", host.0))
+    }
+
+    /// The pod's manifest; none if there is no pod.
+    fn manifest<F: Fabric>(&self, cx: &Cx<F>) -> Result<Option<PodManifest>, StorageError> {
+        let first = HostId(0);
+        if !self.folder(first).is_dir() {
+            return Ok(None);
+        }
+        let home = Directory::new(first, Disk::look(&self.folder(first))?);
+        match recovery::directory::read_whole(cx, &home, recovery::manifest::POD_MANIFEST) {
+            Ok(bytes) => Ok(Some(PodManifest::decode(first, &bytes)?)),
+            Err(RecoveryError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
