@@ -67,7 +67,13 @@ use liger_pod::selftest::Effort;
 use liger_pod::superblock::{self, FormatOver};
 
 use crate::catalog::Catalog;
+use crate::log::HostLog;
+use crate::log::ship::LogFailure;
 use crate::record::NewRow;
+use crate::recovery::checkpoint::{self, Pace};
+use crate::recovery::directory::Directory;
+use crate::recovery::manifest::HostManifest;
+use crate::recovery::{self, Identity, Loaded, Loading, RecoveryError};
 use crate::row::{Loader, Options, RowHost, RowSession};
 use crate::schema::{SchemaError, TableSchema};
 use crate::txn::{TableId, TxnError};
@@ -93,6 +99,18 @@ pub enum DbError {
     /// The engine failed.
     #[error(transparent)]
     Txn(#[from] TxnError),
+    /// The log cannot be written.
+    #[error(transparent)]
+    Log(#[from] LogFailure),
+    /// The pod's files cannot be used.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The pod's files cannot be read or written.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The host has no log and no checkpoints.
+    #[error("this host has no storage: join with some")]
+    NoStorage,
 }
 
 /// A pod in this process's address space. Cheap to clone.
@@ -223,12 +241,42 @@ impl Pod {
             let _ = joining.abandon(&cx);
             return Err(failed.into());
         }
+        let mut engine_options = options.engine;
+        let mut files = None;
+        if let Some(storage) = options.storage {
+            // As a member it holds nobody back: its log has begun.
+            let (disk, incarnation) = (storage.directory.disk(), joining.incarnation());
+            let log = match HostLog::new(&cx, &self.plan, incarnation, disk, storage.log) {
+                Ok(log) => log,
+                Err(failed) => {
+                    let _ = joining.abandon(&cx);
+                    return Err(failed.into());
+                }
+            };
+            engine_options.log = Some(log);
+            files = Some((storage.directory, storage.manifest));
+        }
         let member = joining.finish(&cx)?;
-        let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, options.engine)?;
+        let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
         let engine = Arc::new(engine);
-        let served = engine.clone();
+        let (served, shipped) = (engine.clone(), engine.clone());
         let service = Service::start(&memory, SERVICE_WORKER, options.seed, move |cx| served.attend(cx));
-        Ok(Host { pod: self.clone(), memory, engine, service, seed: options.seed })
+        let ship = move |cx: &_| usize::from(shipped.ship(cx));
+        let shipper = files.is_some().then(|| Service::start(&memory, SERVICE_WORKER, options.seed, ship));
+        Ok(Host { pod: self.clone(), memory, engine, service, shipper, files, seed: options.seed })
+    }
+
+    /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.
+    pub fn identity(&self, pod: u64) -> Identity {
+        let (hosts, layouts) = (self.plan.config().hosts, self.catalog.hash());
+        // Sizes of memories may differ from generation to generation; what decides where a row is may not.
+        let configuration = u64::from(self.plan.config().partitions);
+        Identity { pod, configuration, layouts, hosts }
+    }
+
+    /// A context for work on a pod's files before a host has joined.
+    pub fn control(&self) -> Cx<Native> {
+        control_cx(&self.mapping, self.plan.config().sync_mode)
     }
 }
 
@@ -245,6 +293,8 @@ pub struct JoinOptions {
     pub engine: Options,
     /// How thoroughly the memory is tested.
     pub self_test: Effort,
+    /// Where the host keeps its log and its checkpoints; without it, nothing outlives the hosts.
+    pub storage: Option<HostStorage>,
     /// Decides the random numbers of the host's workers, together with host, worker and run.
     pub seed: u64,
 }
@@ -252,7 +302,7 @@ pub struct JoinOptions {
 impl JoinOptions {
     /// The defaults for a pod.
     pub fn new(plan: &Plan) -> Self {
-        Self { engine: Options::new(plan), self_test: Effort::USUAL, seed: 1 }
+        Self { engine: Options::new(plan), self_test: Effort::USUAL, storage: None, seed: 1 }
     }
 }
 
@@ -262,6 +312,10 @@ pub struct Host<M: HostMemory = NativeHost> {
     memory: M,
     engine: Arc<RowHost>,
     service: Service,
+    /// Writes the log, if there is one.
+    shipper: Option<Service>,
+    /// Its folder, and the manifest in it.
+    files: Option<(Directory, HostManifest)>,
     seed: u64,
 }
 
@@ -366,10 +420,52 @@ impl<M: HostMemory> Host<M> {
         Ok(rows.put)
     }
 
-    /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
+    /// Puts an image of all rows of this host next to its log, while other hosts go on; returns once it counts.
+    /// What was loaded is durable from then on, and the log before it is not needed any more. The pod's hosts
+    /// have to serve meanwhile.
+    ///
+    /// # Errors
+    /// If the host has no storage, or that fails: the checkpoint before it counts then.
+    pub fn checkpoint(&mut self) -> Result<(), DbError> {
+        self.seed = self.seed.wrapping_add(1);
+        let _rest = self.service.rest();
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        let (directory, manifest) = self.files.as_mut().ok_or(DbError::NoStorage)?;
+        let epochs = self.engine.log_epochs().ok_or(DbError::NoStorage)?;
+        *manifest = checkpoint::take(&cx, &self.engine, directory, manifest, &epochs, Pace::default())?;
+        Ok(())
+    }
+
+    /// Fills this host's partitions with what the pod's files hold, on `workers` threads. All hosts read the
+    /// files of all hosts.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged.
+    pub fn recover(
+        &mut self,
+        data: &DataDirectory,
+        plan: &recovery::Plan,
+        workers: u8,
+    ) -> Result<Loaded, DbError> {
+        let directories = data.look_all()?;
+        let engine = self.engine.clone();
+        let loading = Loading::new(plan, &engine);
+        let worked = self.run(workers, |session| loading.work(session.cx(), &directories));
+        for worker in worked {
+            // A panic has said what it is.
+            worker.expect("no worker panicked")?;
+        }
+        Ok(loading.loaded())
+    }
+
+    /// Leaves the pod, once its log is on storage. Its rows go with it: call it when the pod comes to rest.
     pub fn leave(self) -> Result<(), DbError> {
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        drop(self.shipper);
         drop(self.service);
+        if let Some(log) = self.engine.log() {
+            log.drain(&cx, || self.engine.members(&cx))?;
+        }
         let engine = Arc::into_inner(self.engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)
     }

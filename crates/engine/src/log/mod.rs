@@ -176,6 +176,21 @@ impl HostLog {
         })
     }
 
+    /// Ships until everything that was committed before is on storage; this host commits nothing any more.
+    ///
+    /// # Errors
+    /// If the log ends before.
+    pub fn drain<F: Fabric>(&self, cx: &Cx<F>, mut members: impl FnMut() -> u16) -> Result<(), LogFailure> {
+        let last = self.clock.now(cx);
+        while self.clock.durable(cx, cx.host()) < last {
+            self.want(last);
+            if !self.step(cx, members())? {
+                cx.pause();
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the segments that hold only records before `epoch`, and says how many.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::fmt;
 use liger_fabric::HostId;
 
 use crate::key::Key;
+use crate::log::ship::LogFailure;
 use crate::txn::{TableId, TxnError};
 
 /// A place in a host's files.
@@ -101,6 +102,9 @@ pub enum RecoveryError {
     /// The row engine refused a row.
     #[error("a recovered row cannot be stored: {0}")]
     Row(#[from] TxnError),
+    /// A log ended while a checkpoint waited for it.
+    #[error(transparent)]
+    Log(#[from] LogFailure),
     /// A row stayed locked.
     #[error("{key:?} of table {table}, partition {partition}, stayed locked for {tries} tries")]
     Held {

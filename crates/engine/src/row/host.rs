@@ -31,6 +31,8 @@ use super::word::WordFormat;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
 use crate::log::HostLog;
+use crate::recovery::RecoveryError;
+use crate::recovery::checkpoint::EpochView;
 use crate::txn::{TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -256,7 +258,7 @@ impl RowHost {
     }
 
     /// The live hosts, bit h for host h.
-    pub(super) fn members<F: Fabric>(&self, cx: &Cx<F>) -> u16 {
+    pub(crate) fn members<F: Fabric>(&self, cx: &Cx<F>) -> u16 {
         membership::members(cx, &self.plan)
     }
 
@@ -276,6 +278,18 @@ impl RowHost {
         self.heap.usage(cx)
     }
 
+    /// One turn of writing this host's log to storage; true if there was something to write. A failure shows
+    /// in [`HostLog::failure`].
+    pub fn ship<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        let Some(log) = &self.log else { return false };
+        log.step(cx, self.members(cx)).unwrap_or(false)
+    }
+
+    /// What a checkpoint is told of the log's epochs; none without a log.
+    pub fn log_epochs(&self) -> Option<LogEpochs<'_>> {
+        self.log.as_ref().map(|log| LogEpochs { host: self, log })
+    }
+
     /// This host's log, if the pod keeps one.
     pub fn log(&self) -> Option<&HostLog> {
         self.log.as_ref()
@@ -289,6 +303,25 @@ impl RowHost {
     /// The heap, for audits.
     pub fn heap(&self) -> &Heap {
         &self.heap
+    }
+}
+
+/// The log's epochs, as a host sees them.
+pub struct LogEpochs<'h> {
+    host: &'h RowHost,
+    log: &'h HostLog,
+}
+
+impl<F: Fabric> EpochView<F> for LogEpochs<'_> {
+    fn now(&self, cx: &Cx<F>) -> u64 {
+        self.log.clock().now(cx)
+    }
+
+    fn durable(&self, cx: &Cx<F>) -> Result<u64, RecoveryError> {
+        let (epoch, members) = (self.log.clock().now(cx), self.host.members(cx));
+        // Whoever asks waits: the epoch is to move on.
+        self.log.is_durable(cx, epoch, || members)?;
+        Ok(self.log.pod_durable(cx, members))
     }
 }
 
