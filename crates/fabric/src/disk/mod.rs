@@ -1,11 +1,11 @@
-//! Storage: one directory of files per host, for its log and its checkpoints. docs/storage.md is the contract;
-//! in short:
+//! Storage: one directory of files per host, for its log and its checkpoints. The contract is
+//! docs/storage.md; in short:
 //!
 //! 1. Bytes are durable when a `sync` that began after their write has returned `Ok`, under a name that is
 //!    durable: names (create, remove, rename) become so with `sync_names`, not with `sync`.
-//! 2. Bytes that were written and not synced survive the death of the process. If the host loses power, each
-//!    512-byte sector of them is, by itself, new, old, or a mixture. Bytes that no unsynced write changed keep
-//!    their value.
+//! 2. Bytes that were written and not synced survive the death of the process. If the host loses power,
+//!    each 512-byte sector of them is, by itself, new, old, or a mixture. Bytes that no unsynced write
+//!    changed keep their value. A call that the process died in may have done a part of what it says.
 //! 3. A `rename` replaces its target atomically: a crash leaves the old file or the new one.
 //! 4. **A `sync` that failed ends the file's life.** Nobody knows which bytes reached the medium, a second
 //!    `sync` would say `Ok` without writing them, and reads may show bytes that a crash takes away. So the
@@ -19,8 +19,8 @@
 //! crash point, and takes virtual time; on native disks they are plain system calls.
 //!
 //! Why no O_DIRECT: a log's cost is its `sync`, which is a device write with either way of writing; buffered
-//! writes need no aligned buffers, share one path with checkpoints, and leave what recovery reads first in the
-//! page cache. `examples/disk_costs.rs` measures what there is to gain (docs/storage.md has the figures).
+//! writes need no aligned buffers, share one path with checkpoints, and leave what recovery reads first in
+//! the page cache. `examples/disk_costs.rs` measures what writes and syncs cost (figures: docs/storage.md).
 //!
 //! What it does not do: checksums (formats own theirs), folders within the directory, reading ahead,
 //! asynchronous calls: a thread that must not wait hands its write to one that may.
@@ -28,7 +28,7 @@
 mod error;
 mod file;
 mod native;
-pub(crate) mod sim;
+mod sim;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,7 +37,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use error::{DiskError, DiskErrorKind, DiskOp};
 pub use file::DiskFile;
-pub use sim::{DiskAnswer, DiskCall, SimDisks};
+pub(crate) use sim::{Cost, Progress, Turn};
+pub use sim::{Damage, DiskAnswer, DiskCall, DiskFault, SimDisks};
 
 use crate::cx::{Cx, HostId};
 use crate::fabric::Fabric;

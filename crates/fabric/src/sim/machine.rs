@@ -395,6 +395,7 @@ impl State {
             Memory::Incoherent(memory) => memory.crash(host, &own, domain, by, &mut self.random),
             Memory::Timed(memory) => memory.crash(host),
         }
+        self.disks.host_died(HostId(host as u8), domain != CrashDomain::Process);
         for worker in own {
             if !self.workers[worker].done && !self.workers[worker].killed {
                 self.retire(worker);

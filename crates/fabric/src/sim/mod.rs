@@ -33,6 +33,7 @@
 
 mod config;
 mod coroutine;
+mod disk_calls;
 mod explain;
 mod explore;
 mod incoherent;
@@ -55,6 +56,7 @@ pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
 pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
 pub use report::{HostReport, Outcome, Report, TimeUse};
+pub(crate) use schedule::Random;
 pub use schedule::Scheduler;
 
 use crate::cx::{Cx, HostId, WorkerId};
@@ -80,7 +82,8 @@ pub struct Simulation {
 impl Simulation {
     /// An empty pod, its memory all zeros, its disks empty.
     pub fn new(config: SimConfig) -> Self {
-        Self::with_disks(config, SimDisks::new())
+        let disks = SimDisks::new(config.seed);
+        Self::with_disks(config, disks)
     }
 
     /// An empty pod with the disks of another one: its next life.

@@ -71,6 +71,8 @@ pub struct TimeUse {
     pub data_ps: u64,
     /// Pauses.
     pub waiting_ps: u64,
+    /// Calls of disks.
+    pub disk_ps: u64,
 }
 
 impl TimeUse {

@@ -25,6 +25,8 @@ use super::profile::{Profile, Quantity};
 use super::report::TimeUse;
 use super::tags::{Access, Tags};
 use crate::addr::{LINE, lines};
+use crate::cx::HostId;
+use crate::disk::Cost;
 use crate::fabric::Work;
 use crate::sync_mode::SyncMode;
 
@@ -112,6 +114,14 @@ struct Worker {
     paused_until: u64,
 }
 
+/// A disk's costs: a system call; picoseconds a byte copied to or from the system (4 GB/s), and moved to or
+/// from the device (2 GB/s); a sync's wait for the device. Own estimates: a data-centre SSD whose cache
+/// survives a loss of power. docs/storage.md has what was measured on other devices.
+const DISK_CALL_PS: u64 = 1_500_000;
+const DISK_COPY_PS: u64 = 250;
+const DISK_MOVE_PS: u64 = 500;
+const DISK_SYNC_PS: u64 = 30_000_000;
+
 /// A worker that has not paused for so long begins a new wait.
 const NEW_WAIT_PS: u64 = 1_000_000;
 
@@ -140,6 +150,7 @@ pub(crate) struct Timed {
     stamps: Option<Vec<u32>>,
     link_free: Vec<u64>,
     device_free: u64,
+    disk_free: [u64; 16],
     sync_lines: Vec<SyncLine>,
     queue_free: Vec<u64>,
     /// The workers of each host that run.
@@ -162,6 +173,7 @@ impl Timed {
             stamps: profile.coherent_data.then(|| vec![0; all]),
             link_free: vec![0; hosts],
             device_free: 0,
+            disk_free: [0; 16],
             sync_lines: vec![[0; 2]; all],
             queue_free: vec![0; queues],
             living: vec![Vec::new(); hosts],
@@ -350,6 +362,21 @@ impl Timed {
         let w = &mut self.workers[me];
         self.used.data_ps += clock - w.clock;
         (w.clock, w.pending) = (clock, pending);
+    }
+
+    /// A call of a disk: the copy is the caller's alone, the device serves one after the other.
+    pub fn disk(&mut self, me: usize, device: HostId, cost: Cost) {
+        let w = &mut self.workers[me];
+        let before = w.clock;
+        w.clock += DISK_CALL_PS + cost.copied_bytes * DISK_COPY_PS;
+        let busy = cost.moved_bytes * DISK_MOVE_PS + u64::from(cost.syncs) * DISK_SYNC_PS;
+        if busy > 0 {
+            let free = &mut self.disk_free[usize::from(device.0)];
+            *free = w.clock.max(*free) + busy;
+            w.clock = *free;
+        }
+        w.waiting_since = None;
+        self.used.disk_ps += w.clock - before;
     }
 
     pub fn fence(&mut self, me: usize) {

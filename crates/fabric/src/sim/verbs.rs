@@ -201,18 +201,12 @@ impl Fabric for Sim {
         session: u64,
         call: DiskCall<'_>,
     ) -> Result<DiskAnswer, DiskErrorKind> {
-        let Some(mut state) = self.enter(Verb::Disk, 0, 0, Location::caller()) else {
-            return Err(DiskErrorKind::Failed);
-        };
-        let answer = state.disks.device(device).call(session, call);
-        state.mix(self.me, Verb::Disk, u64::from(device.0), u64::from(answer.is_ok()));
-        state.progress(self.me);
-        answer
+        self.disk_call(device, session, call, Location::caller())
     }
 }
 
 /// Bytes folded into a word, for the trace hash.
-fn fold(bytes: &[u8]) -> u64 {
+pub(super) fn fold(bytes: &[u8]) -> u64 {
     let mut folded = bytes.len() as u64;
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {

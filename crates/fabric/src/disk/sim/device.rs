@@ -1,96 +1,203 @@
-//! One simulated disk: names, files, who holds it.
+//! One simulated disk: who holds it, its names and files, its faults.
+//!
+//! Invariants:
+//! 1. A failed call changed what docs/storage.md says it may have changed, and nothing else.
+//! 2. A call in several turns (a torn write, a sync) is over, and lets go of what it held, when its
+//!    [`Progress`] is dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use super::{DiskAnswer, DiskCall, DiskErrorKind};
+use super::fault::Faults;
+use super::file::File;
+use super::names::Names;
+use super::{Damage, DiskAnswer, DiskCall, DiskErrorKind, DiskFault};
+use crate::cx::HostId;
+use crate::sim::Random;
 
 type Answer = Result<DiskAnswer, DiskErrorKind>;
 
 /// A disk.
-#[derive(Default)]
 pub(crate) struct Device {
-    names: BTreeMap<String, u64>,
+    random: Random,
+    names: Names,
     files: BTreeMap<u64, File>,
     files_made: u64,
+    faults: Faults,
+    /// Whose memory has what is not synced.
+    host: HostId,
     session: u64,
     holder: Weak<()>,
 }
 
+/// What a call has done in its turns so far.
 #[derive(Default)]
-struct File {
-    bytes: Vec<u8>,
-    open: Weak<()>,
+pub(crate) struct Progress {
+    /// Calls that are done at once: nobody else can run between their turns.
+    pub whole: bool,
+    begun: bool,
+    /// Bytes written, and from where.
+    written: usize,
+    start: u64,
+    appending: Option<Arc<()>>,
+    /// Changes when a sync began, and its turns to come.
+    sync: Option<(u64, u32)>,
+}
+
+/// What a turn of a call came to.
+pub(crate) enum Turn {
+    /// It needs another turn.
+    More,
+    /// It needs another turn, and somebody else must have had one before.
+    Waits,
+    /// It is over.
+    Over(Answer, Cost),
+}
+
+/// What a call moved, for the timed mode.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cost {
+    /// Bytes between the caller and the system.
+    pub copied_bytes: u64,
+    /// Bytes between the system and the device.
+    pub moved_bytes: u64,
+    /// Syncs: 1, or more if they are slow.
+    pub syncs: u32,
 }
 
 impl Device {
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(number: HostId, seed: u64) -> Self {
+        Self {
+            random: Random::new(seed ^ 0x6469_736b ^ u64::from(number.0) << 48),
+            names: Names::default(),
+            files: BTreeMap::new(),
+            files_made: 0,
+            faults: Faults::default(),
+            host: number,
+            session: 0,
+            holder: Weak::new(),
+        }
     }
 
-    pub fn call(&mut self, session: u64, call: DiskCall<'_>) -> Answer {
-        if let DiskCall::Hold { token } = call {
-            return self.hold(token);
+    pub fn host(&self) -> HostId {
+        self.host
+    }
+
+    pub fn plan(&mut self, fault: Option<DiskFault>) {
+        match fault {
+            Some(fault) => self.faults.plan(fault),
+            None => self.faults = Faults::default(),
         }
-        assert_eq!(session, self.session, "a disk is used by a holder that lost it");
-        match call {
-            DiskCall::Hold { .. } => unreachable!("done above"),
-            DiskCall::Create { name } => return self.create(name),
+    }
+
+    /// Ends the session; without power, ends what was not synced, too.
+    pub fn holder_died(&mut self, loses_power: bool) {
+        self.session += 1;
+        self.holder = Weak::new();
+        self.files.values_mut().for_each(File::let_go);
+        if loses_power {
+            self.names.lose_power(&mut self.random);
+            for file in self.files.values_mut() {
+                file.lose_power(&mut self.random);
+            }
+        }
+        self.forget_files();
+    }
+
+    pub fn damage(&mut self, name: &str, damage: Damage) -> Result<(), DiskErrorKind> {
+        let number = self.names.now.get(name).ok_or(DiskErrorKind::Missing)?;
+        let file = self.files.get_mut(number).expect("named files are kept");
+        if damage.apply(&mut file.bytes) { Ok(()) } else { Err(DiskErrorKind::PastEnd) }
+    }
+
+    pub fn contents(&self) -> Vec<(String, Vec<u8>)> {
+        self.names.now.iter().map(|(name, number)| (name.clone(), self.files[number].bytes.clone())).collect()
+    }
+
+    /// One turn of a call by a worker of `host`.
+    pub fn turn(
+        &mut self,
+        host: HostId,
+        session: u64,
+        call: &mut DiskCall<'_>,
+        progress: &mut Progress,
+    ) -> Turn {
+        if !std::mem::replace(&mut progress.begun, true) && !self.faults.take_call() {
+            return Turn::Over(Err(DiskErrorKind::Failed), Cost::default());
+        }
+        let holds = matches!(call, DiskCall::Hold { .. });
+        assert!(holds || session == self.session, "a disk is used by a holder that died or lost it");
+        match *call {
+            DiskCall::Write { file, offset, bytes } => {
+                progress.start = offset;
+                self.write(file, bytes, progress)
+            }
+            DiskCall::Append { file, bytes } => self.append(file, bytes, progress),
+            DiskCall::Sync { file } => self.sync(Some(file), progress),
+            DiskCall::SyncNames => self.sync(None, progress),
+            _ => self.simple(host, call),
+        }
+    }
+
+    /// Calls of a single turn.
+    fn simple(&mut self, host: HostId, call: &mut DiskCall<'_>) -> Turn {
+        let mut cost = Cost::default();
+        let answer = match call {
+            DiskCall::Hold { token } => self.hold(host, token),
+            DiskCall::Create { name } => self.create(name),
             DiskCall::Open { name } => {
-                let number = *self.names.get(name).ok_or(DiskErrorKind::Missing)?;
-                return Ok(self.opened(number));
+                let number = self.names.now.get(*name).copied().ok_or(DiskErrorKind::Missing);
+                number.map(|number| self.opened(number))
             }
-            DiskCall::List => return Ok(DiskAnswer::Names(self.names.keys().cloned().collect())),
-            DiskCall::Remove { name } => {
-                self.names.remove(name).ok_or(DiskErrorKind::Missing)?;
-            }
-            DiskCall::Rename { from, to } => {
-                let file = self.names.remove(from).ok_or(DiskErrorKind::Missing)?;
-                self.names.insert(to.to_owned(), file);
-            }
-            DiskCall::SyncNames => {}
-            DiskCall::Write { file, offset, bytes } => self.file(file).write(offset as usize, bytes),
-            DiskCall::Append { file, bytes } => {
-                let file = self.file(file);
-                let end = file.bytes.len();
-                file.write(end, bytes);
-                return Ok(DiskAnswer::Number(end as u64));
-            }
+            DiskCall::List => Ok(DiskAnswer::Names(self.names.now.keys().cloned().collect())),
+            DiskCall::Remove { name } => self.if_named(name, |names, name| names.unlink(name)),
+            DiskCall::Rename { from, to } => self.if_named(from, |names, from| names.rename(from, to)),
             DiskCall::Read { file, offset, out } => {
-                let bytes = &self.file(file).bytes;
-                let there = bytes.get(offset as usize..).unwrap_or_default();
+                let there = self.file(*file).bytes.get(*offset as usize..).unwrap_or_default();
                 let count = there.len().min(out.len());
                 out[..count].copy_from_slice(&there[..count]);
-                return Ok(DiskAnswer::Number(count as u64));
+                cost = Cost { copied_bytes: count as u64, moved_bytes: count as u64, syncs: 0 };
+                Ok(DiskAnswer::Number(count as u64))
             }
-            DiskCall::Len { file } => return Ok(DiskAnswer::Number(self.file(file).bytes.len() as u64)),
-            DiskCall::Preallocate { file, len } => {
-                let bytes = &mut self.file(file).bytes;
-                bytes.resize(bytes.len().max(len as usize), 0);
+            DiskCall::Len { file } => Ok(DiskAnswer::Number(self.file(*file).len())),
+            DiskCall::Preallocate { file, len } => self.preallocate(*file, *len),
+            DiskCall::Truncate { file, len } => {
+                let file = self.files.get_mut(file).expect("open files are kept");
+                file.truncate(*len, &mut self.random);
+                Ok(DiskAnswer::Done)
             }
-            DiskCall::Truncate { file, len } => self.file(file).bytes.truncate(len as usize),
-            DiskCall::Sync { .. } => {}
-        }
-        Ok(DiskAnswer::Done)
+            _ => unreachable!("calls of several turns are elsewhere"),
+        };
+        Turn::Over(answer, cost)
     }
 
-    fn hold(&mut self, token: &Arc<()>) -> Answer {
+    fn hold(&mut self, host: HostId, token: &Arc<()>) -> Answer {
         if self.holder.strong_count() > 0 {
             return Err(DiskErrorKind::Locked);
         }
-        self.session += 1;
+        // What another host had in its memory is not on the disk that was moved.
+        self.holder_died(host != self.host);
+        self.host = host;
         self.holder = Arc::downgrade(token);
         Ok(DiskAnswer::Number(self.session))
     }
 
     fn create(&mut self, name: &str) -> Answer {
-        if self.names.contains_key(name) {
+        if self.names.now.contains_key(name) {
             return Err(DiskErrorKind::Exists);
         }
         self.files_made += 1;
-        self.files.insert(self.files_made, File::default());
-        self.names.insert(name.to_owned(), self.files_made);
+        self.files.insert(self.files_made, File::new());
+        self.names.link(name, self.files_made);
         Ok(self.opened(self.files_made))
+    }
+
+    fn if_named(&mut self, name: &str, then: impl FnOnce(&mut Names, &str)) -> Answer {
+        if !self.names.now.contains_key(name) {
+            return Err(DiskErrorKind::Missing);
+        }
+        then(&mut self.names, name);
+        Ok(DiskAnswer::Done)
     }
 
     fn opened(&mut self, number: u64) -> DiskAnswer {
@@ -101,14 +208,105 @@ impl Device {
     }
 
     fn file(&mut self, number: u64) -> &mut File {
-        self.files.get_mut(&number).expect("an open file is kept")
+        self.files.get_mut(&number).expect("open files are kept")
+    }
+
+    /// How long the file may become.
+    fn room(&mut self, number: u64) -> u64 {
+        let Some(size) = self.faults.size_bytes else { return u64::MAX };
+        let used: u64 = self.files.values().map(File::len).sum();
+        size.saturating_sub(used) + self.file(number).len()
+    }
+
+    fn preallocate(&mut self, file: u64, len: u64) -> Answer {
+        if len > self.room(file) {
+            return Err(DiskErrorKind::Full);
+        }
+        self.file(file).preallocate(len);
+        Ok(DiskAnswer::Done)
+    }
+
+    /// All of the rest, or (once in a call, now and then) a part of it: a process may die in between.
+    fn write(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Turn {
+        let rest = &bytes[progress.written..];
+        let at = progress.start + progress.written as u64;
+        let room = self.room(number).saturating_sub(at).min(rest.len() as u64) as usize;
+        let torn = !progress.whole && progress.written == 0 && room > 1 && self.random.next() & 1 == 0;
+        let count = if torn { 1 + self.random.below(room - 1) } else { room };
+        let file = self.files.get_mut(&number).expect("open files are kept");
+        file.write(at, &rest[..count], &mut self.random);
+        if torn {
+            progress.written = count;
+            return Turn::More;
+        }
+        let copied = Cost { copied_bytes: bytes.len() as u64, ..Cost::default() };
+        let fits = count == rest.len();
+        Turn::Over(if fits { Ok(DiskAnswer::Done) } else { Err(DiskErrorKind::Full) }, copied)
+    }
+
+    fn append(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Turn {
+        if progress.appending.is_none() {
+            let file = self.file(number);
+            if file.appending.strong_count() > 0 {
+                return Turn::Waits;
+            }
+            let alone = Arc::new(());
+            file.appending = Arc::downgrade(&alone);
+            (progress.start, progress.appending) = (file.len(), Some(alone));
+        }
+        match self.write(number, bytes, progress) {
+            Turn::Over(Ok(_), cost) => Turn::Over(Ok(DiskAnswer::Number(progress.start)), cost),
+            Turn::Over(Err(error), cost) => {
+                let file = self.files.get_mut(&number).expect("open files are kept");
+                file.truncate(progress.start, &mut self.random);
+                Turn::Over(Err(error), cost)
+            }
+            unfinished => unfinished,
+        }
+    }
+
+    /// A sync of a file, or of the names: its first turn decides what it covers, its last one does it.
+    fn sync(&mut self, file: Option<u64>, progress: &mut Progress) -> Turn {
+        let Some((began, turns)) = progress.sync else {
+            let began = match file {
+                Some(number) => self.file(number).begin_sync(),
+                None => self.names.made(),
+            };
+            progress.sync = Some((began, if progress.whole { 0 } else { self.faults.sync_times }));
+            return if progress.whole { self.sync(file, progress) } else { Turn::More };
+        };
+        if turns > 1 {
+            progress.sync = Some((began, turns - 1));
+            return Turn::More;
+        }
+        let mut cost = Cost { syncs: self.faults.sync_times, ..Cost::default() };
+        let works = self.faults.take_sync();
+        let Some(number) = file else {
+            if works {
+                self.names.sync(began)
+            } else {
+                self.names.fail_sync(&mut self.random)
+            }
+            self.forget_files();
+            return Turn::Over(done_if(works), cost);
+        };
+        let file = self.files.get_mut(&number).expect("open files are kept");
+        cost.moved_bytes = file.unsynced_bytes();
+        if works {
+            file.end_sync(began)
+        } else {
+            file.fail_sync(began, &mut self.random)
+        }
+        Turn::Over(done_if(works), cost)
+    }
+
+    /// Frees files that nobody can reach any more.
+    fn forget_files(&mut self) {
+        let names = &self.names;
+        self.files.retain(|&number, file| file.open.strong_count() > 0 || names.refer_to(number));
     }
 }
 
-impl File {
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
-        let end = offset + bytes.len();
-        self.bytes.resize(self.bytes.len().max(end), 0);
-        self.bytes[offset..end].copy_from_slice(bytes);
-    }
+fn done_if(works: bool) -> Answer {
+    if works { Ok(DiskAnswer::Done) } else { Err(DiskErrorKind::Failed) }
 }

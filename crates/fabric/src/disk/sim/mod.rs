@@ -1,7 +1,7 @@
 //! Simulated disks: the calls that reach them, and the handle by which a test plans their faults.
 //!
-//! Disks are no part of a [`crate::sim::Simulation`], which is one life of a pod: they go on to the next one by
-//! [`crate::sim::Simulation::with_disks`].
+//! Disks are no part of a [`crate::sim::Simulation`], which is one life of a pod: they go on to the next one
+//! by [`crate::sim::Simulation::with_disks`].
 //!
 //! Invariants:
 //! 1. What a disk does follows from the calls, its seed and the planned faults alone; its random numbers are
@@ -9,6 +9,9 @@
 //! 2. A call of a holder that died reaches nothing.
 
 mod device;
+mod fault;
+mod file;
+mod names;
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -17,6 +20,9 @@ use std::sync::Arc;
 
 use super::error::DiskErrorKind;
 use crate::cx::HostId;
+pub(crate) use device::{Cost, Progress, Turn};
+pub use fault::{Damage, DiskFault};
+
 use device::Device;
 
 /// A call of a simulated disk ([`crate::Fabric::simulated_disk`]); files by the numbers that `Open` gave.
@@ -54,6 +60,13 @@ pub enum DiskAnswer {
     Done,
 }
 
+impl DiskCall<'_> {
+    /// True for calls that others may wait for.
+    pub(crate) fn changes(&self) -> bool {
+        !matches!(self, Self::Open { .. } | Self::List | Self::Read { .. } | Self::Len { .. })
+    }
+}
+
 impl DiskAnswer {
     pub(super) fn number(self) -> u64 {
         let Self::Number(number) = self else { panic!("{self:?} is no number") };
@@ -75,17 +88,54 @@ impl DiskAnswer {
 #[derive(Clone)]
 pub struct SimDisks {
     devices: Rc<RefCell<BTreeMap<HostId, Device>>>,
+    seed: u64,
 }
 
 impl SimDisks {
-    /// Empty disks.
-    #[expect(clippy::new_without_default, reason = "a seed is to come")]
-    pub fn new() -> Self {
-        Self { devices: Rc::default() }
+    /// Empty disks whose choices follow from the seed.
+    pub fn new(seed: u64) -> Self {
+        Self { devices: Rc::default(), seed }
     }
 
     /// The disk of that number; it is made when it is first asked for.
     pub(crate) fn device(&self, device: HostId) -> RefMut<'_, Device> {
-        RefMut::map(self.devices.borrow_mut(), |devices| devices.entry(device).or_insert_with(Device::new))
+        RefMut::map(self.devices.borrow_mut(), |devices| {
+            devices.entry(device).or_insert_with(|| Device::new(device, self.seed))
+        })
+    }
+
+    /// Plans a fault of a disk.
+    pub fn plan(&self, device: HostId, fault: DiskFault) {
+        self.device(device).plan(Some(fault));
+    }
+
+    /// Takes all planned faults back, also those that happened; what they did stays done.
+    pub fn heal(&self, device: HostId) {
+        self.device(device).plan(None);
+    }
+
+    /// All hosts lose power: what is unsynced becomes what a crash leaves of it, and nobody holds a disk.
+    pub fn lose_power(&self) {
+        self.devices.borrow_mut().values_mut().for_each(|device| device.holder_died(true));
+    }
+
+    /// The processes of a host die, and perhaps it loses power.
+    pub(crate) fn host_died(&self, host: HostId, loses_power: bool) {
+        let mut devices = self.devices.borrow_mut();
+        let own = devices.values_mut().filter(|device| device.host() == host);
+        own.for_each(|device| device.holder_died(loses_power));
+    }
+
+    /// Damages a file.
+    ///
+    /// # Errors
+    /// `Missing`, or `PastEnd` if it ends before.
+    pub fn damage(&self, device: HostId, name: &str, damage: Damage) -> Result<(), DiskErrorKind> {
+        self.device(device).damage(name, damage)
+    }
+
+    /// What a disk has now, by name, in order.
+    pub fn files(&self, device: HostId) -> Vec<(String, Vec<u8>)> {
+        self.device(device).contents()
     }
 }
