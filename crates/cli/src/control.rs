@@ -3,6 +3,8 @@
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
 
+use std::collections::BTreeMap;
+
 use liger_workload::{EngineFigures, WorkerStats};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +23,14 @@ pub enum Order {
         /// What will be run.
         job: Box<Job>,
     },
+    /// Go on joining, now that all hosts have read the pod's files.
+    Enter,
     /// Fill the host's warehouses.
     Load,
+    /// Fill them with what the pod's files hold.
+    Recover,
+    /// Take a checkpoint.
+    Checkpoint,
     /// Share every CUSTOMER and STOCK row.
     Share,
     /// Run the transactions.
@@ -48,6 +56,20 @@ pub enum Answer {
     Progress {
         /// Rows put since the last time.
         rows: u64,
+    },
+    /// What the host's workers have acknowledged so far, by name.
+    Acknowledged {
+        /// How many.
+        counts: BTreeMap<String, u64>,
+    },
+    /// What a recovery has read and put into partitions.
+    Recovered {
+        /// Bytes of images and logs.
+        bytes: u64,
+        /// Rows.
+        rows: u64,
+        /// Changes of rows.
+        changes: u64,
     },
     /// The order was carried out; it had nothing to say.
     Done,

@@ -153,10 +153,30 @@ impl Fleet {
         while answers.iter().any(Option::is_none) {
             match self.next(patience)? {
                 (_, Answer::Progress { rows }, _) => progress(rows),
+                // For those who watch.
+                (_, Answer::Acknowledged { .. }, _) => {}
                 (host, answer, _) => answers[host] = Some(answer),
             }
         }
         Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Kills all hosts at once, as a loss of power would, and shows what they had said before.
+    pub fn crash(mut self, patience: Duration, mut said: impl FnMut(usize, Answer)) -> Result<(), Failure> {
+        for running in &mut self.hosts {
+            // One that has ended by itself is as dead.
+            let _ = running.child.kill();
+        }
+        let mut there = self.len();
+        while there > 0 {
+            match self.events.recv_timeout(patience) {
+                Ok(Event::Answered { host, answer, .. }) => said(host, answer),
+                Ok(Event::Gone { .. }) => there -= 1,
+                Ok(Event::Signal(signal)) => return Err(Failure::Interrupted(signal)),
+                Err(_) => return Err(silence(patience)),
+            }
+        }
+        Ok(())
     }
 
     /// Lets all hosts leave the pod and end.

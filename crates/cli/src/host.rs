@@ -3,22 +3,28 @@
 //! A worker that panics takes the whole host with it, as a real host would go: its latches are never
 //! released.
 
-#![expect(clippy::disallowed_methods, reason = "orders are read by a thread of their own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "orders are read, and progress is told, by threads of their own"
+)]
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use liger_engine::TableId;
-use liger_engine::db::{DbError, Host, JoinOptions, Pod};
+use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
+use liger_engine::recovery::{Loaded, Plan};
 use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
 use liger_fabric::{Fabric, HostId};
 use liger_pod::selftest::Effort;
-use liger_workload::tpcc::driver::{Length, RunConfig, run_worker};
+use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
 use liger_workload::tpcc::load::Loader;
 use liger_workload::tpcc::schema::{self, Tables, warehouse_key};
 use liger_workload::{EngineFigures, WorkerStats};
@@ -33,6 +39,8 @@ const PANIC_CODE: i32 = 101;
 const DUMP_BYTES: usize = 256 << 10;
 /// Rows between two rounds of serving other hosts while this one is being filled.
 const ROWS_PER_ROUND: u64 = 256;
+/// Time between two reports of acknowledged transactions.
+const REPORT_EVERY: Duration = Duration::from_millis(5);
 /// Rows between two reports of progress.
 const ROWS_PER_REPORT: u64 = 20_000;
 /// The pod's counter that workers meet at before they run.
@@ -55,12 +63,23 @@ pub fn run() -> Result<ExitCode, Failure> {
     };
     let (host, backend, cache) = (HostId(host), job.backend, job.shadow_config());
     match backend {
-        Backend::Native => serve(orders, Serving::join(&memory, host, *job, |native| native)),
+        Backend::Native => {
+            let joined = Serving::join(&memory, host, *job, |native| native, || may_enter(&orders));
+            serve(orders, joined)
+        }
         Backend::Shadow => {
             let over = |native| ShadowHost::over(native, cache);
-            serve(orders, Serving::join(&memory, host, *job, over))
+            let joined = Serving::join(&memory, host, *job, over, || may_enter(&orders));
+            serve(orders, joined)
         }
     }
+}
+
+/// Says that this host has read the pod's files, and waits until all have.
+fn may_enter(orders: &Receiver<Order>) {
+    tell(&Answer::Done);
+    let next = orders.recv();
+    assert_eq!(next, Ok(Order::Enter), "the second order of a recovery");
 }
 
 /// Carries out the orders that follow joining.
@@ -129,6 +148,8 @@ struct Serving<M: HostMemory> {
     host: Host<M>,
     job: Job,
     tables: Tables,
+    /// What is recovered, and from where.
+    recovery: Option<(DataDirectory, Plan)>,
 }
 
 impl<M: HostMemory> Serving<M> {
@@ -137,6 +158,7 @@ impl<M: HostMemory> Serving<M> {
         host: HostId,
         job: Job,
         over: impl FnOnce(NativeHost) -> M,
+        enter: impl FnOnce(),
     ) -> Result<Self, DbError> {
         let spec: MemorySpec = memory.parse()?;
         let pod = Pod::open_as(&spec, &job.pod_config(), &schema::schemas())?;
@@ -145,7 +167,18 @@ impl<M: HostMemory> Serving<M> {
         options.engine.budget = job.budget();
         options.self_test = SELF_TEST;
         options.seed = job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Ok(Self { host: pod.join_through(host, options, over)?, job, tables })
+        let mut recovery = None;
+        if let Some(data) = &job.data {
+            let cx = pod.control();
+            let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
+            let plan = data.recover.then(|| directory.plan(&cx)).transpose()?;
+            if data.recover {
+                enter();
+            }
+            options.storage = Some(directory.hold(&cx, host, plan.as_ref())?);
+            recovery = plan.map(|plan| (directory, plan));
+        }
+        Ok(Self { host: pod.join_through(host, options, over)?, job, tables, recovery })
     }
 
     fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
@@ -156,11 +189,15 @@ impl<M: HostMemory> Serving<M> {
                 let shared = self.host.alone(|session| session.host().share_all(session.cx(), &tables));
                 shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
             }
+            Order::Recover => self.recover(),
+            Order::Checkpoint => {
+                self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
+            }
             Order::Run => Ok(self.run()),
             Order::Settle => Ok(self.settle()),
             Order::Check => self.check(),
             Order::Dump { table } => self.dump(TableId(table)),
-            Order::Join { .. } | Order::Leave => unreachable!("the first and the last order"),
+            Order::Join { .. } | Order::Enter | Order::Leave => unreachable!("the first and the last order"),
         }
     }
 
@@ -213,9 +250,18 @@ impl<M: HostMemory> Serving<M> {
         Ok(Answer::Moved { rows: total.into_inner() })
     }
 
+    fn recover(&mut self) -> Result<Answer, String> {
+        let (data, plan) = self.recovery.take().expect("this host was to recover");
+        let recovered = self.host.recover(&data, &plan, self.job.workers);
+        let Loaded { bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
+        Ok(Answer::Recovered { bytes, rows, changes })
+    }
+
     fn run(&mut self) -> Answer {
         let own = self.warehouses();
         let (job, tables) = (self.job.clone(), self.tables);
+        let watch = job.watched.then(Arc::<Watch>::default);
+        let _reporter = watch.clone().map(Reporter::start);
         let start = self.host.pod().plan().counter(START_COUNTER);
         let ran = self.host.run(job.workers, |session| {
             let cx = session.cx();
@@ -225,7 +271,7 @@ impl<M: HostMemory> Serving<M> {
                 session.serve();
                 cx.pause();
             }
-            run_both(session, &job, &tables, homes)
+            run_both(session, &job, &tables, homes, watch.clone())
         });
         // A panic has ended the process.
         let ran: Vec<_> = ran.into_iter().map(|worker| worker.expect("no worker panicked")).collect();
@@ -303,31 +349,64 @@ fn homes_of(job: &Job, own: &[i16], worker: u8) -> Vec<i16> {
     }
 }
 
+/// Says every few milliseconds what was acknowledged, until it is dropped.
+struct Reporter {
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reporter {
+    fn start(watch: Arc<Watch>) -> Self {
+        let done = Arc::<AtomicBool>::default();
+        let stop = done.clone();
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(REPORT_EVERY);
+                tell(&Answer::Acknowledged { counts: watch.counts() });
+            }
+        });
+        Self { done, thread: Some(thread) }
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        // It only counts and writes.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// Warms up, then measures: two runs of the driver, so that the host's counters can be read in between.
 fn run_both<F: Fabric>(
     session: &mut RowSession<'_, F>,
     job: &Job,
     tables: &Tables,
     homes: Vec<i16>,
+    watch: Option<Arc<Watch>>,
 ) -> (WorkerStats, EngineFigures) {
     let (cx, host) = (session.cx(), session.host());
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
+    // Two runs a generation.
+    let first_run = job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1);
     let config = RunConfig {
         tables: *tables,
         scale: job.scale,
         database_seed: job.seed,
-        run: 1,
+        run: first_run,
         mix: job.mix,
         remote: job.remote,
         homes,
         length: length(job.warm_up_s),
         max_attempts: None,
-        durability: job.durability,
+        durability: job.durability.into(),
+        watch,
         in_flight: job.in_flight,
     };
     let warm_up = run_worker(cx, session, &config);
     let before = counted(host.moves());
-    let mut stats = run_worker(cx, session, &RunConfig { run: 2, length: length(job.seconds), ..config });
+    let mut stats =
+        run_worker(cx, session, &RunConfig { run: first_run + 1, length: length(job.seconds), ..config });
     let after = counted(host.moves());
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;

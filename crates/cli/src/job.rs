@@ -1,7 +1,10 @@
 //! What a benchmark runs: everything that its hosts must know, as one value that travels to them.
 
+use std::path::PathBuf;
+
 use liger_engine::Catalog;
 use liger_engine::db::{Pod, PodConfig, SyncMode};
+use liger_engine::log::Durability;
 use liger_engine::row::Budget;
 use liger_fabric::shadow::ShadowConfig;
 use liger_workload::tpcc::input::{Mix, Remote};
@@ -48,6 +51,39 @@ impl Backend {
     }
 }
 
+/// When a transaction counts as committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Durable {
+    /// When its locks are released; nothing outlives the hosts.
+    None,
+    /// When its record is in shared memory: it survives any host.
+    Pod,
+    /// When the logs of all hosts hold it on storage: it survives the loss of the shared memory.
+    Storage,
+}
+
+impl From<Durable> for Durability {
+    fn from(name: Durable) -> Self {
+        match name {
+            Durable::None => Self::None,
+            Durable::Pod => Self::Pod,
+            Durable::Storage => Self::Storage,
+        }
+    }
+}
+
+/// Where a pod's data is kept.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Data {
+    /// The directory.
+    pub path: PathBuf,
+    /// The pod in it is recovered instead of loaded.
+    pub recover: bool,
+    /// How often the pod's memory was made: keeps the keys of its runs apart.
+    pub generation: u64,
+}
+
 /// A TPC-C run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -83,6 +119,14 @@ pub struct Job {
     pub share_all: bool,
     /// Decides the database and the transactions.
     pub seed: u64,
+    /// Where the data is kept; nowhere by default.
+    pub data: Option<Data>,
+    /// When a transaction counts as committed.
+    pub durability: Durable,
+    /// Transactions of a worker that may wait for that at once.
+    pub in_flight: usize,
+    /// Hosts say every few milliseconds what they have acknowledged.
+    pub watched: bool,
 }
 
 impl Job {
@@ -93,6 +137,8 @@ impl Job {
             sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
             ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
         };
+        let log_ring_bytes = if self.data.is_some() { config.log_ring_bytes } else { 0 };
+        let config = PodConfig { log_ring_bytes, ..config };
         Pod::config_for(&config, &self.catalog())
     }
 

@@ -1,8 +1,9 @@
 //! The memory of a benchmark's pod: made, named for the hosts, and removed again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use liger_engine::db::{DbError, Pod, PodConfig};
+use liger_engine::db::{DataDirectory, DbError, Pod, PodConfig, StorageError};
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::native::{MemoryError, MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -20,8 +21,8 @@ pub struct PodMemory {
     /// What it is, for reports.
     pub kind: String,
     to_remove: Option<PathBuf>,
-    /// Keeps a memory without a name alive.
-    _pod: Pod,
+    /// Also keeps a memory without a name alive.
+    pod: Pod,
 }
 
 impl PodMemory {
@@ -60,8 +61,30 @@ impl PodMemory {
             _ => None,
         };
         let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
-        Ok(Self { name, kind: spec.to_string(), to_remove, _pod: pod })
+        Ok(Self { name, kind: spec.to_string(), to_remove, pod })
     }
+}
+
+impl PodMemory {
+    /// Makes the data directory of a new pod; returns its generation.
+    pub fn create(&self, path: &Path) -> Result<u64, Failure> {
+        // Pods are told apart by when they were made.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let identity = self.pod.identity(now.as_nanos() as u64);
+        DataDirectory::create(&self.pod.control(), path, identity).map_err(of_data)?;
+        Ok(1)
+    }
+
+    /// Makes final what a data directory holds, for this pod to go on with; returns the pod's generation.
+    pub fn begin(&self, path: &Path) -> Result<u64, Failure> {
+        let cx = self.pod.control();
+        let data = DataDirectory::open(&cx, path, self.pod.identity(0)).map_err(of_data)?;
+        Ok(data.begin(&cx).map_err(of_data)?.generation)
+    }
+}
+
+fn of_data(error: StorageError) -> Failure {
+    Failure::Refused(error.to_string())
 }
 
 impl Drop for PodMemory {

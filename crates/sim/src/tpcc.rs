@@ -379,6 +379,7 @@ impl LoadedTpcc {
             length,
             max_attempts,
             durability: Durability::None,
+            watch: None,
             in_flight: 1,
         }
     }

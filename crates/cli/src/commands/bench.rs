@@ -1,10 +1,12 @@
 //! `liger bench tpcc`: a pod of real processes, TPC-C on it, and a check of every row afterwards.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use liger_engine::db::SyncMode;
+use liger_engine::log::Durability;
 use liger_fabric::native::MemorySpec;
 use liger_fabric::shadow::Omission;
 use liger_workload::report::About;
@@ -17,17 +19,22 @@ use liger_workload::{EngineFigures, Report, WorkerStats};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::job::{Backend, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::memory::{PodMemory, check_config};
 use crate::sizes;
 use crate::terminal::Phase;
 use crate::verify::AllRows;
+
+mod crash;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The shadow backend's count of what was left out.
 const OMISSIONS: &str = "shadow_omissions";
+
+/// Clients that a worker stands for when each waits for storage.
+const CLIENTS: usize = 1000;
 
 /// What is run.
 #[derive(Subcommand)]
@@ -112,6 +119,22 @@ pub struct TpccArguments {
     /// Where transactions are at home: each worker's own warehouses, or any of its host
     #[arg(long, value_enum, default_value = "own")]
     homes: Homes,
+    /// When a transaction counts as committed; "pod" and "storage" need --data
+    #[arg(long, value_enum, default_value = "none")]
+    durability: Durable,
+    /// Keep a log and checkpoints in this directory
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Start from what --data holds instead of loading; give the same --hosts and --warehouses
+    #[arg(long, requires = "data")]
+    recover: bool,
+    /// Transactions of a worker that may wait to become durable [default: 1000 with storage, else 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    in_flight: Option<u32>,
+    /// Kill all hosts so many seconds into the run, recover from --data, and check that what was acknowledged
+    /// is there
+    #[arg(long, value_parser = seconds, requires = "data")]
+    crash_after: Option<f64>,
     /// Decides the database and the transactions
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -165,6 +188,16 @@ impl TpccArguments {
             let message = "--omit needs --backend shadow: elsewhere nothing can be left out";
             return Err(Failure::Refused(message.to_owned()));
         }
+        if self.durability != Durable::None && self.data.is_none() {
+            let name = Durability::from(self.durability).name();
+            return Err(Failure::Refused(format!("--durability {name} keeps a log: say where with --data")));
+        }
+        let in_flight = self.in_flight.map_or_else(
+            || if self.durability == Durable::Storage { CLIENTS } else { 1 },
+            |clients| clients as usize,
+        );
+        let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let data = self.data.as_ref().map(|it| Data { path: path(it), recover: self.recover, generation: 1 });
         let job = Job {
             hosts: self.hosts,
             workers: self.workers,
@@ -182,6 +215,10 @@ impl TpccArguments {
             sync: self.sync.to_string(),
             share_all: self.share_all,
             seed: self.seed,
+            data,
+            durability: self.durability,
+            in_flight,
+            watched: self.crash_after.is_some(),
         };
         check_config(&job.pod_config(), &job.catalog())?;
         Ok(job)
@@ -191,10 +228,18 @@ impl TpccArguments {
 /// Runs a workload.
 pub fn run(workload: &Workload) -> Result<ExitCode, Failure> {
     let Workload::Tpcc(arguments) = workload;
-    let job = arguments.job()?;
+    let mut job = arguments.job()?;
     let mut fleet = Fleet::new()?;
     let flags = (arguments.keep, arguments.force);
     let memory = PodMemory::make(&arguments.memory, &job.pod_config(), &schema::schemas(), flags)?;
+    if let Some(data) = &mut job.data {
+        data.generation = if data.recover { memory.begin(&data.path)? } else { memory.create(&data.path)? };
+    }
+    if let Some(seconds) = arguments.crash_after {
+        let survived = crash::run(fleet, memory, job, seconds, &arguments.memory)?;
+        println!("{}", if arguments.json { survived.json() } else { survived.table() });
+        return Ok(if survived.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let report = measure(&mut fleet, &memory, &job);
     // Hosts end before their memory is removed.
     drop(fleet);
@@ -219,7 +264,11 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
         stats.merge(&of_host);
         figures.merge(&measured);
     }
-    let failures = verify(fleet, job, &stats, &mut figures)?;
+    // What was acknowledged before a recovery is not known here.
+    let exactly = job.data.as_ref().is_none_or(|data| !data.recover);
+    let told = &stats.acknowledged;
+    let told = if exactly { Acknowledged::Exactly(told) } else { Acknowledged::AtLeast(told) };
+    let (failures, _) = verify(fleet, job, told, &mut figures)?;
     fleet.dismiss(PATIENCE)?;
     if let (Some(omitted), Some(0)) = (&job.omit, figures.more.get(OMISSIONS)) {
         let message =
@@ -229,8 +278,8 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
     Ok(Report::new(about(job, memory), &stats, Some(failures), figures))
 }
 
-/// Starts the hosts and fills the database.
-fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failure> {
+/// Starts the hosts and lets them join.
+fn prepare_hosts(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failure> {
     let phase = Phase::start(&format!("{} hosts join", job.hosts));
     for _ in 0..job.hosts {
         fleet.start_host()?;
@@ -238,16 +287,55 @@ fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failu
     let join =
         |host| Order::Join { memory: memory.name.clone(), host: host as u8, job: Box::new(job.clone()) };
     fleet.order_all(join, PATIENCE, |_| ())?;
+    if job.data.as_ref().is_some_and(|data| data.recover) {
+        // All have read the files: now they may write.
+        fleet.order_all(|_| Order::Enter, PATIENCE, |_| ())?;
+    }
     phase.done("joined, the memory passed its test");
-    let phase = Phase::of_rows(&format!("loading {} warehouses", job.scale.warehouses), job.rows());
-    let rows = rows_of(&fleet.order_all(|_| Order::Load, PATIENCE, |rows| phase.add(rows))?)?;
-    phase.done(&format!("{rows} rows"));
+    Ok(())
+}
+
+/// Starts the hosts and fills the database.
+fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failure> {
+    prepare_hosts(fleet, memory, job)?;
+    if job.data.as_ref().is_some_and(|data| data.recover) {
+        recover(fleet)?;
+    } else {
+        let phase = Phase::of_rows(&format!("loading {} warehouses", job.scale.warehouses), job.rows());
+        let rows = rows_of(&fleet.order_all(|_| Order::Load, PATIENCE, |rows| phase.add(rows))?)?;
+        phase.done(&format!("{rows} rows"));
+    }
+    if let Some(data) = &job.data {
+        let phase = Phase::start("taking a checkpoint");
+        fleet.order_all(|_| Order::Checkpoint, PATIENCE, |_| ())?;
+        phase.done(&format!("on storage in {}", data.path.display()));
+    }
     if job.share_all {
         let phase = Phase::start("sharing every CUSTOMER and STOCK row");
         let rows = rows_of(&fleet.order_all(|_| Order::Share, PATIENCE, |_| ())?)?;
         phase.done(&format!("{rows} rows"));
     }
     Ok(())
+}
+
+/// What a recovery has read and put into partitions.
+#[derive(Clone, Copy, Default)]
+struct Recovered {
+    bytes: u64,
+    rows: u64,
+    changes: u64,
+}
+
+/// Fills all hosts with what the pod's files hold.
+fn recover(fleet: &mut Fleet) -> Result<Recovered, Failure> {
+    let phase = Phase::start("recovering");
+    let mut all = Recovered::default();
+    for answer in fleet.order_all(|_| Order::Recover, PATIENCE, |_| ())? {
+        let Answer::Recovered { bytes, rows, changes } = answer else { return Err(confused(&answer)) };
+        all = Recovered { bytes: all.bytes + bytes, rows: all.rows + rows, changes: all.changes + changes };
+    }
+    phase.done(&format!("{} rows, {} changes from logs", all.rows, all.changes));
+    Ok(all)
 }
 
 fn rows_of(answers: &[Answer]) -> Result<u64, Failure> {
@@ -258,13 +346,14 @@ fn rows_of(answers: &[Answer]) -> Result<u64, Failure> {
     answers.iter().map(rows).sum()
 }
 
-/// Checks the whole database and every host's engine; returns what is wrong.
+/// Checks the whole database and every host's engine; returns what is wrong, and how many acknowledged
+/// transactions are lost.
 fn verify(
     fleet: &mut Fleet,
     job: &Job,
-    stats: &WorkerStats,
+    told: Acknowledged<'_>,
     figures: &mut EngineFigures,
-) -> Result<Vec<String>, Failure> {
+) -> Result<(Vec<String>, u64), Failure> {
     let phase = Phase::start("checking every row");
     let mut failures = settle(fleet, figures)?;
     for (host, answer) in fleet.order_all(|_| Order::Check, PATIENCE, |_| ())?.into_iter().enumerate() {
@@ -274,13 +363,13 @@ fn verify(
     let catalog = job.catalog();
     let tables = Tables::of(&catalog).expect("TPC-C's tables");
     let rows = AllRows::new(fleet, &catalog);
-    let findings = check(&rows, &tables, &job.scale, job.seed, Acknowledged::Exactly(&stats.acknowledged));
+    let findings = check(&rows, &tables, &job.scale, job.seed, told);
     if let Some(failure) = rows.into_failure() {
         return Err(failure);
     }
     failures.extend(findings.lines());
     phase.done(if failures.is_empty() { "all conditions hold" } else { "NOT consistent" });
-    Ok(failures)
+    Ok((failures, findings.lost_commits()))
 }
 
 /// Lets the pod come to rest: what one host still had to say may wake another, so all of them twice.
@@ -312,6 +401,8 @@ fn about(job: &Job, memory: &PodMemory) -> About {
         ("homes", job.homes.name().to_owned()),
         ("share_all", job.share_all.to_string()),
         ("sync", job.sync.clone()),
+        ("durability", Durability::from(job.durability).name().to_owned()),
+        ("in_flight_per_worker", job.in_flight.to_string()),
         ("workers_per_host", job.workers.to_string()),
         ("warm_up_s", job.warm_up_s.to_string()),
         ("hwcc_bytes", job.hwcc_bytes.to_string()),

@@ -134,6 +134,13 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// How many transactions somebody was told are committed, and are not in the database.
+    pub fn lost_commits(&self) -> u64 {
+        let lost = |failure: &Failure| failure.expected.saturating_sub(failure.found).max(0) as u64;
+        let of_commits = self.failures.iter().filter(|failure| failure.condition == Condition::Commits);
+        of_commits.map(lost).sum()
+    }
+
     fn report(&mut self, condition: Condition, key: impl FnOnce() -> String, expected: i64, found: i64) {
         let count = self.counts.entry(condition).or_default();
         *count += 1;

@@ -16,6 +16,8 @@
 //! caller's business.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_engine::log::Durability;
 use liger_engine::{Conflict, Session, Ticket, Transaction, TxnError};
@@ -75,6 +77,8 @@ pub struct RunConfig {
     pub max_attempts: Option<u32>,
     /// When a transaction counts as committed.
     pub durability: Durability,
+    /// Where acknowledged transactions are counted as they come, for somebody who watches.
+    pub watch: Option<Arc<Watch>>,
     /// Transactions of this worker that may wait for that at once, at least 1: so many clients it stands for.
     pub in_flight: usize,
 }
@@ -94,6 +98,36 @@ impl RunConfig {
             ("in_flight", self.in_flight.to_string()),
         ];
         settings.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}
+
+/// Acknowledged transactions so far, of all workers that count here.
+#[derive(Default, Debug)]
+pub struct Watch {
+    new_orders: AtomicU64,
+    payments: AtomicU64,
+    deliveries: AtomicU64,
+    skipped_districts: AtomicU64,
+}
+
+impl Watch {
+    /// The counts by the names of [`WorkerStats::acknowledged`].
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let counts = [
+            (NEW_ORDERS, &self.new_orders),
+            (PAYMENTS, &self.payments),
+            (DELIVERIES, &self.deliveries),
+            (SKIPPED_DISTRICTS, &self.skipped_districts),
+        ];
+        counts.map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed))).into()
+    }
+
+    fn add(&self, effects: &Effects) {
+        let Effects { new_orders, payments, deliveries, skipped_districts } = *effects;
+        self.new_orders.fetch_add(new_orders, Ordering::Relaxed);
+        self.payments.fetch_add(payments, Ordering::Relaxed);
+        self.deliveries.fetch_add(deliveries, Ordering::Relaxed);
+        self.skipped_districts.fetch_add(skipped_districts, Ordering::Relaxed);
     }
 }
 
@@ -297,6 +331,9 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
             self.acknowledged.payments += effects.payments;
             self.acknowledged.deliveries += effects.deliveries;
             self.acknowledged.skipped_districts += effects.skipped_districts;
+            if let Some(watch) = &self.config.watch {
+                watch.add(&effects);
+            }
             let now_ns = self.cx.now_ns();
             if measured && !self.out_of_time(now_ns) {
                 let tally = &mut self.tallies[kind as usize];

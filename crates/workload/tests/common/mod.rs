@@ -361,6 +361,7 @@ pub fn config(tables: Tables, scale: Scale, transactions: u64) -> RunConfig {
         length: Length::Transactions { warm_up: 0, measured: transactions },
         max_attempts: None,
         durability: Durability::None,
+        watch: None,
         in_flight: 1,
     }
 }

@@ -1,0 +1,140 @@
+//! `liger bench tpcc --crash-after S`: all hosts are killed while they run, a new pod recovers from the data
+//! directory, and every transaction that somebody outside the hosts was told of has to be there.
+//!
+//! The memory of the pod is thrown away with the hosts, so only the files are left. What was acknowledged is
+//! counted here, from what the hosts said before they died.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use liger_engine::log::Durability;
+use liger_fabric::native::MemorySpec;
+use liger_workload::EngineFigures;
+use liger_workload::tpcc::check::Acknowledged;
+use liger_workload::tpcc::schema;
+use serde::Serialize;
+
+use super::{PATIENCE, Recovered, confused, prepare_hosts, recover, verify};
+use crate::control::{Answer, Order};
+use crate::failure::Failure;
+use crate::fleet::Fleet;
+use crate::job::Job;
+use crate::memory::PodMemory;
+use crate::terminal::Phase;
+
+/// What was left after the crash.
+#[derive(Serialize)]
+pub struct Survived {
+    workload: &'static str,
+    durability: &'static str,
+    hosts: u8,
+    seed: u64,
+    /// Hosts killed.
+    kills: u8,
+    /// Transactions that the hosts had acknowledged, by name.
+    acknowledged: BTreeMap<String, u64>,
+    acknowledged_lost: u64,
+    recovered_rows: u64,
+    recovered_changes: u64,
+    recovery_read_bytes: u64,
+    /// From the first look at the files to the last row in its place.
+    recovery_s: f64,
+    consistent: bool,
+    failures: Vec<String>,
+}
+
+impl Survived {
+    /// Whether nothing is lost or wrong.
+    pub fn is_good(&self) -> bool {
+        self.consistent && self.acknowledged_lost == 0
+    }
+
+    /// As one JSON object.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("every key is a string")
+    }
+
+    /// As text.
+    pub fn table(&self) -> String {
+        let mut text = format!("{} of {} hosts killed, the shared memory lost\n\n", self.kills, self.hosts);
+        for (name, count) in &self.acknowledged {
+            let _ = writeln!(text, "acknowledged {:<20} {count:>12}", name.replace('_', " "));
+        }
+        let _ = writeln!(text, "acknowledged and lost {:>24}", self.acknowledged_lost);
+        let _ = writeln!(text, "rows recovered {:>31}", self.recovered_rows);
+        let _ = writeln!(text, "changes applied from logs {:>20}", self.recovered_changes);
+        let _ = writeln!(text, "read {:>37.1} MB", self.recovery_read_bytes as f64 / 1e6);
+        let _ = writeln!(text, "recovered in {:>30.2} s", self.recovery_s);
+        for failure in &self.failures {
+            let _ = writeln!(text, "  {failure}");
+        }
+        let verdict = if self.consistent { "consistent: all conditions hold" } else { "NOT consistent" };
+        text + verdict
+    }
+}
+
+/// Runs, kills, recovers and checks.
+pub fn run(
+    mut fleet: Fleet,
+    memory: PodMemory,
+    mut job: Job,
+    seconds: f64,
+    spec: &MemorySpec,
+) -> Result<Survived, Failure> {
+    super::prepare(&mut fleet, &memory, &job)?;
+    // They are killed before the time is over.
+    job.seconds = job.seconds.max(seconds);
+    let phase = Phase::start(&format!("running for {seconds} s, then killing every host"));
+    let mut told: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); fleet.len()];
+    for host in 0..fleet.len() {
+        fleet.order(host, &Order::Run)?;
+    }
+    let end = Instant::now() + Duration::from_secs_f64(seconds + job.warm_up_s);
+    while Instant::now() < end {
+        let (host, answer, _) = fleet.next(PATIENCE)?;
+        match answer {
+            Answer::Acknowledged { counts } => told[host] = counts,
+            Answer::Ran { .. } => break,
+            other => return Err(confused(&other)),
+        }
+    }
+    fleet.crash(PATIENCE, |host, answer| {
+        if let Answer::Acknowledged { counts } = answer {
+            told[host] = counts;
+        }
+    })?;
+    drop(memory);
+    phase.done("killed");
+    let mut acknowledged = BTreeMap::<String, u64>::new();
+    for (name, count) in told.into_iter().flatten() {
+        *acknowledged.entry(name).or_default() += count;
+    }
+    let started = Instant::now();
+    let memory = PodMemory::make(spec, &job.pod_config(), &schema::schemas(), (false, true))?;
+    let data = job.data.as_mut().expect("the command line asks for a directory");
+    (data.recover, data.generation) = (true, memory.begin(&data.path)?);
+    let mut fleet = Fleet::new()?;
+    prepare_hosts(&mut fleet, &memory, &job)?;
+    let Recovered { bytes, rows, changes } = recover(&mut fleet)?;
+    let recovery_s = started.elapsed().as_secs_f64();
+    let mut figures = EngineFigures::default();
+    let least = Acknowledged::AtLeast(&acknowledged);
+    let (failures, acknowledged_lost) = verify(&mut fleet, &job, least, &mut figures)?;
+    fleet.dismiss(PATIENCE)?;
+    Ok(Survived {
+        workload: "tpcc",
+        durability: Durability::from(job.durability).name(),
+        hosts: job.hosts,
+        seed: job.seed,
+        kills: job.hosts,
+        acknowledged,
+        acknowledged_lost,
+        recovered_rows: rows,
+        recovered_changes: changes,
+        recovery_read_bytes: bytes,
+        recovery_s,
+        consistent: failures.is_empty(),
+        failures,
+    })
+}
