@@ -4,7 +4,6 @@
 //! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and
 //!   step that the pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
-//! * [`storage`]: a directory in memory that can lose power;
 //! * [`tpcc`]: TPC-C on such a pod, adversarial or in virtual time;
 //! * [`serializability`]: the exact check of such a history.
 
@@ -17,7 +16,6 @@ pub mod recorder;
 pub mod rows;
 pub mod scenario;
 pub mod serializability;
-pub mod storage;
 pub mod tpcc;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.
