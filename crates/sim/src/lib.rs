@@ -1,6 +1,7 @@
 //! Whole pods in one process: simulated from a seed, their histories checked.
 //!
 //! * [`pod`]: a pod of row engines inside the simulator; [`rows`]: random transactions on it;
+//! * [`durable`]: the same with logs and checkpoints, until the pod loses its memory, and what comes back;
 //! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and
 //!   step that the pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
@@ -9,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod durable;
 pub mod history;
 pub mod mutation;
 pub mod pod;
