@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_fabric::disk::{Damage, Disk, DiskErrorKind, DiskFault, DiskFile, SECTOR};
-use liger_fabric::sim::{CrashDomain, Kill, KillAt, Profile, Report, Sim, SimConfig, Simulation};
+use liger_fabric::sim::{
+    CrashDomain, Kill, KillAt, Outcome, Profile, Report, Sim, SimConfig, Simulation, Site, Verb,
+};
 use liger_fabric::{Cx, HostId, WorkerId};
 
 const HOST: HostId = HostId(0);
@@ -81,17 +83,17 @@ fn check_log(cx: &Cx<Sim>, known: &Known, process_only: bool) {
     assert!((sure..=perhaps).contains(&found), "manifest {found}, not {sure} to {perhaps}");
 }
 
-fn log_run(seed: u64, at: u64, domain: CrashDomain) -> (Report, usize) {
-    let kill = Kill { host: HOST, at: KillAt::HostStep(at), domain };
-    let mut sim = Simulation::new(SimConfig { kills: vec![kill], ..SimConfig::adversarial(1, 4096, seed) });
-    let known = Rc::new(Known::default());
-    let (writer, checker) = (Rc::clone(&known), Rc::clone(&known));
+fn log_run(seed: u64, at: u64, domain: CrashDomain, left_out: Option<Site>) -> Report {
+    let kills = vec![Kill { host: HOST, at: KillAt::HostStep(at), domain }];
+    let config = SimConfig { kills, disabled_site: left_out, ..SimConfig::adversarial(1, 4096, seed) };
+    let mut sim = Simulation::new(config);
+    let writer = Rc::new(Known::default());
+    let checker = Rc::clone(&writer);
     sim.spawn(HOST, ME, move |cx| write_log(cx, &writer));
     sim.spawn_after_crash(HOST, WorkerId(1), move |cx| {
         check_log(cx, &checker, domain == CrashDomain::Process);
     });
-    let report = sim.run();
-    (report, known.synced.get())
+    sim.run()
 }
 
 #[test]
@@ -100,7 +102,7 @@ fn a_crash_at_any_call_leaves_what_was_synced() {
         for seed in 0..60 {
             let mut at = 1;
             loop {
-                let (report, _) = log_run(seed, at, domain);
+                let report = log_run(seed, at, domain, None);
                 let crashed = !report.hosts[0].killed.is_empty();
                 report.expect_completed();
                 if !crashed {
@@ -114,8 +116,20 @@ fn a_crash_at_any_call_leaves_what_was_synced() {
 }
 
 #[test]
+fn a_sync_that_is_left_out_is_noticed() {
+    let report = log_run(1, u64::MAX, CrashDomain::Host, None);
+    let syncs: Vec<_> = report.sites.iter().filter(|(site, _)| site.verb == Verb::DiskSync).collect();
+    assert_eq!(syncs.len(), 4, "{syncs:?}");
+    for (site, _) in syncs {
+        let run = |seed, at| log_run(seed, at, CrashDomain::Host, Some(site.clone())).outcome;
+        let fails = |seed| (1..60).any(|at| matches!(run(seed, at), Outcome::Panicked { .. }));
+        assert!((0..20).any(fails), "nobody misses the {site}");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
-    let trace = |seed| log_run(seed, 20, CrashDomain::Host).0.trace_hash;
+    let trace = |seed| log_run(seed, 20, CrashDomain::Host, None).trace_hash;
     assert_eq!(trace(5), trace(5));
     assert_ne!(trace(5), trace(6));
     // The same in every build.

@@ -1,15 +1,16 @@
 //! Whole pods in one process: simulated from a seed, their histories checked.
 //!
 //! * [`pod`]: a pod of row engines inside the simulator; [`rows`]: random transactions on it;
+//! * [`durable`]: the same with logs and checkpoints, until the pod loses its memory, and what comes back;
 //! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and
 //!   step that the pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
-//! * [`storage`]: a directory in memory that can lose power;
 //! * [`tpcc`]: TPC-C on such a pod, adversarial or in virtual time;
 //! * [`serializability`]: the exact check of such a history.
 
 #![forbid(unsafe_code)]
 
+pub mod durable;
 pub mod history;
 pub mod mutation;
 pub mod pod;
@@ -17,7 +18,6 @@ pub mod recorder;
 pub mod rows;
 pub mod scenario;
 pub mod serializability;
-pub mod storage;
 pub mod tpcc;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::log::HostLog;
+use liger_engine::recovery::directory::Directory;
 use liger_engine::row::{Budget, Checked, Options, RowHost};
 use liger_engine::{Catalog, TxnError};
+use liger_fabric::disk::{Disk, SimDisks};
 use liger_fabric::sim::{Outcome, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::membership;
@@ -46,12 +49,32 @@ impl SimPod {
     /// Builds the pod and starts the engines of all hosts, one after the other, without an adversary.
     /// `configure` gets the simulation's configuration for the plan's size.
     pub fn new(setup: &PodSetup, configure: impl FnOnce(&Plan) -> SimConfig) -> Result<Self, TxnError> {
+        Self::build(setup, |plan| Simulation::new(configure(plan)), |_, _, _| None)
+    }
+
+    /// As [`Self::new`], with the disks of an earlier pod. `log` makes the log of the caller's host in its
+    /// life of that number, if the pod is to keep one.
+    pub fn with_disks(
+        setup: &PodSetup,
+        disks: SimDisks,
+        log: impl Fn(&Cx<Sim>, &Plan, u16) -> Option<HostLog> + 'static,
+        configure: impl FnOnce(&Plan) -> SimConfig,
+    ) -> Result<Self, TxnError> {
+        Self::build(setup, |plan| Simulation::with_disks(configure(plan), disks), log)
+    }
+
+    fn build(
+        setup: &PodSetup,
+        simulation: impl FnOnce(&Plan) -> Simulation,
+        log: impl Fn(&Cx<Sim>, &Plan, u16) -> Option<HostLog> + 'static,
+    ) -> Result<Self, TxnError> {
         let plan = Plan::new(&setup.config).expect("the caller's configuration is valid");
-        let mut sim = Simulation::new(configure(&plan));
+        let (mut sim, log) = (simulation(&plan), Rc::new(log));
         let recorder = setup.record.then(|| Arc::new(Recorder::default()));
         let mut hosts = Vec::new();
         for host in 0..setup.config.hosts {
             let (plan, setup, recorder) = (plan.clone(), setup.clone(), recorder.clone());
+            let log = Rc::clone(&log);
             let engine = sim.alone(HostId(host), WorkerId(0), move |cx| {
                 let mut options = Options::new(&plan);
                 options.budget = setup.budget.unwrap_or(options.budget);
@@ -63,8 +86,10 @@ impl SimPod {
                     superblock::format(cx, &setup.config, bytes, FormatOver::Zeros).expect("zeroed memory");
                 }
                 let plan = superblock::open_as(cx, bytes, &setup.config).expect("formatted just now");
-                let member = membership::join(cx, &plan, 0).and_then(|joining| joining.finish(cx));
-                RowHost::new(cx, &plan, setup.catalog, member.expect("nobody else is there"), options)
+                let joining = membership::join(cx, &plan, 0).expect("nobody else is there");
+                options.log = log(cx, &plan, joining.incarnation());
+                let member = joining.finish(cx).expect("nobody else is there");
+                RowHost::new(cx, &plan, setup.catalog, member, options)
             })?;
             hosts.push(Rc::new(engine));
         }
@@ -110,4 +135,20 @@ impl SimPod {
         };
         Ok(all.into_iter().enumerate().flat_map(named).collect())
     }
+}
+
+/// The directories of so many hosts, held by the caller.
+///
+/// # Panics
+/// If somebody else holds one.
+pub fn directories(cx: &Cx<Sim>, hosts: u8) -> Vec<Directory> {
+    (0..hosts).map(|host| directory(cx, HostId(host))).collect()
+}
+
+/// The directory of one host, held by the caller.
+///
+/// # Panics
+/// If somebody else holds it.
+pub fn directory(cx: &Cx<Sim>, host: HostId) -> Directory {
+    Directory::new(host, Disk::simulated(cx, host).expect("nobody holds it"))
 }

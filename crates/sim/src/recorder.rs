@@ -25,6 +25,12 @@ impl Recorder {
         History { initial, transactions: self.lock().clone() }
     }
 
+    /// The last transaction of a worker so far.
+    pub fn last_of(&self, host: u8, worker: u8) -> Option<u64> {
+        let all = self.lock();
+        all.iter().rfind(|txn| (txn.host, txn.worker) == (host, worker)).map(|txn| txn.id)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Transaction>> {
         self.transactions.lock().expect("a recorder's calls do not panic")
     }

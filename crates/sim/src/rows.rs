@@ -1,6 +1,6 @@
 //! Random transactions on the row engine of a simulated pod, their history checked.
 //!
-//! A run is a function of its [`Plan`](RowsRun) alone. Everything that the engine can do happens: reads,
+//! A run is a function of its [`RowsRun`] alone. Everything that the engine can do happens: reads,
 //! updates, inserts, deletes, ranges, secondary indexes, aborts, rows of any host, moves in and out under a
 //! tiny budget. At the end the history must be serializable in commit order, every invariant must hold, and
 //! nothing may leak.
@@ -14,7 +14,7 @@ use liger_engine::row::{Budget, Loader, RowHost, RowSession};
 use liger_engine::{Catalog, IndexId, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
+use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 use crate::history::{History, Key as HistoryKey};
 use crate::pod::{PodSetup, SimPod};
@@ -35,9 +35,9 @@ table! {
 }
 
 pub(crate) const ITEMS: TableId = TableId(0);
-const BY_GROUP: IndexId = IndexId(TableId(1));
+pub(crate) const BY_GROUP: IndexId = IndexId(TableId(1));
 /// Groups of the secondary index.
-const GROUPS: i16 = 3;
+pub(crate) const GROUPS: i16 = 3;
 /// Index nodes of other hosts that each host keeps: few, so that it drops some.
 const NODE_ENTRIES: usize = 64;
 
@@ -170,7 +170,7 @@ impl RowsRun {
         }
     }
 
-    fn partitions(&self) -> u16 {
+    pub(crate) fn partitions(&self) -> u16 {
         u16::from(self.hosts) + 1
     }
 }
@@ -194,31 +194,7 @@ pub struct RowsResult {
 
 /// Runs it.
 pub fn run(run: &RowsRun) -> RowsResult {
-    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let mut pod = PodConfig::small(run.hosts, run.workers);
-    pod.partitions = run.partitions();
-    pod.max_tables = 4;
-    pod.lane_slots = run.lane_slots;
-    pod.retire_entries = run.retire_entries;
-    let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
-    let setup = PodSetup {
-        config: pod,
-        catalog,
-        budget: Some(budget),
-        record: true,
-        remote_entries: run.remote_entries,
-        node_entries: NODE_ENTRIES,
-    };
-    let (seed, max_verbs) = (run.seed, run.max_verbs);
-    let (site, sabotage) = (run.disabled_site.clone(), run.sabotage);
-    let built = SimPod::new(&setup, |plan| SimConfig {
-        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
-        mode: Mode::Adversarial(Adversary::swarm(seed)),
-        max_verbs,
-        disabled_site: site,
-        sabotage,
-        ..SimConfig::adversarial(usize::from(run.hosts), plan.len() as usize, seed)
-    });
+    let built = SimPod::new(&setup(run, run.workers), |plan| config(run, plan));
     let mut pod = built.expect("an empty pod has room");
     load(&mut pod, run);
     let tally = start_workers(&mut pod, run);
@@ -242,6 +218,31 @@ pub fn run(run: &RowsRun) -> RowsResult {
     RowsResult { report, committed, conflicts: tally.conflicts.get(), moves, history, problems }
 }
 
+/// The pod of a run, with so many workers a host.
+pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
+    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
+    let mut config = PodConfig::small(run.hosts, workers);
+    config.partitions = run.partitions();
+    config.max_tables = 4;
+    config.lane_slots = run.lane_slots;
+    config.retire_entries = run.retire_entries;
+    let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
+    let (remote_entries, node_entries) = (run.remote_entries, NODE_ENTRIES);
+    PodSetup { config, catalog, budget: Some(budget), record: true, remote_entries, node_entries }
+}
+
+/// Its simulation.
+pub(crate) fn config(run: &RowsRun, plan: &Plan) -> SimConfig {
+    SimConfig {
+        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+        mode: Mode::Adversarial(Adversary::swarm(run.seed)),
+        max_verbs: run.max_verbs,
+        disabled_site: run.disabled_site.clone(),
+        sabotage: run.sabotage,
+        ..SimConfig::adversarial(usize::from(run.hosts), plan.len() as usize, run.seed)
+    }
+}
+
 pub(crate) fn new_row(part: i16, id: i32, value: i64) -> NewRow {
     let mut row = NewRow::new(items::ROW_LEN);
     row.set(items::PART, part).set(items::ID, id).set(items::GROUP, (id % i32::from(GROUPS)) as i16);
@@ -254,12 +255,12 @@ pub(crate) fn item_key(part: i16, id: i32) -> Key {
 }
 
 /// Every other key exists at the start.
-fn loaded(run: &RowsRun) -> impl Iterator<Item = (i16, i32)> + use<> {
+pub(crate) fn loaded(run: &RowsRun) -> impl Iterator<Item = (i16, i32)> + use<> {
     let (parts, keys) = (run.partitions() as i16, run.keys);
     (0..parts).flat_map(move |part| (0..keys).step_by(2).map(move |id| (part, id)))
 }
 
-fn load(pod: &mut SimPod, run: &RowsRun) {
+pub(crate) fn load(pod: &mut SimPod, run: &RowsRun) {
     let rows: Vec<(i16, i32)> = loaded(run).collect();
     let loaded: Vec<Result<(), TxnError>> = pod.on_every_host(move |cx, host| {
         let mut loader = Loader::new(host);
@@ -269,13 +270,16 @@ fn load(pod: &mut SimPod, run: &RowsRun) {
 }
 
 fn loaded_keys(run: &RowsRun) -> Vec<(HistoryKey, u64)> {
+    loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0))).collect()
+}
+
+/// A row's key, and that of its index entry.
+pub(crate) fn keys_of(part: i16, id: i32) -> [HistoryKey; 2] {
     let layout = items::schema().layout().expect("a valid schema");
-    let keys = loaded(run).flat_map(|(part, id)| {
-        let row = new_row(part, id, 100);
-        let entry = layout.indexes[0].key.key_of(row.bytes());
-        [(ITEMS, item_key(part, id)), (BY_GROUP.0, entry)]
-    });
-    keys.map(|(table, key)| (HistoryKey::new(table.0, key.words()), 0)).collect()
+    let row = new_row(part, id, 0);
+    let entry = layout.indexes[0].key.key_of(row.bytes());
+    let keys = [(ITEMS, item_key(part, id)), (BY_GROUP.0, entry)];
+    keys.map(|(table, key)| HistoryKey::new(table.0, key.words()))
 }
 
 #[derive(Default)]
@@ -302,15 +306,7 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
     let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
     for _ in 0..run.transactions {
         let first = cx.random();
-        let ended = session.attempt(|txn| {
-            let mut pick = crate::Picker::new(first);
-            for _ in 0..=pick.below(run.operations) {
-                operation(txn, run, &mix, &mut pick)?;
-                let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
-                (0..turns).for_each(|_| cx.pause());
-            }
-            if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
-        });
+        let ended = session.attempt(|txn| transaction(cx, txn, run, &mix, first));
         match ended {
             Ok(()) | Err(TxnError::Rollback) => {}
             Err(TxnError::Conflict(_)) => {
@@ -330,11 +326,29 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
     session.serve();
 }
 
+/// The transaction that a number stands for; all values that it writes are that number.
+pub(crate) fn transaction<T: Transaction>(
+    cx: &Cx<Sim>,
+    txn: &mut T,
+    run: &RowsRun,
+    mix: &Mix,
+    number: u64,
+) -> Result<(), TxnError> {
+    let mut pick = crate::Picker::new(number);
+    for _ in 0..=pick.below(run.operations) {
+        operation(txn, run, mix, &mut pick, number as i64)?;
+        let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
+        (0..turns).for_each(|_| cx.pause());
+    }
+    if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
+}
+
 fn operation<T: Transaction>(
     txn: &mut T,
     run: &RowsRun,
     mix: &Mix,
     pick: &mut crate::Picker,
+    value: i64,
 ) -> Result<(), TxnError> {
     let part = if run.duel.is_some() { 0 } else { pick.below(u64::from(run.partitions())) as i16 };
     let id = pick.below(run.keys as u64) as i32;
@@ -348,18 +362,15 @@ fn operation<T: Transaction>(
     };
     match mix.choose(pick) {
         0 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
-        1 => drop(txn.update(ITEMS, &key, |row| {
-            let value = row.get(items::VALUE);
-            row.set(items::VALUE, value + 1);
-        })?),
-        2 => match txn.insert(ITEMS, &new_row(part, id, 7)) {
+        1 => drop(txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?),
+        2 => match txn.insert(ITEMS, &new_row(part, id, value)) {
             Ok(()) | Err(TxnError::DuplicateKey { .. }) => {}
             Err(error) => return Err(error),
         },
         3 => drop(txn.delete(ITEMS, &key)?),
         4 => txn.scan(ITEMS, &range, |_, _| go_on())?,
         5 => txn.update_range(ITEMS, &range, |_, row| {
-            row.set(items::VALUE, 5);
+            row.set(items::VALUE, value);
             go_on()
         })?,
         6 => {

@@ -9,7 +9,8 @@
 //! * [`log`]: records on their way to storage, hosts that die and devices that fail;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
-//!   host has changed.
+//!   host has changed;
+//! * [`durable`]: pods that lose power and come back from their disks.
 //!
 //! Invariants:
 //! 1. Without anything left out, a run of any seed has no problem.
@@ -17,6 +18,7 @@
 
 pub mod checkpoint;
 pub mod control;
+pub mod durable;
 pub mod epochs;
 pub mod heap;
 pub mod index;
@@ -98,6 +100,7 @@ pub const ALL: &[&[Scenario]] = &[
     rows::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,
+    durable::SCENARIOS,
 ];
 
 /// All scenarios in one line.

@@ -43,6 +43,12 @@ fn every_step_of_the_log_is_needed() {
 }
 
 #[test]
+fn readers_of_what_is_gone_wait_for_its_removal() {
+    let report = sample("durable", Some("commit.await-removals"));
+    assert!(report.passed() && report.mutants.len() == 1, "{}", report.table());
+}
+
+#[test]
 fn names_of_steps_are_told_apart() {
     let all: Vec<&str> = listed_steps().collect();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");

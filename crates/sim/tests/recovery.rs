@@ -9,15 +9,16 @@ use std::sync::Arc;
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
 use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead, segment_name};
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
+use liger_engine::recovery::directory::replace;
 use liger_engine::recovery::manifest::HostManifest;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
 use liger_engine::row::Loader;
 use liger_engine::{Catalog, Key, NewRow, Row, TableId, table};
-use liger_fabric::sim::{Sim, SimConfig};
+use liger_fabric::disk::{Damage, SECTOR, SimDisks};
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
-use liger_sim::pod::{PodSetup, SimPod};
-use liger_sim::storage::MemoryDirectory;
+use liger_sim::pod::{PodSetup, SimPod, directories, directory};
 
 table! {
     /// Rows that change.
@@ -50,6 +51,9 @@ const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, host
 /// Rows of a pod: (part, id) to value, how many index entries, how many replicated rows.
 type State = (BTreeMap<(i16, i32), i64>, usize, usize);
 
+/// What all disks hold.
+type Files = BTreeMap<(HostId, String), Vec<u8>>;
+
 fn good(part: i16, id: i32, value: i64) -> NewRow {
     let mut row = NewRow::new(goods::ROW_LEN);
     row.set(goods::PART, part).set(goods::ID, id).set(goods::VALUE, value);
@@ -60,18 +64,23 @@ fn key(part: i16, id: i32) -> Key {
     Key::build().i16(part).i32(id).finish()
 }
 
-fn pod(workers: u8, seed: u64) -> SimPod {
+fn pod(workers: u8, seed: u64, disks: &SimDisks) -> SimPod {
     let catalog = Arc::new(Catalog::new(&[goods::schema(), units::schema()]).unwrap());
     let mut config = PodConfig::small(HOSTS, workers);
     config.partitions = 3;
     config.max_tables = 4;
     let setup =
         PodSetup { config, catalog, budget: None, record: false, remote_entries: 64, node_entries: 64 };
-    let built = SimPod::new(&setup, |plan| SimConfig {
-        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
-        max_verbs: 5_000_000,
-        ..SimConfig::adversarial(usize::from(HOSTS), plan.len() as usize, seed)
-    });
+    let built = SimPod::with_disks(
+        &setup,
+        disks.clone(),
+        |_, _, _| None,
+        |plan| SimConfig {
+            sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+            max_verbs: 5_000_000,
+            ..SimConfig::adversarial(usize::from(HOSTS), plan.len() as usize, seed)
+        },
+    );
     built.unwrap()
 }
 
@@ -122,11 +131,9 @@ impl Log {
 }
 
 /// The files of a pod whose memory is lost, and its state at the last durable epoch, which is 2.
-fn lost_pod() -> (Vec<MemoryDirectory>, State) {
-    let directories = MemoryDirectory::of_hosts(HOSTS);
-    let mut pod = pod(1, 1);
-    let on_disk = directories.clone();
-    let made = pod.on_every_host(move |cx, host| {
+fn lost_pod() -> (Files, State) {
+    let disks = SimDisks::new(1);
+    let made = pod(1, 1, &disks).on_every_host(move |cx, host| {
         let mut loader = Loader::new(host);
         for (part, id) in (0..3).flat_map(|part| (0..5).map(move |id| (part, id))) {
             loader.put(cx, GOODS, &good(part, id, 100 + i64::from(id))).unwrap();
@@ -136,13 +143,16 @@ fn lost_pod() -> (Vec<MemoryDirectory>, State) {
         loader.put(cx, UNITS, &unit).unwrap();
         loader.finish(cx);
         if host.id() == HostId(0) {
-            create(cx, &on_disk, &IDENTITY).unwrap();
+            create(cx, &directories(cx, HOSTS), &IDENTITY).unwrap();
         }
         let manifest = HostManifest::new(7, host.id(), 9);
-        let directory = &on_disk[usize::from(host.id().0)];
-        take(cx, host, directory, &manifest, &AtOnce, Pace::default()).map(drop)
+        take(cx, host, &directory(cx, host.id()), &manifest, &AtOnce, Pace::default()).map(drop)
     });
     made.into_iter().for_each(|made| made.unwrap());
+    let mut files = Files::new();
+    for host in (0..HOSTS).map(HostId) {
+        files.extend(disks.files(host).into_iter().map(|(name, bytes)| ((host, name), bytes)));
+    }
 
     let value = goods::schema().layout().unwrap().columns[2].offset as u16;
     let (mut first, mut second) = (Log::new(0), Log::new(1));
@@ -166,8 +176,8 @@ fn lost_pod() -> (Vec<MemoryDirectory>, State) {
     second.mark(2, 1);
     // Not durable: the other host's mark is missing.
     second.record(three, |writer| writer.change((0, 0), Op::Delete, &key(0, 2), two));
-    for (directory, log) in directories.iter().zip([first, second]) {
-        directory.put(&segment_name(1), log.bytes);
+    for log in [first, second] {
+        files.insert((log.host, segment_name(1)), log.bytes);
     }
 
     let mut rows: BTreeMap<(i16, i32), i64> =
@@ -175,29 +185,38 @@ fn lost_pod() -> (Vec<MemoryDirectory>, State) {
     rows.extend([((0, 2), 778), ((1, 2), 777), ((1, 9), 5)]);
     rows.remove(&(2, 4));
     let entries = rows.len();
-    (directories, (rows, entries, 2))
+    (files, (rows, entries, 2))
 }
 
-fn copy_of(directories: &[MemoryDirectory]) -> Vec<MemoryDirectory> {
-    let copies = MemoryDirectory::of_hosts(HOSTS);
-    for (from, to) in directories.iter().zip(&copies) {
-        from.list().iter().for_each(|name| to.put(name, from.get(name).unwrap()));
-    }
-    copies
+/// Disks with these files.
+fn disks_with(files: &Files) -> SimDisks {
+    let mut sim = Simulation::new(SimConfig::adversarial(usize::from(HOSTS), 4096, 3));
+    let files = files.clone();
+    sim.alone(HostId(0), WorkerId(0), move |cx| {
+        let directories = directories(cx, HOSTS);
+        for ((host, name), bytes) in &files {
+            replace(cx, &directories[usize::from(host.0)], name, bytes).unwrap();
+        }
+    });
+    sim.disks()
 }
 
-/// Plans and loads, with so many workers a host; `finish`: and begins the next generation.
-fn recover(directories: &[MemoryDirectory], workers: u8, finish: bool) -> Result<State, RecoveryError> {
-    let mut pod = pod(workers, 5);
-    let on_disk = directories.to_vec();
-    let plan = pod.sim.alone(HostId(0), WorkerId(0), move |cx| Plan::make(cx, &on_disk, &IDENTITY))?;
+/// Plans and loads, with so many workers a host.
+fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
+    let mut pod = pod(workers, 5, disks);
+    let (directories, plan) = pod.sim.alone(HostId(0), WorkerId(0), |cx| {
+        let directories = directories(cx, HOSTS);
+        let plan = Plan::make(cx, &directories, &IDENTITY);
+        (directories, plan)
+    });
+    let plan = plan?;
     let plan: &'static Plan = Box::leak(Box::new(plan));
     let failed = Rc::new(std::cell::RefCell::new(None));
     for host in &pod.hosts {
         let host: &'static Rc<_> = Box::leak(Box::new(Rc::clone(host)));
         let loading: &'static Loading<'_> = Box::leak(Box::new(Loading::new(plan, host)));
         for worker in 0..workers {
-            let (on_disk, failed) = (directories.to_vec(), Rc::clone(&failed));
+            let (on_disk, failed) = (directories.clone(), Rc::clone(&failed));
             pod.sim.spawn(host.id(), WorkerId(worker), move |cx| {
                 if let Err(failure) = loading.work(cx, &on_disk) {
                     *failed.borrow_mut() = Some(failure);
@@ -225,24 +244,39 @@ fn recover(directories: &[MemoryDirectory], workers: u8, finish: bool) -> Result
         state.1 += entries;
         state.2 += replicas;
     }
-    if finish {
-        let on_disk = directories.to_vec();
-        pod.sim.alone(HostId(0), WorkerId(0), move |cx| begin_generation(cx, &on_disk, plan))?;
-    }
     Ok(state)
+}
+
+/// Begins the next generation; true if nobody was killed meanwhile.
+fn begin(disks: &SimDisks, kills: Vec<Kill>) -> bool {
+    let config = SimConfig { kills, ..SimConfig::adversarial(usize::from(HOSTS), 4096, 9) };
+    let mut sim = Simulation::with_disks(config, disks.clone());
+    sim.spawn(HostId(0), WorkerId(0), |cx| {
+        let directories = directories(cx, HOSTS);
+        let plan = Plan::make(cx, &directories, &IDENTITY).unwrap();
+        begin_generation(cx, &directories, &plan).unwrap();
+    });
+    let report = sim.run();
+    let lived = report.hosts[0].killed.is_empty();
+    report.expect_completed();
+    lived
 }
 
 #[test]
 fn a_pod_comes_back_as_it_was_at_its_durable_epoch() {
-    let (directories, expected) = lost_pod();
+    let (files, expected) = lost_pod();
+    let disks = disks_with(&files);
     for workers in [1, 3] {
-        assert_eq!(recover(&directories, workers, false).as_ref(), Ok(&expected), "{workers} workers");
+        assert_eq!(recover(&disks, workers).as_ref(), Ok(&expected), "{workers} workers");
     }
-    assert_eq!(recover(&directories, 1, true).as_ref(), Ok(&expected));
     // The next generation has no epoch yet, and the one that was cut off does not come back.
-    assert_eq!(recover(&directories, 1, true).as_ref(), Ok(&expected));
-    let plan = pod(1, 1).sim.alone(HostId(0), WorkerId(0), move |cx| Plan::make(cx, &directories, &IDENTITY));
-    let plan = plan.unwrap();
+    for _ in 0..2 {
+        begin(&disks, Vec::new());
+        assert_eq!(recover(&disks, 1).as_ref(), Ok(&expected));
+    }
+    let mut sim = Simulation::with_disks(SimConfig::adversarial(2, 4096, 1), disks);
+    let make = |cx: &Cx<Sim>| Plan::make(cx, &directories(cx, HOSTS), &IDENTITY);
+    let plan = sim.alone(HostId(0), WorkerId(0), make).unwrap();
     assert_eq!(plan.pod.generation, 3);
     assert!(plan.counts(2) && !plan.counts(3), "{plan:?}");
     assert!(plan.next_epoch() > 3 && plan.hosts[0].next_segment().0 == 2);
@@ -250,62 +284,72 @@ fn a_pod_comes_back_as_it_was_at_its_durable_epoch() {
 
 #[test]
 fn recovery_may_be_killed_at_every_step() {
-    let (directories, expected) = lost_pod();
-    let mut steps = 0;
-    loop {
-        let tried = copy_of(&directories);
-        tried[0].set_fuse(steps);
-        let outcome = recover(&tried, 1, true);
-        tried[0].set_fuse(u64::MAX);
-        tried.iter().for_each(MemoryDirectory::lose_power);
-        assert_eq!(recover(&tried, 1, true).as_ref(), Ok(&expected), "killed after {steps} changes");
-        match outcome {
-            Err(failed) => assert!(failed.to_string().contains("the power is lost"), "{failed}"),
-            Ok(_) => break,
+    let (files, expected) = lost_pod();
+    for domain in [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent] {
+        let mut step = 1;
+        loop {
+            let disks = disks_with(&files);
+            let kill = Kill { host: HostId(0), at: KillAt::HostStep(step), domain };
+            let lived = begin(&disks, vec![kill]);
+            let what = format!("killed before step {step}, {domain:?}");
+            assert_eq!(recover(&disks, 1).as_ref(), Ok(&expected), "{what}");
+            disks.lose_power();
+            begin(&disks, Vec::new());
+            disks.lose_power();
+            assert_eq!(recover(&disks, 1).as_ref(), Ok(&expected), "{what}");
+            if lived {
+                break;
+            }
+            step += 1;
         }
-        steps += 1;
+        assert!(step > 25, "{step} steps");
     }
-    assert!(steps > 5, "{steps} steps");
+}
+
+/// Bits that flip, everywhere, and every sector half gone.
+fn damages(len: usize) -> impl Iterator<Item = Damage> {
+    let flip = |offset: usize| Damage::FlipBits { offset: offset as u64, mask: 0x10 };
+    let flips = (0..len).step_by(41).chain([len - 1]).map(flip);
+    flips.chain((0..len.div_ceil(SECTOR)).map(|sector| Damage::TearSector { sector: sector as u64 }))
 }
 
 #[test]
 fn damage_in_any_file_is_named_or_does_not_matter() {
-    let (directories, expected) = lost_pod();
+    let (files, expected) = lost_pod();
     let (mut named, mut harmless) = (0, 0);
-    for (host, directory) in directories.iter().enumerate() {
-        for name in directory.list() {
-            let bytes = directory.get(&name).unwrap();
-            for byte in (0..bytes.len()).step_by(41).chain([bytes.len() - 1]) {
-                let mut damaged = bytes.clone();
-                damaged[byte] ^= 0x10;
-                let tried = copy_of(&directories);
-                tried[host].put(&name, damaged);
-                match recover(&tried, 1, false) {
-                    Err(failed) => {
-                        let said = failed.to_string();
-                        let place = format!("host {host}, {name}, byte ");
-                        assert!(said.contains(&place), "byte {byte} of {name} of host {host}: {said}");
-                        named += 1;
-                    }
-                    Ok(state) => {
-                        assert_eq!(state, expected, "byte {byte} of {name} of host {host}");
-                        assert!(name.starts_with("log-"), "byte {byte} of {name}");
-                        harmless += 1;
-                    }
+    for ((host, name), bytes) in &files {
+        for damage in damages(bytes.len()) {
+            let disks = disks_with(&files);
+            // The last sector may have no second half.
+            let applied = disks.damage(*host, name, damage).is_ok();
+            let found = disks.files(*host).into_iter().find(|file| file.0 == *name).unwrap().1;
+            if !applied || found == *bytes {
+                continue;
+            }
+            match recover(&disks, 1) {
+                Err(failed) => {
+                    let said = failed.to_string();
+                    let place = format!("host {}, {name}, byte ", host.0);
+                    assert!(said.contains(&place), "{damage:?} of {name} of host {}: {said}", host.0);
+                    named += 1;
+                }
+                Ok(state) => {
+                    assert_eq!(state, expected, "{damage:?} of {name} of host {}", host.0);
+                    assert!(name.starts_with("log-"), "{damage:?} of {name}");
+                    harmless += 1;
                 }
             }
         }
     }
-    assert!(named > 60 && harmless < named / 2, "{named} named, {harmless} harmless");
+    assert!(named > 70 && harmless < named / 2, "{named} named, {harmless} harmless");
 }
 
 #[test]
 fn a_log_that_lost_its_end_is_found_by_what_others_knew() {
-    let (directories, _) = lost_pod();
-    let log = directories[1].get(&segment_name(1)).unwrap();
+    let (mut files, _) = lost_pod();
+    let log = files.get_mut(&(HostId(1), segment_name(1))).unwrap();
     // A whole host went back in time: its own files are consistent.
-    let head = SegmentHead::decode(&log).unwrap().encode().to_vec();
-    directories[1].put(&segment_name(1), head);
-    let failed = recover(&directories, 1, false).unwrap_err().to_string();
+    *log = SegmentHead::decode(log).unwrap().encode().to_vec();
+    let failed = recover(&disks_with(&files), 1).unwrap_err().to_string();
     assert!(failed.contains("epoch 2 was known to be durable in the whole pod"), "{failed}");
 }

@@ -126,9 +126,8 @@ impl DataDirectory {
         let manifest = HostManifest::decode(host, &bytes)?;
         let mut log = LogOptions { pod: self.identity.pod, ..LogOptions::default() };
         if let Some(plan) = plan {
-            let (_, previous_end) = plan.hosts[usize::from(host.0)].next_segment();
             let (generation, first_epoch) = (plan.pod.generation, plan.pod.first_epoch);
-            log = LogOptions { generation, first_epoch, previous_end, ..log };
+            log = LogOptions { generation, first_epoch, ..log };
         }
         Ok(HostStorage { directory, log, manifest })
     }

@@ -14,11 +14,12 @@
 //! Not here: who calls it (one worker of the host at a time), and which hosts are members.
 
 use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
-use liger_fabric::{Cx, Fabric, WorkerId};
+use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 use liger_pod::plan::Plan;
 
 use super::epoch::LogClock;
 use super::ring::RingReader;
+use super::scan::{End, Scanner};
 use super::segment::{Frame, FrameKind, Place, SegmentHead, segment_name, segment_number};
 
 /// Protocol steps that a test can leave out.
@@ -28,6 +29,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.head-after-sync",
     "log.durable-after-sync",
     "log.stop-after-failure",
+    "log.sync-last-life",
 ];
 
 /// How a host keeps its log.
@@ -39,8 +41,6 @@ pub struct LogOptions {
     pub first_epoch: u64,
     /// The pod's generation: how often its memory was made anew.
     pub generation: u64,
-    /// How many bytes of the newest segment on the disk count: 0 if there is none.
-    pub previous_end: u64,
     /// Least time between two epochs.
     pub epoch_ns: u64,
     /// Length at which a segment ends (a longer one holds a single turn).
@@ -49,14 +49,7 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self {
-            pod: 0,
-            first_epoch: 1,
-            generation: 1,
-            previous_end: 0,
-            epoch_ns: 1_000_000,
-            segment_bytes: 64 << 20,
-        }
+        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns: 1_000_000, segment_bytes: 64 << 20 }
     }
 }
 
@@ -70,6 +63,16 @@ pub enum LogFailure {
     /// Its device is full.
     #[error("the log's device is full; nothing is shipped any more")]
     Full(#[source] DiskError),
+    /// What the host's last life had made sure of is not what it was.
+    #[error("{file} is damaged at byte {byte}: {why}")]
+    Damaged {
+        /// Name of the segment.
+        file: String,
+        /// Where.
+        byte: u64,
+        /// What is wrong.
+        why: String,
+    },
     /// Another member's log has ended, so the pod's durable epoch stands still.
     #[error("the log of host {host} has ended")]
     OtherHost {
@@ -157,9 +160,10 @@ impl Shipper {
     ) -> Result<Self, LogFailure> {
         let host = cx.host();
         let numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
-        let number = numbers.iter().max().map_or(1, |newest| newest + 1);
-        let LogOptions { pod, generation, previous_end, .. } = options;
-        let mark = clock.durable(cx, host);
+        let newest = numbers.iter().max().copied().unwrap_or(0);
+        let LogOptions { pod, generation, .. } = options;
+        let previous_end = if newest == 0 { 0 } else { secure_end(cx, disk, (pod, host), newest)? };
+        let (number, mark) = (newest + 1, clock.durable(cx, host));
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
         let (file, end) = start_segment(cx, disk, &head)?;
         let rings: Vec<_> =
@@ -356,6 +360,32 @@ impl Shipper {
     /// What it has done.
     pub fn counts(&self) -> ShipCounts {
         self.counts
+    }
+}
+
+/// How many bytes of the newest segment count. The life that wrote it may have died before it could sync
+/// them, so that is done now: the next segment will say that they are on storage.
+fn secure_end<F: Fabric>(
+    cx: &Cx<F>,
+    disk: &Disk,
+    (pod, host): (u64, HostId),
+    newest: u32,
+) -> Result<u64, LogFailure> {
+    let file = disk.open(cx, &segment_name(newest))?;
+    let mut bytes = vec![0; file.len(cx)? as usize];
+    file.read_exact_at(cx, 0, &mut bytes)?;
+    let mut scanner = Scanner::new(pod, host);
+    scanner.segment(newest, &bytes, |_, _| ());
+    match scanner.finish().end {
+        End::Damaged { at, why } => {
+            Err(LogFailure::Damaged { file: segment_name(at.segment), byte: at.byte, why })
+        }
+        End::Clean { at } | End::Torn { at, .. } => {
+            if !cx.sabotaged("log.sync-last-life") {
+                file.sync(cx)?;
+            }
+            Ok(at.byte)
+        }
     }
 }
 

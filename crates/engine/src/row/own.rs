@@ -161,6 +161,10 @@ impl<F: Fabric> RowTxn<'_, F> {
         self.held.push(at);
         let change = self.begin_change(at, relation.id, key, 0);
         self.changes[change].is_new = true;
+        if host.log.is_some() {
+            // The record has no other place to take the row from.
+            self.changes[change].image = Some(self.store_image(bytes));
+        }
         Ok(true)
     }
 

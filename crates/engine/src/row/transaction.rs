@@ -1,14 +1,12 @@
 //! A transaction: strict two-phase locking over rows of any host, executed and committed by one worker.
 //!
 //! Invariants:
-//! 1. Every row that was read or written is held until the end; every gap that was read too (next-key
-//!    locking).
+//! 1. Every row that was read or written, and every gap that was read (next-key locking), is held to the end.
 //! 2. Changes are private until the commit: patches and images in this transaction's buffers. Only an
 //!    inserted row's place exists before, write-locked.
 //! 3. A worker runs one transaction at a time, so a lock that names the worker names the transaction:
 //!    touching a row again finds it held by the caller.
-//! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes a number above everything that it
-//!    touched.
+//! 4. Versions (log sequence numbers) are a Lamport clock: a commit takes one above everything it touched.
 //!
 //! Rows of this host are worked on in own.rs, rows of other hosts in foreign.rs; commit.rs ends the
 //! transaction.
@@ -194,6 +192,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     }
 
     pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
+        // An insert that finds its key taken has read the row, too.
+        self.llsn = self.llsn.max(version.unwrap_or(0));
         self.saw_absence |= version.is_none();
         if let Some(record) = &mut self.record {
             record.reads.push(ReadRecord { table, key: *key, version });

@@ -130,7 +130,7 @@ impl DiskFile {
     }
 
     /// Takes the space of the first `len` bytes and makes the file at least so long, with zeros: writes there
-    /// find their space, and a sync of them has no length to write.
+    /// find their space. It makes syncs hardly faster (docs/storage.md).
     ///
     /// # Errors
     /// `Full`, `Failed`, `Distrusted` or whatever the system says; the length is what it was.

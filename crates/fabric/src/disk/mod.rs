@@ -87,8 +87,8 @@ impl Disk {
         Ok(Self::over(Backend::Native(held), path))
     }
 
-    /// Opens a directory of this machine to read it, without holding it: whoever does may change it meanwhile,
-    /// so this is for files that are final. Calls that change something fail.
+    /// Opens a directory of this machine to read it, without holding it: whoever does may change it
+    /// meanwhile, so this is for files that are final. Calls that change something fail.
     ///
     /// # Errors
     /// `Missing`, or whatever the system says.

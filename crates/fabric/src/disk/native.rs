@@ -7,11 +7,12 @@
 //!    directory under a running process does no harm.
 //! 3. Files are private to their owner (mode 0600): they hold the database's rows.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fsync, ftruncate,
@@ -29,6 +30,8 @@ pub(super) struct Directory {
     fd: OwnedFd,
     /// Closing it lets the lock go. Without it, nothing can be changed.
     lock: Option<OwnedFd>,
+    /// By the number of the file: what its appends hold, whichever handle they use.
+    appending: Mutex<BTreeMap<u64, Weak<Mutex<()>>>>,
 }
 
 impl Directory {
@@ -47,13 +50,14 @@ impl Directory {
         let lock_flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = openat(&fd, LOCK, lock_flags, PRIVATE_FILE)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { fd, lock: Some(lock) })
+        Ok(Self { fd, lock: Some(lock), appending: Mutex::default() })
     }
 
     /// Opens the directory to read it, whoever holds it.
     pub fn look(path: &Path) -> Result<Self, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { fd: openat(CWD, path, flags, Mode::empty())?, lock: None })
+        let fd = openat(CWD, path, flags, Mode::empty())?;
+        Ok(Self { fd, lock: None, appending: Mutex::default() })
     }
 
     fn check_held(&self) -> Result<(), Failure> {
@@ -65,7 +69,12 @@ impl Directory {
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
         let file = File::from(openat(&self.fd, name, flags, PRIVATE_FILE)?);
         let number = file.metadata()?.ino();
-        Ok(NativeFile { file, number, appending: Mutex::new(()) })
+        let mut all = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+        let appending = all.get(&number).and_then(Weak::upgrade).unwrap_or_default();
+        all.retain(|_, other| other.strong_count() > 0);
+        all.insert(number, Arc::downgrade(&appending));
+        drop(all);
+        Ok(NativeFile { file, number, appending })
     }
 
     pub fn create(&self, name: &str) -> Result<NativeFile, Failure> {
@@ -109,7 +118,7 @@ pub(super) struct NativeFile {
     file: File,
     number: u64,
     /// Held from asking for the length to the end of the write.
-    appending: Mutex<()>,
+    appending: Arc<Mutex<()>>,
 }
 
 impl NativeFile {

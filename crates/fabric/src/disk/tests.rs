@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::SyncMode;
 use crate::cx::WorkerId;
-use crate::native::{Mapping, Native};
+use crate::native::{Mapping, Native, run_hosts};
 use crate::sim::{SimConfig, Simulation};
 
 type Step<F> = (&'static str, fn(&Cx<F>, &Disk));
@@ -183,4 +184,25 @@ fn native_errors_say_what_and_where() {
     drop(file);
     drop(disk);
     assert_eq!(kind(Disk::native(&scratch.0.join("file"))), DiskErrorKind::WrongKind);
+}
+
+#[test]
+fn native_appends_of_several_handles_do_not_mix() {
+    let scratch = Scratch::new("appends");
+    let disk = Disk::native(&scratch.0).expect("a directory");
+    disk.create(&native(), "a").expect("new");
+    let append = |cx: &Cx<Native>| {
+        let file = disk.open(cx, "a").expect("there");
+        for _ in 0..500 {
+            let at = file.append(cx, &[cx.worker().0; 100]).expect("append");
+            assert_eq!(at % 100, 0);
+        }
+    };
+    let mapping = Mapping::anonymous(4096).expect("memory");
+    let ended = run_hosts(&mapping, SyncMode::Hwcc, 1, 4, 1, append);
+    assert!(ended.iter().all(Result::is_ok));
+    let cx = native();
+    let bytes = all(&disk.open(&cx, "a").expect("there"), &cx);
+    assert_eq!(bytes.len(), 4 * 500 * 100);
+    assert!(bytes.chunks(100).all(|record| record.iter().all(|&byte| byte == record[0])));
 }

@@ -20,15 +20,20 @@ impl Sim {
         place: &'static Location<'static>,
     ) -> Answer {
         let mut progress = Progress::default();
-        let mut verb = Verb::Disk;
+        let sync = matches!(call, DiskCall::Sync { .. } | DiskCall::SyncNames);
+        let own = if sync { Verb::DiskSync } else { Verb::Disk };
+        let (mut verb, mut first) = (own, sync);
         loop {
             // The adversary strikes before each turn, so also in the middle of a call.
             let Some(mut state) = self.enter(verb, 0, 0, place) else { return Err(DiskErrorKind::Failed) };
+            if std::mem::take(&mut first) && !state.site_enabled(own, place) {
+                return Ok(DiskAnswer::Done);
+            }
             progress.whole = self.timed || state.quiet;
             let host = HostId(state.workers[self.me].host as u8);
             let turn = state.disks.device(device).turn(host, session, &mut call, &mut progress);
             match turn {
-                Turn::More => verb = Verb::Disk,
+                Turn::More => verb = own,
                 Turn::Waits => verb = Verb::Pause,
                 Turn::Over(answer, cost) => {
                     state.mix(self.me, Verb::Disk, u64::from(device.0), value(&call, &answer));

@@ -35,6 +35,8 @@ pub enum Verb {
     RangeUse,
     /// A call of a disk.
     Disk,
+    /// `sync` of a disk's file, or `sync_names`.
+    DiskSync,
 }
 
 impl Verb {
@@ -52,6 +54,7 @@ impl Verb {
             Verb::Pause => "pause",
             Verb::RangeUse => "range_use",
             Verb::Disk => "disk call",
+            Verb::DiskSync => "sync",
         }
     }
 }
@@ -62,10 +65,11 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A call site of `write_back`, `invalidate` or `fence`: what mutation tests switch off one at a time.
+/// A call site of `write_back`, `invalidate`, `fence` or a disk's sync: what mutation tests switch off one
+/// at a time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Site {
-    /// Which of the three verbs (a call of `Cx::publish` is a `write_back` and a `fence` at one place).
+    /// Which of these verbs (a call of `Cx::publish` is a `write_back` and a `fence` at one place).
     pub verb: Verb,
     /// Source file, as the compiler names it.
     pub file: String,
@@ -282,7 +286,7 @@ impl Recent {
         let (new, old) = self.ring.split_at(if self.ring.len() < RECENT { 0 } else { self.next });
         let relevant = |e: &&By| match e.verb {
             Verb::Fence => parties.contains(&e.worker),
-            Verb::Pause | Verb::Disk => false,
+            Verb::Pause | Verb::Disk | Verb::DiskSync => false,
             _ => e.at / crate::LINE as u64 == line,
         };
         let all: Vec<By> = old.iter().chain(new).filter(relevant).copied().collect();

@@ -183,6 +183,12 @@ impl Simulation {
         self.state.borrow().step
     }
 
+    /// Lets the next run end as [`Outcome::OutOfVerbs`] after so many more verbs: everybody dies at once.
+    pub fn end_after(&mut self, verbs: u64) {
+        let mut state = self.state.borrow_mut();
+        state.config.max_verbs = state.step + verbs;
+    }
+
     /// Runs all workers until they have ended or something stops the run. More workers may be added
     /// afterwards and run on the memory as it is.
     pub fn run(&mut self) -> Report {

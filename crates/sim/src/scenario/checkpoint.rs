@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
+use liger_engine::recovery::directory::read_whole;
 use liger_engine::recovery::image::ImageReader;
 use liger_engine::recovery::manifest::{HostManifest, image_name};
 use liger_engine::row::{Loader, RowHost, RowSession};
@@ -16,9 +17,8 @@ use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::PodConfig;
 
 use super::{LeftOut, Ran, Scenario};
-use crate::pod::{PodSetup, SimPod};
+use crate::pod::{PodSetup, SimPod, directory};
 use crate::rows::{ITEMS, item_key, items, new_row};
-use crate::storage::MemoryDirectory;
 
 /// The checkpoint behind the other host's back.
 pub const SCENARIOS: &[Scenario] =
@@ -102,13 +102,13 @@ fn change(cx: &Cx<Sim>, host: &RowHost, committed: &Cell<bool>, done: &Cell<bool
 
 /// The rows of a checkpoint that is taken now.
 fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i64)>, String> {
-    let directory = MemoryDirectory::of_hosts(1).remove(0);
+    let directory = directory(cx, HostId(0));
     let manifest = HostManifest::new(7, HostId(0), tables.hash());
     let taken = take(cx, host, &directory, &manifest, &AtOnce, Pace { rows_per_hold: 2, ..Pace::default() });
     let manifest = taken.map_err(|failed| failed.to_string())?;
     let checkpoint = manifest.checkpoint.as_ref().ok_or("no checkpoint")?;
     let name = image_name(checkpoint.number, PART as u16);
-    let bytes = directory.get(&name).ok_or("no image")?;
+    let bytes = read_whole(cx, &directory, &name).map_err(|failed| failed.to_string())?;
     let read = |offset: u64, out: &mut [u8]| {
         let rest = &bytes[offset as usize..];
         let there = rest.len().min(out.len());

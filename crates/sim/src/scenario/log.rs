@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use liger_engine::Key;
-use liger_engine::log::disk::Disk;
 use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
 use liger_engine::log::ring::RingReader;
 use liger_engine::log::scan::{End, Scanner};
-use liger_engine::log::segment::{Frame, FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_name};
+use liger_engine::log::segment::{Frame, FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_number};
 use liger_engine::log::ship::LogOptions;
 use liger_engine::log::{HostLog, WorkerLog};
+use liger_fabric::disk::{Disk, DiskFault, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig};
@@ -31,14 +31,8 @@ const HOSTS: u8 = 2;
 /// Workers that append; one more ships.
 const WRITERS: u8 = 2;
 const RECORDS: u64 = 12;
-const OPTIONS: LogOptions = LogOptions {
-    pod: 7,
-    generation: 1,
-    first_epoch: 1,
-    epoch_ns: 2000,
-    segment_bytes: 3000,
-    previous_end: 0,
-};
+const OPTIONS: LogOptions =
+    LogOptions { pod: 7, generation: 1, first_epoch: 1, epoch_ns: 2000, segment_bytes: 3000 };
 
 /// A record whose `append` has returned: its version, by the host, worker and position of it.
 type Committed = BTreeMap<(u8, u8, u64), u64>;
@@ -74,7 +68,6 @@ impl Drop for Member {
 struct Pod {
     sim: Simulation,
     plan: Plan,
-    disks: Vec<Disk>,
     run: Rc<Run>,
 }
 
@@ -84,12 +77,9 @@ fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
     let mut sim = Simulation::new(SimConfig { kills, ..config(&plan, seed, true, left_out) });
     let run = Rc::new(Run::default());
     run.members.set((1 << HOSTS) - 1);
-    let disks: Vec<Disk> = (0..HOSTS).map(|_| Disk::default()).collect();
-    for (id, disk) in (0..HOSTS).map(HostId).zip(&disks) {
-        let (its_plan, disk) = (plan.clone(), disk.clone());
-        let log = sim.alone(id, WorkerId(WRITERS), move |cx| {
-            HostLog::new(cx, &its_plan, 1, &disk, OPTIONS).expect("a good disk")
-        });
+    for id in (0..HOSTS).map(HostId) {
+        let its_plan = plan.clone();
+        let log = sim.alone(id, WorkerId(WRITERS), move |cx| host_log(cx, &its_plan, 1));
         let log = Rc::new(log);
         for worker in (0..WRITERS).map(WorkerId) {
             run.busy.set(run.busy.get() + 1);
@@ -100,7 +90,12 @@ fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
         let its_plan = plan.clone();
         sim.spawn(id, WorkerId(WRITERS), move |cx| ship(cx, &its_plan, &log, &member));
     }
-    Pod { sim, plan, disks, run }
+    Pod { sim, plan, run }
+}
+
+fn host_log(cx: &Cx<Sim>, plan: &Plan, incarnation: u16) -> HostLog {
+    let disk = Disk::simulated(cx, cx.host()).expect("nobody holds it");
+    HostLog::new(cx, plan, incarnation, &disk, OPTIONS).expect("a good disk")
 }
 
 fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
@@ -155,7 +150,7 @@ fn read_ring(cx: &Cx<Sim>, ring: &RingReader) {
 }
 
 fn all_live(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    finish(pod(seed, Vec::new(), left_out), seed)
+    finish(pod(seed, Vec::new(), left_out))
 }
 
 fn one_dies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
@@ -167,22 +162,16 @@ fn one_dies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 pub fn die(seed: u64, at: KillAt, domain: CrashDomain, left_out: Option<&LeftOut>) -> Ran {
     let host = HostId(0);
     let mut pod = pod(seed, vec![Kill { host, at, domain }], left_out);
-    let (plan, disk, run) = (pod.plan.clone(), pod.disks[0].clone(), Rc::clone(&pod.run));
-    let beyond = Picker::new(seed).below(400) as usize;
-    pod.sim.spawn_after_crash(host, WorkerId(0), move |cx| {
-        if domain != CrashDomain::Process {
-            disk.lose_power(beyond);
-        }
-        next_life(cx, &plan, &disk, &run);
-    });
-    finish(pod, seed)
+    let (plan, run) = (pod.plan.clone(), Rc::clone(&pod.run));
+    pod.sim.spawn_after_crash(host, WorkerId(0), move |cx| next_life(cx, &plan, &run));
+    finish(pod)
 }
 
 /// A new life of a dead host: ships what is left, and appends some more.
-fn next_life(cx: &Cx<Sim>, plan: &Plan, disk: &Disk, run: &Rc<Run>) {
+fn next_life(cx: &Cx<Sim>, plan: &Plan, run: &Rc<Run>) {
     run.busy.set(run.busy.get() + 1);
     let busy = Busy(Rc::clone(run), cx.host(), cx.worker());
-    let log = HostLog::new(cx, plan, 2, disk, OPTIONS).expect("a good disk");
+    let log = host_log(cx, plan, 2);
     run.members.set(run.members.get() | 1 << cx.host().0);
     let _member = Member(Rc::clone(run), cx.host());
     let (mut mine, mut record) = (log.worker(cx, cx.worker()), RecordWriter::default());
@@ -209,21 +198,21 @@ fn next_life(cx: &Cx<Sim>, plan: &Plan, disk: &Disk, run: &Rc<Run>) {
 fn device_fails(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let pod = pod(seed, Vec::new(), left_out);
     let mut pick = Picker::new(seed);
-    if pick.below(2) == 0 {
-        pod.disks[0].fail_sync_after(pick.below(8));
-    } else {
-        pod.disks[0].limit(500 + pick.below(3000) as usize);
-    }
-    finish(pod, seed)
+    let fault = match pick.below(3) {
+        0 => DiskFault::FailSync { after: pick.below(8) },
+        1 => DiskFault::FullAfter { bytes: 500 + pick.below(3000) },
+        _ => DiskFault::FailAfter { calls: pick.below(40) },
+    };
+    pod.sim.disks().plan(HostId(0), fault);
+    finish(pod)
 }
 
 /// Runs it; then all hosts lose power, and what is in memory and on disk is looked at from the last host.
-fn finish(mut pod: Pod, seed: u64) -> Ran {
+fn finish(mut pod: Pod) -> Ran {
     let report = pod.sim.run();
     Ran::new(report, || {
-        let beyond = Picker::new(seed ^ 0x706f_7765).below(400) as usize;
+        pod.sim.disks().lose_power();
         for host in 0..HOSTS {
-            pod.disks[usize::from(host)].lose_power(beyond);
             check_host(&mut pod, HostId(host)).map_err(|e| format!("host {host}: {e}"))?;
         }
         Ok(())
@@ -237,11 +226,11 @@ struct OnDisk {
     marks: Vec<(u64, BTreeMap<u8, u64>)>,
 }
 
-fn read_disk(disk: &Disk, host: HostId) -> Result<OnDisk, String> {
+fn read_disk(disks: &SimDisks, host: HostId) -> Result<OnDisk, String> {
     let mut found = OnDisk::default();
-    for number in 1..50 {
-        let bytes = disk.contents(&segment_name(number));
-        // Missing, or its writer died while it started it.
+    for (name, bytes) in disks.files(host) {
+        let Some(number) = segment_number(&name) else { return Err(format!("a file {name}")) };
+        // Its writer died while it started it.
         let Ok(head) = SegmentHead::decode(&bytes) else { continue };
         if (head.host, head.number) != (host, number) {
             return Err(format!("{head:?} in segment {number}"));
@@ -274,10 +263,10 @@ fn read_disk(disk: &Disk, host: HostId) -> Result<OnDisk, String> {
 }
 
 /// What recovery would see of it: an end, and every mark, but no damage.
-fn check_scan(disk: &Disk, host: HostId, stated: u64) -> Result<(), String> {
-    let mut scanner = Scanner::new(LogOptions::default().pod, host);
-    for number in (1..).take_while(|number| !disk.contents(&segment_name(*number)).is_empty()) {
-        scanner.segment(number, &disk.contents(&segment_name(number)), |_, _| ());
+fn check_scan(disks: &SimDisks, host: HostId, stated: u64) -> Result<(), String> {
+    let mut scanner = Scanner::new(OPTIONS.pod, host);
+    for (name, bytes) in disks.files(host) {
+        scanner.segment(segment_number(&name).ok_or("not a segment")?, &bytes, |_, _| ());
     }
     let scan = scanner.finish();
     match scan.end {
@@ -288,7 +277,7 @@ fn check_scan(disk: &Disk, host: HostId, stated: u64) -> Result<(), String> {
 }
 
 fn check_host(pod: &mut Pod, host: HostId) -> Result<(), String> {
-    let OnDisk { mut streams, marks } = read_disk(&pod.disks[usize::from(host.0)], host)?;
+    let OnDisk { mut streams, marks } = read_disk(&pod.sim.disks(), host)?;
     let plan = pod.plan.clone();
     let (durable, rings) = pod.sim.alone(HostId(HOSTS - 1), WorkerId(0), move |cx| {
         let ring = |worker| {
@@ -300,7 +289,7 @@ fn check_host(pod: &mut Pod, host: HostId) -> Result<(), String> {
         (cx.load(plan.log_line(host)), (0..WRITERS).map(ring).collect::<Vec<_>>())
     });
     let stated = marks.iter().map(|mark| mark.0).max().unwrap_or(0);
-    check_scan(&pod.disks[usize::from(host.0)], host, stated)?;
+    check_scan(&pod.sim.disks(), host, stated)?;
     if durable > stated {
         return Err(format!("epoch {durable} was told, the last mark says {stated}"));
     }

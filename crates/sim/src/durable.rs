@@ -1,0 +1,556 @@
+//! Random transactions on a pod that loses power, and comes back from its disks: several times.
+//!
+//! Each life of the pod keeps logs and takes checkpoints while transactions run. Everybody dies before a verb
+//! that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes the next life.
+//!
+//! Checked, with D the last epoch that the recovery counts:
+//! 1. Every transaction that was acknowledged survives: what it wrote is of an epoch up to D, and what it read
+//!    is what the survivors before it made, also if it only read.
+//! 2. The writers that survive are those of epochs up to D; by themselves they are serializable, and the
+//!    rows of the next life are what they made, to the byte and the version.
+//! 3. The next life is at rest, its indexes agree with its rows, and it can do all that again.
+//!
+//! Not here: the death of some of the hosts, whose memory another host still reads.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use liger_engine::log::HostLog;
+use liger_engine::log::record::epoch_of;
+use liger_engine::log::ship::LogOptions;
+use liger_engine::recovery::checkpoint::{Pace, take};
+use liger_engine::recovery::directory::{Directory, read_whole};
+use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
+use liger_engine::recovery::{Identity, Loading, Plan, begin_generation, create};
+use liger_engine::row::{RowHost, RowSession};
+use liger_engine::{Key, KeyRange, Session, Ticket, Transaction as _, TxnError};
+use liger_fabric::disk::{DiskFault, SimDisks};
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome, Report, Sim, SimConfig, Simulation};
+use liger_fabric::{Cx, HostId, WorkerId};
+
+use crate::Picker;
+use crate::history::{Change, History, Key as HistoryKey, Operation, Transaction};
+use crate::pod::{SimPod, directories, directory};
+use crate::recorder::Recorder;
+use crate::rows::{self, BY_GROUP, GROUPS, ITEMS, RowsRun, items, keys_of, new_row};
+use crate::serializability;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct DurableRun {
+    /// The transactions of each life.
+    pub rows: RowsRun,
+    /// How often all hosts lose power.
+    pub crashes: u32,
+    /// Verbs within which that happens.
+    pub crash_verbs: u64,
+    /// Most checkpoints of each host in a life.
+    pub checkpoints: u64,
+    /// Percentage of lives in which a disk fails, or is slow.
+    pub faults: u64,
+}
+
+impl DurableRun {
+    /// A mixed bag: the shape follows from the seed too.
+    pub fn from_seed(seed: u64) -> Self {
+        let mut pick = Picker::new(seed ^ 0x6475_7261);
+        let rows = RowsRun::from_seed(seed);
+        let (hosts, keys) = (1 + pick.below(3) as u8, 2 + pick.below(8) as i32);
+        let transactions = 8 + pick.below(40) as u32;
+        Self {
+            rows: RowsRun { hosts, keys, transactions, max_verbs: 4_000_000, ..rows },
+            crashes: 2,
+            crash_verbs: 1000 << pick.below(5),
+            checkpoints: pick.below(4),
+            faults: 15,
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct DurableResult {
+    /// The simulator's report of the first life.
+    pub report: Report,
+    /// Verbs of all lives.
+    pub verbs: u64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Of them, acknowledged as durable.
+    pub acknowledged: u64,
+    /// Of them, not there any more after a crash: never acknowledged.
+    pub lost: u64,
+    /// Checkpoints that were finished.
+    pub checkpoints: u64,
+    /// Everything that is wrong; empty if all is well.
+    pub problems: Vec<String>,
+}
+
+/// Rows by part and number, with version and value.
+type Rows = BTreeMap<(i16, i32), (u64, i64)>;
+
+/// What the workers of one life share.
+#[derive(Default)]
+struct Life {
+    running: Cell<u32>,
+    faulty: Cell<bool>,
+    /// What each transaction wrote as values, by its number in the history.
+    values: RefCell<BTreeMap<u64, i64>>,
+    acknowledged: RefCell<BTreeSet<u64>>,
+    checkpoints: Cell<u64>,
+}
+
+/// What a life leaves to be judged when it is known what survived.
+struct Left {
+    history: History,
+    life: Rc<Life>,
+}
+
+/// The disks of a run, and what it is known to be.
+struct Storage {
+    disks: SimDisks,
+    identity: Identity,
+    seed: u64,
+}
+
+/// Runs it.
+pub fn run(run: &DurableRun) -> DurableResult {
+    let mut pick = Picker::new(run.rows.seed ^ 0x6c69_7665);
+    let layouts = rows::setup(&run.rows, 1).catalog.hash();
+    let identity = Identity { pod: 7, configuration: 8, layouts, hosts: run.rows.hosts };
+    let storage = Storage { disks: SimDisks::new(run.rows.seed), identity, seed: run.rows.seed };
+    let mut rows: Rows = rows::loaded(&run.rows).map(|row| (row, (0, 100))).collect();
+    let (mut left, mut result): (Option<Left>, Option<DurableResult>) = (None, None);
+    for number in 0..=run.crashes {
+        let begun = if number == 0 { storage.create() } else { storage.begin(&mut pick) };
+        let (durable, plan) = match begun {
+            Ok(begun) => begun,
+            Err(problem) => {
+                let result = result.as_mut().expect("disks that were never written to can be used");
+                result.problems.push(format!("recovery {number}: {problem}"));
+                break;
+            }
+        };
+        if let Some(left) = left.take() {
+            let result = result.as_mut().expect("the life before was run");
+            rows = left.survivors(&run.rows, &rows, durable, result);
+        }
+        let last = number == run.crashes;
+        let mut life = OneLife::new(run, &storage, Rc::new(plan), number);
+        let mut problems = if number == 0 { life.load() } else { life.recover(&rows) };
+        if problems.is_empty() && !last {
+            problems = life.work(&storage, &mut pick);
+        }
+        let ended = life.end(&rows, problems, number);
+        storage.disks.lose_power();
+        (0..run.rows.hosts).for_each(|host| storage.disks.heal(HostId(host)));
+        match &mut result {
+            None => result = Some(ended.0),
+            Some(result) => result.add(ended.0),
+        }
+        left = Some(ended.1);
+        if result.as_ref().is_some_and(|result| !result.problems.is_empty()) {
+            break;
+        }
+    }
+    result.expect("there is a first life")
+}
+
+impl DurableResult {
+    fn add(&mut self, other: DurableResult) {
+        self.verbs += other.verbs;
+        self.committed += other.committed;
+        self.acknowledged += other.acknowledged;
+        self.checkpoints += other.checkpoints;
+        self.problems.extend(other.problems);
+    }
+}
+
+impl Storage {
+    /// A new pod's.
+    fn create(&self) -> Result<(u64, Plan), String> {
+        let identity = self.identity;
+        self.small_life(Vec::new(), move |cx, directories| {
+            create(cx, directories, &identity)?;
+            Ok((0, Plan::make(cx, directories, &identity)?))
+        })
+        .expect("nobody is killed")
+    }
+
+    /// A lost pod's next generation, and up to which epoch the one before counts; now and then it takes more
+    /// than one try.
+    fn begin(&self, pick: &mut Picker) -> Result<(u64, Plan), String> {
+        let first_durable = Rc::new(Cell::new(None));
+        loop {
+            let tries_on = pick.chance(60);
+            let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
+            let (step, domain) = (1 + pick.below(70), domains[pick.below(3) as usize]);
+            let kill = Kill { host: HostId(0), at: KillAt::HostStep(step), domain };
+            let kills = if tries_on { Vec::new() } else { vec![kill] };
+            let (identity, known) = (self.identity, Rc::clone(&first_durable));
+            let ended = self.small_life(kills, move |cx, directories| {
+                let plan = Plan::make(cx, directories, &identity)?;
+                // A later try may find the generation of an earlier one.
+                let durable = known.get().unwrap_or(plan.durable_epoch);
+                known.set(Some(durable));
+                begin_generation(cx, directories, &plan)?;
+                Ok((durable, Plan::make(cx, directories, &identity)?))
+            });
+            if let Some(ended) = ended {
+                return ended;
+            }
+        }
+    }
+
+    /// Runs `body` on host 0, which holds all disks; `None` if it was killed.
+    fn small_life<R: 'static>(
+        &self,
+        kills: Vec<Kill>,
+        body: impl FnOnce(&Cx<Sim>, &[Directory]) -> Result<R, liger_engine::recovery::RecoveryError> + 'static,
+    ) -> Option<Result<R, String>> {
+        let hosts = self.identity.hosts;
+        let config = SimConfig { kills, ..SimConfig::adversarial(usize::from(hosts), 4096, self.seed) };
+        let mut sim = Simulation::with_disks(config, self.disks.clone());
+        let ended = Rc::new(RefCell::new(None));
+        let slot = Rc::clone(&ended);
+        sim.spawn(HostId(0), WorkerId(0), move |cx| {
+            *slot.borrow_mut() = Some(body(cx, &directories(cx, hosts)).map_err(|e| e.to_string()));
+        });
+        let report = sim.run();
+        let found = ended.borrow_mut().take();
+        if report.completed() { found } else { Some(Err(report.outcome.to_string())) }
+    }
+}
+
+/// One life of the pod.
+struct OneLife<'r> {
+    run: &'r DurableRun,
+    pod: SimPod,
+    recorder: Arc<Recorder>,
+    plan: Rc<Plan>,
+    directories: Rc<RefCell<Vec<Directory>>>,
+    life: Rc<Life>,
+    report: Option<Report>,
+}
+
+impl<'r> OneLife<'r> {
+    fn new(run: &'r DurableRun, storage: &Storage, plan: Rc<Plan>, number: u32) -> Self {
+        let shape = &run.rows;
+        let options = LogOptions {
+            pod: storage.identity.pod,
+            first_epoch: plan.pod.first_epoch,
+            generation: plan.pod.generation,
+            epoch_ns: 500 << (shape.seed % 8),
+            segment_bytes: 1000 << (shape.seed % 5),
+        };
+        let held = Rc::new(RefCell::new(Vec::new()));
+        let directories = Rc::clone(&held);
+        let log = move |cx: &Cx<Sim>, plan: &liger_pod::plan::Plan, incarnation| {
+            let mine = directory(cx, cx.host());
+            let log = HostLog::new(cx, plan, incarnation, mine.disk(), options).expect("a good disk");
+            directories.borrow_mut().push(mine);
+            Some(log)
+        };
+        let setup = rows::setup(shape, shape.workers + 2);
+        let seed = shape.seed.wrapping_add(u64::from(number) << 32);
+        let shape = RowsRun { seed, ..shape.clone() };
+        let built = SimPod::with_disks(&setup, storage.disks.clone(), log, |plan| rows::config(&shape, plan));
+        let pod = built.expect("an empty pod has room");
+        let recorder = Arc::clone(pod.recorder.as_ref().expect("recording is on"));
+        Self { run, pod, recorder, plan, directories: held, life: Rc::default(), report: None }
+    }
+
+    /// Loads the first rows, and makes them durable.
+    fn load(&mut self) -> Vec<String> {
+        rows::load(&mut self.pod, &self.run.rows);
+        self.ship_and_checkpoint(|_| 1);
+        self.until_all_is_done()
+    }
+
+    /// Loads what the disks have, which must be these rows.
+    fn recover(&mut self, rows: &Rows) -> Vec<String> {
+        let failed = Rc::new(RefCell::new(Vec::new()));
+        for host in &self.pod.hosts {
+            let (id, host, plan) = (host.id(), Rc::clone(host), Rc::clone(&self.plan));
+            let (directories, failed) = (self.directories.borrow().clone(), Rc::clone(&failed));
+            self.pod.sim.spawn(id, WorkerId(0), move |cx| {
+                let worked = Loading::new(&plan, &host).work(cx, &directories);
+                failed.borrow_mut().extend(worked.err().map(|failure| failure.to_string()));
+            });
+        }
+        let mut problems = self.until_all_is_done();
+        problems.append(&mut failed.borrow_mut());
+        if problems.is_empty() {
+            problems = self.pod.check();
+            problems.extend(self.compare(rows));
+        }
+        problems
+    }
+
+    /// What differs between these rows and the pod's.
+    fn compare(&mut self, rows: &Rows) -> Vec<String> {
+        let shown = self.pod.on_every_host(|cx, host| {
+            let mut rows = Vec::new();
+            let shown = host.for_each_row(cx, ITEMS, |_, row| {
+                let (part, id, value) = (row.get(items::PART), row.get(items::ID), row.get(items::VALUE));
+                rows.push(((part, id), value, row.bytes() == new_row(part, id, value).bytes()));
+            });
+            shown.expect("nobody holds a row");
+            let mut problems = host.check_entries(cx).expect("nobody holds a row");
+            problems.extend(look_at_everything(cx, host).err().map(|error| error.to_string()));
+            (rows, problems)
+        });
+        let mut problems = Vec::new();
+        let mut expected: BTreeMap<(i16, i32), i64> = rows.iter().map(|(&at, row)| (at, row.1)).collect();
+        for (rows, wrong) in shown {
+            problems.extend(wrong);
+            for (at, value, whole) in rows {
+                match expected.remove(&at) {
+                    Some(due) if due == value && whole => {}
+                    due => problems.push(format!("row {at:?} is {value} (whole: {whole}), due is {due:?}")),
+                }
+            }
+        }
+        problems.extend(expected.iter().map(|(at, value)| format!("row {at:?} of value {value} is lost")));
+        problems
+    }
+
+    /// Transactions, until all of them have ended or everybody dies.
+    fn work(&mut self, storage: &Storage, pick: &mut Picker) -> Vec<String> {
+        let run = self.run;
+        if pick.chance(run.faults) {
+            self.life.faulty.set(true);
+            let fault = match pick.below(3) {
+                2 => DiskFault::SlowSyncs { times: 20 },
+                0 => DiskFault::FailSync { after: pick.below(40) },
+                _ => DiskFault::FailAfter { calls: pick.below(200) },
+            };
+            storage.disks.plan(HostId(pick.below(u64::from(run.rows.hosts)) as u8), fault);
+        }
+        let most = run.checkpoints;
+        self.ship_and_checkpoint(move |cx| cx.random_below(most + 1));
+        for host in &self.pod.hosts {
+            for worker in 0..run.rows.workers {
+                self.life.running.set(self.life.running.get() + 1);
+                let (id, host, shape) = (host.id(), Rc::clone(host), run.rows.clone());
+                let (life, recorder) = (Rc::clone(&self.life), Arc::clone(&self.recorder));
+                let body = move |cx: &Cx<Sim>| Client::new(cx, &host, &life, &recorder).work(&shape);
+                self.pod.sim.spawn(id, WorkerId(worker), body);
+            }
+        }
+        self.pod.sim.end_after(1 + pick.below(run.crash_verbs));
+        let report = self.pod.sim.run();
+        self.pod.sim.end_after(run.rows.max_verbs);
+        let problems = match &report.outcome {
+            Outcome::OutOfVerbs { .. } => Vec::new(),
+            Outcome::Completed => self.pod.check(),
+            other => vec![other.to_string()],
+        };
+        self.report = Some(report);
+        problems
+    }
+
+    /// On each host a worker that ships while others run, and one that takes so many checkpoints.
+    fn ship_and_checkpoint(&mut self, checkpoints: impl Fn(&Cx<Sim>) -> u64 + Copy + 'static) {
+        let workers = self.run.rows.workers;
+        for (host, directory) in self.pod.hosts.iter().zip(&*self.directories.borrow()) {
+            self.life.running.set(self.life.running.get() + 1);
+            let (id, shipped, life) = (host.id(), Rc::clone(host), Rc::clone(&self.life));
+            self.pod.sim.spawn(id, WorkerId(workers), move |cx| {
+                while life.running.get() > 0 {
+                    shipped.ship(cx);
+                    cx.pause();
+                }
+            });
+            let (host, directory, life) = (Rc::clone(host), directory.clone(), Rc::clone(&self.life));
+            self.pod.sim.spawn(id, WorkerId(workers + 1), move |cx| {
+                let taken = (0..checkpoints(cx)).try_for_each(|_| checkpoint(cx, &host, &directory, &life));
+                assert!(taken.is_ok() || life.faulty.get(), "a checkpoint failed: {taken:?}");
+                life.running.set(life.running.get() - 1);
+            });
+        }
+    }
+
+    fn until_all_is_done(&mut self) -> Vec<String> {
+        let report = self.pod.sim.run();
+        let problem = (!report.completed()).then(|| report.outcome.to_string());
+        self.report = Some(report);
+        problem.into_iter().collect()
+    }
+
+    /// What it came to, and what it leaves.
+    fn end(self, rows: &Rows, mut problems: Vec<String>, number: u32) -> (DurableResult, Left) {
+        let history = self.recorder.history(initial(rows));
+        let verdict = serializability::check(&history);
+        problems.extend(verdict.anomalies.iter().map(ToString::to_string));
+        problems.iter_mut().for_each(|problem| *problem = format!("life {number}: {problem}"));
+        let result = DurableResult {
+            report: self.report.expect("every life runs"),
+            verbs: self.pod.sim.verbs(),
+            committed: history.transactions.len() as u64,
+            acknowledged: self.life.acknowledged.borrow().len() as u64,
+            lost: 0,
+            checkpoints: self.life.checkpoints.get(),
+            problems,
+        };
+        (result, Left { history, life: self.life })
+    }
+}
+
+/// Waits a while and takes a checkpoint.
+fn checkpoint(cx: &Cx<Sim>, host: &RowHost, directory: &Directory, life: &Life) -> Result<(), String> {
+    (0..cx.random_below(200)).for_each(|_| cx.pause());
+    let bytes = read_whole(cx, directory, HOST_MANIFEST).map_err(|failure| failure.to_string())?;
+    let manifest = HostManifest::decode(host.id(), &bytes).map_err(|failure| failure.to_string())?;
+    let pace = Pace { rows_per_hold: 1 + cx.random_below(4) as usize, write_bytes: 64, ..Pace::default() };
+    let epochs = host.log_epochs().expect("the pod keeps a log");
+    take(cx, host, directory, &manifest, &epochs, pace).map_err(|failure| failure.to_string())?;
+    life.checkpoints.set(life.checkpoints.get() + 1);
+    Ok(())
+}
+
+/// Reads this host's rows in transactions, so that their versions are compared.
+fn look_at_everything(cx: &Cx<Sim>, host: &RowHost) -> Result<(), TxnError> {
+    let mut session = RowSession::new(cx, host);
+    for part in host.own_partitions().map(|part| part as i16) {
+        session.attempt(|txn| {
+            let all = KeyRange::prefix(Key::build().i16(part), 1);
+            txn.scan(ITEMS, &all, |_, _| std::ops::ControlFlow::Continue(()))?;
+            (0..GROUPS as i16).try_for_each(|group| {
+                let all = KeyRange::prefix(Key::build().i16(part).i16(group), 1);
+                txn.scan_index(BY_GROUP, &all, |_| std::ops::ControlFlow::Continue(()))
+            })
+        })?;
+    }
+    Ok(())
+}
+
+/// A worker and those that wait for its answers.
+struct Client<'h> {
+    session: RowSession<'h, Sim>,
+    life: &'h Life,
+    recorder: &'h Recorder,
+    waiting: VecDeque<(u64, Ticket)>,
+}
+
+impl<'h> Client<'h> {
+    fn new(cx: &'h Cx<Sim>, host: &'h RowHost, life: &'h Life, recorder: &'h Recorder) -> Self {
+        Self { session: RowSession::new(cx, host), life, recorder, waiting: VecDeque::new() }
+    }
+
+    fn work(mut self, run: &RowsRun) {
+        let cx = self.session.cx();
+        for _ in 0..run.transactions {
+            let number = cx.random();
+            match self.session.attempt(|txn| rows::transaction(cx, txn, run, &run.mix, number)) {
+                Ok(()) => self.committed(number),
+                Err(TxnError::Conflict(_)) => self.session.back_off(1),
+                Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
+                Err(TxnError::LogFailed) if self.life.faulty.get() => break,
+                Err(other) => panic!("a transaction failed: {other}"),
+            }
+            self.acknowledge();
+        }
+        while !self.waiting.is_empty() {
+            self.acknowledge();
+            self.session.wait_a_turn();
+        }
+        self.life.running.set(self.life.running.get() - 1);
+        while self.life.running.get() > 0 {
+            self.session.serve();
+            cx.pause();
+        }
+        self.session.serve();
+    }
+
+    fn committed(&mut self, number: u64) {
+        let cx = self.session.cx();
+        let id = self.recorder.last_of(cx.host().0, cx.worker().0).expect("it has just committed");
+        self.life.values.borrow_mut().insert(id, number as i64);
+        self.waiting.push_back((id, self.session.ticket()));
+    }
+
+    /// Answers those whose transactions are durable.
+    fn acknowledge(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|(id, ticket)| match self.session.is_durable(*ticket) {
+            Ok(durable) => {
+                if durable {
+                    self.life.acknowledged.borrow_mut().insert(*id);
+                }
+                !durable
+            }
+            Err(error) => {
+                assert!(self.life.faulty.get(), "{error}");
+                false
+            }
+        });
+        self.waiting = waiting;
+    }
+}
+
+fn initial(rows: &Rows) -> Vec<(HistoryKey, u64)> {
+    let all = rows.iter().flat_map(|(&(part, id), &(version, _))| keys_of(part, id).map(|k| (k, version)));
+    all.collect()
+}
+
+/// The epoch of what it wrote; `None` if it only read.
+fn epoch(transaction: &Transaction) -> Option<u64> {
+    transaction.operations.iter().find_map(|operation| match operation {
+        Operation::Write { change, .. } => Some(epoch_of(change.installed())),
+        _ => None,
+    })
+}
+
+impl Left {
+    /// The rows that the next life must have if everything up to `durable` counts, and what is wrong with
+    /// that.
+    fn survivors(self, run: &RowsRun, rows: &Rows, durable: u64, result: &mut DurableResult) -> Rows {
+        let acknowledged = self.life.acknowledged.borrow();
+        let mut problems = Vec::new();
+        let survives = |transaction: &Transaction| {
+            let told = acknowledged.contains(&transaction.id);
+            match epoch(transaction) {
+                Some(epoch) if epoch <= durable => true,
+                Some(epoch) => {
+                    if told {
+                        problems
+                            .push(format!("acknowledged, of epoch {epoch}, {durable} counts: {transaction}"));
+                    }
+                    result.lost += 1;
+                    false
+                }
+                None => told,
+            }
+        };
+        let mut transactions = self.history.transactions;
+        transactions.retain(survives);
+        let history = History { initial: self.history.initial, transactions };
+        let verdict = serializability::check(&history);
+        problems.extend(verdict.anomalies.iter().map(|anomaly| format!("of what survived: {anomaly}")));
+        let values = self.life.values.borrow();
+        let mut rows = rows.clone();
+        let parts = 0..run.partitions() as i16;
+        let all = parts.flat_map(|part| (0..run.keys).map(move |id| (part, id)));
+        let named: BTreeMap<HistoryKey, (i16, i32)> =
+            all.map(|(part, id)| (keys_of(part, id)[0].clone(), (part, id))).collect();
+        for transaction in &history.transactions {
+            for operation in &transaction.operations {
+                let Operation::Write { key, change } = operation else { continue };
+                let Some(&at) = named.get(key) else { continue };
+                match change {
+                    Change::Delete { .. } => rows.remove(&at),
+                    Change::Insert { new } | Change::Update { new, .. } => {
+                        let value = values.get(&transaction.id).copied();
+                        problems.extend(value.is_none().then(|| format!("it never returned: {transaction}")));
+                        rows.insert(at, (*new, value.unwrap_or_default()))
+                    }
+                };
+            }
+        }
+        result.problems.extend(problems);
+        rows
+    }
+}

@@ -1,0 +1,36 @@
+//! Pods that lose power and come back from their disks (see [`crate::durable`]).
+
+use super::{LeftOut, Ran, Scenario};
+use crate::durable::{DurableRun, run};
+use crate::rows::{Mix, RowsRun};
+
+/// The mixed bag; and readers of rows that come and go.
+pub const SCENARIOS: &[Scenario] =
+    &[Scenario { name: "durable", run: mixed }, Scenario { name: "durable-churn", run: churn }];
+
+/// Verbs after which a life counts as stuck.
+const MAX_VERBS: u64 = 2_000_000;
+
+fn ran(shape: DurableRun, left_out: Option<&LeftOut>) -> Ran {
+    let mut rows = RowsRun { max_verbs: MAX_VERBS, ..shape.rows };
+    match left_out {
+        None => {}
+        Some(LeftOut::Site(site)) => rows.disabled_site = Some(site.clone()),
+        Some(LeftOut::Step(step)) => rows.sabotage = Some(step),
+    }
+    let mut result = run(&DurableRun { rows, ..shape });
+    let problem = if result.problems.is_empty() { None } else { Some(result.problems.swap_remove(0)) };
+    Ran { report: result.report, problem }
+}
+
+fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(DurableRun::from_seed(seed), left_out)
+}
+
+/// Few rows that are inserted and deleted while others look for them.
+fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = DurableRun::from_seed(seed);
+    let mix = Mix { get: 4, insert: 2, delete: 3, ..Mix::ALL };
+    let rows = RowsRun { keys: 3, operations: 2, transactions: 30, workers: 2, mix, ..run.rows };
+    ran(DurableRun { rows, crashes: 1, ..run }, left_out)
+}
