@@ -418,7 +418,7 @@ fn look_at_everything(cx: &Cx<Sim>, host: &RowHost) -> Result<(), TxnError> {
         session.attempt(|txn| {
             let all = KeyRange::prefix(Key::build().i16(part), 1);
             txn.scan(ITEMS, &all, |_, _| std::ops::ControlFlow::Continue(()))?;
-            (0..GROUPS as i16).try_for_each(|group| {
+            (0..GROUPS).try_for_each(|group| {
                 let all = KeyRange::prefix(Key::build().i16(part).i16(group), 1);
                 txn.scan_index(BY_GROUP, &all, |_| std::ops::ControlFlow::Continue(()))
             })
