@@ -1,13 +1,14 @@
 //! Random transactions on a pod that loses power, and comes back from its disks: several times.
 //!
 //! Each life of the pod keeps logs and takes checkpoints while transactions run. Everybody dies before a verb
-//! that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes the next life.
+//! that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes the next
+//! life.
 //!
 //! Checked, with D the last epoch that the recovery counts:
-//! 1. Every transaction that was acknowledged survives: what it wrote is of an epoch up to D, and what it read
-//!    is what the survivors before it made, also if it only read.
-//! 2. The writers that survive are those of epochs up to D; by themselves they are serializable, and the
-//!    rows of the next life are what they made, to the byte and the version.
+//! 1. Every transaction that was acknowledged survives: what it wrote is of an epoch up to D, and what it
+//!    read is what the survivors before it made, also if it only read.
+//! 2. The writers that survive are those of epochs up to D; by themselves they are serializable, and the rows
+//!    of the next life are what they made, to the byte and the version.
 //! 3. The next life is at rest, its indexes agree with its rows, and it can do all that again.
 //!
 //! Not here: the death of some of the hosts, whose memory another host still reads.
@@ -23,7 +24,7 @@ use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::checkpoint::{Pace, take};
 use liger_engine::recovery::directory::{Directory, read_whole};
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
-use liger_engine::recovery::{Identity, Loading, Plan, begin_generation, create};
+use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Key, KeyRange, Session, Ticket, Transaction as _, TxnError};
 use liger_fabric::disk::{DiskFault, SimDisks};
@@ -208,7 +209,7 @@ impl Storage {
     fn small_life<R: 'static>(
         &self,
         kills: Vec<Kill>,
-        body: impl FnOnce(&Cx<Sim>, &[Directory]) -> Result<R, liger_engine::recovery::RecoveryError> + 'static,
+        body: impl FnOnce(&Cx<Sim>, &[Directory]) -> Result<R, RecoveryError> + 'static,
     ) -> Option<Result<R, String>> {
         let hosts = self.identity.hosts;
         let config = SimConfig { kills, ..SimConfig::adversarial(usize::from(hosts), 4096, self.seed) };
@@ -418,7 +419,7 @@ fn look_at_everything(cx: &Cx<Sim>, host: &RowHost) -> Result<(), TxnError> {
         session.attempt(|txn| {
             let all = KeyRange::prefix(Key::build().i16(part), 1);
             txn.scan(ITEMS, &all, |_, _| std::ops::ControlFlow::Continue(()))?;
-            (0..GROUPS as i16).try_for_each(|group| {
+            (0..GROUPS).try_for_each(|group| {
                 let all = KeyRange::prefix(Key::build().i16(part).i16(group), 1);
                 txn.scan_index(BY_GROUP, &all, |_| std::ops::ControlFlow::Continue(()))
             })

@@ -219,7 +219,9 @@ impl Mutant {
 /// Steps that the crates list.
 pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let below = [liger_pod::SABOTAGE_STEPS, liger_store::SABOTAGE_STEPS].into_iter().flatten().copied();
-    below.chain(liger_engine::row::sabotage_steps()).chain(liger_engine::log::sabotage_steps())
+    let engine = liger_engine::row::sabotage_steps().chain(liger_engine::log::sabotage_steps());
+    let checkpoint = liger_engine::recovery::checkpoint::SABOTAGE_STEPS.iter().copied();
+    below.chain(engine).chain(checkpoint)
 }
 
 /// What a mutant's name in a report stands for: a listed step, or a call site that this run of the scenario

@@ -49,6 +49,12 @@ fn readers_of_what_is_gone_wait_for_its_removal() {
 }
 
 #[test]
+fn a_checkpoint_waits_at_its_begin_and_its_end() {
+    let report = sample("durable", Some("checkpoint."));
+    assert!(report.passed() && report.mutants.len() == 2, "{}", report.table());
+}
+
+#[test]
 fn names_of_steps_are_told_apart() {
     let all: Vec<&str> = listed_steps().collect();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");

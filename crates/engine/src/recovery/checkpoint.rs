@@ -25,6 +25,9 @@ use crate::key::Key;
 use crate::log::record::epoch_of;
 use crate::row::{CopiedUpTo, RowHost};
 
+/// Protocol steps that a test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &["checkpoint.await-begin", "checkpoint.await-end"];
+
 /// What a checkpoint is told of epochs.
 pub trait EpochView<F: Fabric> {
     /// The pod's epoch.
@@ -73,7 +76,9 @@ pub fn take<F: Fabric>(
 ) -> Result<HostManifest, RecoveryError> {
     assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
     let begin_epoch = epochs.now(cx);
-    wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1))?;
+    if !cx.sabotaged("checkpoint.await-begin") {
+        wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1))?;
+    }
     let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
     let mut checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
     let mut newest = 0;
@@ -87,7 +92,9 @@ pub fn take<F: Fabric>(
         checkpoint.images.push(entry);
     }
     checkpoint.end_epoch = epochs.now(cx).max(epoch_of(newest));
-    wait_until_durable(cx, host, epochs, checkpoint.end_epoch)?;
+    if !cx.sabotaged("checkpoint.await-end") {
+        wait_until_durable(cx, host, epochs, checkpoint.end_epoch)?;
+    }
     directory.sync_names(cx)?;
     let next = HostManifest { checkpoint: Some(checkpoint), ..manifest.clone() };
     replace(cx, directory, HOST_MANIFEST, &next.encode())?;

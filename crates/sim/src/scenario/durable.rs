@@ -4,9 +4,12 @@ use super::{LeftOut, Ran, Scenario};
 use crate::durable::{DurableRun, run};
 use crate::rows::{Mix, RowsRun};
 
-/// The mixed bag; and readers of rows that come and go.
-pub const SCENARIOS: &[Scenario] =
-    &[Scenario { name: "durable", run: mixed }, Scenario { name: "durable-churn", run: churn }];
+/// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "durable", run: mixed },
+    Scenario { name: "durable-churn", run: churn },
+    Scenario { name: "durable-copies", run: copies },
+];
 
 /// Verbs after which a life counts as stuck.
 const MAX_VERBS: u64 = 2_000_000;
@@ -33,4 +36,12 @@ fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mix = Mix { get: 4, insert: 2, delete: 3, ..Mix::ALL };
     let rows = RowsRun { keys: 3, operations: 2, transactions: 30, workers: 2, mix, ..run.rows };
     ran(DurableRun { rows, crashes: 1, ..run }, left_out)
+}
+
+/// Few rows of one host that change while checkpoints are taken, one after the other.
+fn copies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = DurableRun::from_seed(seed);
+    let shape = RowsRun { hosts: 1, workers: 3, keys: 6, operations: 4, transactions: 40, ..run.rows };
+    let rows = RowsRun { mix: Mix::POINTS, ..shape };
+    ran(DurableRun { rows, crashes: 1, crash_verbs: 8000, checkpoints: 12, ..run }, left_out)
 }
