@@ -69,6 +69,7 @@ impl PodMemory {
     /// Makes the data directory of a new pod; returns its generation.
     pub fn create(&self, path: &Path) -> Result<u64, Failure> {
         // Pods are told apart by when they were made.
+        #[expect(clippy::disallowed_methods, reason = "no host has joined: there is no context yet")]
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let identity = self.pod.identity(now.as_nanos() as u64);
         DataDirectory::create(&self.pod.control(), path, identity).map_err(of_data)?;

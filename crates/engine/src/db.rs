@@ -420,9 +420,9 @@ impl<M: HostMemory> Host<M> {
         Ok(rows.put)
     }
 
-    /// Puts an image of all rows of this host next to its log, while other hosts go on; returns once it counts.
-    /// What was loaded is durable from then on, and the log before it is not needed any more. The pod's hosts
-    /// have to serve meanwhile.
+    /// Puts an image of all rows of this host next to its log, while other hosts go on; returns once it
+    /// counts. What was loaded is durable from then on, and the log before it is not needed any more. The
+    /// pod's hosts have to serve meanwhile.
     ///
     /// # Errors
     /// If the host has no storage, or that fails: the checkpoint before it counts then.

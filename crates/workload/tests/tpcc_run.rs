@@ -86,7 +86,7 @@ fn schema_of(table: liger_engine::TableId, tables: &schema::Tables) -> liger_eng
 }
 
 const GOLDEN_LOAD: u64 = 3_774_525_402_733_129_011;
-const GOLDEN_RUN: u64 = 6_244_039_342_993_780_103;
+const GOLDEN_RUN: u64 = 14_127_141_485_773_827_321;
 
 fn run(config: &RunConfig, memory: &mut Memory, seed: u64) -> WorkerStats {
     let stats = run_worker(&cx(seed), memory, config);

@@ -192,6 +192,12 @@ impl TpccArguments {
             let name = Durability::from(self.durability).name();
             return Err(Failure::Refused(format!("--durability {name} keeps a log: say where with --data")));
         }
+        if self.crash_after.is_some() && self.durability != Durable::Storage {
+            return Err(Failure::Refused(
+                "--crash-after loses the shared memory, which only --durability storage survives: add that"
+                    .to_owned(),
+            ));
+        }
         let in_flight = self.in_flight.map_or_else(
             || if self.durability == Durable::Storage { CLIENTS } else { 1 },
             |clients| clients as usize,

@@ -1,6 +1,7 @@
 //! The real binary, as people run it.
 
 mod benchmarks;
+mod durability;
 mod failures;
 mod refusals;
 mod simulations;

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. A folder is held by one process, from [`DataDirectory::hold`] on until the host has left or died.
 //! 2. Nothing is served from files before [`DataDirectory::begin`] has made what they hold final.
-//! 3. All hosts have read the files ([`DataDirectory::plan`]) before the first one joins: a host that has joined
-//!    writes.
+//! 3. All hosts have read the files ([`DataDirectory::plan`]) before the first one joins: a host that has
+//!    joined writes.
 
 use std::path::{Path, PathBuf};
 

@@ -39,13 +39,12 @@ impl Directory {
     pub fn hold(path: &Path) -> Result<Self, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match mkdirat(CWD, path, Mode::RWXU) {
-            Ok(()) => {
-                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                fsync(openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?)?;
-            }
-            Err(Errno::EXIST) => {}
+            Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
+        // Also if it was there: whoever made it may have died before this.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fsync(openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?)?;
         let fd = openat(CWD, path, flags, Mode::empty())?;
         let lock_flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = openat(&fd, LOCK, lock_flags, PRIVATE_FILE)?;
