@@ -58,7 +58,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use liger_fabric::native::{
     HostMemory, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked, run_workers,
 };
-use liger_fabric::{Cx, HostId, WorkerId};
+use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership;
 use liger_pod::plan::Plan;
@@ -70,9 +70,7 @@ use crate::catalog::Catalog;
 use crate::log::HostLog;
 use crate::log::ship::LogFailure;
 use crate::record::NewRow;
-use crate::recovery::checkpoint::{self, Pace};
-use crate::recovery::directory::Directory;
-use crate::recovery::manifest::HostManifest;
+use crate::recovery::checkpointer::Checkpointer;
 use crate::recovery::{self, Identity, Loaded, Loading, RecoveryError};
 use crate::row::{Loader, Options, RowHost, RowSession};
 use crate::schema::{SchemaError, TableSchema};
@@ -242,7 +240,7 @@ impl Pod {
             return Err(failed.into());
         }
         let mut engine_options = options.engine;
-        let mut files = None;
+        let mut checkpointer = None;
         if let Some(storage) = options.storage {
             // As a member it holds nobody back: its log has begun.
             let (disk, incarnation) = (storage.directory.disk(), joining.incarnation());
@@ -253,8 +251,9 @@ impl Pod {
                     return Err(failed.into());
                 }
             };
+            let HostStorage { directory, manifest, checkpoints, .. } = storage;
+            checkpointer = Some(Checkpointer::new(&cx, &log, directory, manifest, checkpoints));
             engine_options.log = Some(log);
-            files = Some((storage.directory, storage.manifest));
         }
         let member = joining.finish(&cx)?;
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
@@ -262,8 +261,19 @@ impl Pod {
         let (served, shipped) = (engine.clone(), engine.clone());
         let service = Service::start(&memory, SERVICE_WORKER, options.seed, move |cx| served.attend(cx));
         let ship = move |cx: &_| usize::from(shipped.ship(cx));
-        let shipper = files.is_some().then(|| Service::start(&memory, SERVICE_WORKER, options.seed, ship));
-        Ok(Host { pod: self.clone(), memory, engine, service, shipper, files, seed: options.seed })
+        let storing = checkpointer.map(|checkpointer| {
+            let checkpointer = Arc::new(Latch::new(checkpointer));
+            let (its_own, imaged) = (checkpointer.clone(), engine.clone());
+            // Whoever holds it takes a checkpoint.
+            let turn = move |cx: &_| its_own.try_lock().map_or(0, |mut it| it.turn(cx, &imaged));
+            let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
+            Storing {
+                checkpointer,
+                turns,
+                shipper: Service::start(&memory, SERVICE_WORKER, options.seed, ship),
+            }
+        });
+        Ok(Host { pod: self.clone(), memory, engine, service, storing, seed: options.seed })
     }
 
     /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.
@@ -312,11 +322,17 @@ pub struct Host<M: HostMemory = NativeHost> {
     memory: M,
     engine: Arc<RowHost>,
     service: Service,
-    /// Writes the log, if there is one.
-    shipper: Option<Service>,
-    /// Its folder, and the manifest in it.
-    files: Option<(Directory, HostManifest)>,
+    storing: Option<Storing>,
     seed: u64,
+}
+
+/// What a host with a log and checkpoints has running. They use no worker's number in shared memory.
+struct Storing {
+    checkpointer: Arc<Latch<Checkpointer>>,
+    /// Takes the checkpointer's turns.
+    turns: Service,
+    /// Writes the log.
+    shipper: Service,
 }
 
 /// A host that is being filled.
@@ -424,16 +440,27 @@ impl<M: HostMemory> Host<M> {
     /// counts. What was loaded is durable from then on, and the log before it is not needed any more. The
     /// pod's hosts have to serve meanwhile.
     ///
+    /// From the first one on, or from [`Host::recover`] on, the host takes more by itself, as often as the
+    /// bound on its log needs ([`HostStorage::set_replay_bytes`]): call it when the host's rows are loaded.
+    ///
     /// # Errors
     /// If the host has no storage, or that fails: the checkpoint before it counts then.
     pub fn checkpoint(&mut self) -> Result<(), DbError> {
         self.seed = self.seed.wrapping_add(1);
         let _rest = self.service.rest();
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        let (directory, manifest) = self.files.as_mut().ok_or(DbError::NoStorage)?;
-        let epochs = self.engine.log_epochs().ok_or(DbError::NoStorage)?;
-        *manifest = checkpoint::take(&cx, &self.engine, directory, manifest, &epochs, Pace::default())?;
-        Ok(())
+        let storing = self.storing.as_ref().ok_or(DbError::NoStorage)?;
+        Ok(storing.checkpointer.lock(&cx).take(&cx, &self.engine)?)
+    }
+
+    /// The host's checkpointer, for what it has done; between two of its turns.
+    ///
+    /// # Errors
+    /// If the host has no storage.
+    pub fn checkpoints<T>(&self, look: impl FnOnce(&Checkpointer) -> T) -> Result<T, DbError> {
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        let storing = self.storing.as_ref().ok_or(DbError::NoStorage)?;
+        Ok(look(&storing.checkpointer.lock(&cx)))
     }
 
     /// Fills this host's partitions with what the pod's files hold, on `workers` threads. All hosts read the
@@ -455,13 +482,20 @@ impl<M: HostMemory> Host<M> {
             // A panic has said what it is.
             worker.expect("no worker panicked")?;
         }
+        if let Some(storing) = &self.storing {
+            storing.checkpointer.lock(&self.memory.cx(SERVICE_WORKER, self.seed)).whole();
+        }
         Ok(loading.loaded())
     }
 
     /// Leaves the pod, once its log is on storage. Its rows go with it: call it when the pod comes to rest.
     pub fn leave(self) -> Result<(), DbError> {
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        drop(self.shipper);
+        if let Some(Storing { checkpointer, turns, shipper }) = self.storing {
+            // A checkpoint under way is given up: it may wait for the log.
+            drop((turns, checkpointer));
+            drop(shipper);
+        }
         drop(self.service);
         if let Some(log) = self.engine.log() {
             log.drain(&cx, || self.engine.members(&cx))?;

@@ -220,7 +220,7 @@ impl Mutant {
 pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let below = [liger_pod::SABOTAGE_STEPS, liger_store::SABOTAGE_STEPS].into_iter().flatten().copied();
     let engine = liger_engine::row::sabotage_steps().chain(liger_engine::log::sabotage_steps());
-    let checkpoint = liger_engine::recovery::checkpoint::SABOTAGE_STEPS.iter().copied();
+    let checkpoint = liger_engine::recovery::sabotage_steps();
     below.chain(engine).chain(checkpoint)
 }
 

@@ -12,6 +12,7 @@ use liger_fabric::disk::{Disk, DiskError};
 use liger_fabric::{Cx, Fabric, HostId};
 
 use crate::log::ship::LogOptions;
+use crate::recovery::checkpointer::CheckpointOptions;
 use crate::recovery::directory::Directory;
 use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
 use crate::recovery::{self, Identity, RecoveryError};
@@ -52,12 +53,20 @@ pub struct HostStorage {
     pub(super) directory: Directory,
     pub(super) log: LogOptions,
     pub(super) manifest: HostManifest,
+    pub(super) checkpoints: CheckpointOptions,
 }
 
 impl HostStorage {
     /// Sets the least time between two epochs of the log, in nanoseconds.
     pub fn set_epoch_ns(&mut self, epoch_ns: u64) {
         self.log.epoch_ns = epoch_ns;
+    }
+
+    /// Sets how many bytes of the host's log a recovery may have to read ([`CheckpointOptions`]): checkpoints
+    /// are taken as often as that needs.
+    pub fn set_replay_bytes(&mut self, replay_bytes: u64) {
+        self.checkpoints.replay_bytes = replay_bytes;
+        self.log.segment_bytes = self.checkpoints.segment_bytes();
     }
 }
 
@@ -129,7 +138,9 @@ impl DataDirectory {
             let (generation, first_epoch) = (plan.pod.generation, plan.pod.first_epoch);
             log = LogOptions { generation, first_epoch, ..log };
         }
-        Ok(HostStorage { directory, log, manifest })
+        let checkpoints = CheckpointOptions::default();
+        log.segment_bytes = checkpoints.segment_bytes();
+        Ok(HostStorage { directory, log, manifest, checkpoints })
     }
 
     /// The folders of all hosts, to read files that are final.

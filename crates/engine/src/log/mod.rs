@@ -3,12 +3,14 @@
 //!
 //! * [`record`], [`segment`]: the bytes; [`ring`]: records in shared memory; [`epoch`]: when they count;
 //! * [`ship`]: from the rings to the disk; [`scan`]: from the disk to records; [`HostLog`]: all of that for
-//!   one host.
+//!   one host; what is not needed any more goes by the checkpoints' begins.
 //!
 //! Invariants:
 //! 1. A host has told the pod a durable epoch of this life before [`HostLog::new`] returns: as a member it
 //!    holds nobody back, and its last mark says no less than what the pod was told.
 
+mod begins;
+mod closed;
 pub mod epoch;
 pub mod record;
 pub mod ring;
@@ -23,6 +25,7 @@ use liger_fabric::disk::Disk;
 use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
+use begins::Begins;
 use epoch::LogClock;
 use record::{Origin, RecordWriter};
 use ring::{AppendError, Ring};
@@ -65,6 +68,10 @@ pub struct HostLog {
     failure: OnceLock<LogFailure>,
     /// The pod was durable up to here when somebody last looked.
     known_durable: AtomicU64,
+    begins: Begins,
+    /// Bytes appended in this life, and bytes of all segments.
+    appended: AtomicU64,
+    held: AtomicU64,
 }
 
 /// One worker's part of it.
@@ -91,9 +98,18 @@ impl HostLog {
         cx.store(failure_word(plan, cx.host()), 0);
         let mut shipper = Shipper::new(cx, plan, &clock, incarnation, disk, options)?;
         shipper.step(cx, &clock, 0)?;
-        let (shipper, failure) = (Latch::new(shipper), OnceLock::new());
-        let known_durable = AtomicU64::new(0);
-        Ok(Self { plan: plan.clone(), incarnation, clock, shipper, failure, known_durable })
+        let (appended, held) = (shipper.counts().bytes, shipper.held_bytes());
+        Ok(Self {
+            plan: plan.clone(),
+            incarnation,
+            clock,
+            shipper: Latch::new(shipper),
+            failure: OnceLock::new(),
+            known_durable: AtomicU64::new(0),
+            begins: Begins::new(plan),
+            appended: AtomicU64::new(appended),
+            held: AtomicU64::new(held),
+        })
     }
 
     /// The part of one of this host's workers; each worker asks once.
@@ -168,7 +184,12 @@ impl HostLog {
     /// From the first failure of the disk on, always that.
     pub fn step<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<bool, LogFailure> {
         let Some(mut shipper) = self.shipper.try_lock() else { return Ok(false) };
-        shipper.step(cx, &self.clock, members).inspect_err(|failure| {
+        let stepped = shipper.step(cx, &self.clock, members);
+        if let Ok(true) = stepped {
+            self.appended.store(shipper.counts().bytes, Ordering::Relaxed);
+            self.held.store(shipper.held_bytes(), Ordering::Relaxed);
+        }
+        stepped.inspect_err(|failure| {
             if self.failure.set(failure.clone()).is_ok() {
                 // A compare-and-swap is seen at once.
                 let _ = cx.compare_exchange(failure_word(&self.plan, cx.host()), 0, 1);
@@ -191,12 +212,48 @@ impl HostLog {
         Ok(())
     }
 
-    /// Removes the segments that hold only records before `epoch`, and says how many.
-    ///
-    /// # Errors
-    /// If the disk fails.
-    pub fn truncate_below<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> Result<usize, LogFailure> {
-        self.shipper.lock(cx).truncate_below(cx, epoch)
+    /// Bytes appended to segments in this life.
+    pub fn appended_bytes(&self) -> u64 {
+        self.appended.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all segments that are not removed yet: what a recovery would read.
+    pub fn held_bytes(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Says that a checkpoint of this host counts that begins at `epoch`.
+    pub fn publish_begin<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        self.begins.publish(cx, cx.host(), epoch);
+    }
+
+    /// The earliest begin of all hosts' checkpoints, also of those that left or died: nobody needs records of
+    /// an earlier epoch.
+    pub fn least_begin<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.begins.least(cx)
+    }
+
+    /// Asks every host for a checkpoint that begins at `epoch` or later.
+    pub fn want_checkpoint<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        self.begins.want(cx, epoch);
+    }
+
+    /// The latest epoch at which somebody wants checkpoints to begin.
+    pub fn checkpoint_wanted<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.begins.wanted(cx)
+    }
+
+    /// The first segment that may hold a record of `epoch` or later, or that is being written.
+    pub fn first_needed<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> u32 {
+        self.shipper.lock(cx).first_needed(epoch)
+    }
+
+    /// Forgets the segments before `first`: numbers and lengths of what the caller is to remove.
+    pub fn forget_below<F: Fabric>(&self, cx: &Cx<F>, first: u32) -> Vec<(u32, u64)> {
+        let mut shipper = self.shipper.lock(cx);
+        let forgotten = shipper.forget_below(first);
+        self.held.store(shipper.held_bytes(), Ordering::Relaxed);
+        forgotten
     }
 
     /// Why this host's log has ended, if it has.

@@ -17,6 +17,7 @@ use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 use liger_pod::plan::Plan;
 
+use super::closed::ClosedSegments;
 use super::epoch::LogClock;
 use super::ring::RingReader;
 use super::scan::{End, Scanner};
@@ -104,13 +105,6 @@ pub struct ShipCounts {
     pub room_turns: u64,
 }
 
-/// A segment that is no longer written.
-struct Closed {
-    number: u32,
-    /// None of its records is of a later epoch.
-    newest: u64,
-}
-
 /// Ships one host's rings.
 pub struct Shipper {
     options: LogOptions,
@@ -122,7 +116,7 @@ pub struct Shipper {
     synced: Place,
     /// No record so far is of a later epoch.
     newest: u64,
-    closed: Vec<Closed>,
+    closed: ClosedSegments,
     rings: Vec<RingReader>,
     heads: Vec<u64>,
     durable: u64,
@@ -159,8 +153,9 @@ impl Shipper {
         options: LogOptions,
     ) -> Result<Self, LogFailure> {
         let host = cx.host();
-        let numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
-        let newest = numbers.iter().max().copied().unwrap_or(0);
+        let mut numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
+        numbers.sort_unstable();
+        let newest = numbers.last().copied().unwrap_or(0);
         let LogOptions { pod, generation, .. } = options;
         let previous_end = if newest == 0 { 0 } else { secure_end(cx, disk, (pod, host), newest)? };
         let (number, mark) = (newest + 1, clock.durable(cx, host));
@@ -169,6 +164,10 @@ impl Shipper {
         let rings: Vec<_> =
             (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
         let epoch = clock.now(cx);
+        let mut closed = ClosedSegments::default();
+        for number in numbers {
+            closed.push(number, epoch, disk.open(cx, &segment_name(number))?.len(cx)?);
+        }
         Ok(Self {
             options,
             disk: disk.clone(),
@@ -177,7 +176,7 @@ impl Shipper {
             end,
             synced: Place { segment: number, byte: end },
             newest: epoch,
-            closed: numbers.into_iter().map(|number| Closed { number, newest: epoch }).collect(),
+            closed,
             heads: rings.iter().map(|ring| ring.head(cx)).collect(),
             rings,
             durable: clock.durable(cx, host),
@@ -335,26 +334,25 @@ impl Shipper {
         let (number, previous_end, mark) = (self.head.number + 1, self.end, self.durable);
         let head = SegmentHead { number, previous_end, mark, ..self.head };
         let (file, end) = start_segment(cx, &self.disk, &head)?;
-        self.closed.push(Closed { number: self.head.number, newest: self.newest });
+        self.closed.push(self.head.number, self.newest, self.end);
         (self.head, self.file, self.end) = (head, file, end);
         Ok(())
     }
 
-    /// Removes the segments that hold only records before `epoch`, and says how many.
-    ///
-    /// # Errors
-    /// If the disk fails; what is left stays for the next call.
-    pub fn truncate_below<F: Fabric>(&mut self, cx: &Cx<F>, epoch: u64) -> Result<usize, LogFailure> {
-        let mut removed = 0;
-        while let Some(at) = self.closed.iter().position(|closed| closed.newest < epoch) {
-            self.disk.remove(cx, &segment_name(self.closed[at].number))?;
-            self.closed.remove(at);
-            removed += 1;
-        }
-        if removed > 0 {
-            self.disk.sync_names(cx)?;
-        }
-        Ok(removed)
+    /// The first segment that may hold a record of `epoch` or later, or that is being written.
+    pub fn first_needed(&self, epoch: u64) -> u32 {
+        self.closed.first_needed(epoch).unwrap_or(self.head.number)
+    }
+
+    /// Forgets the segments before `first`: numbers and lengths of what the caller is to remove.
+    pub fn forget_below(&mut self, first: u32) -> Vec<(u32, u64)> {
+        assert!(first <= self.head.number, "segment {} is written, {first} is to be first", self.head.number);
+        self.closed.take_below(first)
+    }
+
+    /// Bytes of all segments.
+    pub fn held_bytes(&self) -> u64 {
+        self.closed.bytes() + self.end
     }
 
     /// What it has done.

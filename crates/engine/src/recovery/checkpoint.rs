@@ -1,5 +1,8 @@
 //! Taking a checkpoint: an image of every partition of a host, while transactions change them.
 //!
+//! It goes in steps, each of which copies or writes a little, or finds that it has to wait ([`Taking`]); so
+//! whoever drives it decides what happens in between, and when. [`take`] drives one to its end.
+//!
 //! ```text
 //! B = epoch; wait until B - 1 is durable      every transaction before B is applied
 //! copy the rows of every partition, a few under each hold of its latch
@@ -8,7 +11,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. No latch is held while files are written, and no row is locked between two steps.
+//! 1. No latch is held while files are written, and no row is locked between two steps: whoever drives it is
+//!    no worker.
 //! 2. A checkpoint that was not finished leaves files that no manifest names; the next one writes over them.
 //! 3. E is read behind the last row, and not taken from the rows: a row that is missing because a
 //!    transaction of epoch E has deleted it has no version to tell.
@@ -18,12 +22,13 @@ use liger_fabric::{Cx, Fabric};
 
 use super::directory::{Directory, create_anew, replace};
 use super::error::RecoveryError;
-use super::image::{ImageWriter, REPLICAS};
+use super::image::{ImageHead, ImageWriter, REPLICAS};
 use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name};
 use crate::catalog::{Kind, Relation};
 use crate::key::Key;
 use crate::log::record::epoch_of;
 use crate::row::{CopiedUpTo, RowHost};
+use crate::txn::TableId;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["checkpoint.await-begin", "checkpoint.await-end"];
@@ -50,11 +55,13 @@ pub struct Pace {
     pub tries_max: u32,
     /// Bytes written at once.
     pub write_bytes: usize,
+    /// Bytes after which a file is synced before it is whole: the log's own syncs wait for less.
+    pub sync_bytes: u64,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { rows_per_hold: 64, tries_max: 1 << 24, write_bytes: 1 << 20 }
+        Self { rows_per_hold: 64, tries_max: 1 << 24, write_bytes: 1 << 20, sync_bytes: 8 << 20 }
     }
 }
 
@@ -74,50 +81,152 @@ pub fn take<F: Fabric>(
     epochs: &impl EpochView<F>,
     pace: Pace,
 ) -> Result<HostManifest, RecoveryError> {
-    assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
-    let begin_epoch = epochs.now(cx);
-    if !cx.sabotaged("checkpoint.await-begin") {
-        wait_until_durable(cx, host, epochs, begin_epoch.saturating_sub(1))?;
-    }
-    let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
-    let mut checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
-    let mut newest = 0;
-    for partition in host.own_partitions().chain([REPLICAS]) {
-        let mut image = Image::begin(cx, directory, &checkpoint, manifest, partition, pace)?;
-        for relation in host.catalog().relations().iter().filter(|r| is_in_image(r, partition)) {
-            image.copy(cx, host, relation)?;
+    let mut taking = Taking::begin(cx, host, manifest, epochs, pace);
+    loop {
+        match taking.step(cx, host, directory, manifest, epochs)? {
+            Step::Done(next) => return Ok(next),
+            Step::Worked => {}
+            Step::Waits => {
+                host.attend(cx);
+                cx.pause();
+            }
         }
-        let entry = image.finish(cx)?;
-        newest = newest.max(entry.end.newest);
-        checkpoint.images.push(entry);
     }
-    checkpoint.end_epoch = epochs.now(cx).max(epoch_of(newest));
-    if !cx.sabotaged("checkpoint.await-end") {
-        wait_until_durable(cx, host, epochs, checkpoint.end_epoch)?;
+}
+
+/// What a step of a checkpoint did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Rows were copied or bytes written; there is more to do.
+    Worked,
+    /// It waits for an epoch, or for a row that is locked. Others have to run before it is tried again.
+    Waits,
+    /// It counts: this manifest is in force.
+    Done(HostManifest),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    AwaitBegin,
+    Copy,
+    AwaitEnd,
+}
+
+/// A checkpoint that is being taken. Dropped before its end, it leaves files that nobody names.
+pub struct Taking {
+    checkpoint: Checkpoint,
+    pace: Pace,
+    stage: Stage,
+    /// Partitions that have no image yet, the next one last.
+    left: Vec<u16>,
+    image: Option<Image>,
+    newest: u64,
+}
+
+impl Taking {
+    /// Begins a checkpoint of the caller's host, behind the one that `manifest` names.
+    pub fn begin<F: Fabric>(
+        cx: &Cx<F>,
+        host: &RowHost,
+        manifest: &HostManifest,
+        epochs: &impl EpochView<F>,
+        pace: Pace,
+    ) -> Self {
+        assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
+        let begin_epoch = epochs.now(cx);
+        let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
+        let mut left: Vec<u16> = host.own_partitions().chain([REPLICAS]).collect();
+        left.reverse();
+        let checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
+        Self { checkpoint, pace, stage: Stage::AwaitBegin, left, image: None, newest: 0 }
     }
-    directory.sync_names(cx)?;
-    let next = HostManifest { checkpoint: Some(checkpoint), ..manifest.clone() };
-    replace(cx, directory, HOST_MANIFEST, &next.encode())?;
-    remove_earlier(cx, directory, number)?;
-    Ok(next)
+
+    /// The epoch before which every transaction is in it.
+    pub fn begin_epoch(&self) -> u64 {
+        self.checkpoint.begin_epoch
+    }
+
+    /// Bytes of its images that are whole.
+    pub fn bytes(&self) -> u64 {
+        self.checkpoint.images.iter().map(|image| image.end.bytes).sum()
+    }
+
+    /// One step, with the same arguments each time.
+    ///
+    /// # Errors
+    /// As [`take`]. It cannot go on then.
+    pub fn step<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        host: &RowHost,
+        directory: &Directory,
+        manifest: &HostManifest,
+        epochs: &impl EpochView<F>,
+    ) -> Result<Step, RecoveryError> {
+        match self.stage {
+            Stage::AwaitBegin => {
+                let begin = self.checkpoint.begin_epoch.saturating_sub(1);
+                if !cx.sabotaged("checkpoint.await-begin") && epochs.durable(cx)? < begin {
+                    return Ok(Step::Waits);
+                }
+                self.stage = Stage::Copy;
+                Ok(Step::Worked)
+            }
+            Stage::Copy => self.copy(cx, host, directory, manifest, epochs),
+            Stage::AwaitEnd => {
+                let end = self.checkpoint.end_epoch;
+                if !cx.sabotaged("checkpoint.await-end") && epochs.durable(cx)? < end {
+                    return Ok(Step::Waits);
+                }
+                self.finish(cx, directory, manifest).map(Step::Done)
+            }
+        }
+    }
+
+    fn copy<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        host: &RowHost,
+        directory: &Directory,
+        manifest: &HostManifest,
+        epochs: &impl EpochView<F>,
+    ) -> Result<Step, RecoveryError> {
+        if let Some(image) = &mut self.image {
+            if !image.tables.is_empty() {
+                return image.copy(cx, host, directory);
+            }
+            let entry = image.finish(cx, directory)?;
+            self.newest = self.newest.max(entry.end.newest);
+            self.checkpoint.images.push(entry);
+            self.image = None;
+        } else if let Some(partition) = self.left.pop() {
+            let head = self.checkpoint.image_head(manifest, partition);
+            self.image = Some(Image::begin(cx, host, directory, &head, self.pace)?);
+        } else {
+            self.checkpoint.end_epoch = epochs.now(cx).max(epoch_of(self.newest));
+            self.stage = Stage::AwaitEnd;
+        }
+        Ok(Step::Worked)
+    }
+
+    /// Makes it count.
+    fn finish<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        directory: &Directory,
+        manifest: &HostManifest,
+    ) -> Result<HostManifest, RecoveryError> {
+        directory.sync_names(cx)?;
+        let next = HostManifest { checkpoint: Some(self.checkpoint.clone()), ..manifest.clone() };
+        replace(cx, directory, HOST_MANIFEST, &next.encode())?;
+        remove_earlier(cx, directory, self.checkpoint.number)?;
+        Ok(next)
+    }
 }
 
 /// True if the image of `partition` has rows of this relation. Indexes are built from rows.
 fn is_in_image(relation: &Relation, partition: u16) -> bool {
     matches!(relation.kind, Kind::Table { .. }) && relation.replicated == (partition == REPLICAS)
-}
-
-fn wait_until_durable<F: Fabric>(
-    cx: &Cx<F>,
-    host: &RowHost,
-    epochs: &impl EpochView<F>,
-    epoch: u64,
-) -> Result<(), RecoveryError> {
-    while epochs.durable(cx)? < epoch {
-        host.attend(cx);
-        cx.pause();
-    }
-    Ok(())
 }
 
 /// Removes the images of checkpoints before `number`.
@@ -132,75 +241,91 @@ fn remove_earlier<F: Fabric>(cx: &Cx<F>, directory: &Directory, number: u64) -> 
 }
 
 /// An image that is being written.
-struct Image<'d> {
-    directory: &'d Directory,
+struct Image {
     file: DiskFile,
     writer: ImageWriter,
     partition: u16,
     pace: Pace,
+    /// Tables that are not copied to their end, the next one last.
+    tables: Vec<TableId>,
+    /// Where that one goes on, if it has begun, and how often this row was tried.
+    from: Option<Key>,
+    tries: u32,
+    unsynced: u64,
 }
 
-impl<'d> Image<'d> {
+impl Image {
     fn begin<F: Fabric>(
         cx: &Cx<F>,
-        directory: &'d Directory,
-        checkpoint: &Checkpoint,
-        manifest: &HostManifest,
-        partition: u16,
+        host: &RowHost,
+        directory: &Directory,
+        head: &ImageHead,
         pace: Pace,
     ) -> Result<Self, RecoveryError> {
-        let file = create_anew(cx, directory, &image_name(checkpoint.number, partition))?;
-        let writer = ImageWriter::new(&checkpoint.image_head(manifest, partition));
-        Ok(Self { directory, file, writer, partition, pace })
+        let ImageHead { checkpoint, partition, .. } = *head;
+        let file = create_anew(cx, directory, &image_name(checkpoint, partition))?;
+        let relations = host.catalog().relations().iter().rev();
+        let tables = relations.filter(|r| is_in_image(r, partition)).map(|r| r.id).collect();
+        let writer = ImageWriter::new(head);
+        Ok(Self { file, writer, partition, pace, tables, from: None, tries: 0, unsynced: 0 })
     }
 
-    /// Copies the rows of one table.
+    /// Copies some rows of the table at hand.
     fn copy<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
         host: &RowHost,
-        relation: &Relation,
-    ) -> Result<(), RecoveryError> {
-        let table = relation.id;
-        if relation.replicated {
-            let writer = &mut self.writer;
-            host.copy_replica(cx, table, |key, version, row| writer.row(table.0, key, version, row));
-            return self.write(cx);
-        }
-        let (mut from, mut tries) = (Key::zero(relation.key_words), 0);
-        loop {
-            let (place, writer) = ((self.partition, table), &mut self.writer);
-            let copied = host.copy_rows(cx, place, &from, self.pace.rows_per_hold, |key, version, row| {
-                writer.row(table.0, key, version, row);
-            });
-            match copied {
-                CopiedUpTo::End => return Ok(()),
-                CopiedUpTo::Before(next) => (from, tries) = (next, 0),
-                CopiedUpTo::Locked(next) => {
-                    tries = if next == from { tries + 1 } else { 1 };
-                    from = next;
-                    if tries > self.pace.tries_max {
-                        let (partition, key) = (self.partition, Box::new(next));
-                        return Err(RecoveryError::Held { table, partition, key, tries });
-                    }
-                    host.attend(cx);
-                    cx.pause();
+        directory: &Directory,
+    ) -> Result<Step, RecoveryError> {
+        let table = *self.tables.last().expect("a table is left");
+        let relation = &host.catalog().relations()[usize::from(table.0)];
+        let (writer, partition) = (&mut self.writer, self.partition);
+        let copy = |key: &Key, version: u64, row: &[u8]| writer.row(table.0, key, version, row);
+        let copied = if relation.replicated {
+            host.copy_replica(cx, table, copy);
+            CopiedUpTo::End
+        } else {
+            let from = self.from.unwrap_or_else(|| Key::zero(relation.key_words));
+            host.copy_rows(cx, (partition, table), &from, self.pace.rows_per_hold, copy)
+        };
+        let next = match copied {
+            CopiedUpTo::End => {
+                self.tables.pop();
+                None
+            }
+            CopiedUpTo::Before(next) => Some(next),
+            CopiedUpTo::Locked(next) => {
+                self.tries = if self.from == Some(next) { self.tries + 1 } else { 1 };
+                self.from = Some(next);
+                if self.tries > self.pace.tries_max {
+                    let (key, tries) = (Box::new(next), self.tries);
+                    return Err(RecoveryError::Held { table, partition, key, tries });
                 }
+                return Ok(Step::Waits);
             }
-            if self.writer.ready() >= self.pace.write_bytes {
-                self.write(cx)?;
-            }
+        };
+        (self.from, self.tries) = (next, 0);
+        if self.writer.ready() >= self.pace.write_bytes {
+            self.write(cx, directory)?;
         }
+        Ok(Step::Worked)
     }
 
-    fn write<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), RecoveryError> {
-        self.directory.append(cx, &self.file, &self.writer.take())
+    fn write<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<(), RecoveryError> {
+        let bytes = self.writer.take();
+        directory.append(cx, &self.file, &bytes)?;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced >= self.pace.sync_bytes {
+            directory.sync(cx, &self.file)?;
+            self.unsynced = 0;
+        }
+        Ok(())
     }
 
-    fn finish<F: Fabric>(mut self, cx: &Cx<F>) -> Result<ImageEntry, RecoveryError> {
+    fn finish<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<ImageEntry, RecoveryError> {
         let end = self.writer.finish();
-        self.write(cx)?;
-        self.directory.sync(cx, &self.file)?;
+        self.write(cx, directory)?;
+        directory.sync(cx, &self.file)?;
         Ok(ImageEntry { partition: self.partition, end })
     }
 }

@@ -10,10 +10,12 @@
 //! 3. What recovery has read and counted is on storage before the pod's manifest says that it counts: a
 //!    process that died may have left bytes that can be read and were never synced.
 //!
-//! [`image`], [`manifest`] and [`replay`] are the parts; [`checkpoint`] makes what is read here.
+//! [`image`], [`manifest`] and [`replay`] are the parts; [`checkpoint`] makes what is read here, and
+//! [`checkpointer`] does so from time to time, and removes what is not needed any more.
 //! docs/protocols/log.md has the rules and the formats.
 
 pub mod checkpoint;
+pub mod checkpointer;
 pub mod directory;
 pub mod error;
 pub mod image;
@@ -26,10 +28,15 @@ use liger_fabric::{Cx, Fabric};
 use crate::log::scan::{End, Marks, Scan, Scanner};
 use crate::log::segment::{Place, segment_name, segment_number};
 use directory::{Directory, read_whole, replace};
-use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+use manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
+
+/// Protocol steps of checkpoints that a mutation test can leave out.
+pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
+    [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS].into_iter().flatten().copied()
+}
 
 /// What all hosts of a pod agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,7 +210,9 @@ fn read_host<F: Fabric>(
     let mut segments: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
     segments.retain(|number| *number >= manifest.first_segment);
     segments.sort_unstable();
-    if segments.first().is_some_and(|first| *first != manifest.first_segment) {
+    // A log that has lost segments keeps the one that is being written.
+    let needed = manifest.first_segment;
+    if segments.first().map_or(needed > FIRST_SEGMENT, |first| *first != needed) {
         return Err(RecoveryError::Missing { host, file: segment_name(manifest.first_segment) });
     }
     let mut scanner = Scanner::new(identity.pod, host);

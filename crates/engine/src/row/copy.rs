@@ -12,13 +12,14 @@
 //!    host has write-locked is waited for: it may be a row that is made or removed for that host, and its
 //!    removal has committed before the message about it arrives here.
 //! 4. An insert of this host that has not committed is left out.
+//! 5. Whoever copies is no worker: it holds no lock beyond a hold of the latch, and serves nobody here.
 
 use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric};
 
 use super::host::RowHost;
-use super::partition::{Mode, RowId, TablePart};
+use super::partition::{RowId, TablePart};
 use crate::key::Key;
 use crate::txn::TableId;
 
@@ -38,7 +39,7 @@ pub(crate) enum CopiedUpTo {
 
 impl RowHost {
     /// Shows up to `most` rows of a table's share of a partition of this host, from the key `from` on, with
-    /// their versions. The worker holds no locks.
+    /// their versions.
     pub(crate) fn copy_rows<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -80,13 +81,11 @@ impl RowHost {
         if !word.is_modified() || cx.sabotaged("copy.freshen-modified") {
             return ControlFlow::Continue(());
         }
-        let me = cx.worker();
-        match part.lock(cx, self.shared, row, me, Mode::Read, false) {
-            Ok(new) => {
-                debug_assert!(new, "the worker holds no locks");
-                part.unlock(cx, self.shared, row, me);
-                ControlFlow::Continue(())
-            }
+        if !part.is_unheld(row) {
+            return ControlFlow::Break(());
+        }
+        match part.refresh(cx, self.shared, row) {
+            Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
     }

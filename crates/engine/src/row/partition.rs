@@ -219,6 +219,15 @@ impl TablePart {
         }
     }
 
+    /// Makes the DRAM copy of a shared row current, which no worker of this host holds. Takes the host's read
+    /// lock and gives it back in one hold of the latch, so it is no worker's.
+    pub fn refresh<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId) -> Result<(), Conflict> {
+        debug_assert!(self.is_unheld(row), "who holds a row has made its DRAM copy current");
+        self.acquire(cx, shared, row, Mode::Read, false)?;
+        self.word(row).into_iter().for_each(|at| shared.release_read(cx, at));
+        Ok(())
+    }
+
     /// Copies a shared row over its DRAM copy. The row is locked, or dead, and its lines are fresh here.
     pub fn copy_back<F: Fabric>(&mut self, cx: &Cx<F>, row: RowId, block: DataAddr) {
         let head = read_block(cx, block, self.key_words, self.rows.bytes_mut(row));

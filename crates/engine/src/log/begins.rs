@@ -1,0 +1,59 @@
+//! What hosts tell each other about checkpoints: where each one's valid checkpoint begins, and that somebody
+//! wants newer ones.
+//!
+//! A record of one host's log may change rows of any other, so a log is needed back to the earliest begin of
+//! all hosts; and the host whose log grows fastest is not the one whose checkpoint is the oldest.
+//!
+//! Invariants:
+//! 1. A host's begin is the one of a checkpoint that its manifest names on storage, or an earlier one; it
+//!    never falls. A host that has not told any since the pod's memory was made needs everything.
+//! 2. Whoever left or died leaves its begin: its partitions may be loaded from there.
+
+use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+use liger_pod::plan::Plan;
+
+/// The words of checkpoints.
+pub(super) struct Begins {
+    /// By host, in its line of the log.
+    hosts: Vec<SyncAddr>,
+    /// In the epoch's line.
+    wanted: SyncAddr,
+}
+
+impl Begins {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let hosts = plan.hosts().map(|host| plan.log_line(host).word(2)).collect();
+        Self { hosts, wanted: plan.epoch_word().word(2) }
+    }
+
+    /// Says where a checkpoint of `host` begins that counts.
+    pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, host: HostId, epoch: u64) {
+        raise(cx, self.hosts[usize::from(host.0)], epoch);
+    }
+
+    /// The earliest begin of all hosts' checkpoints: nobody needs records of an earlier epoch.
+    pub(super) fn least<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.hosts.iter().map(|&word| cx.load(word)).min().unwrap_or(0)
+    }
+
+    /// Asks every host for a checkpoint that begins at `epoch` or later.
+    pub(super) fn want<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        raise(cx, self.wanted, epoch);
+    }
+
+    /// The latest epoch that somebody asked for.
+    pub(super) fn wanted<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        cx.load(self.wanted)
+    }
+}
+
+/// Makes a word at least `value`; seen at once.
+fn raise<F: Fabric>(cx: &Cx<F>, word: SyncAddr, value: u64) {
+    let mut seen = cx.load(word);
+    while seen < value {
+        match cx.compare_exchange(word, seen, value) {
+            Ok(_) => break,
+            Err(now) => seen = now,
+        }
+    }
+}

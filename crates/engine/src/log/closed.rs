@@ -1,0 +1,72 @@
+//! Segments of a host's log that are no longer written: how much they hold, and which may go.
+//!
+//! Invariants:
+//! 1. They are in the order of their numbers, and their newest epochs rise: those that may go are the first.
+//! 2. Nothing here touches a file. Who takes segments off this list has raised the manifest's first segment
+//!    before, and removes them afterwards (recovery/checkpointer.rs).
+
+use std::collections::VecDeque;
+
+/// A segment that is no longer written.
+struct Closed {
+    number: u32,
+    /// None of its records is of a later epoch.
+    newest: u64,
+    bytes: u64,
+}
+
+/// The segments of a host's log before the one that is being written.
+#[derive(Default)]
+pub(super) struct ClosedSegments {
+    list: VecDeque<Closed>,
+    bytes: u64,
+}
+
+impl ClosedSegments {
+    /// Adds the next one; none of its records is of an epoch later than `newest`.
+    pub(super) fn push(&mut self, number: u32, newest: u64, bytes: u64) {
+        let last = self.list.back();
+        debug_assert!(last.is_none_or(|last| last.number < number && last.newest <= newest));
+        self.list.push_back(Closed { number, newest, bytes });
+        self.bytes += bytes;
+    }
+
+    /// Bytes in all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first that may hold a record of `epoch` or later.
+    pub(super) fn first_needed(&self, epoch: u64) -> Option<u32> {
+        self.list.iter().find(|closed| closed.newest >= epoch).map(|closed| closed.number)
+    }
+
+    /// Takes those before segment `first` off the list: their numbers and lengths.
+    pub(super) fn take_below(&mut self, first: u32) -> Vec<(u32, u64)> {
+        let count = self.list.partition_point(|closed| closed.number < first);
+        let taken: Vec<_> = self.list.drain(..count).map(|closed| (closed.number, closed.bytes)).collect();
+        self.bytes -= taken.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_ones_go() {
+        let mut closed = ClosedSegments::default();
+        for (number, newest) in [(3, 10), (4, 10), (5, 12), (7, 15)] {
+            closed.push(number, newest, 100);
+        }
+        assert_eq!(
+            (closed.bytes(), closed.first_needed(10), closed.first_needed(11)),
+            (400, Some(3), Some(5))
+        );
+        assert_eq!((closed.first_needed(15), closed.first_needed(16)), (Some(7), None));
+        assert_eq!(closed.take_below(5), [(3, 100), (4, 100)]);
+        assert_eq!((closed.take_below(5), closed.bytes()), (Vec::new(), 200));
+        assert_eq!(closed.take_below(u32::MAX), [(5, 100), (7, 100)]);
+    }
+}
