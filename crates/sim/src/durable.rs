@@ -1,8 +1,9 @@
 //! Random transactions on a pod that loses power, and comes back from its disks: several times.
 //!
-//! Each life of the pod keeps logs and takes checkpoints while transactions run. Everybody dies before a verb
-//! that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes the next
-//! life.
+//! Each life of the pod keeps logs and takes checkpoints while transactions run, some because it is told to and
+//! some because its logs would become too long; what no host needs any more is removed. Everybody dies before
+//! a verb that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes the
+//! next life.
 //!
 //! Checked, with D the last epoch that the recovery counts:
 //! 1. Every transaction that was acknowledged survives: what it wrote is of an epoch up to D, and what it
@@ -21,7 +22,8 @@ use std::sync::Arc;
 use liger_engine::log::HostLog;
 use liger_engine::log::record::epoch_of;
 use liger_engine::log::ship::LogOptions;
-use liger_engine::recovery::checkpoint::{Pace, take};
+use liger_engine::recovery::checkpoint::Pace;
+use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, read_whole};
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
@@ -47,8 +49,10 @@ pub struct DurableRun {
     pub crashes: u32,
     /// Verbs within which that happens.
     pub crash_verbs: u64,
-    /// Most checkpoints of each host in a life.
+    /// Most checkpoints of each host in a life that it is told to take.
     pub checkpoints: u64,
+    /// Bytes of log that a host should have at most.
+    pub replay_bytes: u64,
     /// Percentage of lives in which a disk fails, or is slow.
     pub faults: u64,
 }
@@ -65,7 +69,23 @@ impl DurableRun {
             crashes: 2,
             crash_verbs: 1000 << pick.below(5),
             checkpoints: pick.below(4),
+            replay_bytes: 400 << pick.below(6),
             faults: 15,
+        }
+    }
+
+    /// Few rows that change all the time, and logs that must stay very short, through several generations.
+    pub fn with_short_logs(seed: u64) -> Self {
+        let run = Self::from_seed(seed);
+        let mut pick = Picker::new(seed ^ 0x7368_6f72);
+        let transactions = 40 + pick.below(80) as u32;
+        Self {
+            rows: RowsRun { transactions, keys: 2 + pick.below(3) as i32, ..run.rows },
+            crashes: 3,
+            crash_verbs: 8000 << pick.below(3),
+            checkpoints: pick.below(2),
+            replay_bytes: 300 << pick.below(3),
+            ..run
         }
     }
 }
@@ -85,6 +105,8 @@ pub struct DurableResult {
     pub lost: u64,
     /// Checkpoints that were finished.
     pub checkpoints: u64,
+    /// Segments that were removed.
+    pub removed: u64,
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
@@ -101,6 +123,7 @@ struct Life {
     values: RefCell<BTreeMap<u64, i64>>,
     acknowledged: RefCell<BTreeSet<u64>>,
     checkpoints: Cell<u64>,
+    removed: Cell<u64>,
 }
 
 /// What a life leaves to be judged when it is known what survived.
@@ -165,6 +188,7 @@ impl DurableResult {
         self.committed += other.committed;
         self.acknowledged += other.acknowledged;
         self.checkpoints += other.checkpoints;
+        self.removed += other.removed;
         self.problems.extend(other.problems);
     }
 }
@@ -244,7 +268,7 @@ impl<'r> OneLife<'r> {
             first_epoch: plan.pod.first_epoch,
             generation: plan.pod.generation,
             epoch_ns: 500 << (shape.seed % 8),
-            segment_bytes: 1000 << (shape.seed % 5),
+            segment_bytes: run.replay_bytes / 2,
         };
         let held = Rc::new(RefCell::new(Vec::new()));
         let directories = Rc::clone(&held);
@@ -353,9 +377,10 @@ impl<'r> OneLife<'r> {
         problems
     }
 
-    /// On each host a worker that ships while others run, and one that takes so many checkpoints.
+    /// On each host a worker that ships while others run, and one that takes checkpoints: so many that it is
+    /// told to take, and those that the log's bound needs.
     fn ship_and_checkpoint(&mut self, checkpoints: impl Fn(&Cx<Sim>) -> u64 + Copy + 'static) {
-        let workers = self.run.rows.workers;
+        let (workers, replay_bytes) = (self.run.rows.workers, self.run.replay_bytes);
         for (host, directory) in self.pod.hosts.iter().zip(&*self.directories.borrow()) {
             self.life.running.set(self.life.running.get() + 1);
             let (id, shipped, life) = (host.id(), Rc::clone(host), Rc::clone(&self.life));
@@ -367,9 +392,19 @@ impl<'r> OneLife<'r> {
             });
             let (host, directory, life) = (Rc::clone(host), directory.clone(), Rc::clone(&self.life));
             self.pod.sim.spawn(id, WorkerId(workers + 1), move |cx| {
-                let taken = (0..checkpoints(cx)).try_for_each(|_| checkpoint(cx, &host, &directory, &life));
-                assert!(taken.is_ok() || life.faulty.get(), "a checkpoint failed: {taken:?}");
+                let mut checkpointer = checkpointer(cx, &host, directory, replay_bytes);
+                for _ in 0..checkpoints(cx) {
+                    (0..cx.random_below(200)).for_each(|_| turn(cx, &mut checkpointer, &host, &life));
+                    let taken = checkpointer.take(cx, &host);
+                    assert!(taken.is_ok() || life.faulty.get(), "a checkpoint failed: {taken:?}");
+                    life.checkpoints.set(life.checkpoints.get() + u64::from(taken.is_ok()));
+                }
+                checkpointer.whole();
                 life.running.set(life.running.get() - 1);
+                while life.running.get() > 0 {
+                    turn(cx, &mut checkpointer, &host, &life);
+                    host.attend(cx);
+                }
             });
         }
     }
@@ -394,22 +429,33 @@ impl<'r> OneLife<'r> {
             acknowledged: self.life.acknowledged.borrow().len() as u64,
             lost: 0,
             checkpoints: self.life.checkpoints.get(),
+            removed: self.life.removed.get(),
             problems,
         };
         (result, Left { history, life: self.life })
     }
 }
 
-/// Waits a while and takes a checkpoint.
-fn checkpoint(cx: &Cx<Sim>, host: &RowHost, directory: &Directory, life: &Life) -> Result<(), String> {
-    (0..cx.random_below(200)).for_each(|_| cx.pause());
-    let bytes = read_whole(cx, directory, HOST_MANIFEST).map_err(|failure| failure.to_string())?;
-    let manifest = HostManifest::decode(host.id(), &bytes).map_err(|failure| failure.to_string())?;
-    let pace = Pace { rows_per_hold: 1 + cx.random_below(4) as usize, write_bytes: 64, ..Pace::default() };
-    let epochs = host.log_epochs().expect("the pod keeps a log");
-    take(cx, host, directory, &manifest, &epochs, pace).map_err(|failure| failure.to_string())?;
-    life.checkpoints.set(life.checkpoints.get() + 1);
-    Ok(())
+/// A checkpointer in a hurry.
+fn checkpointer(cx: &Cx<Sim>, host: &RowHost, directory: Directory, replay_bytes: u64) -> Checkpointer {
+    let bytes = read_whole(cx, &directory, HOST_MANIFEST).expect("every host has a manifest");
+    let manifest = HostManifest::decode(host.id(), &bytes).expect("it was not damaged");
+    let rows_per_hold = 1 + cx.random_below(4) as usize;
+    let pace = Pace { rows_per_hold, write_bytes: 64, sync_bytes: 300, ..Pace::default() };
+    let busy_percent = 10 + 30 * cx.random_below(4);
+    let options = CheckpointOptions { replay_bytes, pace, busy_percent, look_ns: 500 };
+    Checkpointer::new(cx, host.log().expect("the pod keeps a log"), directory, manifest, options)
+}
+
+/// One turn of a checkpointer, and what it did.
+fn turn(cx: &Cx<Sim>, checkpointer: &mut Checkpointer, host: &RowHost, life: &Life) {
+    let before = checkpointer.counts();
+    checkpointer.turn(cx, host);
+    let after = checkpointer.counts();
+    assert!(checkpointer.failure().is_none() || life.faulty.get(), "{:?}", checkpointer.failure());
+    life.checkpoints.set(life.checkpoints.get() + after.checkpoints - before.checkpoints);
+    life.removed.set(life.removed.get() + after.segments_removed - before.segments_removed);
+    cx.pause();
 }
 
 /// Reads this host's rows in transactions, so that their versions are compared.

@@ -4,23 +4,36 @@
 
 use liger_sim::durable::{DurableRun, run};
 
-#[test]
-fn what_was_acknowledged_survives() {
+/// Verbs, checkpoints, segments removed; transactions committed, acknowledged, lost.
+fn sums_of(shape: fn(u64) -> DurableRun, usual_seeds: u64) -> (u64, [u64; 6]) {
     let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
-    let (seeds, first) = (number("LIGER_SEEDS").unwrap_or(150), number("LIGER_SEED").unwrap_or(1));
-    let mut sums = [0; 5];
+    let (seeds, first) = (number("LIGER_SEEDS").unwrap_or(usual_seeds), number("LIGER_SEED").unwrap_or(1));
+    let mut sums = [0; 6];
     for seed in first..first + seeds {
-        let result = run(&DurableRun::from_seed(seed));
+        let result = run(&shape(seed));
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
-        let of_run = [result.verbs, result.committed, result.acknowledged, result.lost, result.checkpoints];
-        sums.iter_mut().zip(of_run).for_each(|(sum, here)| *sum += here);
+        let of_pod = [result.verbs, result.checkpoints, result.removed];
+        let of_run = [result.committed, result.acknowledged, result.lost];
+        sums.iter_mut().zip(of_pod.into_iter().chain(of_run)).for_each(|(sum, here)| *sum += here);
     }
-    let [verbs, committed, acknowledged, lost, checkpoints] = sums;
+    let [verbs, checkpoints, removed, committed, acknowledged, lost] = sums;
     println!(
         "{seeds} seeds, {verbs} verbs: {committed} committed, {acknowledged} acknowledged, {lost} lost, \
-         {checkpoints} checkpoints"
+         {checkpoints} checkpoints, {removed} segments removed"
     );
+    (seeds, sums)
+}
+
+#[test]
+fn what_was_acknowledged_survives() {
+    let (seeds, [_, checkpoints, _, _, acknowledged, lost]) = sums_of(DurableRun::from_seed, 150);
     assert!(acknowledged > 5 * seeds && lost > 2 * seeds && checkpoints > 2 * seeds);
+}
+
+#[test]
+fn what_was_acknowledged_survives_logs_that_are_shortened() {
+    let (seeds, [_, checkpoints, removed, _, acknowledged, lost]) = sums_of(DurableRun::with_short_logs, 60);
+    assert!(acknowledged > 50 * seeds && lost > seeds && checkpoints > 5 * seeds && removed > 20 * seeds);
 }
 
 #[test]

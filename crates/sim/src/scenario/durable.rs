@@ -4,11 +4,13 @@ use super::{LeftOut, Ran, Scenario};
 use crate::durable::{DurableRun, run};
 use crate::rows::{Mix, RowsRun};
 
-/// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time.
+/// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time; logs that
+/// are shortened all the time.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable", run: mixed },
     Scenario { name: "durable-churn", run: churn },
     Scenario { name: "durable-copies", run: copies },
+    Scenario { name: "durable-short-logs", run: short_logs },
 ];
 
 /// Verbs after which a life counts as stuck.
@@ -28,6 +30,10 @@ fn ran(shape: DurableRun, left_out: Option<&LeftOut>) -> Ran {
 
 fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(DurableRun::from_seed(seed), left_out)
+}
+
+fn short_logs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(DurableRun::with_short_logs(seed), left_out)
 }
 
 /// Few rows that are inserted and deleted while others look for them.
