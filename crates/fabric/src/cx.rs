@@ -142,6 +142,17 @@ impl<F: Fabric> Cx<F> {
         self.fabric.pause();
     }
 
+    /// See [`Fabric::process`].
+    pub fn process(&self) -> u64 {
+        self.fabric.process()
+    }
+
+    /// See [`Fabric::cut_off`].
+    #[track_caller]
+    pub fn cut_off(&self, host: HostId, process: u64) -> bool {
+        self.fabric.cut_off(host, process)
+    }
+
     /// See [`Fabric::spend`].
     #[inline]
     pub fn spend(&self, work: Work, times: u32) {

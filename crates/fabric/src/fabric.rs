@@ -134,6 +134,20 @@ pub trait Fabric {
         false
     }
 
+    /// What names this process among all that ever ran on its machine; 0 where there is no such thing.
+    fn process(&self) -> u64 {
+        0
+    }
+
+    /// Makes sure that `host`, in the process that [`Fabric::process`] named there, can no longer change the
+    /// memory: on a pod, the fabric manager detaches its port. True once that is certain; call it again until
+    /// it is. Never true for the caller's own process.
+    #[track_caller]
+    fn cut_off(&self, host: HostId, process: u64) -> bool {
+        let _ = (host, process);
+        false
+    }
+
     /// A call of a simulated disk, for `Disk::simulated`: only the simulator has any.
     ///
     /// # Errors

@@ -127,8 +127,8 @@ pub enum PodError {
         /// The life that did not leave.
         incarnation: u16,
     },
-    /// A host number has been used 65535 times.
-    #[error("host {} has used up its {} incarnations: format the pod again", host.0, u16::MAX)]
+    /// A host number has been used as often as it can be.
+    #[error("host {} has used up its {} incarnations: format the pod again", host.0, crate::membership::MAX_INCARNATION)]
     IncarnationsUsedUp {
         /// The number.
         host: HostId,

@@ -164,11 +164,12 @@ impl Lanes {
         Ok(())
     }
 
-    /// Takes all mail that has arrived and returns how many messages were handled. The messages of one call
+    /// Takes all mail that has arrived, shows each message with its sender and the sender's life, and returns
+    /// how many were handled. The messages of one call
     /// come in order for each sender; two workers that poll at once may handle messages of one sender side by
     /// side, but a lane that another worker is emptying right now is skipped. `handle` runs outside all
     /// latches: it may send and poll.
-    pub fn poll<F: Fabric>(&self, cx: &Cx<F>, mut handle: impl FnMut(HostId, &[u8])) -> usize {
+    pub fn poll<F: Fabric>(&self, cx: &Cx<F>, mut handle: impl FnMut((HostId, u16), &[u8])) -> usize {
         let mut handled = 0;
         for from in self.others() {
             let Some((mail, mut at)) = self.take(cx, from) else { continue };
@@ -186,7 +187,7 @@ impl Lanes {
                 );
                 if self.counts(from, frame.incarnation) {
                     cx.spend(Work::Message, 1);
-                    handle(from, &rest[FRAME_BYTES..FRAME_BYTES + len]);
+                    handle((from, frame.incarnation), &rest[FRAME_BYTES..FRAME_BYTES + len]);
                     handled += 1;
                 }
                 rest = &rest[slots * self.slot_bytes..];

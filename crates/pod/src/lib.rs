@@ -6,7 +6,7 @@
 //! * [`epochs`]: when a block that was unlinked may be used again, on every host;
 //! * [`lanes`]: messages from host to host;
 //! * [`superblock`]: what the pod is, checked by every host that opens it;
-//! * [`membership`]: which hosts are in it;
+//! * [`membership`]: which hosts are in it; [`watch`]: which of them are dead, and who inherits;
 //! * [`selftest`]: whether its memory keeps the promises that everything above relies on.
 //!
 //! It knows no table and no transaction (docs/protocols/allocation.md, lanes.md, reclamation.md).
@@ -23,6 +23,7 @@ pub mod selftest;
 pub mod superblock;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod watch;
 
 pub use error::PodError;
 
@@ -37,4 +38,5 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "epochs.drop-nodes",
     "selftest.hello-first",
     "superblock.clear-sync-region",
+    "watch.wait-for-proof",
 ];

@@ -14,13 +14,14 @@
 //! word 1  heartbeat  48..64 incarnation | 0..48 count
 //! word 2  process    what the host says of itself (its process number)
 //! word 3  tested     0 = no self-test ran | 63 = 1 | 8..16 peer | 16..32 the peer's incarnation
-//! words 4..8         free (leases)
+//! word 4  heir       who recovers the host (`watch`)
 //! ```
 //!
-//! It does not decide that a host is dead and does not recover one: the states for that exist, and whoever
-//! decides moves a host ALIVE -> SUSPECT -> FENCED -> RECOVERED -> FREE. See docs/protocols/membership.md.
+//! It does not decide that a host is dead (`watch`) and does not recover one (the engine). See
+//! docs/protocols/membership.md.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 
@@ -119,7 +120,7 @@ impl Slot {
     }
 
     /// Moves this host's slot on; false when somebody else changed it meanwhile.
-    fn change<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, next: Slot) -> bool {
+    pub(crate) fn change<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, next: Slot) -> bool {
         assert!(self.state.may_become(next.state), "{} to {}", self.state, next.state);
         let word = plan.membership(self.host).word(STATE);
         cx.compare_exchange(word, self.encode(), next.encode()).is_ok()
@@ -130,10 +131,15 @@ const STATE: u64 = 0;
 const HEARTBEAT: u64 = 1;
 const PROCESS: u64 = 2;
 const TESTED: u64 = 3;
+/// Who recovers the host (`watch`).
+pub(crate) const HEIR: u64 = 4;
 
 /// Who the pod's first member is to be, while it has none: host and incarnation, packed as in a state word.
 /// Every other host waits for it, so that at most one joins untested.
 const FOUNDER: SyncAddr = Plan::SUPERBLOCK_STATE.word(1);
+
+/// The last life that a host number has. (Logs name those who close a dead host's log by greater numbers.)
+pub const MAX_INCARNATION: u16 = 0x7fff;
 
 /// Hosts that are members, bit h for host h; all that reclamation must wait for.
 pub fn members<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
@@ -142,6 +148,16 @@ pub fn members<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
         let is_member = Slot::load(cx, plan, host).map_or(true, |slot| slot.state.is_member());
         set | u16::from(is_member) << host.0
     })
+}
+
+/// A host's heartbeat, whatever it means.
+pub(crate) fn heartbeat_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
+    cx.load(plan.membership(host).word(HEARTBEAT))
+}
+
+/// What a host says of its process.
+pub(crate) fn process_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
+    cx.load(plan.membership(host).word(PROCESS))
 }
 
 /// What the pod says of one host.
@@ -208,6 +224,8 @@ pub struct Joining {
 /// This host, serving.
 pub struct Member {
     own: Own,
+    /// When it last showed that it lives, and saw that the pod agrees.
+    renewed_ns: AtomicU64,
 }
 
 /// This host, giving back what it holds.
@@ -238,7 +256,8 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
             return Err(PodError::HostNotRecovered { host, state, incarnation });
         }
     }
-    let incarnation = incarnation.checked_add(1).ok_or(PodError::IncarnationsUsedUp { host })?;
+    let used_up = PodError::IncarnationsUsedUp { host };
+    let incarnation = Some(incarnation + 1).filter(|next| *next <= MAX_INCARNATION).ok_or(used_up)?;
     let slot = Slot { state: HostState::Joining, host, incarnation };
     if !found.change(cx, plan, slot) {
         let now = Slot::load(cx, plan, host)?;
@@ -298,7 +317,8 @@ impl Joining {
     /// # Errors
     /// [`PodError::Overruled`] when the host was suspected meanwhile.
     pub fn finish<F: Fabric>(self, cx: &Cx<F>) -> Result<Member, PodError> {
-        Ok(Member { own: self.own.become_state(cx, HostState::Alive)? })
+        let renewed_ns = AtomicU64::new(cx.now_ns());
+        Ok(Member { own: self.own.become_state(cx, HostState::Alive)?, renewed_ns })
     }
 
     /// Gives the number back.
@@ -316,16 +336,45 @@ impl Member {
         self.own.slot.incarnation
     }
 
-    /// Shows that this host lives; call it every few milliseconds.
+    /// This life, as the pod's state word shows it.
+    pub fn slot(&self) -> Slot {
+        self.own.slot
+    }
+
+    /// Shows that this host lives; call it several times in a lease.
     ///
     /// # Errors
     /// [`PodError::Overruled`] when the pod no longer says that it does: stop at once.
     pub fn heartbeat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
+        let now_ns = cx.now_ns();
         beat(cx, &self.own.plan, self.own.slot);
         match Slot::load(cx, &self.own.plan, self.own.slot.host)? {
-            slot if slot == self.own.slot => Ok(()),
+            slot if slot == self.own.slot => {
+                self.renewed_ns.store(now_ns, Ordering::Relaxed);
+                Ok(())
+            }
             slot => Err(self.own.overruled(slot)),
         }
+    }
+
+    /// Makes sure that the pod has counted this host among the living within half a lease, before something
+    /// that only a living host may do. Costs a look at the clock; after a long silence, a heartbeat.
+    ///
+    /// # Errors
+    /// As [`Member::heartbeat`].
+    #[inline]
+    pub fn confirm<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
+        let silent_ns = cx.now_ns().saturating_sub(self.renewed_ns.load(Ordering::Relaxed));
+        if silent_ns <= self.own.plan.config().lease_ns / 2 { Ok(()) } else { self.heartbeat(cx) }
+    }
+
+    /// A heartbeat, if the last one is an eighth of a lease ago.
+    ///
+    /// # Errors
+    /// As [`Member::heartbeat`].
+    pub fn keep_alive<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
+        let silent_ns = cx.now_ns().saturating_sub(self.renewed_ns.load(Ordering::Relaxed));
+        if silent_ns < self.own.plan.config().lease_ns / 8 { Ok(()) } else { self.heartbeat(cx) }
     }
 
     /// Stops serving. The host still counts as a member until [`Leaving::finish`].

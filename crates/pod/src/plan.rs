@@ -36,6 +36,8 @@ pub const COUNTERS: u64 = 64;
 pub const SELFTEST_LINES: u64 = 4;
 
 const LINE_BYTES: u64 = LINE as u64;
+/// Lines of sync words in which hosts say what they have settled of one dead host: a word for each host.
+const SETTLED_LINES_PER_HOST: u64 = 2;
 /// Lines of sync words that the epochs keep for each host (see `epochs`).
 const EPOCH_LINES_PER_HOST: u64 = 4;
 /// Lines of sync words that the heap keeps for each host (see `heap`).
@@ -72,6 +74,8 @@ pub struct PodConfig {
     pub block_chunk_bytes: u32,
     /// Bytes of each worker's ring of the log, a power of two, 1 KiB to 1 GiB; 0 when the pod keeps no log.
     pub log_ring_bytes: u64,
+    /// How long a host may be silent before the others take it for dead, in nanoseconds, at least 1000.
+    pub lease_ns: u64,
     /// A hash of whatever the layers above must agree on (their tables); 0 when there is nothing.
     pub content_hash: u64,
 }
@@ -100,6 +104,7 @@ impl PodConfig {
             retire_entries: 1024,
             block_chunk_bytes: 256 << 10,
             log_ring_bytes: usual_ring_bytes(hosts, workers, cxl_bytes),
+            lease_ns: 500_000_000,
             content_hash: 0,
         }
     }
@@ -143,6 +148,7 @@ impl PodConfig {
         multiple("lane_slot_bytes", self.lane_slot_bytes.into(), LINE_BYTES)?;
         power("lane_slots", self.lane_slots.into())?;
         power("block_chunk_bytes", self.block_chunk_bytes.into())?;
+        range("lease_ns", self.lease_ns, 1000, 1 << 40)?;
         if self.log_ring_bytes == 0 {
             return Ok(());
         }
@@ -232,10 +238,14 @@ pub enum Part {
     Superblock,
     /// One sync line: state of the format.
     SuperblockState,
-    /// One sync line: the controller's lease.
+    /// One sync line: who is accused of being dead (`watch`).
     Controller,
     /// One sync line per host (`membership`).
     Membership,
+    /// A line of words for each dead host: who has settled what (`watch`).
+    Settled,
+    /// A word for each partition: the host that owns it (`ownership`).
+    Owners,
     /// The pod's epoch and each host's lines (`epochs`).
     Epochs,
     /// Usage and remote-free heads of each host (`heap`).
@@ -308,6 +318,8 @@ impl Plan {
         l.put(Part::SuperblockState, RegionKind::Sync, LINE_BYTES);
         l.put(Part::Controller, RegionKind::Sync, LINE_BYTES);
         l.put(Part::Membership, RegionKind::Sync, MAX_HOSTS as u64 * LINE_BYTES);
+        l.put(Part::Settled, RegionKind::Sync, hosts * SETTLED_LINES_PER_HOST * LINE_BYTES);
+        l.put(Part::Owners, RegionKind::Sync, u64::from(c.partitions) * 8);
         l.put(Part::Epochs, RegionKind::Sync, (1 + hosts * EPOCH_LINES_PER_HOST) * LINE_BYTES);
         l.put(Part::HeapLines, RegionKind::Sync, (1 + hosts * HEAP_LINES_PER_HOST) * LINE_BYTES);
         l.put(Part::LaneWords, RegionKind::Sync, pairs * 2 * LINE_BYTES);
@@ -390,6 +402,18 @@ impl Plan {
     /// The controller's sync line.
     pub fn controller(&self) -> SyncAddr {
         self.sync(Part::Controller)
+    }
+
+    /// The word in which `by` says which life of `dead` it has settled.
+    pub fn settled(&self, dead: HostId, by: HostId) -> SyncAddr {
+        assert!(by.0 < self.config.hosts && dead.0 < self.config.hosts, "hosts {} and {}", dead.0, by.0);
+        self.sync(Part::Settled).line(u64::from(dead.0) * SETTLED_LINES_PER_HOST).word(by.0.into())
+    }
+
+    /// The word that names a partition's owner.
+    pub fn owner(&self, partition: u16) -> SyncAddr {
+        assert!(partition < self.config.partitions, "partition {partition} of {}", self.config.partitions);
+        self.sync(Part::Owners).word(partition.into())
     }
 
     /// The membership line of `host` (any of the 16 numbers).

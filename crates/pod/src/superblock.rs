@@ -29,7 +29,7 @@ use crate::error::PodError;
 use crate::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 /// Version of everything that lies in a pod. It changes when any layout or protocol word does.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMATTING: u64 = u64::from_le_bytes(*b"LigerFmt");
@@ -54,7 +54,7 @@ layout! {
         36 => block_chunk_bytes: u32,
         40 => content_hash: u64,
         48 => log_ring_bytes: u64,
-        56 => reserved: u64,
+        56 => lease_ns: u64,
     }
 }
 
@@ -176,7 +176,7 @@ fn clear_sync_region<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
 
 /// Every field of a configuration, by name. Exhaustive by construction: a new field does not compile until it
 /// is here.
-fn fields(config: &PodConfig) -> [(&'static str, u64); 13] {
+fn fields(config: &PodConfig) -> [(&'static str, u64); 14] {
     let PodConfig {
         hosts,
         workers,
@@ -190,6 +190,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 13] {
         retire_entries,
         block_chunk_bytes,
         log_ring_bytes,
+        lease_ns,
         content_hash,
     } = *config;
     [
@@ -205,6 +206,7 @@ fn fields(config: &PodConfig) -> [(&'static str, u64); 13] {
         ("retire_entries", retire_entries.into()),
         ("block_chunk_bytes", block_chunk_bytes.into()),
         ("log_ring_bytes", log_ring_bytes),
+        ("lease_ns", lease_ns),
         ("content_hash", content_hash),
     ]
 }
@@ -234,7 +236,7 @@ impl ConfigBytes {
             block_chunk_bytes: config.block_chunk_bytes,
             content_hash: config.content_hash,
             log_ring_bytes: config.log_ring_bytes,
-            reserved: 0,
+            lease_ns: config.lease_ns,
         }
     }
 
@@ -259,6 +261,7 @@ impl ConfigBytes {
             retire_entries: self.retire_entries,
             block_chunk_bytes: self.block_chunk_bytes,
             log_ring_bytes: self.log_ring_bytes,
+            lease_ns: self.lease_ns,
             content_hash: self.content_hash,
         })
     }

@@ -13,7 +13,7 @@ use liger_fabric::{Cx, Fabric, HostId};
 
 use crate::log::ship::LogOptions;
 use crate::recovery::checkpointer::CheckpointOptions;
-use crate::recovery::directory::Directory;
+use crate::recovery::directory::{Directory, PodFiles};
 use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
 use crate::recovery::{self, Identity, RecoveryError};
 
@@ -162,7 +162,7 @@ impl DataDirectory {
     }
 
     fn folder(&self, host: HostId) -> PathBuf {
-        self.path.join(format!("host-{}", host.0))
+        PodFiles::folder(&self.path, host)
     }
 
     /// The pod's manifest; none if there is no pod.

@@ -6,11 +6,16 @@
 //!
 //! Invariants:
 //! 1. A host's begin is the one of a checkpoint that its manifest names on storage, or an earlier one; it
-//!    never falls. A host that has not told any since the pod's memory was made needs everything.
-//! 2. Whoever left or died leaves its begin: its partitions may be loaded from there.
+//!    never falls in one life. A host that has not told any since the pod's memory was made needs everything.
+//! 2. Whoever left or died leaves its begin: its partitions may be loaded from there. When another host has
+//!    taken them over, and has a checkpoint of them, the dead one needs nothing; its next life begins where it
+//!    joins.
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 use liger_pod::plan::Plan;
+
+/// The begin of a host whose files nobody needs.
+const NOTHING: u64 = u64::MAX;
 
 /// The words of checkpoints.
 pub(super) struct Begins {
@@ -29,6 +34,22 @@ impl Begins {
     /// Says where a checkpoint of `host` begins that counts.
     pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, host: HostId, epoch: u64) {
         raise(cx, self.hosts[usize::from(host.0)], epoch);
+    }
+
+    /// Where the checkpoint of `host` begins that counts.
+    pub(super) fn of<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> u64 {
+        cx.load(self.hosts[usize::from(host.0)])
+    }
+
+    /// Says that nothing is loaded from the files of `host`, which is dead, any more.
+    pub(super) fn end<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
+        raise(cx, self.hosts[usize::from(host.0)], NOTHING);
+    }
+
+    /// The next life of this host needs what comes from `epoch` on, if the last one needed nothing any more.
+    pub(super) fn begin_life<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        let word = self.hosts[usize::from(cx.host().0)];
+        let _ = cx.compare_exchange(word, NOTHING, epoch);
     }
 
     /// The earliest begin of all hosts' checkpoints: nobody needs records of an earlier epoch.

@@ -18,6 +18,8 @@ pub const SABOTAGE_STEPS: &[&str] = &["log.read-epoch-after-showing", "log.show-
 
 /// What a worker without a running commit shows.
 const NONE: u64 = u64::MAX;
+/// The durable epoch of a closed log.
+const CLOSED: u64 = u64::MAX;
 
 /// A worker's word, in a line of its own.
 #[repr(align(64))]
@@ -68,8 +70,9 @@ impl LogClock {
         cx.load(self.word)
     }
 
-    /// Shows that this worker commits, and says in which epoch. After its last lock, before its record.
-    pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId) -> u64 {
+    /// Shows that this worker commits, and says in which epoch, which is `least` or later. After its last
+    /// lock, before its record.
+    pub fn begin_commit<F: Fabric>(&self, cx: &Cx<F>, worker: WorkerId, least: u64) -> u64 {
         let Active { shown, last } = &self.active[usize::from(worker.0)];
         debug_assert_eq!(shown.load(Ordering::Relaxed), NONE, "one commit at a time");
         let mut epoch = last.load(Ordering::Relaxed);
@@ -79,7 +82,12 @@ impl LogClock {
             }
             // Shown before the word is read.
             cx.fence();
-            let again = if cx.sabotaged("log.read-epoch-after-showing") { epoch } else { self.now(cx) };
+            let mut again = if cx.sabotaged("log.read-epoch-after-showing") { epoch } else { self.now(cx) };
+            if again < least {
+                // All versions of this epoch are taken.
+                self.tick(cx, again);
+                again = self.now(cx);
+            }
             if again == epoch {
                 return epoch;
             }
@@ -152,12 +160,31 @@ impl LogClock {
         all.map(|host| cx.load(self.durable[host])).min().unwrap_or(0)
     }
 
-    /// This host's log holds everything up to `epoch`. Only the shipper.
-    pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
-        let word = self.durable[usize::from(cx.host().0)];
+    /// The log of `host` holds everything up to `epoch`. Only its shipper; says nothing new if the pod was
+    /// told more.
+    pub(super) fn publish<F: Fabric>(&self, cx: &Cx<F>, host: HostId, epoch: u64) {
+        let word = self.durable[usize::from(host.0)];
         let before = cx.load(word);
-        assert!(before < epoch, "durable {before}, then {epoch}");
-        // Others wait for it, and a compare-and-swap is seen at once.
-        cx.compare_exchange(word, before, epoch).expect("only the shipper changes it");
+        if before < epoch {
+            // Others wait for it, and a compare-and-swap is seen at once.
+            cx.compare_exchange(word, before, epoch).expect("only the shipper changes it");
+        }
+    }
+
+    /// The log of `host`, which is dead, is closed: it holds nobody back.
+    pub(super) fn close<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
+        let word = self.durable[usize::from(host.0)];
+        let before = cx.load(word);
+        cx.compare_exchange(word, before, CLOSED).expect("only its heir changes it");
+    }
+
+    /// A new life of this host reopens its closed log: from now on the pod waits for its marks, of which none
+    /// says less than what the pod was told before.
+    pub(super) fn reopen<F: Fabric>(&self, cx: &Cx<F>) {
+        let word = self.durable[usize::from(cx.host().0)];
+        if cx.load(word) == CLOSED {
+            let told = self.now(cx) - 1;
+            cx.compare_exchange(word, CLOSED, told).expect("only this host changes it");
+        }
     }
 }

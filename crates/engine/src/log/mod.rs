@@ -28,7 +28,7 @@ use liger_pod::plan::Plan;
 use begins::Begins;
 use epoch::LogClock;
 use record::{Origin, RecordWriter};
-use ring::{AppendError, Ring};
+use ring::{AppendError, Ring, RingReader};
 use ship::{LogFailure, LogOptions, ShipCounts, Shipper};
 
 /// When a transaction's caller is told that it is done.
@@ -58,6 +58,9 @@ impl Durability {
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     [ring::SABOTAGE_STEPS, epoch::SABOTAGE_STEPS, ship::SABOTAGE_STEPS].into_iter().flatten().copied()
 }
+
+/// Names of lives from here on are those of heirs who close a dead host's log.
+const HEIRS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
 
 /// One host's log.
 pub struct HostLog {
@@ -96,9 +99,13 @@ impl HostLog {
     ) -> Result<Self, LogFailure> {
         let clock = LogClock::new(cx, plan, options.first_epoch);
         cx.store(failure_word(plan, cx.host()), 0);
-        let mut shipper = Shipper::new(cx, plan, &clock, incarnation, disk, options)?;
-        shipper.step(cx, &clock, 0)?;
+        let mut shipper = Shipper::new(cx, plan, cx.host(), &clock, incarnation, disk, options)?;
+        clock.reopen(cx);
+        // Behind all that the pod was told while this log was closed.
+        shipper.mark(cx, &clock)?;
         let (appended, held) = (shipper.counts().bytes, shipper.held_bytes());
+        let begins = Begins::new(plan);
+        begins.begin_life(cx, clock.now(cx));
         Ok(Self {
             plan: plan.clone(),
             incarnation,
@@ -106,10 +113,39 @@ impl HostLog {
             shipper: Latch::new(shipper),
             failure: OnceLock::new(),
             known_durable: AtomicU64::new(0),
-            begins: Begins::new(plan),
+            begins,
             appended: AtomicU64::new(appended),
             held: AtomicU64::new(held),
         })
+    }
+
+    /// Ships what the dead host of `disk` has left in its rings, and closes its log: from then on it holds
+    /// nobody back. May be repeated, by another heir too. `heir` is the caller's life.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn bury<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: HostId,
+        disk: &Disk,
+        options: LogOptions,
+        members: u16,
+    ) -> Result<(), LogFailure> {
+        // What it ships may have been shipped before: by the dead host, or by an heir that died, too.
+        let heir = HEIRS | u16::from(cx.host().0) << 11 | self.incarnation & 0x7ff;
+        let mut shipper = Shipper::new(cx, &self.plan, dead, &self.clock, heir, disk, options)?;
+        shipper.close(cx, &self.clock, members)?;
+        self.clock.close(cx, dead);
+        // Whatever its device had, it was good for this.
+        cx.store(failure_word(&self.plan, dead), 0);
+        Ok(())
+    }
+
+    /// The last record of each ring of a dead host, as bytes: all whose rows may not be changed yet.
+    pub fn last_records<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) -> Vec<Vec<u8>> {
+        let workers = (0..self.plan.config().workers).map(WorkerId);
+        workers.filter_map(|worker| RingReader::new(&self.plan, dead, worker).last_record(cx)).collect()
     }
 
     /// The part of one of this host's workers; each worker asks once.
@@ -220,6 +256,16 @@ impl HostLog {
     /// Bytes of all segments that are not removed yet: what a recovery would read.
     pub fn held_bytes(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Where the checkpoint of `host` begins that counts.
+    pub fn begin_of<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> u64 {
+        self.begins.of(cx, host)
+    }
+
+    /// Says that nobody loads anything from the files of a dead host any more.
+    pub fn needs_nothing<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) {
+        self.begins.end(cx, dead);
     }
 
     /// Says that a checkpoint of this host counts that begins at `epoch`.

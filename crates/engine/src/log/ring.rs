@@ -1,7 +1,8 @@
 //! Rings of the log in shared memory: one worker appends, the host's shipper reads and gives room back.
 //!
 //! ```text
-//! sync line   0 tail   8 head           bytes ever appended, bytes ever shipped and synced
+//! sync line   0 tail   20..64 bytes ever appended / 8   0..20 bytes of the last record / 8
+//!             8 head   bytes ever shipped and synced
 //! data        a power of two of bytes; byte p of the stream is at p % len
 //! ```
 //!
@@ -10,7 +11,10 @@
 //! 2. Every byte before the tail was written back before the tail said so.
 //! 3. The tail is in shared memory before `append` returns: before the transaction changes a shared row, and
 //!    before its worker shows that it no longer runs (host memory, whose stores no fence of the pod orders).
-//! 4. One worker writes tail and bytes, one worker of the same host (the shipper) writes the head.
+//! 4. The last record stays in the ring until the next one is whole: a record is at most half as long as the
+//!    ring. Its transaction may not have changed all its rows yet; all earlier ones have, for a worker runs one
+//!    at a time. So whoever resolves a dead host's locks needs the last record of each ring and no other.
+//! 5. One worker writes tail and bytes, one worker of the same host (the shipper) writes the head.
 //!
 //! Not here: what the bytes mean (record.rs) and when they are shipped (ship.rs).
 
@@ -26,13 +30,13 @@ pub const SABOTAGE_STEPS: &[&str] = &["log.wait-for-room"];
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// It is longer than the ring.
-    #[error("the record has {len} bytes, the ring {ring_bytes}: make log_ring_bytes larger")]
+    /// It is longer than half the ring.
+    #[error("the record has {len} bytes, at most {most} fit: make log_ring_bytes larger")]
     TooLong {
         /// Bytes of the record.
         len: u64,
-        /// Bytes of the ring.
-        ring_bytes: u64,
+        /// Bytes of the longest record: half of the ring, and 8 MiB.
+        most: u64,
     },
     /// There was no room, and the caller did not want to wait any longer.
     #[error("no room for {len} bytes in the log's ring")]
@@ -40,6 +44,29 @@ pub enum AppendError {
         /// Bytes of the record.
         len: u64,
     },
+}
+
+/// Bits of the tail word that hold the length of the last record, in words.
+const LAST_BITS: u32 = 20;
+
+/// A value of the tail word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Tail {
+    /// Bytes ever appended.
+    end: u64,
+    /// Bytes of the last record.
+    last: u64,
+}
+
+impl Tail {
+    fn encode(self) -> u64 {
+        debug_assert!(self.end.is_multiple_of(8) && self.last.is_multiple_of(8));
+        self.end / 8 << LAST_BITS | self.last / 8
+    }
+
+    fn decode(word: u64) -> Self {
+        Self { end: (word >> LAST_BITS) * 8, last: (word & ((1 << LAST_BITS) - 1)) * 8 }
+    }
 }
 
 /// Where a ring lies.
@@ -58,6 +85,11 @@ impl Place {
 
     fn tail(&self) -> SyncAddr {
         self.line
+    }
+
+    /// Bytes of the longest record.
+    fn longest(&self) -> u64 {
+        (self.len / 2).min(((1 << LAST_BITS) - 1) * 8)
     }
 
     fn head(&self) -> SyncAddr {
@@ -88,7 +120,7 @@ impl Ring {
     /// The ring of this context's worker, as its last life left it.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, worker: WorkerId) -> Self {
         let place = Place::of(plan, cx.host(), worker);
-        let (tail, head) = (cx.load(place.tail()), cx.load(place.head()));
+        let (tail, head) = (Tail::decode(cx.load(place.tail())).end, cx.load(place.head()));
         assert!(head <= tail && tail <= head + place.len, "ring of {worker:?}: head {head}, tail {tail}");
         Self { place, tail, head }
     }
@@ -107,8 +139,8 @@ impl Ring {
         mut wait: impl FnMut(&Cx<F>) -> bool,
     ) -> Result<u64, AppendError> {
         let len = record.len() as u64;
-        if len > self.place.len {
-            return Err(AppendError::TooLong { len, ring_bytes: self.place.len });
+        if len > self.place.longest() {
+            return Err(AppendError::TooLong { len, most: self.place.longest() });
         }
         while self.tail + len - self.head > self.place.len && !cx.sabotaged("log.wait-for-room") {
             let head = cx.load(self.place.head());
@@ -126,7 +158,7 @@ impl Ring {
         }
         cx.fence();
         self.tail += len;
-        cx.store(self.place.tail(), self.tail);
+        cx.store(self.place.tail(), Tail { end: self.tail, last: len }.encode());
         // Committed, and everybody must see it before anything else that the transaction does.
         cx.fence();
         Ok(position)
@@ -147,7 +179,15 @@ impl RingReader {
 
     /// Bytes ever appended.
     pub fn tail<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        cx.load(self.place.tail())
+        Tail::decode(cx.load(self.place.tail())).end
+    }
+
+    /// The bytes of the last record, if there is one; the ring's host is dead.
+    pub fn last_record<F: Fabric>(&self, cx: &Cx<F>) -> Option<Vec<u8>> {
+        let Tail { end, last } = Tail::decode(cx.load(self.place.tail()));
+        let mut bytes = Vec::new();
+        self.read(cx, end - last, end, &mut bytes);
+        (last > 0).then_some(bytes)
     }
 
     /// Bytes ever shipped and synced.

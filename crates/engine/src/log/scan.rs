@@ -75,6 +75,8 @@ pub struct Marks {
     pub last: u64,
     /// Greatest epoch that one knew to be durable in the whole pod.
     pub pod: u64,
+    /// The host died, its log was closed, and no later life has told anything: it holds nobody back.
+    pub closed: bool,
 }
 
 /// Reads a host's segments in order.
@@ -240,16 +242,22 @@ impl Scanner {
         }
         match frame.kind {
             FrameKind::Mark { epoch, pod_durable } => {
-                let Marks { last, pod } = self.marks;
+                let Marks { last, pod, .. } = self.marks;
                 if epoch < last || pod_durable > epoch {
                     let why = format!("a mark of epochs {epoch} and {pod_durable} behind {last} and {pod}");
                     return Err((at, why));
                 }
-                self.marks = Marks { last: epoch, pod: pod.max(pod_durable) };
+                self.marks = Marks { last: epoch, pod: pod.max(pod_durable), closed: false };
                 self.newest_epoch = self.newest_epoch.max(epoch);
                 Ok(())
             }
+            FrameKind::Closed { pod_durable } => {
+                self.marks = Marks { pod: self.marks.pod.max(pod_durable), closed: true, ..self.marks };
+                self.newest_epoch = self.newest_epoch.max(pod_durable);
+                Ok(())
+            }
             FrameKind::Records { worker, incarnation, position } => {
+                self.marks.closed = false;
                 let mut stream = self.streams.remove(&worker).unwrap_or_else(|| Stream::new(position));
                 let skipped =
                     stream.enter(incarnation, position, frame.payload.len()).map_err(|why| (at, why))?;
@@ -402,7 +410,7 @@ impl Stream {
 
 /// The newest epoch that a frame has something of, as far as it can be told.
 fn newest_of(frame: &Frame<'_>) -> u64 {
-    if let FrameKind::Mark { epoch, .. } = frame.kind {
+    if let FrameKind::Mark { epoch, .. } | FrameKind::Closed { pod_durable: epoch } = frame.kind {
         return epoch;
     }
     let (mut newest, mut at) = (0, 0);

@@ -4,8 +4,8 @@
 //! head    0 magic u32   4 crc u32   8 format u32   12 host u8   13 zero u8   14 incarnation u16
 //!        16 pod u64    24 number u32   28 zero u32   32 generation u64   40 previous end u64
 //!        48 mark u64
-//! frame   0 magic u32   4 crc u32   8 kind u8 (1 records, 2 mark)   9 worker u8   10 incarnation u16
-//!        12 bytes u32  16 position u64 (records: in the ring's stream; mark: pod's durable epoch, as known)
+//! frame   0 magic u32   4 crc u32   8 kind u8 (1 records, 2 mark, 3 closed)   9 worker u8   10 incarnation u16
+//!        12 bytes u32  16 position u64 (records: in the ring's stream; else: pod's durable epoch, as known)
 //!        24 epoch u64 (mark: the durable epoch that it states; records: 0)
 //!        32 segment u32 and 40 byte u64: synced up to there   36 zero u32   48 payload, padded to 8
 //! ```
@@ -34,6 +34,7 @@ const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LigF");
 const COVERED: usize = 8;
 const KIND_RECORDS: u8 = 1;
 const KIND_MARK: u8 = 2;
+const KIND_CLOSED: u8 = 3;
 
 /// The file name of segment `number`; names sort like numbers.
 pub fn segment_name(number: u32) -> String {
@@ -162,6 +163,12 @@ pub enum FrameKind {
         /// Where in the ring's stream it starts.
         position: u64,
     },
+    /// The frames before it hold every record of this host, which is dead and commits no more: its log holds
+    /// nobody back until a later life appends to it.
+    Closed {
+        /// The newest epoch that the writer knew to be durable in the whole pod.
+        pod_durable: u64,
+    },
     /// The frames before it hold every record of this host up to an epoch.
     Mark {
         /// That epoch.
@@ -195,6 +202,7 @@ impl<'a> Frame<'a> {
                 (KIND_RECORDS, worker, incarnation, position, 0)
             }
             FrameKind::Mark { epoch, pod_durable } => (KIND_MARK, 0, 0, pod_durable, epoch),
+            FrameKind::Closed { pod_durable } => (KIND_CLOSED, 0, 0, pod_durable, 0),
         };
         bytes[8..10].copy_from_slice(&[kind, worker]);
         bytes[10..12].copy_from_slice(&incarnation.to_le_bytes());
@@ -222,6 +230,7 @@ impl<'a> Frame<'a> {
                 FrameKind::Records { worker: bytes[9], incarnation: u16_at(bytes, 10), position }
             }
             (KIND_MARK, 0) => FrameKind::Mark { epoch, pod_durable: position },
+            (KIND_CLOSED, 0) => FrameKind::Closed { pod_durable: position },
             _ => return Err(BadBytes::Malformed { what: "kind" }),
         };
         let synced = Place { segment: u32_at(bytes, 32), byte: u64_at(bytes, 40) };

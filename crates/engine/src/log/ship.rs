@@ -20,7 +20,7 @@ use liger_pod::plan::Plan;
 use super::closed::ClosedSegments;
 use super::epoch::LogClock;
 use super::ring::RingReader;
-use super::scan::{End, Scanner};
+use super::scan::{End, Scan, Scanner};
 use super::segment::{Frame, FrameKind, Place, SegmentHead, segment_name, segment_number};
 
 /// Protocol steps that a test can leave out.
@@ -107,6 +107,8 @@ pub struct ShipCounts {
 
 /// Ships one host's rings.
 pub struct Shipper {
+    /// Whose log it is: the caller's, or a dead host's.
+    host: HostId,
     options: LogOptions,
     disk: Disk,
     head: SegmentHead,
@@ -147,18 +149,19 @@ impl Shipper {
     pub fn new<F: Fabric>(
         cx: &Cx<F>,
         plan: &Plan,
+        host: HostId,
         clock: &LogClock,
         incarnation: u16,
         disk: &Disk,
         options: LogOptions,
     ) -> Result<Self, LogFailure> {
-        let host = cx.host();
         let mut numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
         numbers.sort_unstable();
         let newest = numbers.last().copied().unwrap_or(0);
         let LogOptions { pod, generation, .. } = options;
-        let previous_end = if newest == 0 { 0 } else { secure_end(cx, disk, (pod, host), newest)? };
-        let (number, mark) = (newest + 1, clock.durable(cx, host));
+        let (previous_end, mark) =
+            if newest == 0 { (0, 0) } else { secure_end(cx, disk, (pod, host), newest)? };
+        let number = newest + 1;
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
         let (file, end) = start_segment(cx, disk, &head)?;
         let rings: Vec<_> =
@@ -169,6 +172,7 @@ impl Shipper {
             closed.push(number, epoch, disk.open(cx, &segment_name(number))?.len(cx)?);
         }
         Ok(Self {
+            host,
             options,
             disk: disk.clone(),
             head,
@@ -179,7 +183,7 @@ impl Shipper {
             closed,
             heads: rings.iter().map(|ring| ring.head(cx)).collect(),
             rings,
-            durable: clock.durable(cx, host),
+            durable: mark,
             open_end: false,
             epoch,
             epoch_since_ns: cx.now_ns(),
@@ -219,7 +223,9 @@ impl Shipper {
         } else {
             return Ok(false);
         };
-        let shipped = self.ship(cx, clock, &look.tails, mark, members);
+        let pod_durable = clock.pod_durable(cx, members);
+        let mark = mark.map(|epoch| FrameKind::Mark { epoch, pod_durable });
+        let shipped = self.ship(cx, clock, &look.tails, mark);
         shipped.map(|()| true).inspect_err(|failure| self.failure = Some(failure.clone()))
     }
 
@@ -254,15 +260,17 @@ impl Shipper {
         cx: &Cx<F>,
         clock: &LogClock,
         tails: &[u64],
-        mark: Option<u64>,
-        members: u16,
+        mark: Option<FrameKind>,
     ) -> Result<(), LogFailure> {
-        let fresh = self.heads != tails || mark != Some(self.durable);
+        let epoch = match mark {
+            Some(FrameKind::Mark { epoch, .. }) => Some(epoch),
+            _ => None,
+        };
+        let fresh = self.heads != tails || epoch != Some(self.durable);
         // Whatever is before the tails was appended by now.
         let newest = clock.now(cx);
         self.frame(cx, tails);
-        if let Some(epoch) = mark {
-            let kind = FrameKind::Mark { epoch, pod_durable: clock.pod_durable(cx, members) };
+        if let Some(kind) = mark {
             self.put(kind, &[]);
         }
         if self.end + self.frames.len() as u64 > self.options.segment_bytes {
@@ -274,9 +282,9 @@ impl Shipper {
         }
         self.append_and_sync(cx)?;
         self.release(cx, tails);
-        if let Some(epoch) = mark.filter(|&epoch| epoch > self.durable) {
+        if let Some(epoch) = epoch.filter(|&epoch| epoch > self.durable) {
             self.durable = epoch;
-            clock.publish(cx, epoch);
+            clock.publish(cx, self.host, epoch);
         }
         self.open_end = fresh;
         Ok(())
@@ -292,7 +300,10 @@ impl Shipper {
             }
             let mut payload = std::mem::take(&mut self.payload);
             payload.clear();
-            self.rings[worker].read_own(cx, position, tail, &mut payload);
+            match self.host == cx.host() {
+                true => self.rings[worker].read_own(cx, position, tail, &mut payload),
+                false => self.rings[worker].read(cx, position, tail, &mut payload),
+            }
             let (worker, incarnation) = (worker as u8, self.head.incarnation);
             self.put(FrameKind::Records { worker, incarnation, position }, &payload);
             self.payload = payload;
@@ -339,6 +350,26 @@ impl Shipper {
         Ok(())
     }
 
+    /// Writes a mark of the newest epoch there can be one of, if it says more than the last one or not; before
+    /// this host becomes a member.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn mark<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock) -> Result<(), LogFailure> {
+        let look = self.look(cx, clock);
+        self.ship(cx, clock, &look.tails, Some(FrameKind::Mark { epoch: look.target, pod_durable: 0 }))
+    }
+
+    /// Ships all that a dead host has left in its rings, and closes its log.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn close<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, members: u16) -> Result<(), LogFailure> {
+        let tails: Vec<u64> = self.rings.iter().map(|ring| ring.tail(cx)).collect();
+        let pod_durable = clock.pod_durable(cx, members);
+        self.ship(cx, clock, &tails, Some(FrameKind::Closed { pod_durable }))
+    }
+
     /// The first segment that may hold a record of `epoch` or later, or that is being written.
     pub fn first_needed(&self, epoch: u64) -> u32 {
         self.closed.first_needed(epoch).unwrap_or(self.head.number)
@@ -361,20 +392,21 @@ impl Shipper {
     }
 }
 
-/// How many bytes of the newest segment count. The life that wrote it may have died before it could sync
+/// How many bytes of the newest segment count, and the last mark in it or before it. The life that wrote it may have died before it could sync
 /// them, so that is done now: the next segment will say that they are on storage.
 fn secure_end<F: Fabric>(
     cx: &Cx<F>,
     disk: &Disk,
     (pod, host): (u64, HostId),
     newest: u32,
-) -> Result<u64, LogFailure> {
+) -> Result<(u64, u64), LogFailure> {
     let file = disk.open(cx, &segment_name(newest))?;
     let mut bytes = vec![0; file.len(cx)? as usize];
     file.read_exact_at(cx, 0, &mut bytes)?;
     let mut scanner = Scanner::new(pod, host);
     scanner.segment(newest, &bytes, |_, _| ());
-    match scanner.finish().end {
+    let Scan { end, marks, .. } = scanner.finish();
+    match end {
         End::Damaged { at, why } => {
             Err(LogFailure::Damaged { file: segment_name(at.segment), byte: at.byte, why })
         }
@@ -382,7 +414,7 @@ fn secure_end<F: Fabric>(
             if !cx.sabotaged("log.sync-last-life") {
                 file.sync(cx)?;
             }
-            Ok(at.byte)
+            Ok((at.byte, marks.last))
         }
     }
 }

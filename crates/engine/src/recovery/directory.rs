@@ -1,6 +1,8 @@
 //! A host's directory, as checkpoints and recovery see it: whose it is goes into every error; and files that
 //! are replaced as a whole.
 
+use std::path::{Path, PathBuf};
+
 use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric, HostId};
 
@@ -114,6 +116,54 @@ impl Directory {
     /// Whatever the storage says.
     pub fn sync_names<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), RecoveryError> {
         self.disk.sync_names(cx).map_err(|e| self.failed("", &e))
+    }
+}
+
+/// Where the directories of all hosts of a pod are.
+#[derive(Clone, Debug)]
+pub enum PodFiles {
+    /// Folders of one folder of this machine.
+    Folders(PathBuf),
+    /// The simulator's disks.
+    Simulated,
+}
+
+impl PodFiles {
+    /// A host's folder in the pod's.
+    pub fn folder(pod: &Path, host: HostId) -> PathBuf {
+        pod.join(format!("host-{}", host.0))
+    }
+
+    /// The directory of a host, to read it while somebody may hold it.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn look(&self, host: HostId) -> Result<Directory, RecoveryError> {
+        let disk = match self {
+            Self::Folders(pod) => Disk::look(&Self::folder(pod, host)),
+            Self::Simulated => Ok(Disk::look_simulated(host)),
+        };
+        Self::opened(host, disk)
+    }
+
+    /// The directory of a host, held by the caller.
+    ///
+    /// # Errors
+    /// If somebody holds it, or whatever the storage says.
+    pub fn hold<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> Result<Directory, RecoveryError> {
+        let disk = match self {
+            Self::Folders(pod) => Disk::native(&Self::folder(pod, host)),
+            Self::Simulated => Disk::simulated(cx, host),
+        };
+        Self::opened(host, disk)
+    }
+
+    fn opened(host: HostId, disk: Result<Disk, DiskError>) -> Result<Directory, RecoveryError> {
+        let failed = |error: DiskError| RecoveryError::Storage {
+            at: FileByte::new(host, "", 0),
+            why: error.to_string(),
+        };
+        Ok(Directory::new(host, disk.map_err(failed)?))
     }
 }
 

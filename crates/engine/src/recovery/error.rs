@@ -4,6 +4,7 @@
 use std::fmt;
 
 use liger_fabric::HostId;
+use liger_store::bwtree::TreeError;
 
 use crate::key::Key;
 use crate::log::ship::LogFailure;
@@ -105,6 +106,12 @@ pub enum RecoveryError {
     /// A log ended while a checkpoint waited for it.
     #[error(transparent)]
     Log(#[from] LogFailure),
+    /// The shared index of a dead host's partition is damaged, or there is no memory for it.
+    #[error(transparent)]
+    Index(#[from] TreeError),
+    /// The pod has ruled that this host is not a member any more.
+    #[error("this host was taken for dead by the others")]
+    Overruled,
     /// A row stayed locked.
     #[error("{key:?} of table {table}, partition {partition}, stayed locked for {tries} tries")]
     Held {

@@ -12,15 +12,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, Latch};
 
-use super::directory::{Directory, read_whole};
+use super::Plan;
+use super::directory::Directory;
 use super::error::{FileByte, RecoveryError};
-use super::image::{ImageReader, REPLICAS};
-use super::manifest::image_name;
-use super::replay::{Changes, RecordAt, RecoveredRow, Replayed, replay};
-use super::{HostFiles, Plan};
+use super::image::REPLICAS;
+use super::replay::{Changes, RecoveredRow, Replayed};
+use super::sources::Sources;
 use crate::catalog::Kind;
-use crate::log::record::{Record, epoch_of};
-use crate::log::scan::Scanner;
+use crate::log::record::Change;
 use crate::log::segment::segment_name;
 use crate::row::{Loader, RowHost};
 use crate::txn::TableId;
@@ -35,9 +34,6 @@ pub struct Loaded {
     /// Changes applied to rows of images.
     pub changes: u64,
 }
-
-/// What reads the image that is not there.
-type NoImage = fn(u64, &mut [u8]) -> Result<usize, RecoveryError>;
 
 /// The work of one host's workers on its share of a recovery.
 pub struct Loading<'p> {
@@ -107,7 +103,7 @@ impl<'p> Loading<'p> {
 
     fn try_work<F: Fabric>(&self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
         while let Some(log) = self.next(cx, &self.logs)? {
-            self.read_log(cx, &directories[log], &self.plan.hosts[log])?;
+            self.read_log(cx, directories, log)?;
             self.unread.fetch_sub(1, Ordering::Release);
         }
         while self.unread.load(Ordering::Acquire) > 0 {
@@ -138,56 +134,30 @@ impl<'p> Loading<'p> {
     fn read_log<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        directory: &Directory,
-        files: &HostFiles,
+        directories: &[Directory],
+        log: usize,
     ) -> Result<(), RecoveryError> {
-        let host = files.manifest.host;
-        let mut mine: BTreeMap<u16, Changes> = BTreeMap::new();
-        let mut misplaced = Ok(());
-        let mut scanner = Scanner::new(files.manifest.pod, host);
-        for &segment in &files.segments {
-            let bytes = read_whole(cx, directory, &segment_name(segment))?;
-            scanner.segment(segment, &bytes, |record, spot| {
-                let at = RecordAt { host, segment, byte: spot.byte };
-                if misplaced.is_ok() && self.plan.counts(epoch_of(record.llsn())) {
-                    misplaced = self.sort(record, at, &mut mine);
-                }
-            });
-            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        }
-        misplaced?;
-        let scan = scanner.finish();
+        let wanted = |change: &Change<'_>| {
+            self.host.owner(change.partition) == self.host.id() || self.scattered.contains(&change.table)
+        };
+        let (scan, sorted) = self.sources(directories).read_log(cx, log, wanted)?;
+        self.bytes.fetch_add(scan.bytes, Ordering::Relaxed);
+        let files = &self.plan.hosts[log];
         if scan != files.scan {
             let at = scan.end.at();
-            let at = FileByte::new(host, segment_name(at.segment), at.byte);
+            let at = FileByte::new(files.manifest.host, segment_name(at.segment), at.byte);
             return Err(RecoveryError::damaged(at, "the log has changed since recovery was planned"));
         }
         let mut all = self.changes.lock(cx);
-        for (partition, changes) in mine {
+        for (partition, changes) in sorted {
             all.entry(partition).or_default().append(changes);
         }
         Ok(())
     }
 
-    fn sort(
-        &self,
-        record: &Record<'_>,
-        at: RecordAt,
-        mine: &mut BTreeMap<u16, Changes>,
-    ) -> Result<(), RecoveryError> {
-        for change in record.changes() {
-            if change.partition >= self.host.partition_count() {
-                let why = format!("a record changes partition {}, which does not exist", change.partition);
-                return Err(RecoveryError::damaged(at.file_byte(), why));
-            }
-            let owner = self.host.owner(change.partition);
-            let wanted = owner == self.host.id() || self.scattered.contains(&change.table);
-            let begin = self.plan.hosts[usize::from(owner.0)].begin_epoch();
-            if wanted && epoch_of(record.llsn()) >= begin {
-                mine.entry(change.partition).or_default().push(&change, record.llsn(), at);
-            }
-        }
-        Ok(())
+    fn sources<'s>(&'s self, directories: &'s [Directory]) -> Sources<'s> {
+        let partitions = self.host.partition_count();
+        Sources { plan: self.plan, directories, catalog: self.host.catalog(), partitions }
     }
 
     /// Replays one partition and puts its rows where they belong.
@@ -199,31 +169,11 @@ impl<'p> Loading<'p> {
     ) -> Result<(), RecoveryError> {
         let host = self.host;
         let owner = if partition == REPLICAS { host.id() } else { host.owner(partition) };
-        let mut changes = self.changes.lock(cx).remove(&partition).unwrap_or_default();
-        changes.sort();
+        let changes = self.changes.lock(cx).remove(&partition).unwrap_or_default();
         let mut loader = Loader::new(host);
         let put = |row: RecoveredRow<'_>| self.put(cx, &mut loader, owner, row);
-        let of = (partition, host.partition_count());
-        let directory = &directories[usize::from(owner.0)];
-        let files = &self.plan.hosts[usize::from(owner.0)];
-        let Some(checkpoint) = &files.manifest.checkpoint else {
-            let none = None::<&mut ImageReader<'_, NoImage>>;
-            self.note(&replay(host.catalog(), of, none, &changes, put)?, 0);
-            return Ok(());
-        };
-        let name = image_name(checkpoint.number, partition);
-        let missing = || RecoveryError::Missing { host: owner, file: name.clone() };
-        let entry = checkpoint.images.iter().find(|e| e.partition == partition).ok_or_else(missing)?;
-        let file = directory.open(cx, &name)?.ok_or_else(missing)?;
-        let read = |offset: u64, out: &mut [u8]| directory.read(cx, &file, offset, out);
-        let head = checkpoint.image_head(&files.manifest, partition);
-        let mut image = ImageReader::open(host.catalog(), &name, &head, read)?;
-        let done = replay(host.catalog(), of, Some(&mut image), &changes, put)?;
-        if image.seen() != entry.end {
-            let why = format!("it holds {:?}, and its manifest says {:?}", image.seen(), entry.end);
-            return Err(RecoveryError::damaged(FileByte::new(owner, name, 0), why));
-        }
-        self.note(&done, entry.end.bytes);
+        let (done, bytes) = self.sources(directories).replay(cx, partition, owner, changes, put)?;
+        self.note(&done, bytes);
         loader.finish(cx);
         Ok(())
     }

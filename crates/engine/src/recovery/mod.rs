@@ -22,6 +22,8 @@ pub mod image;
 mod loading;
 pub mod manifest;
 pub mod replay;
+mod sources;
+mod takeover;
 
 use liger_fabric::{Cx, Fabric};
 
@@ -32,6 +34,7 @@ use manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodMani
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
+pub(crate) use takeover::Rebuilding;
 
 /// Protocol steps of checkpoints that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
@@ -133,11 +136,55 @@ impl Plan {
         check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
         let read = |directory| read_host(cx, directory, identity);
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let least = |files: &HostFiles| files.scan.marks.last.max(pod.first_epoch - 1);
-        let durable_epoch = hosts.iter().map(least).min().unwrap_or(0);
+        let open = hosts.iter().filter(|files| !files.scan.marks.closed);
+        let least = open.map(|files| files.scan.marks.last.max(pod.first_epoch - 1)).min();
+        // If all hosts are dead and buried, everything is in their logs.
+        let newest = || hosts.iter().map(|files| files.scan.newest_epoch).max().unwrap_or(0);
+        let durable_epoch = least.unwrap_or_else(|| newest().max(pod.first_epoch - 1));
         let plan = Self { pod, hosts, durable_epoch };
         plan.check()?;
         Ok(plan)
+    }
+
+    /// Reads manifests and logs of a pod that lives: what counts are the records up to epoch `upto`, which is
+    /// durable. Logs go on meanwhile.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or of another pod. A segment that has been removed meanwhile is missing,
+    /// too: try again.
+    pub fn of_living<F: Fabric>(
+        cx: &Cx<F>,
+        directories: &[Directory],
+        identity: &Identity,
+        upto: u64,
+    ) -> Result<Self, RecoveryError> {
+        let home = &directories[0];
+        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
+        let read = |directory| read_host(cx, directory, identity);
+        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        for files in &hosts {
+            let Marks { last, closed, .. } = files.scan.marks;
+            if last < upto && !closed {
+                let why = format!("the log ends with a mark of epoch {last}, and epoch {upto} is durable");
+                return Err(RecoveryError::damaged(end_of(files), why));
+            }
+        }
+        Ok(Self { pod, hosts, durable_epoch: upto })
+    }
+
+    /// The host whose checkpoint has the newest image of a partition, if there is one: its owner then. (An
+    /// earlier owner's may be left, too.)
+    pub fn image_of(&self, partition: u16) -> Option<&HostFiles> {
+        let has = |files: &&HostFiles| {
+            let checkpoint = files.manifest.checkpoint.as_ref();
+            checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
+        };
+        self.hosts.iter().filter(has).max_by_key(|files| files.begin_epoch())
+    }
+
+    /// The least epoch that has to be applied to a partition's image.
+    pub fn begin_of(&self, partition: u16) -> u64 {
+        self.image_of(partition).map_or(0, HostFiles::begin_epoch)
     }
 
     /// True if records of this epoch count.
@@ -160,8 +207,8 @@ impl Plan {
         let cuts = self.pod.ended.iter().map(|cut| cut.last_epoch);
         let known = marks.chain(cuts).max().unwrap_or(0);
         for files in &self.hosts {
-            let Marks { last, .. } = files.scan.marks;
-            if last < known {
+            let Marks { last, closed, .. } = files.scan.marks;
+            if last < known && !closed {
                 let why = format!(
                     "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in \
                      the whole pod"

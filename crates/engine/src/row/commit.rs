@@ -15,12 +15,13 @@
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
 use liger_store::local::RowFlags;
 
+use super::foreign::removal;
 use super::partition::{Partition, reach};
 use super::shared::row_start;
 use super::transaction::{Change, Place, RowTxn};
 use crate::catalog::Kind;
 use crate::history::{WriteKind, WriteRecord};
-use crate::log::record::{COUNT_BITS, Op, RecordWriter, epoch_of, first_of};
+use crate::log::record::{Op, RecordWriter, epoch_of, first_of};
 use crate::log::ring::AppendError;
 use crate::record::Patches;
 use crate::txn::TxnError;
@@ -78,9 +79,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             self.llsn = above + 1;
             return Ok(());
         };
-        let epoch = log.clock().begin_commit(cx, self.me);
+        // A host that the others may take for dead commits nothing.
+        if host.member.confirm(cx).is_err() {
+            host.overrule();
+            return Err(TxnError::Fenced);
+        }
+        let epoch = log.clock().begin_commit(cx, self.me, epoch_of(above + 1));
         self.llsn = (above + 1).max(first_of(epoch));
-        assert!(epoch_of(self.llsn) == epoch, "{} commits in one epoch", 1 << COUNT_BITS);
+        debug_assert_eq!(epoch_of(self.llsn), epoch);
         if self.changes.iter().any(|change| change.doomed) {
             log.clock().note_removal(cx, epoch);
         }
@@ -95,9 +101,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         appended.map_err(|error| {
             log.clock().end_commit(self.me);
             match error {
-                AppendError::TooLong { len, ring_bytes } => {
-                    TxnError::TooLarge { bytes: len, limit_bytes: ring_bytes }
-                }
+                AppendError::TooLong { len, most } => TxnError::TooLarge { bytes: len, limit_bytes: most },
                 AppendError::NoRoom { .. } => TxnError::LogFailed,
             }
         })
@@ -109,7 +113,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         for change in &self.changes {
             let relation = self.host.catalog.relation(change.table).expect("a changed row's table exists");
             let op = match (change.is_new, change.doomed) {
-                _ if matches!(relation.kind, Kind::Index { .. }) => continue,
+                _ if matches!(relation.kind, Kind::Index { .. }) && !self.is_shared(change) => continue,
                 (true, true) => continue,
                 (true, false) => Op::Insert,
                 (false, true) => Op::Delete,
@@ -133,6 +137,19 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                         writer.piece(offset, bytes);
                     }
                 }
+            }
+        }
+    }
+
+    /// True if other hosts may see this change of an index before its owner does: then who resolves this host's
+    /// locks must know of it.
+    fn is_shared(&self, change: &Change) -> bool {
+        match change.place {
+            Place::Foreign(_) => true,
+            // A new row of this host is shared only when its insert has committed.
+            Place::Own { .. } if change.is_new => false,
+            Place::Own { partition, table, row } => {
+                self.host.partition(self.cx, partition).table(table).word(row).is_some()
             }
         }
     }
@@ -249,11 +266,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
         if goes {
             debug_assert_eq!(entry.writer, self.me.0 + 1);
-            shard.remove(&row.hash);
-            drop(shard);
             let relation = host.catalog.relation(row.table).expect("a row's table exists");
             let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.llsn } else { 0 };
-            self.post_removal(host.owner(row.partition), relation, row.partition, &row.key, row.word, llsn);
+            let removal = removal(relation, row.partition, &row.key, Some(row.word), llsn);
+            host.give_away(cx, shard, row.hash, row.word, removal);
             return;
         }
         entry.readers &= !(1 << self.me.0);

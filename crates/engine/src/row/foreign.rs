@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Fabric, HostId, SyncAddr, Work};
+use liger_fabric::{Fabric, SyncAddr, Work};
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Message, Wish};
@@ -58,6 +58,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
+        self.host.check_open(partition)?;
         match self.lock_foreign(relation, partition, key, visitor.mode())? {
             Some(i) => Ok(self.show_foreign(relation, i, visitor)?.is_some()),
             None => {
@@ -125,6 +126,14 @@ impl<F: Fabric> RowTxn<'_, F> {
         cx.spend(Work::Row, 1);
         let mut shard = host.remote.shard(cx, hash);
         let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
+        if entry.is_leaving() {
+            if host.shared.peek(cx, entry.word).writer() == Some(host.me) {
+                return Err(Conflict::WriteLocked.into());
+            }
+            shard.remove(&hash);
+            host.leaving.lock(cx).remove(&hash);
+            return Ok(Try::Stale);
+        }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
             drop(shard);
             return self.held_already(relation, partition, key, hash);
@@ -262,6 +271,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         visitor: &mut Visitor<'_>,
         shown: &mut bool,
     ) -> Result<ControlFlow<()>, TxnError> {
+        self.host.check_open(partition)?;
         let mut rest = *range;
         let mut previous: Option<usize> = None;
         let mut limit = FIRST_BATCH;
@@ -384,6 +394,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
+        self.host.check_open(partition)?;
         let is_it = |row: &ForeignRow| row.table == relation.id && row.key == *key;
         if let Some(i) = self.foreign.iter().rposition(is_it)
             && self.revive(Place::Foreign(i as u32), bytes)
@@ -417,13 +428,21 @@ impl<F: Fabric> RowTxn<'_, F> {
         let hash = hash_of(relation.id, partition, key);
         let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
         let mut shard = host.remote.shard(cx, hash);
-        let clash = shard.get(&hash).is_some_and(|entry| !entry.is_unheld());
+        let entry = shard.get(&hash);
+        // One that was given away is gone: the owner has taken that message before it made this row.
+        let clash = entry.is_some_and(|entry| !entry.is_unheld() && !entry.is_leaving());
         if clash || !gap_is_mine && !cx.sabotaged("foreign.prove-own-gap") {
-            drop(shard);
-            self.post_removal(host.owner(partition), relation, partition, key, word, 0);
+            if clash {
+                drop(shard);
+                host.post_or_do(cx, partition, &removal(relation, partition, key, Some(word), 0));
+            } else {
+                host.give_away(cx, shard, hash, word, removal(relation, partition, key, Some(word), 0));
+            }
             return Err(Conflict::Gap.into());
         }
-        shard.insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 });
+        if shard.insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 }).is_some_and(|e| e.is_leaving()) {
+            host.leaving.lock(cx).remove(&hash);
+        }
         drop(shard);
         let block = host.shared.peek(cx, word).row();
         freshen(cx, block, block_len(relation.key_words, relation.row_len));
@@ -453,20 +472,17 @@ impl<F: Fabric> RowTxn<'_, F> {
         let shard = self.host.remote.shard(self.cx, row.hash);
         shard.get(&row.hash).is_some_and(|entry| entry.word == word && entry.is_held_only_by(self.me))
     }
+}
 
-    /// Hands a row back to its owner for removal; this host keeps the write lock, and the owner drops it.
-    pub(super) fn post_removal(
-        &self,
-        owner: HostId,
-        relation: &Relation,
-        partition: u16,
-        key: &Key,
-        word: SyncAddr,
-        llsn: u64,
-    ) {
-        let message = Message::Remove { table: relation.id, partition, key: *key, word, llsn };
-        self.host.post(self.cx, owner, &message);
-    }
+/// What hands a row back to its owner for removal; this host keeps the write lock, and the owner drops it.
+pub(super) fn removal(
+    relation: &Relation,
+    partition: u16,
+    key: &Key,
+    word: Option<SyncAddr>,
+    llsn: u64,
+) -> Message {
+    Message::Remove { table: relation.id, partition, key: *key, word, llsn }
 }
 
 /// What one step of a scan is to lock.

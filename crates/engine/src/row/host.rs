@@ -2,15 +2,16 @@
 //! common.
 //!
 //! Invariants:
-//! 1. Partition p lives on host p modulo the number of hosts, in that host's DRAM.
+//! 1. Partition p lives in the DRAM of its owner: host p modulo the number of hosts, or whoever took it over
+//!    (owners.rs).
 //! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
 //!    one worker is in its session (session.rs).
 //! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then
-//!    remote shard, then policy, heap, epochs, lanes, outbox, mailbox.
+//!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before all.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use liger_fabric::{Cx, Fabric, HostId, Latch, LatchGuard};
 use liger_pod::PodError;
@@ -22,7 +23,9 @@ use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
 
-use super::message::Answer;
+use super::keeper::{Keeper, Takeover};
+use super::message::{Answer, Message};
+use super::owners::Owners;
 use super::partition::{Partition, TablePart};
 use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteThrough};
 use super::remote::RemoteRows;
@@ -33,7 +36,7 @@ use crate::history::HistorySink;
 use crate::log::HostLog;
 use crate::recovery::RecoveryError;
 use crate::recovery::checkpoint::EpochView;
-use crate::txn::{TableId, TxnError};
+use crate::txn::{Conflict, TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +65,8 @@ pub struct Options {
     pub history: Option<Arc<dyn HistorySink>>,
     /// This host's log; without one, nothing survives the hosts.
     pub log: Option<HostLog>,
+    /// What this host needs to take over a dead host's partitions; without it, it leaves that to others.
+    pub takeover: Option<Takeover>,
 }
 
 impl Options {
@@ -77,6 +82,7 @@ impl Options {
             node_entries: 1 << 20,
             history: None,
             log: None,
+            takeover: None,
         }
     }
 }
@@ -94,6 +100,12 @@ pub struct Moves {
     pub messages_dropped: AtomicU64,
     /// Rows of this host that are shared now.
     pub shared_rows: AtomicU64,
+    /// Locks of dead hosts that were given back or resolved from their logs.
+    pub locks_resolved: AtomicU64,
+    /// Rows of dead hosts' transactions that were finished from their logs.
+    pub rows_redone: AtomicU64,
+    /// Partitions of dead hosts that were taken over.
+    pub taken_over: AtomicU64,
 }
 
 /// Adds to a counter that only informs.
@@ -110,13 +122,21 @@ pub(super) struct Mailbox {
     pub(super) answer: Option<Answer>,
 }
 
+/// How often a worker has begun or ended a transaction: odd, it runs one. A line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+pub(super) struct Turns(pub(super) AtomicU64);
+
 /// The row engine of one host.
 pub struct RowHost {
     pub(super) me: HostId,
     pub(super) plan: Plan,
     pub(super) catalog: Arc<Catalog>,
-    /// By partition; `None` where another host owns it.
-    partitions: Vec<Option<Latch<Partition>>>,
+    /// By partition; empty where another host owns it.
+    partitions: Vec<OnceLock<Latch<Partition>>>,
+    pub(super) owners: Owners,
+    /// By worker.
+    pub(super) turns: Vec<Turns>,
     /// By table; the current copy of a replicated table.
     replicas: Vec<Latch<Arc<TablePart>>>,
     pub(super) shared: SharedRows,
@@ -127,6 +147,10 @@ pub struct RowHost {
     pub(super) nodes: NodeCache,
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
+    /// Rows that this host has given to their owners to remove, by hash: who takes over from an owner that died
+    /// before it did so is told again.
+    pub(super) leaving: Latch<BTreeMap<u64, Message>>,
+    pub(super) keeper: Latch<Keeper>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
@@ -153,11 +177,14 @@ impl RowHost {
         let config = plan.config();
         let me = cx.host();
         let format = WordFormat::for_hosts(config.hosts);
-        let partitions = (0..config.partitions)
-            .map(|p| {
-                (p % u16::from(config.hosts) == u16::from(me.0)).then(|| new_partition(plan, &catalog, p))
-            })
-            .collect();
+        let owners = Owners::new(cx, plan, member.slot());
+        let partitions: Vec<OnceLock<Latch<Partition>>> =
+            (0..config.partitions).map(|_| OnceLock::new()).collect();
+        for (partition, place) in (0..).zip(&partitions) {
+            if owners.of(partition).host == me {
+                place.get_or_init(|| new_partition(plan, &catalog, partition));
+            }
+        }
         let replicas =
             catalog.relations().iter().map(|r| Latch::new(Arc::new(new_part(plan, r, 0)))).collect();
         let host = Self {
@@ -165,6 +192,8 @@ impl RowHost {
             plan: plan.clone(),
             catalog,
             partitions,
+            owners,
+            turns: (0..config.workers).map(|_| Turns::default()).collect(),
             replicas,
             shared: SharedRows { format, host: me, coherence: options.coherence },
             remote: RemoteRows::new(options.remote_entries),
@@ -174,6 +203,8 @@ impl RowHost {
             nodes: NodeCache::new(options.node_entries),
             mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
             outbox: Latch::default(),
+            leaving: Latch::default(),
+            keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
             move_out: Latch::new(options.move_out),
             wait: options.wait,
             budget: options.budget,
@@ -189,7 +220,7 @@ impl RowHost {
     }
 
     fn create_indexes<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), TxnError> {
-        for partition in self.partitions.iter().flatten() {
+        for partition in self.partitions.iter().filter_map(OnceLock::get) {
             for (table, part) in (0..).zip(&partition.lock(cx).tables) {
                 let Some(part) = part else { continue };
                 part.index.create(cx, &self.tree_env()).map_err(|e| super::tree_error(TableId(table), e))?;
@@ -211,7 +242,12 @@ impl RowHost {
     /// The host that owns a partition.
     #[inline]
     pub fn owner(&self, partition: u16) -> HostId {
-        HostId((partition % u16::from(self.plan.config().hosts)) as u8)
+        self.owners.of(partition).host
+    }
+
+    /// The host that a partition was made for.
+    pub fn home(&self, partition: u16) -> HostId {
+        self.owners.home(partition)
     }
 
     /// Number of partitions in the pod.
@@ -222,19 +258,34 @@ impl RowHost {
 
     /// The partitions that this host owns.
     pub fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..self.partition_count()).filter(|p| self.owner(*p) == self.me)
+        (0..self.partition_count()).filter(|p| self.owns(*p))
     }
 
     /// A partition of this host, latched.
     #[inline]
     pub(super) fn partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> LatchGuard<'_, Partition> {
-        self.partitions[usize::from(partition)].as_ref().expect("a partition of this host").lock(cx)
+        self.partitions[usize::from(partition)].get().expect("a partition of this host").lock(cx)
     }
 
-    /// True if this host owns the partition.
+    /// True if this host owns the partition, and its workers may use it.
     #[inline]
     pub(super) fn owns(&self, partition: u16) -> bool {
-        self.partitions.get(usize::from(partition)).is_some_and(Option::is_some)
+        partition < self.partition_count()
+            && self.owner(partition) == self.me
+            && !self.owners.is_closed(partition)
+    }
+
+    /// Makes an empty partition that nobody uses yet, in place of one that an earlier try may have left.
+    pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
+        let made = || new_partition(&self.plan, &self.catalog, partition);
+        let place = self.partitions[usize::from(partition)].get_or_init(made);
+        *place.lock(cx) = new_tables(&self.plan, &self.catalog, partition);
+    }
+
+    /// Nobody begins to use a partition while it changes hands here.
+    #[inline]
+    pub(super) fn check_open(&self, partition: u16) -> Result<(), Conflict> {
+        if self.owners.is_closed(partition) { Err(Conflict::Partition) } else { Ok(()) }
     }
 
     /// The current copy of a replicated table.
@@ -266,6 +317,11 @@ impl RowHost {
     #[inline]
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that the pod has ruled against this host.
+    pub(super) fn overrule(&self) {
+        self.overruled.store(true, Ordering::Relaxed);
     }
 
     /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
@@ -326,8 +382,12 @@ impl<F: Fabric> EpochView<F> for LogEpochs<'_> {
 }
 
 fn new_partition(plan: &Plan, catalog: &Catalog, id: u16) -> Latch<Partition> {
+    Latch::new(new_tables(plan, catalog, id))
+}
+
+fn new_tables(plan: &Plan, catalog: &Catalog, id: u16) -> Partition {
     let part = |r: &Relation| (!r.replicated).then(|| new_part(plan, r, id));
-    Latch::new(Partition { id, tables: catalog.relations().iter().map(part).collect() })
+    Partition { id, tables: catalog.relations().iter().map(part).collect() }
 }
 
 /// An empty share of a relation.

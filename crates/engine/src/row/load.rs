@@ -1,7 +1,7 @@
 //! Filling a pod before it is used, and reading all of it afterwards. Nobody else works on this host
 //! meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use liger_fabric::{Cx, Fabric};
 use liger_store::local::RowFlags;
@@ -19,13 +19,20 @@ use crate::txn::{IndexId, TableId, TxnError};
 /// tables become visible with [`Loader::finish`].
 pub struct Loader<'h> {
     host: &'h RowHost,
+    /// Partitions that are filled; `None`: the host's own.
+    only: Option<&'h BTreeSet<u16>>,
     replicas: BTreeMap<TableId, TablePart>,
 }
 
 impl<'h> Loader<'h> {
     /// A loader for this host.
     pub fn new(host: &'h RowHost) -> Self {
-        Self { host, replicas: BTreeMap::new() }
+        Self { host, only: None, replicas: BTreeMap::new() }
+    }
+
+    /// A loader for partitions that the host holds and nobody uses yet.
+    pub(crate) fn only(host: &'h RowHost, partitions: &'h BTreeSet<u16>) -> Self {
+        Self { only: Some(partitions), ..Self::new(host) }
     }
 
     /// Adds a row and its index entries where they belong to this host.
@@ -68,13 +75,17 @@ impl<'h> Loader<'h> {
         version: u64,
         bytes: &[u8],
     ) -> Result<(), TxnError> {
+        if relation.replicated && self.only.is_some() {
+            return Ok(());
+        }
         if relation.replicated {
             let plan = &self.host.plan;
             let part = self.replicas.entry(relation.id).or_insert_with(|| new_part(plan, relation, 0));
             return add(part, relation, key, version, bytes);
         }
         let partition = relation.partition_of(key, self.host.partition_count());
-        if !self.host.owns(partition) {
+        let wanted = self.only.map_or_else(|| self.host.owns(partition), |only| only.contains(&partition));
+        if !wanted {
             return Ok(());
         }
         add(self.host.partition(cx, partition).table(relation.id.0), relation, key, version, bytes)

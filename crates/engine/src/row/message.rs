@@ -33,8 +33,9 @@ pub enum Message {
         partition: u16,
         /// The row's key.
         key: Key,
-        /// The row's tuple word.
-        word: SyncAddr,
+        /// The row's tuple word; `None`: whatever it is, if the row was made for this sender's insert and is
+        /// not its own yet (nobody told the sender, for the owner died).
+        word: Option<SyncAddr>,
         /// Version of the removal: a later row with this key gets a greater one.
         llsn: u64,
     },
@@ -224,6 +225,12 @@ impl In<'_> {
         Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
     }
 
+    /// A word or 0; `None` if it is neither.
+    fn word_or_none(&mut self) -> Option<Option<SyncAddr>> {
+        let offset = self.number(8)?;
+        (offset % 8 == 0).then(|| (offset != 0).then(|| SyncAddr::new(offset)))
+    }
+
     fn word(&mut self) -> Option<SyncAddr> {
         let offset = self.number(8)?;
         (offset % 8 == 0 && offset != 0).then(|| SyncAddr::new(offset))
@@ -252,7 +259,7 @@ impl Message {
             }
             Self::Remove { table, partition, key, word, llsn } => {
                 out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
-                out.number(word.offset(), 8).number(*llsn, 8);
+                out.number(word.map_or(0, SyncAddr::offset), 8).number(*llsn, 8);
             }
             Self::Evict => {
                 out.number(EVICT.into(), 1);
@@ -285,7 +292,7 @@ impl Message {
                 table: TableId(input.number(2)? as u16),
                 partition: input.number(2)? as u16,
                 key: input.key()?,
-                word: input.word()?,
+                word: input.word_or_none()?,
                 llsn: input.number(8)?,
             },
             EVICT => Self::Evict,
@@ -379,7 +386,8 @@ mod tests {
             request(Wish::MoveInRange { range, limit: 12 }),
             request(Wish::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
             request(Wish::Create(key)),
-            Message::Remove { table: TableId(1), partition: 2, key, word: SyncAddr::new(64), llsn: u64::MAX },
+            Message::Remove { table: TableId(1), partition: 2, key, word: Some(SyncAddr::new(64)), llsn: u64::MAX },
+            Message::Remove { table: TableId(1), partition: 2, key, word: None, llsn: 0 },
             Message::Evict,
         ];
         all.extend(answers.map(|answer| Message::Reply { to: from, answer }));

@@ -5,6 +5,8 @@
 //! * `partition`: rows of this host; `moves`: into shared memory and back; `remote`: what is known of other
 //!   hosts' rows;
 //! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
+//! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
+//!   their partitions then;
 //! * `message`, `service`: what hosts ask of each other; [`policy`]: decisions as values; [`host`]: what
 //!   workers share.
 
@@ -14,16 +16,20 @@ mod copy;
 mod entries;
 mod foreign;
 pub mod host;
+mod keeper;
 mod load;
 mod message;
 mod moves;
 mod own;
+mod owners;
 mod partition;
 pub mod policy;
 mod remote;
 mod service;
 mod session;
+mod settle;
 pub mod shared;
+mod takeover;
 mod transaction;
 pub mod word;
 
@@ -36,6 +42,7 @@ use message::Failure;
 pub use check::Checked;
 pub(crate) use copy::CopiedUpTo;
 pub use host::{Budget, Moves, Options, RowHost};
+pub use keeper::Takeover;
 pub use load::Loader;
 pub use session::RowSession;
 pub use transaction::RowTxn;
@@ -52,6 +59,8 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,
         service::SABOTAGE_STEPS,
+        settle::SABOTAGE_STEPS,
+        takeover::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()

@@ -20,7 +20,7 @@ use super::host::{RowHost, count};
 use super::message::{Answer, Failure, Message, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{Held, ROW_MAGIC, RowHead, freshen, read_key, write_block};
+use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, freshen, read_key, write_block};
 use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
 
@@ -59,8 +59,9 @@ impl RowHost {
                 return Err(full.into());
             }
         };
+        let unborn = if holder.is_some() { UNBORN } else { 0 };
         let head = RowHead {
-            llsn: part.rows.version(row),
+            llsn: part.rows.version(row) | unborn,
             table: table.0,
             partition,
             row_len: part.row_len as u16,
@@ -108,7 +109,7 @@ impl RowHost {
     }
 
     /// Takes out the index entries that an earlier removal could not.
-    fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
+    pub(super) fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
         while let Some(stale) = part.stale.last() {
             part.index.remove(cx, &self.tree_env(), stale.words())?;
             part.stale.pop();
@@ -270,7 +271,7 @@ impl RowHost {
     pub(super) fn grant<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        from: HostId,
+        from: (HostId, u16),
         table: TableId,
         partition: u16,
         wish: &Wish,
@@ -351,12 +352,16 @@ impl RowHost {
     fn create<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        from: HostId,
+        (from, incarnation): (HostId, u16),
         table: TableId,
         partition: u16,
         key: &Key,
     ) -> Answer {
         let mut latched = self.partition(cx, partition);
+        // Under the latch: who sweeps this partition of a dead host's locks has buried it before.
+        if self.owners.is_buried(from, incarnation) {
+            return Answer::Conflict;
+        }
         let part = latched.table(table.0);
         let around = part.around(cx, key);
         if let Some(row) = around.found {
@@ -397,14 +402,27 @@ impl RowHost {
         from: HostId,
         (partition, table): (u16, TableId),
         key: &Key,
-        word: SyncAddr,
+        word: Option<SyncAddr>,
         llsn: u64,
     ) {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
-        match part.find(cx, key) {
-            Some(row) if part.word(row) == Some(word) => self.remove_row(cx, part, key, row, from, llsn),
-            _ => count(&self.moves.messages_dropped, 1),
+        let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.word(row)?))) else {
+            return count(&self.moves.messages_dropped, 1);
+        };
+        let now = self.shared.peek(cx, at);
+        // It may have been removed already: by the owner that died, or by whoever swept up after the sender.
+        let is_it = now.writer() == Some(from)
+            && match word {
+                Some(word) => word == at,
+                None => {
+                    freshen(cx, now.row(), part.block_len());
+                    cx.read_layout::<RowHead>(now.row()).llsn & UNBORN != 0
+                }
+            };
+        match is_it {
+            true => self.remove_row(cx, part, key, row, from, llsn),
+            false => count(&self.moves.messages_dropped, 1),
         }
     }
 }

@@ -27,6 +27,9 @@ pub const SABOTAGE_STEPS: &[&str] = &["remote.forget-only-unheld"];
 /// Shards of the cache; a power of two.
 const SHARDS: usize = 64;
 
+/// The writer of a row that this host has given to its owner to remove: nobody here may use it.
+pub const LEAVING: u8 = u8::MAX;
+
 /// What is known of one row.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -34,7 +37,7 @@ pub struct Entry {
     pub word: SyncAddr,
     /// Workers of this host that read it.
     pub readers: u32,
-    /// The worker of this host that writes it, plus one.
+    /// The worker of this host that writes it, plus one; or [`LEAVING`].
     pub writer: u8,
 }
 
@@ -42,6 +45,11 @@ impl Entry {
     /// True if no worker of this host holds the row.
     pub fn is_unheld(&self) -> bool {
         self.readers == 0 && self.writer == 0
+    }
+
+    /// True if the row was given to its owner to remove, and this host keeps its write lock until then.
+    pub fn is_leaving(&self) -> bool {
+        self.writer == LEAVING
     }
 
     /// True if no worker but `me` holds the row, and `me` does.

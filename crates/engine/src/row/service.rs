@@ -6,16 +6,18 @@
 //! 2. A handler never waits: what it sends goes through the outbox when the lane is full.
 //! 3. Whoever waits holds no latch.
 
-use std::sync::atomic::Ordering;
-
-use liger_fabric::{Cx, Fabric, HostId, Work};
+use liger_fabric::{Cx, Fabric, HostId, LatchGuard, SyncAddr, Work};
 
 use super::host::{RowHost, count};
 use super::message::{Answer, Asker, Message, Wish};
+use super::remote::{Entry, LEAVING, Shard, hash_of};
 use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["service.keep-unsent", "service.match-request-number"];
+
+/// Rows given away that are looked at in one round of housekeeping.
+const FORGOTTEN_AT_ONCE: usize = 16;
 
 /// Turns of a wait loop between two looks at the membership.
 const TURNS_PER_LOOK: u32 = 1 << 12;
@@ -35,7 +37,7 @@ impl RowHost {
         handled
     }
 
-    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: HostId, message: Message) {
+    fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: Message) {
         match message {
             Message::Request { from: asker, table, partition, wish } => {
                 let known = self.catalog.relation(table).is_ok_and(|r| !r.replicated) && self.owns(partition);
@@ -43,13 +45,13 @@ impl RowHost {
                     return count(&self.moves.messages_dropped, 1);
                 }
                 let answer = self.grant(cx, from, table, partition, &wish);
-                self.post(cx, from, &Message::Reply { to: asker, answer });
+                self.post(cx, from.0, &Message::Reply { to: asker, answer });
             }
             Message::Remove { table, partition, key, word, llsn } => {
                 if self.catalog.relation(table).is_err() || !self.owns(partition) {
                     return count(&self.moves.messages_dropped, 1);
                 }
-                self.remove_for(cx, from, (partition, table), &key, word, llsn);
+                self.remove_for(cx, from.0, (partition, table), &key, word, llsn);
             }
             Message::Evict => _ = self.move_out_to_budget(cx),
             Message::Reply { to, answer } => self.deliver(cx, to, answer),
@@ -75,10 +77,103 @@ impl RowHost {
         message.encode(&mut bytes);
         count(&self.moves.messages, 1);
         let mut outbox = self.outbox.lock(cx);
+        if self.owners.is_down(to) {
+            // Nobody will read it.
+            return;
+        }
         let behind = outbox.iter().any(|(host, _)| *host == to);
         let waits = behind || self.lanes.try_send(cx, to, &bytes).is_err();
         if waits && !cx.sabotaged("service.keep-unsent") {
             outbox.push_back((to, bytes));
+        }
+    }
+
+    /// Tells the owner of a partition, which may be this host by now.
+    pub(super) fn post_or_do<F: Fabric>(&self, cx: &Cx<F>, partition: u16, removal: &Message) {
+        if !self.owns(partition) {
+            return self.post(cx, self.owner(partition), removal);
+        }
+        let &Message::Remove { table, partition, ref key, word, llsn } = removal else {
+            unreachable!("only removals are handed over")
+        };
+        self.remove_for(cx, self.me, (partition, table), key, word, llsn);
+    }
+
+    /// Gives a row whose write lock a worker of this host has to its owner to remove, and remembers it until
+    /// that is done. The row's shard is latched.
+    pub(super) fn give_away<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        mut shard: LatchGuard<'_, Shard>,
+        hash: u64,
+        word: SyncAddr,
+        removal: Message,
+    ) {
+        let &Message::Remove { partition, .. } = &removal else { unreachable!("only removals are") };
+        if self.owns(partition) {
+            // Since the row was locked, this host has become its owner.
+            shard.remove(&hash);
+            drop(shard);
+            return self.post_or_do(cx, partition, &removal);
+        }
+        shard.insert(hash, Entry { word, readers: 0, writer: LEAVING });
+        // Both under the shard's latch: who tells a new owner finds it here, or comes before.
+        self.post(cx, self.owner(partition), &removal);
+        self.leaving.lock(cx).insert(hash, removal);
+    }
+
+    /// Tells the owner of a partition, which is new, what this host had given to the one before.
+    pub(super) fn give_away_again<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
+        let of = |message: &Message| matches!(message, Message::Remove { partition: p, .. } if *p == partition);
+        let leaving = self.leaving.lock(cx);
+        let again: Vec<(u64, Message)> =
+            leaving.iter().filter(|(_, m)| of(m)).map(|(&hash, m)| (hash, m.clone())).collect();
+        drop(leaving);
+        for (hash, removal) in again {
+            let mut shard = self.remote.shard(cx, hash);
+            let entry = shard.get(&hash).copied();
+            // Somebody here holds the row: it is another one by now.
+            let stands = entry.is_none_or(|entry| entry.is_leaving() || entry.is_unheld());
+            if stands && !self.owns(partition) {
+                self.post(cx, self.owner(partition), &removal);
+                continue;
+            }
+            if stands {
+                shard.remove(&hash);
+            }
+            self.leaving.lock(cx).remove(&hash);
+            drop(shard);
+            if stands {
+                self.post_or_do(cx, partition, &removal);
+            }
+        }
+    }
+
+    /// Forgets rows whose owners have removed them, a few at a time.
+    fn forget_removed<F: Fabric>(&self, cx: &Cx<F>) {
+        let Some(leaving) = self.leaving.try_lock() else { return };
+        let some: Vec<(u64, Option<SyncAddr>)> = leaving
+            .iter()
+            .take(FORGOTTEN_AT_ONCE)
+            .filter_map(|(&hash, m)| match m {
+                Message::Remove { word, .. } => Some((hash, *word)),
+                _ => None,
+            })
+            .collect();
+        drop(leaving);
+        for (hash, word) in some {
+            let mut shard = self.remote.shard(cx, hash);
+            let entry = shard.get(&hash).copied();
+            let at = word.or(entry.map(|entry| entry.word));
+            let is_ours = at.is_some_and(|at| self.shared.peek(cx, at).writer() == Some(self.me));
+            let orphaned = word.is_none() && entry.is_none_or(|entry| entry.is_unheld());
+            if is_ours || orphaned {
+                continue;
+            }
+            if entry.is_some_and(|entry| entry.is_leaving()) {
+                shard.remove(&hash);
+            }
+            self.leaving.lock(cx).remove(&hash);
         }
     }
 
@@ -102,7 +197,9 @@ impl RowHost {
         wish: Wish,
     ) -> Result<Answer, TxnError> {
         let owner = self.owner(partition);
-        debug_assert_ne!(owner, self.me, "a host does not ask itself");
+        if owner == self.me || self.owners.is_orphan(partition) {
+            return Err(Conflict::Partition.into());
+        }
         let mailbox = &self.mailboxes[usize::from(cx.worker().0)];
         let request = {
             let mut mailbox = mailbox.lock(cx);
@@ -111,6 +208,7 @@ impl RowHost {
             mailbox.request
         };
         let from = Asker { worker: cx.worker(), request };
+        let created = if let Wish::Create(key) = &wish { Some(*key) } else { None };
         self.post(cx, owner, &Message::Request { from, table, partition, wish });
         let mut turn = 0u32;
         loop {
@@ -119,8 +217,18 @@ impl RowHost {
             if let Some(answer) = mailbox.lock(cx).answer.take() {
                 return Ok(answer);
             }
-            if turn.is_multiple_of(TURNS_PER_LOOK) && self.members(cx) & (1 << owner.0) == 0 {
+            let gone = turn.is_multiple_of(TURNS_PER_LOOK) && self.members(cx) & (1 << owner.0) == 0;
+            if gone || self.owners.is_down(owner) {
+                if let Some(key) = created {
+                    // It may have made the row before it died.
+                    let hash = hash_of(table, partition, &key);
+                    let removal = Message::Remove { table, partition, key, word: None, llsn: 0 };
+                    self.leaving.lock(cx).entry(hash).or_insert(removal);
+                }
                 return Err(Conflict::Partition.into());
+            }
+            if self.is_overruled() {
+                return Err(TxnError::Fenced);
             }
             cx.pause();
         }
@@ -149,9 +257,10 @@ impl RowHost {
     /// reclamation.
     pub(super) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
-        if self.member.heartbeat(cx).is_err() {
-            self.overruled.store(true, Ordering::Relaxed);
+        if self.member.keep_alive(cx).is_err() {
+            self.overrule();
         }
+        self.forget_removed(cx);
         self.collect(cx);
     }
 

@@ -1,5 +1,7 @@
 //! One worker's door to the row engine.
 
+use std::sync::atomic::Ordering;
+
 use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::RowHost;
@@ -59,16 +61,21 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
             return Err(TxnError::Fenced);
         }
         cx.spend(Work::Transaction, 1);
-        match body(&mut self.txn) {
-            Ok(result) => {
-                self.last = Ticket(self.txn.commit()?);
-                Ok(result)
-            }
+        let turns = &host.turns[usize::from(cx.worker().0)].0;
+        // Before the first look at who owns what: who takes a partition over waits for this transaction.
+        turns.fetch_add(1, Ordering::SeqCst);
+        let ended = match body(&mut self.txn) {
+            Ok(result) => self.txn.commit().map(|epoch| {
+                self.last = Ticket(epoch);
+                result
+            }),
             Err(error) => {
                 self.txn.abort();
                 Err(error)
             }
-        }
+        };
+        turns.fetch_add(1, Ordering::SeqCst);
+        ended
     }
 
     fn ticket(&self) -> Ticket {

@@ -46,8 +46,13 @@ layout! {
 /// Marks a row block.
 pub const ROW_MAGIC: u8 = 0xa7;
 
+/// Set in the version of a block whose row was made for another host's insert, until that has committed; the
+/// bits below are the version that the row must exceed.
+pub const UNBORN: u64 = 1 << 63;
+
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
+    "row.forget-valid-bits",
     "row.check-writer-on-read",
     "row.check-readers-on-write",
     "row.writer-clears-other-valid-bits",
@@ -195,14 +200,66 @@ impl SharedRows {
     }
 
     fn mark_valid_wide<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
+        self.change_valid_wide(cx, at, |valid| self.coherence.after_read(valid, self.bit()));
+    }
+
+    /// Two-word format: changes the valid bits. A dead host's may be taken out at the same time.
+    fn change_valid_wide<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, change: impl Fn(u16) -> u16) {
+        if !self.format.is_wide() {
+            return;
+        }
         let mut seen = cx.load(at.word(1));
         loop {
-            let marked = u64::from(self.coherence.after_read(seen as u16, self.bit()));
-            match cx.compare_exchange(at.word(1), seen, marked) {
+            let changed = u64::from(change(seen as u16));
+            if changed == seen {
+                return;
+            }
+            match cx.compare_exchange(at.word(1), seen, changed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// Takes a dead host out of the readers, and out of those whose cached copy is current: its next life
+    /// starts with none.
+    pub fn forget_host<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, dead: HostId) {
+        let keeps = cx.sabotaged("row.forget-valid-bits");
+        let without = |valid: u16| if keeps { valid } else { valid & !(1 << dead.0) };
+        self.change_valid_wide(cx, at, without);
+        let _ = self.swap(cx, at, |word| {
+            let cleared = self.with_valid(word.without_reader(dead), without);
+            if cleared == word || !word.is_live() { Err(()) } else { Ok(cleared) }
+        });
+    }
+
+    /// Gives back the write lock of a dead host, whose row is as it must be: `wrote`, this host has brought it
+    /// there, and its lines are written back and fenced. The row is fresh here.
+    pub fn release_for<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, dead: HostId, wrote: bool) {
+        let after = |valid: u16| {
+            let valid = valid & !(1 << dead.0);
+            if wrote {
+                self.coherence.after_write(valid, self.bit())
+            } else {
+                self.coherence.after_read(valid, self.bit())
+            }
+        };
+        self.change_valid_wide(cx, at, after);
+        let _: Result<_, ()> = self.swap(cx, at, |word| {
+            assert_eq!(word.writer(), Some(dead), "a dead host's lock is given back once: {word:?}");
+            let word = word.without_writer().with_modified(word.is_modified() || wrote);
+            Ok(self.with_valid(word, after))
+        });
+    }
+
+    /// Says that nothing is known of a row's neighbours, nor whether its owner's DRAM copy is current: there
+    /// is a new owner. False if the word is dead.
+    pub fn adopt<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
+        let adopted = self.swap(cx, at, |word| match word.is_live() {
+            true => Ok(word.with_modified(true).with_next_real(false).with_prev_real(false)),
+            false => Err(()),
+        });
+        adopted.is_ok()
     }
 
     /// True if this host's cached copy of the row is current, judging from the word `before` it was locked or
@@ -234,12 +291,7 @@ impl SharedRows {
                 self.coherence.after_read(valid, self.bit())
             }
         };
-        let mark = || {
-            if self.format.is_wide() {
-                let valid = cx.load(at.word(1)) as u16;
-                cx.store(at.word(1), u64::from(after(valid)));
-            }
-        };
+        let mark = || self.change_valid_wide(cx, at, after);
         // Under the lock: whoever gets it next must find these bits.
         let late = cx.sabotaged("row.valid-before-unlock");
         if !late {

@@ -118,6 +118,13 @@ impl Disk {
         }
     }
 
+    /// Opens the simulated disk of `device` to read it, without holding it; see [`Disk::look`].
+    #[must_use]
+    pub fn look_simulated(device: HostId) -> Self {
+        let (held, path) = (Arc::new(()), format!("disk {}", device.0));
+        Self::over(Backend::Simulated { device, session: sim::LOOKS, _held: held }, path)
+    }
+
     fn over(backend: Backend, path: String) -> Self {
         let distrusted = Mutex::default();
         Self {

@@ -21,6 +21,7 @@ mod clock;
 mod host;
 mod mapping;
 mod memory;
+pub mod process;
 mod reader;
 mod service;
 mod workers;
@@ -38,6 +39,7 @@ pub use service::{Rest, Service};
 pub use workers::{WorkerPanicked, run_hosts, run_workers};
 
 use crate::addr::{DataAddr, LINE, SyncAddr};
+use crate::cx::HostId;
 use crate::fabric::Fabric;
 use crate::sync_mode::SyncMode;
 use clock::Clock;
@@ -259,6 +261,14 @@ impl Fabric for Native {
     #[inline]
     fn now_ns(&self) -> u64 {
         self.clock.now_ns()
+    }
+
+    fn process(&self) -> u64 {
+        process::own()
+    }
+
+    fn cut_off(&self, _: HostId, process: u64) -> bool {
+        process::cut_off(process)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]

@@ -294,6 +294,14 @@ impl Fabric for Shadow {
         self.native.pause();
     }
 
+    fn process(&self) -> u64 {
+        self.native.process()
+    }
+
+    fn cut_off(&self, host: HostId, process: u64) -> bool {
+        self.native.cut_off(host, process)
+    }
+
     fn sabotaged(&self, step: &'static str) -> bool {
         self.leaves_out(|omission| omission.is_step(step))
     }

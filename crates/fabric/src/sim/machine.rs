@@ -384,6 +384,11 @@ impl State {
         }
     }
 
+    /// Which life of a host this is, from 1.
+    pub fn life(&self, host: usize) -> u64 {
+        self.hosts[host].killed.len() as u64 + 1
+    }
+
     /// The host dies now: its workers will run no more, its restarted ones may.
     pub fn kill(&mut self, host: usize, domain: CrashDomain) {
         let step = self.step;

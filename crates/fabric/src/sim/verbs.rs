@@ -4,8 +4,8 @@
 
 use std::panic::Location;
 
-use super::Sim;
 use super::explain::Verb;
+use super::{CrashDomain, Sim};
 use super::machine::Memory;
 use crate::addr::{DataAddr, LINE, SyncAddr, lines};
 use crate::cx::HostId;
@@ -160,6 +160,29 @@ impl Fabric for Sim {
 
     fn pause(&self) {
         drop(self.enter(Verb::Pause, 0, 0, Location::caller()));
+    }
+
+    fn process(&self) -> u64 {
+        let state = self.state.borrow();
+        state.life(state.workers[self.me].host)
+    }
+
+    /// A host that still lives loses its port now, in a crash domain that the seed picks.
+    fn cut_off(&self, host: HostId, process: u64) -> bool {
+        let Some(mut state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
+        let named = usize::from(host.0);
+        if state.life(named) != process {
+            return true;
+        }
+        if named == state.workers[self.me].host {
+            return false;
+        }
+        let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
+        let domain = domains[state.random.below(domains.len())];
+        state.kill(named, domain);
+        drop(state);
+        self.suspend();
+        true
     }
 
     fn spend(&self, work: Work, times: u32) {

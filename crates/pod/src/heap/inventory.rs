@@ -81,11 +81,11 @@ impl Heap {
     }
 
     /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier
-    /// life of this one). `in_use` is everything of the pod that is in use, retired things included; nobody
-    /// may allocate or free meanwhile. Everything else in these chunks is in use from now on, too, and
-    /// returned: readers of other hosts may still be looking at it, so it has to be retired
-    /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). Leaves exact accounts. May be repeated if
-    /// the adopter dies, too.
+    /// life of this one). `in_use` is everything in these chunks that is in use, retired things included;
+    /// nobody else may allocate from them or free into them meanwhile. Everything else in them is in use from
+    /// now on, too, and returned: readers of other hosts may still be looking at it, so it has to be retired
+    /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the chunks: they
+    /// are exact if all that the dead host freed lay in its own. May be repeated if the adopter dies, too.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -96,31 +96,37 @@ impl Heap {
         let mut orphans = Vec::new();
         for class in Class::ALL {
             let mut pool = self.pools[class as usize].lock(cx);
-            let (before, mut taken) = (orphans.len(), 0);
             let chunks = self.chunks(class);
+            let (mut live, mut reserved) = (0, 0);
             for chunk in 0..chunks.count as u32 {
                 let word = chunks.word(cx, chunk);
                 if (word.owner, word.class) == (Some((dead, incarnation)), Some(class)) {
                     chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
-                    self.fill(&mut pool, class, word.size, chunk, in_use, &mut orphans);
-                    taken += 1;
+                    let slots = self.fill(&mut pool, class, word.size, chunk, in_use, &mut orphans);
+                    live += u64::from(slots) * self.slot_bytes(class, word.size);
+                    reserved += chunks.bytes;
                 }
-            }
-            if taken == 0 {
-                continue;
             }
             // What others had freed is among the orphans.
             self.take_list(cx, self.remote_head(dead, class));
-            let live = self.bytes_in_use(cx, class, in_use);
-            let orphaned: u64 = orphans[before..].iter().map(|&orphan| self.orphan_bytes(orphan)).sum();
-            let accounted = self.accounted(cx, class);
-            let missing = live.wrapping_add(orphaned).wrapping_sub(accounted);
-            self.account(cx, class, &mut pool, missing as i64, 0);
+            self.account(cx, class, &mut pool, live as i64, reserved as i64);
+            if dead != self.host {
+                self.clear_accounts(cx, dead, class);
+            }
         }
         orphans
     }
 
-    /// Adds a chunk all of whose slots are in use, and lists those that nothing reaches.
+    /// Forgets what a dead host has put into the accounts of a class; its chunks are another host's now.
+    fn clear_accounts<F: Fabric>(&self, cx: &Cx<F>, dead: HostId, class: Class) {
+        let at = self.plan.heap_lines(dead).word(class as u64);
+        for at in [at, at.line(1)] {
+            let seen = cx.load(at);
+            let _ = cx.compare_exchange(at, seen, 0);
+        }
+    }
+
+    /// Adds a chunk all of whose slots are in use, and lists those that nothing reaches; how many it has.
     fn fill(
         &self,
         pool: &mut Pool,
@@ -129,7 +135,7 @@ impl Heap {
         chunk: u32,
         in_use: &BTreeSet<u64>,
         orphans: &mut Vec<Orphan>,
-    ) {
+    ) -> u32 {
         let slots = (self.chunks(class).bytes / self.slot_bytes(class, size)) as u32;
         pool.add(chunk, size, slots);
         for _ in 0..slots {
@@ -147,19 +153,6 @@ impl Heap {
                 Class::Scratch => block(BlockClass::Scratch),
             });
         }
-    }
-
-    fn orphan_bytes(&self, orphan: Orphan) -> u64 {
-        match orphan {
-            Orphan::Block(_, _, len) => len as u64,
-            Orphan::Word(class, _) => self.slot_bytes(class.into(), 0),
-        }
-    }
-
-    fn bytes_in_use<F: Fabric>(&self, cx: &Cx<F>, class: Class, in_use: &BTreeSet<u64>) -> u64 {
-        let chunks = self.chunks(class);
-        let inside = in_use.range(chunks.start..chunks.start + chunks.count * chunks.bytes);
-        let words = inside.map(|&at| chunks.word(cx, chunks.around(at)));
-        words.filter(|word| word.class == Some(class)).map(|word| self.slot_bytes(class, word.size)).sum()
+        slots
     }
 }

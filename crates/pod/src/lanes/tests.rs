@@ -28,7 +28,7 @@ fn messages_arrive_in_order_over_many_laps() {
             }
         }
         receiving.poll(&b, |from, bytes| {
-            assert_eq!(from, HostId(0));
+            assert_eq!(from, (HostId(0), 1));
             assert_eq!(bytes, message(received, bytes.len()));
             received += 1;
         });

@@ -102,7 +102,7 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
     let run = &busy.0;
     let (mut mine, mut record): (WorkerLog, _) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..RECORDS {
-        let epoch = log.clock().begin_commit(cx, cx.worker());
+        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
         let llsn = first_of(epoch) + number;
         record.begin();
         record.change((1, 0), Op::Insert, &Key::from_words(&[number]), 0);
@@ -176,7 +176,7 @@ fn next_life(cx: &Cx<Sim>, plan: &Plan, run: &Rc<Run>) {
     let _member = Member(Rc::clone(run), cx.host());
     let (mut mine, mut record) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..RECORDS / 2 {
-        let epoch = log.clock().begin_commit(cx, cx.worker());
+        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
         record.begin();
         record.change((1, 0), Op::Delete, &Key::from_words(&[number]), 1);
         let llsn = first_of(epoch) + number;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use super::fault::Faults;
 use super::file::File;
 use super::names::Names;
-use super::{Damage, DiskAnswer, DiskCall, DiskErrorKind, DiskFault};
+use super::{Damage, DiskAnswer, DiskCall, DiskErrorKind, DiskFault, LOOKS};
 use crate::cx::HostId;
 use crate::sim::Random;
 
@@ -126,7 +126,8 @@ impl Device {
             return Turn::Over(Err(DiskErrorKind::Failed), Cost::default());
         }
         let holds = matches!(call, DiskCall::Hold { .. });
-        assert!(holds || session == self.session, "a disk is used by a holder that died or lost it");
+        let looks = session == LOOKS && !call.changes();
+        assert!(holds || looks || session == self.session, "a disk is used by a holder that died or lost it");
         match *call {
             DiskCall::Write { file, offset, bytes } => {
                 progress.start = offset;
@@ -152,6 +153,10 @@ impl Device {
             DiskCall::List => Ok(DiskAnswer::Names(self.names.now.keys().cloned().collect())),
             DiskCall::Remove { name } => self.if_named(name, |names, name| names.unlink(name)),
             DiskCall::Rename { from, to } => self.if_named(from, |names, from| names.rename(from, to)),
+            // Only who looks without holding the disk can come too late.
+            DiskCall::Read { file, .. } | DiskCall::Len { file } if !self.files.contains_key(file) => {
+                Err(DiskErrorKind::Missing)
+            }
             DiskCall::Read { file, offset, out } => {
                 let there = self.file(*file).bytes.get(*offset as usize..).unwrap_or_default();
                 let count = there.len().min(out.len());

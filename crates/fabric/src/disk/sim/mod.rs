@@ -25,6 +25,9 @@ pub use fault::{Damage, DiskFault};
 
 use device::Device;
 
+/// The session of whoever reads a disk without holding it.
+pub(super) const LOOKS: u64 = u64::MAX;
+
 /// A call of a simulated disk ([`crate::Fabric::simulated_disk`]); files by the numbers that `Open` gave.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -1,0 +1,107 @@
+//! Making a dead host's partitions anew while the pod goes on (docs/protocols/takeover.md).
+//!
+//! Invariants:
+//! 1. Everything up to an epoch counts that began after the dead host was cut off: all of its own records, and
+//!    of the others' all that changed rows which were not shared when it died.
+//! 2. Rows go into partitions that nobody uses yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use liger_fabric::{Cx, Fabric};
+
+use super::directory::PodFiles;
+use super::error::RecoveryError;
+use super::replay::{Changes, RecoveredRow};
+use super::sources::Sources;
+use super::{Identity, Plan};
+use crate::catalog::Kind;
+use crate::row::{Loader, RowHost};
+
+/// How often files are read anew because a log was shortened meanwhile.
+const TRIES: u32 = 8;
+
+/// What an heir rebuilds.
+pub(crate) struct Rebuilding<'a> {
+    pub host: &'a RowHost,
+    pub files: &'a PodFiles,
+    pub identity: &'a Identity,
+    /// The partitions, which the host holds and nobody uses.
+    pub partitions: &'a BTreeSet<u16>,
+    /// Up to here records count.
+    pub upto: u64,
+}
+
+impl Rebuilding<'_> {
+    /// Fills the partitions; `turn` is called often. Returns how many rows there are, and how many bytes of
+    /// logs and images were read.
+    pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(u64, u64), RecoveryError> {
+        let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
+        let directories = directories.collect::<Result<Vec<_>, _>>()?;
+        let mut tries = 0;
+        let (plan, mut changes, mut bytes) = loop {
+            tries += 1;
+            match self.read(cx, &directories, &mut turn) {
+                Err(RecoveryError::Missing { .. }) if tries < TRIES => turn(),
+                read => break read?,
+            }
+        };
+        let sources = self.sources(&plan, &directories);
+        let (scattered, mut rows) = (self.scattered(), 0);
+        for partition in 0..self.host.partition_count() {
+            if !self.partitions.contains(&partition) && scattered.is_empty() {
+                continue;
+            }
+            let mut loader = Loader::only(self.host, self.partitions);
+            let changes = changes.remove(&partition).unwrap_or_default();
+            let whole = self.partitions.contains(&partition);
+            let put = |row: RecoveredRow<'_>| {
+                rows += u64::from(whole);
+                if rows % 256 == 0 {
+                    turn();
+                }
+                if whole || scattered.contains(&row.table.0) {
+                    loader.put_version(cx, row.table, row.version, row.bytes)?;
+                }
+                Ok(())
+            };
+            bytes += sources.replay(cx, partition, self.host.home(partition), changes, put)?.1;
+            turn();
+        }
+        Ok((rows, bytes))
+    }
+
+    fn read<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        directories: &[super::directory::Directory],
+        turn: &mut impl FnMut(),
+    ) -> Result<(Plan, BTreeMap<u16, Changes>, u64), RecoveryError> {
+        let plan = Plan::of_living(cx, directories, self.identity, self.upto)?;
+        let (mut changes, mut bytes) = (BTreeMap::<u16, Changes>::new(), 0);
+        let scattered = self.scattered();
+        for log in 0..directories.len() {
+            turn();
+            let wanted = |change: &crate::log::record::Change<'_>| {
+                self.partitions.contains(&change.partition) || scattered.contains(&change.table)
+            };
+            let (scan, sorted) = self.sources(&plan, directories).read_log(cx, log, wanted)?;
+            bytes += scan.bytes;
+            for (partition, of) in sorted {
+                changes.entry(partition).or_default().append(of);
+            }
+        }
+        Ok((plan, changes, bytes))
+    }
+
+    fn sources<'s>(&'s self, plan: &'s Plan, directories: &'s [super::directory::Directory]) -> Sources<'s> {
+        let partitions = self.host.partition_count();
+        Sources { plan, directories, catalog: self.host.catalog(), partitions }
+    }
+
+    /// Tables with an index whose entries live elsewhere than their rows.
+    fn scattered(&self) -> BTreeSet<u16> {
+        let relations = self.host.catalog().relations().iter();
+        let is = |kind: &Kind| matches!(kind, Kind::Table { layout, .. } if layout.indexes.iter().any(|i| !i.colocated));
+        relations.filter(|relation| is(&relation.kind)).map(|relation| relation.id.0).collect()
+    }
+}

@@ -1,0 +1,126 @@
+//! What keeps a host in its pod, whatever its workers do: heartbeats, an eye on the other hosts, and what has to
+//! be done when one of them dies. One worker of the host that runs no transactions calls [`RowHost::keep`].
+//!
+//! Not here: what is done about locks (settle.rs) and partitions (takeover.rs).
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::membership::{HostState, Slot};
+use liger_pod::plan::Plan;
+use liger_pod::watch::{self, Watch};
+
+use super::host::RowHost;
+use crate::log::ship::LogOptions;
+use crate::recovery::Identity;
+use crate::recovery::directory::PodFiles;
+
+/// What a host needs to take over a dead host's partitions.
+#[derive(Clone, Debug)]
+pub struct Takeover {
+    /// Where the files of all hosts are.
+    pub files: PodFiles,
+    /// What the pod is.
+    pub identity: Identity,
+    /// How logs are kept.
+    pub log: LogOptions,
+}
+
+/// What the keeper remembers.
+pub(super) struct Keeper {
+    me: Slot,
+    watch: Watch,
+    pub takeover: Option<Takeover>,
+    /// Partitions that this host is taking over, and whether they are joined with the shared rows already.
+    pub taking: Vec<(u16, bool)>,
+    /// Lives that this host has settled.
+    settled: BTreeSet<(u8, u16)>,
+    /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
+    /// begin before they may come back.
+    pub inherited: Vec<(Slot, u64)>,
+    /// Why the last takeover failed, and of whom; it is not tried again here.
+    pub failed: Vec<(Slot, String)>,
+}
+
+impl Keeper {
+    pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot, takeover: Option<Takeover>) -> Self {
+        let watch = Watch::new(cx, plan, me);
+        let (taking, settled) = (Vec::new(), BTreeSet::new());
+        let (inherited, failed) = (Vec::new(), Vec::new());
+        Self { me, watch, takeover, taking, settled, inherited, failed }
+    }
+
+    /// This host's life.
+    pub fn me(&self) -> Slot {
+        self.me
+    }
+}
+
+impl RowHost {
+    /// One turn of keeping this host in the pod. Returns how much it did. Long if a dead host's partitions
+    /// are taken over; other hosts are served meanwhile.
+    pub fn keep<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let Some(mut keeper) = self.keeper.try_lock() else { return 0 };
+        let mut worked = self.look_around(cx, &mut keeper);
+        if self.is_overruled() {
+            return worked;
+        }
+        worked += self.inherit(cx, &mut keeper);
+        worked + self.release_heirs(cx, &mut keeper)
+    }
+
+    /// Why this host could not take over from a dead one, if that has happened.
+    pub fn takeover_failures<F: Fabric>(&self, cx: &Cx<F>) -> Vec<(HostId, String)> {
+        let keeper = self.keeper.lock(cx);
+        keeper.failed.iter().map(|(slot, why)| (slot.host, why.clone())).collect()
+    }
+
+    /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
+    /// partitions to their new owners. A takeover does this all the time.
+    pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+        if self.member.keep_alive(cx).is_err() || keeper.watch.look(cx).is_err() {
+            self.overrule();
+            return 0;
+        }
+        let Ok(fenced) = watch::fenced(cx, &self.plan) else { return 0 };
+        let mut worked = 0;
+        for slot in fenced {
+            let life = (slot.host.0, slot.incarnation);
+            if slot.state == HostState::Recovered {
+                // Whoever recovered it may have died before this last step.
+                watch::release(cx, &self.plan, slot);
+            }
+            // A damaged index keeps this host from settling: its rows stay locked, and the number unused.
+            if !keeper.settled.contains(&life) && self.settle_death(cx, slot, &keeper.taking).is_ok() {
+                keeper.settled.insert(life);
+                worked += 1;
+            }
+        }
+        if !keeper.settled.is_empty() {
+            worked += self.follow(cx);
+        }
+        worked
+    }
+
+    /// Follows partitions of dead hosts to their heirs, and hosts to their next lives.
+    fn follow<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let mut worked = 0;
+        for partition in 0..self.partition_count() {
+            let Some(heir) = self.owners.heir(cx, &self.plan, partition) else { continue };
+            if heir.host != self.me {
+                self.owners.set(partition, heir);
+                self.give_away_again(cx, partition);
+                worked += 1;
+            }
+        }
+        for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
+            let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
+            let serves = matches!(slot.state, HostState::Joining | HostState::Alive | HostState::Leaving);
+            if serves && !self.owners.is_buried(host, slot.incarnation) {
+                self.note_return(host);
+                worked += 1;
+            }
+        }
+        worked
+    }
+}

@@ -1,0 +1,131 @@
+//! Which host owns which partition, as this host knows it, and which hosts are dead.
+//!
+//! Invariants:
+//! 1. A partition changes hands only when its owner is dead: then its heir says so in the pod's word, and every
+//!    host follows when it next looks.
+//! 2. A partition of this host is closed while it changes hands here: no transaction begins to use it, as
+//!    somebody else's or as its own.
+//! 3. A host is known to be dead before the rows of this host are swept of it, and until it is seen in a new
+//!    life.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::membership::Slot;
+use liger_pod::plan::{MAX_HOSTS, Plan};
+use liger_pod::watch::Owner;
+
+/// Set while a partition changes hands here.
+const CLOSED: u32 = 1 << 31;
+/// The life of an owner that has not come yet.
+const TO_COME: u16 = u16::MAX;
+
+/// What this host knows of owners.
+pub(super) struct Owners {
+    hosts: u8,
+    /// By partition: 0..8 host, 8..24 its life, 31 closed.
+    now: Vec<AtomicU32>,
+    /// By host: its last life that is known to be dead.
+    buried: [AtomicU32; MAX_HOSTS],
+    /// Hosts that are dead now, bit h for host h.
+    down: AtomicU16,
+}
+
+fn encode(owner: Owner) -> u32 {
+    u32::from(owner.host.0) | u32::from(owner.incarnation) << 8
+}
+
+fn decode(word: u32) -> Owner {
+    Owner { host: HostId(word as u8), incarnation: (word >> 8) as u16 }
+}
+
+impl Owners {
+    /// What the pod says when `me` joins. What was made for it and is nobody's becomes its own.
+    pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Self {
+        let hosts = plan.config().hosts;
+        let mine = Owner { host: me.host, incarnation: me.incarnation };
+        let owner = |partition: u16| {
+            let home = HostId((partition % u16::from(hosts)) as u8);
+            let now = Owner::load(cx, plan, partition);
+            if now.map_or(home, |owner| owner.host) == me.host {
+                mine.publish(cx, plan, partition);
+                return mine;
+            }
+            now.unwrap_or(Owner { host: home, incarnation: TO_COME })
+        };
+        let now = (0..plan.config().partitions).map(|p| AtomicU32::new(encode(owner(p)))).collect();
+        Self { hosts, now, buried: Default::default(), down: AtomicU16::new(0) }
+    }
+
+    /// The host that a partition was made for.
+    pub fn home(&self, partition: u16) -> HostId {
+        HostId((partition % u16::from(self.hosts)) as u8)
+    }
+
+    /// The owner of a partition.
+    #[inline]
+    pub fn of(&self, partition: u16) -> Owner {
+        decode(self.now[usize::from(partition)].load(Ordering::Relaxed))
+    }
+
+    /// True while the partition changes hands here. (A transaction that has not seen it is waited for.)
+    #[inline]
+    pub fn is_closed(&self, partition: u16) -> bool {
+        self.now[usize::from(partition)].load(Ordering::SeqCst) & CLOSED != 0
+    }
+
+    /// Closes a partition that this host is about to own.
+    pub fn close(&self, partition: u16) {
+        self.now[usize::from(partition)].fetch_or(CLOSED, Ordering::SeqCst);
+    }
+
+    /// Says who owns a partition, and opens it.
+    pub fn set(&self, partition: u16, owner: Owner) {
+        self.now[usize::from(partition)].store(encode(owner), Ordering::SeqCst);
+    }
+
+    /// True if the owner of a partition is dead.
+    #[inline]
+    pub fn is_orphan(&self, partition: u16) -> bool {
+        let owner = self.of(partition);
+        let buried = self.buried[usize::from(owner.host.0)].load(Ordering::Relaxed);
+        owner.incarnation != TO_COME && u32::from(owner.incarnation) <= buried
+    }
+
+    /// Remembers that a life is over, and that what was to be its own is an orphan.
+    pub fn bury<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, dead: Slot) {
+        for partition in 0..self.now.len() as u16 {
+            if self.of(partition) == (Owner { host: dead.host, incarnation: TO_COME }) {
+                let gone = Owner { host: dead.host, incarnation: dead.incarnation };
+                self.set(partition, Owner::load(cx, plan, partition).unwrap_or(gone));
+            }
+        }
+        self.buried[usize::from(dead.host.0)].store(dead.incarnation.into(), Ordering::SeqCst);
+        self.down.fetch_or(1 << dead.host.0, Ordering::SeqCst);
+    }
+
+    /// True if this life, or a later one, is known to be dead.
+    pub fn is_buried(&self, host: HostId, incarnation: u16) -> bool {
+        u32::from(incarnation) <= self.buried[usize::from(host.0)].load(Ordering::SeqCst)
+    }
+
+    /// True if a host is dead and has not come back.
+    #[inline]
+    pub fn is_down(&self, host: HostId) -> bool {
+        self.down.load(Ordering::Relaxed) >> host.0 & 1 != 0
+    }
+
+    /// Notes that a host is there in a later life.
+    pub fn is_back(&self, host: HostId) {
+        self.down.fetch_and(!(1 << host.0), Ordering::SeqCst);
+    }
+
+    /// The new owner of an orphan, if it has one by now.
+    pub fn heir<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: u16) -> Option<Owner> {
+        if !self.is_orphan(partition) || self.is_closed(partition) {
+            return None;
+        }
+        let now = Owner::load(cx, plan, partition)?;
+        (now != self.of(partition)).then_some(now)
+    }
+}

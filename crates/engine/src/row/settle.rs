@@ -1,0 +1,274 @@
+//! After a host's death: what the living ones do about its locks (docs/protocols/takeover.md).
+//!
+//! Invariants:
+//! 1. The host is cut off, and nobody here listens to it any more, before the first of its locks is touched.
+//! 2. A row that it had write-locked becomes what its last record says, or stays what it is: the last record of
+//!    each of its rings is the only one whose rows may not all be changed.
+//! 3. Of a partition with a living owner, the owner resolves; of the dead host's own, its heir.
+
+use std::collections::BTreeMap;
+
+use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+use liger_pod::membership::Slot;
+use liger_pod::watch;
+use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
+
+use super::host::{RowHost, count};
+use super::moves::sentinel_key;
+use super::shared::{RowHead, UNBORN, block_is, block_len, freshen, row_start};
+use crate::catalog::Relation;
+use crate::key::Key;
+use crate::log::record::{Op, Record};
+use crate::txn::TableId;
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "settle.listen-no-more",
+    "settle.redo-committed",
+    "settle.only-newer-records",
+    "settle.undo-inserts",
+    "settle.forget-readers",
+    "settle.sweep-before-settled",
+];
+
+/// Index entries looked at in one hold of a partition's latch.
+const BATCH: usize = 64;
+
+/// What the last record of a ring does to a row.
+struct LastChange {
+    op: Op,
+    llsn: u64,
+    pieces: Vec<(u16, Vec<u8>)>,
+}
+
+/// A life that is over, and what it may have left half done.
+pub(super) struct Dead {
+    pub slot: Slot,
+    /// By table and key.
+    changes: BTreeMap<(u16, Key), LastChange>,
+}
+
+/// What becomes of a row that a dead host may have held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Resolved {
+    /// It stays.
+    Stays,
+    /// It goes: its delete has committed (in this version), or its insert has not (0). The dead host's write
+    /// lock is still on it.
+    Goes(u64),
+}
+
+impl RowHost {
+    /// Reads what a dead host may have left half done.
+    pub(super) fn dead<F: Fabric>(&self, cx: &Cx<F>, slot: Slot) -> Dead {
+        let mut changes: BTreeMap<(u16, Key), LastChange> = BTreeMap::new();
+        let records = self.log.as_ref().map_or_else(Vec::new, |log| log.last_records(cx, slot.host));
+        for bytes in records {
+            // Its tail says that it is whole; what does not check is another layout's or damaged, and no row is
+            // touched for it.
+            let Ok(record) = Record::parse(&bytes) else { continue };
+            for change in record.changes() {
+                let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+                let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
+                let known = changes.entry((change.table, change.key));
+                let known = known.or_insert(LastChange { llsn: 0, op: Op::Update, pieces: Vec::new() });
+                if last.llsn >= known.llsn {
+                    *known = last;
+                }
+            }
+        }
+        Dead { slot, changes }
+    }
+
+    /// This host's part after a death: it listens to the dead host no more, frees its own rows of it, also of
+    /// partitions that it is taking over, and says so.
+    pub(super) fn settle_death<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        slot: Slot,
+        taking: &[(u16, bool)],
+    ) -> Result<(), TreeError> {
+        if !cx.sabotaged("settle.listen-no-more") {
+            self.owners.bury(cx, &self.plan, slot);
+            self.lanes.drop_before(slot.host, slot.incarnation + 1);
+        }
+        self.outbox.lock(cx).retain(|(to, _)| *to != slot.host);
+        let dead = self.dead(cx, slot);
+        if cx.sabotaged("settle.sweep-before-settled") {
+            watch::settle(cx, &self.plan, slot, self.me);
+        }
+        let own: Vec<u16> = self.own_partitions().collect();
+        for partition in own {
+            self.sweep_own(cx, partition, &dead)?;
+        }
+        for &(partition, attached) in taking {
+            match attached {
+                true => self.sweep_own(cx, partition, &dead)?,
+                false => self.sweep_orphan(cx, partition, &dead)?,
+            }
+        }
+        watch::settle(cx, &self.plan, slot, self.me);
+        Ok(())
+    }
+
+    /// Frees the shared rows of a partition of this host from a dead host's locks.
+    pub(super) fn sweep_own<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: u16,
+        dead: &Dead,
+    ) -> Result<(), TreeError> {
+        for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+            let mut from = Some(Key::zero(relation.key_words));
+            while let Some(key) = from {
+                // One step for the workers of this host.
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id.0);
+                let (found, next) = self.batch(cx, &part.index, &key)?;
+                for (key, at) in found {
+                    let row = match key == sentinel_key(relation.key_words) {
+                        true => Some(part.sentinel),
+                        false => part.tree.get(key.words()),
+                    };
+                    let Some(row) = row.filter(|row| part.word(*row) == Some(at)) else { continue };
+                    if let Resolved::Goes(llsn) = self.resolve(cx, dead, (partition, relation.id), &key, at) {
+                        self.remove_row(cx, part, &key, row, dead.slot.host, llsn);
+                    }
+                }
+                drop(latched);
+                self.serve(cx);
+                from = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the shared rows of a dead host's partition from its locks. The caller is its heir.
+    pub(super) fn sweep_orphan<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: u16,
+        dead: &Dead,
+    ) -> Result<(), TreeError> {
+        for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+            let mut from = Some(Key::zero(relation.key_words));
+            while let Some(key) = from {
+                let (found, next) = self.batch(cx, &self.foreign_index(relation, partition), &key)?;
+                for (key, at) in found {
+                    if let Resolved::Goes(_) = self.resolve(cx, dead, (partition, relation.id), &key, at) {
+                        // Nobody can lock it any more; its entry goes when the partition has an owner.
+                        self.shared.retire_held(cx, at, dead.slot.host);
+                    }
+                }
+                self.attend(cx);
+                from = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// Some entries of an index, and the key to go on with.
+    pub(super) fn batch<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        index: &BwTree,
+        from: &Key,
+    ) -> Result<(Vec<(Key, SyncAddr)>, Option<Key>), TreeError> {
+        let (mut entries, mut trace) = (Entries::default(), Trace::new());
+        match index.scan(cx, &self.tree_env(), from.words(), None, BATCH, &mut entries, &mut trace) {
+            // Its owner died before it had made it.
+            Err(TreeError::NotFormatted { .. }) => return Ok((Vec::new(), None)),
+            scanned => scanned?,
+        }
+        let found: Vec<(Key, SyncAddr)> =
+            entries.iter().map(|(words, word)| (Key::from_words(words), SyncAddr::new(word))).collect();
+        let next = found.last().filter(|_| found.len() >= BATCH).and_then(|(key, _)| key.next());
+        Ok((found, next))
+    }
+
+    /// Takes a dead host's locks off one row. Whoever may take the row away calls this: its owner under the
+    /// partition's latch, or the heir of a dead owner.
+    pub(super) fn resolve<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: &Dead,
+        place: (u16, TableId),
+        key: &Key,
+        at: SyncAddr,
+    ) -> Resolved {
+        let host = dead.slot.host;
+        let word = self.shared.peek(cx, at);
+        if word.is_live() && word.writer() == Some(host) {
+            count(&self.moves.locks_resolved, 1);
+            if let resolved @ Resolved::Goes(_) = self.resolve_writer(cx, dead, place, key, at) {
+                return resolved;
+            }
+        }
+        if !cx.sabotaged("settle.forget-readers") {
+            self.shared.forget_host(cx, at, host);
+        }
+        Resolved::Stays
+    }
+
+    fn resolve_writer<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        dead: &Dead,
+        (partition, table): (u16, TableId),
+        key: &Key,
+        at: SyncAddr,
+    ) -> Resolved {
+        let relation = self.catalog.relation(table).expect("an index of a table that exists");
+        let block = self.shared.peek(cx, at).row();
+        freshen(cx, block, block_len(relation.key_words, relation.row_len));
+        let Some(head) = block_is(cx, block, table.0, partition, key) else {
+            // Damage. The row stays locked, and whoever wants it is told of a conflict.
+            return Resolved::Stays;
+        };
+        let last = dead.changes.get(&(table.0, *key)).filter(|last| {
+            let newer = match head.llsn & UNBORN != 0 {
+                true => last.llsn > head.llsn & !UNBORN,
+                // The same version may have come here in part.
+                false => last.llsn >= head.llsn,
+            };
+            newer || cx.sabotaged("settle.only-newer-records")
+        });
+        let last = last.filter(|_| !cx.sabotaged("settle.redo-committed"));
+        match last {
+            Some(last) if last.op == Op::Delete => return Resolved::Goes(last.llsn),
+            Some(last) => self.redo(cx, relation, block, last),
+            None if head.llsn & UNBORN != 0 && !cx.sabotaged("settle.undo-inserts") => {
+                return Resolved::Goes(0);
+            }
+            None => {}
+        }
+        self.shared.release_for(cx, at, dead.slot.host, last.is_some());
+        Resolved::Stays
+    }
+
+    /// Brings a row to where a committed transaction was about to bring it.
+    fn redo<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        relation: &Relation,
+        block: liger_fabric::DataAddr,
+        last: &LastChange,
+    ) {
+        count(&self.moves.rows_redone, 1);
+        let start = row_start(relation.key_words);
+        for (offset, bytes) in &last.pieces {
+            if usize::from(*offset) + bytes.len() <= relation.row_len {
+                cx.write(block.byte(start + u64::from(*offset)), bytes);
+            }
+        }
+        cx.write(block, &last.llsn.to_ne_bytes());
+        cx.write_back(block, block_len(relation.key_words, relation.row_len));
+        cx.fence();
+        debug_assert_eq!(cx.read_layout::<RowHead>(block).llsn, last.llsn);
+    }
+
+    /// Notes hosts that have come back.
+    pub(super) fn note_return(&self, host: HostId) {
+        self.owners.is_back(host);
+    }
+}

@@ -1,0 +1,302 @@
+//! An heir's work: a dead host's partitions get a new owner while the pod goes on
+//! (docs/protocols/takeover.md).
+//!
+//! Invariants:
+//! 1. All of it may be done again: by this host after a failure, or by another heir after this one's death. What
+//!    others see changes in single steps, each of which is right whether or not the next one follows.
+//! 2. A row that is in the shared index with a live word is what its block says; every other row is what the
+//!    logs say.
+//! 3. Nobody uses a partition before its owner's word says so; on this host, nobody begins to use it until
+//!    everybody who had used it as another host's has ended.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use liger_fabric::{Cx, Fabric};
+use liger_pod::membership::{HostState, Slot};
+use liger_pod::watch::{self, Owner};
+use liger_store::bwtree::TreeError;
+
+use super::host::{RowHost, count};
+use super::keeper::{Keeper, Takeover};
+use super::moves::sentinel_key;
+use super::partition::{RowId, TablePart};
+use super::policy::SharedRow;
+use super::shared::{RowHead, UNBORN, freshen};
+use crate::key::Key;
+use crate::log::HostLog;
+use crate::log::record::first_of;
+use crate::recovery::{Rebuilding, RecoveryError};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "takeover.sweep-orphans",
+    "takeover.await-logs",
+    "takeover.close-log-first",
+    "takeover.versions-above-removed",
+    "takeover.close-partition",
+    "takeover.settled-before-return",
+    "takeover.checkpoint-before-return",
+];
+
+impl RowHost {
+    /// Takes over from a dead host, if there is one that nobody else does it for.
+    pub(super) fn inherit<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+        let Some(takeover) = keeper.takeover.clone() else { return 0 };
+        let Ok(fenced) = watch::fenced(cx, &self.plan) else { return 0 };
+        for slot in fenced.into_iter().filter(|slot| slot.state == HostState::Fenced) {
+            let done = keeper.inherited.iter().any(|(done, _)| *done == slot);
+            let failed = keeper.failed.iter().any(|(failed, _)| *failed == slot);
+            if done || failed || watch::inherit(cx, &self.plan, slot, keeper.me()) != Ok(true) {
+                continue;
+            }
+            match self.take_over(cx, keeper, &takeover, slot) {
+                Ok(epoch) => keeper.inherited.push((slot, epoch)),
+                Err(_) if self.is_overruled() => {}
+                Err(failure) => keeper.failed.push((slot, failure.to_string())),
+            }
+            return 1;
+        }
+        0
+    }
+
+    /// Lets dead hosts come back whose partitions are safe without their files.
+    pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+        let Some(log) = &self.log else { return 0 };
+        let before = keeper.inherited.len();
+        keeper.inherited.retain(|(slot, epoch)| {
+            let safe = log.begin_of(cx, self.me) >= *epoch || cx.sabotaged("takeover.checkpoint-before-return");
+            if !safe {
+                log.want_checkpoint(cx, *epoch);
+                return true;
+            }
+            let settled = watch::is_settled(cx, &self.plan, *slot) == Ok(true);
+            if !settled && !cx.sabotaged("takeover.settled-before-return") {
+                return true;
+            }
+            log.needs_nothing(cx, slot.host);
+            watch::release(cx, &self.plan, *slot);
+            false
+        });
+        before - keeper.inherited.len()
+    }
+
+    /// All of it; returns the epoch from which on this host's checkpoints have the partitions.
+    fn take_over<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &mut Keeper,
+        takeover: &Takeover,
+        slot: Slot,
+    ) -> Result<u64, RecoveryError> {
+        let log = self.log.as_ref().expect("who takes over keeps a log");
+        let dead = self.dead(cx, slot);
+        if !cx.sabotaged("takeover.close-log-first") {
+            let directory = takeover.files.hold(cx, slot.host)?;
+            log.bury(cx, slot.host, directory.disk(), takeover.log, self.members(cx))?;
+        }
+        let orphans: BTreeSet<u16> = (0..self.partition_count())
+            .filter(|p| {
+                let owner = Owner::load(cx, &self.plan, *p);
+                owner.map_or(self.home(*p), |owner| owner.host) == slot.host
+                    && owner.is_none_or(|owner| owner.incarnation <= slot.incarnation)
+            })
+            .collect();
+        keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
+        if !cx.sabotaged("takeover.sweep-orphans") {
+            for &partition in &orphans {
+                self.sweep_orphan(cx, partition, &dead)?;
+            }
+        }
+        let upto = self.await_logs(cx, keeper, log)?;
+        orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
+        let (files, identity) = (&takeover.files, &takeover.identity);
+        let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
+        rebuilding.run(cx, || self.turn(cx, keeper))?;
+        self.check_still_here()?;
+        for &partition in &orphans {
+            self.owners.close(partition);
+        }
+        self.await_transactions(cx, keeper)?;
+        for (partition, attached) in &mut keeper.taking {
+            self.attach(cx, *partition)?;
+            *attached = true;
+        }
+        self.adopt_memory(cx, keeper, slot, &orphans)?;
+        let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
+        for &partition in &orphans {
+            me.publish(cx, &self.plan, partition);
+            self.owners.set(partition, me);
+            self.give_away_again(cx, partition);
+            count(&self.moves.taken_over, 1);
+        }
+        keeper.taking.clear();
+        // A checkpoint that begins in a later epoch than this one began when they were this host's.
+        Ok(log.clock().now(cx) + 1)
+    }
+
+    /// What goes on while this host takes over.
+    fn turn<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) {
+        self.look_around(cx, keeper);
+        self.attend(cx);
+    }
+
+    fn check_still_here(&self) -> Result<(), RecoveryError> {
+        if self.is_overruled() { Err(RecoveryError::Overruled) } else { Ok(()) }
+    }
+
+    /// Ends the epoch, and waits until the logs of all hosts hold it: then they hold every record that changed
+    /// a row which was not shared when the host died.
+    fn await_logs<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &mut Keeper,
+        log: &HostLog,
+    ) -> Result<u64, RecoveryError> {
+        let epoch = log.clock().now(cx);
+        if cx.sabotaged("takeover.await-logs") {
+            return Ok(log.pod_durable(cx, self.members(cx)).min(epoch));
+        }
+        while !log.is_durable(cx, epoch, || self.members(cx))? {
+            self.check_still_here()?;
+            self.turn(cx, keeper);
+            cx.pause();
+        }
+        Ok(epoch)
+    }
+
+    /// Waits until every transaction of this host that may have begun before the partitions were closed has
+    /// ended.
+    fn await_transactions<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Result<(), RecoveryError> {
+        if cx.sabotaged("takeover.close-partition") {
+            return Ok(());
+        }
+        cx.fence();
+        for turns in &self.turns {
+            let seen = turns.0.load(Ordering::SeqCst);
+            while seen % 2 == 1 && turns.0.load(Ordering::SeqCst) == seen {
+                self.check_still_here()?;
+                self.turn(cx, keeper);
+                cx.pause();
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins the rows of a partition that was rebuilt with those in shared memory.
+    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), TreeError> {
+        let log = self.log.as_ref().expect("who takes over keeps a log");
+        // Greater than the version of anything that was ever removed here.
+        let removed = if cx.sabotaged("takeover.versions-above-removed") {
+            0
+        } else {
+            first_of(log.clock().now(cx) + 1) - 1
+        };
+        for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+            let mut latched = self.partition(cx, partition);
+            let part = latched.table(relation.id.0);
+            part.max_removed_llsn = removed;
+            let mut from = Some(Key::zero(relation.key_words));
+            while let Some(key) = from {
+                let (found, next) = self.batch(cx, &part.index, &key)?;
+                for (key, at) in found {
+                    if !self.shared.adopt(cx, at) {
+                        part.stale.push(key);
+                        continue;
+                    }
+                    let row = self.row_of(cx, part, &key, at)?;
+                    part.rows.set_shared(row, at.offset());
+                    let shared = SharedRow { partition, table: relation.id.0, row, word: at };
+                    self.move_out.lock(cx).moved_in(shared);
+                    count(&self.moves.shared_rows, 1);
+                }
+                from = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// The row of a shared key: the one that was rebuilt, or a new one, whose bytes are in its block.
+    fn row_of<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &mut TablePart,
+        key: &Key,
+        at: liger_fabric::SyncAddr,
+    ) -> Result<RowId, TreeError> {
+        if *key == sentinel_key(part.key_words) {
+            return Ok(part.sentinel);
+        }
+        if let Some(row) = part.tree.get(key.words()) {
+            return Ok(row);
+        }
+        let full = TreeError::Damaged { offset: at.offset(), what: "more rows than a partition has" };
+        let row = part.rows.alloc().ok_or(full)?;
+        part.tree.insert(key.words(), row).expect("it was not there");
+        let block = self.shared.peek(cx, at).row();
+        freshen(cx, block, part.block_len());
+        part.rows.set_version(row, cx.read_layout::<RowHead>(block).llsn & !UNBORN);
+        Ok(row)
+    }
+
+    /// Takes the dead host's shared memory over, with what nothing reaches any more.
+    fn adopt_memory<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &mut Keeper,
+        slot: Slot,
+        orphans: &BTreeSet<u16>,
+    ) -> Result<(), RecoveryError> {
+        while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.members(cx)).is_none() {
+            self.check_still_here()?;
+            self.turn(cx, keeper);
+            cx.pause();
+        }
+        let mut in_use = BTreeSet::new();
+        for &partition in orphans {
+            for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id.0);
+                self.reach(cx, part, &mut in_use)?;
+            }
+        }
+        self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &in_use);
+        for &partition in orphans {
+            for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id.0);
+                // What cannot go now goes before the next row moves.
+                let _ = self.retract_stale(cx, part);
+                match part.index.create(cx, &self.tree_env()) {
+                    // Its owner may have died before it came to make it.
+                    Err(TreeError::Exists { .. }) | Ok(()) => {}
+                    Err(failed) => return Err(failed.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the shared memory that a table's share uses.
+    fn reach<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        part: &TablePart,
+        in_use: &mut BTreeSet<u64>,
+    ) -> Result<(), TreeError> {
+        match part.index.check(cx, &self.tree_env()) {
+            Err(TreeError::NotFormatted { .. }) => {}
+            Err(broken) => return Err(broken),
+            Ok(census) => {
+                in_use.extend(census.words.iter().map(|word| word.offset()));
+                in_use.extend(census.records.iter().map(|(at, _)| at.offset()));
+            }
+        }
+        for row in part.rows.rows() {
+            if let Some(at) = part.word(row) {
+                in_use.extend([at.offset(), self.shared.peek(cx, at).row().offset()]);
+            }
+        }
+        Ok(())
+    }
+}
