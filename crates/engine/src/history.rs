@@ -89,6 +89,12 @@ impl TxnRecord {
 /// Receives every committed transaction at its commit point: all its locks are held, nothing is released yet.
 /// The order of calls is therefore a serial order of the transactions that conflict.
 pub trait HistorySink: Send + Sync {
+    /// A transaction is about to commit: if its host dies before [`HistorySink::committed`], nobody knows
+    /// whether it has.
+    fn committing(&self, record: &TxnRecord) {
+        let _ = record;
+    }
+
     /// A transaction has committed.
     fn committed(&self, record: &TxnRecord);
 }

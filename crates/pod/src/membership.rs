@@ -14,7 +14,6 @@
 //! word 1  heartbeat  48..64 incarnation | 0..48 count
 //! word 2  process    what the host says of itself (its process number)
 //! word 3  tested     0 = no self-test ran | 63 = 1 | 8..16 peer | 16..32 the peer's incarnation
-//! word 4  heir       who recovers the host (`watch`)
 //! ```
 //!
 //! It does not decide that a host is dead (`watch`) and does not recover one (the engine). See
@@ -131,8 +130,6 @@ const STATE: u64 = 0;
 const HEARTBEAT: u64 = 1;
 const PROCESS: u64 = 2;
 const TESTED: u64 = 3;
-/// Who recovers the host (`watch`).
-pub(crate) const HEIR: u64 = 4;
 
 /// Who the pod's first member is to be, while it has none: host and incarnation, packed as in a state word.
 /// Every other host waits for it, so that at most one joins untested.
@@ -156,7 +153,7 @@ pub(crate) fn heartbeat_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> 
 }
 
 /// What a host says of its process.
-pub(crate) fn process_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
+pub fn process_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
     cx.load(plan.membership(host).word(PROCESS))
 }
 

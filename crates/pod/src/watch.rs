@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! controller's line   word 0: the accusation   63 = 1 | 0..8 accused | 8..24 its incarnation | 24..32 by whom
+//!                     word 1: the heir        63 = 1 | 0..8 host | 8..24 its incarnation
 //! settled words       of (dead host, by): the incarnation of the dead host that `by` has settled
-//! word 4 of a host's membership line: its heir
-//!                     63 = 1 | 0..8 heir | 8..24 its incarnation | 24..40 incarnation of the dead host
 //! ```
 //!
 //! Invariants:
@@ -14,7 +13,8 @@
 //! 2. A host is FENCED only when its process can no longer change the memory (`Fabric::cut_off`).
 //! 3. No clock is compared with another host's. Time in which the observer itself did not look does not
 //!    count, but for a quarter of the lease.
-//! 4. A dead host has one heir at a time; an heir that dies is replaced.
+//! 4. One host at a time is the heir of all dead ones; an heir that dies is replaced, and is one of them. So
+//!    what dead hosts have left is never divided between two who do not know of each other.
 
 use liger_fabric::{Cx, Fabric, HostId};
 
@@ -147,33 +147,39 @@ pub fn settle<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
     cx.fence();
 }
 
-/// True if every host that serves has settled a dead life.
+/// True if nobody can meet a lock of a dead life any more, but its heir: every other host has settled it, or is
+/// dead and owns nothing any more.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
 pub fn is_settled<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<bool, PodError> {
-    for host in plan.hosts() {
-        let serves = matches!(Slot::load(cx, plan, host)?.state, HostState::Alive | HostState::Leaving);
-        if serves && cx.load(plan.settled(dead.host, host)) != u64::from(dead.incarnation) {
+    for host in plan.hosts().filter(|host| *host != dead.host) {
+        let slot = Slot::load(cx, plan, host)?;
+        let matters = match slot.state {
+            HostState::Free | HostState::Joining | HostState::Recovered => false,
+            HostState::Alive | HostState::Leaving | HostState::Suspect => true,
+            HostState::Fenced => (0..plan.config().partitions)
+                .any(|partition| Owner::load(cx, plan, partition).is_some_and(|owner| owner.host == host)),
+        };
+        if matters && cx.load(plan.settled(dead.host, host)) != u64::from(dead.incarnation) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Makes `me` the heir of a dead life, unless another living host is it; true if `me` is.
+/// Makes `me` the heir of all dead hosts, unless another living one is it; true if `me` is.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
-pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, me: Slot) -> Result<bool, PodError> {
-    let word = plan.membership(dead.host).word(membership::HEIR);
-    let mine =
-        SET | u64::from(me.host.0) | u64::from(me.incarnation) << 8 | u64::from(dead.incarnation) << 24;
+pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, PodError> {
+    let word = plan.controller().word(1);
+    let mine = SET | u64::from(me.host.0) | u64::from(me.incarnation) << 8;
     let seen = cx.load(word);
     if seen == mine {
         return Ok(true);
     }
-    if seen & SET != 0 && (seen >> 24) as u16 == dead.incarnation {
+    if seen & SET != 0 {
         let heir = Slot::load(cx, plan, HostId(seen as u8))?;
         let lives = heir.incarnation == (seen >> 8) as u16
             && matches!(heir.state, HostState::Alive | HostState::Suspect | HostState::Leaving);

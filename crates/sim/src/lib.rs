@@ -18,6 +18,7 @@ pub mod recorder;
 pub mod rows;
 pub mod scenario;
 pub mod serializability;
+pub mod survival;
 pub mod tpcc;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.

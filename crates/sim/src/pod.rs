@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use liger_engine::log::HostLog;
 use liger_engine::recovery::directory::Directory;
-use liger_engine::row::{Budget, Checked, Options, RowHost};
+use liger_engine::row::{Budget, Checked, Options, RowHost, Takeover};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::disk::{Disk, SimDisks};
 use liger_fabric::sim::{Outcome, Sim, SimConfig, Simulation};
@@ -43,6 +43,21 @@ pub struct PodSetup {
     pub remote_entries: usize,
     /// Index nodes of other hosts that each host keeps in DRAM.
     pub node_entries: usize,
+    /// What hosts need to take over from one another, if they may.
+    pub takeover: Option<Takeover>,
+}
+
+impl PodSetup {
+    /// What the engine of one host is to be told.
+    pub fn options(&self, plan: &Plan, recorder: Option<Arc<Recorder>>) -> Options {
+        let mut options = Options::new(plan);
+        options.budget = self.budget.unwrap_or(options.budget);
+        options.remote_entries = self.remote_entries;
+        options.node_entries = self.node_entries;
+        options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
+        options.takeover = self.takeover.clone();
+        options
+    }
 }
 
 impl SimPod {
@@ -76,17 +91,13 @@ impl SimPod {
             let (plan, setup, recorder) = (plan.clone(), setup.clone(), recorder.clone());
             let log = Rc::clone(&log);
             let engine = sim.alone(HostId(host), WorkerId(0), move |cx| {
-                let mut options = Options::new(&plan);
-                options.budget = setup.budget.unwrap_or(options.budget);
-                options.remote_entries = setup.remote_entries;
-                options.node_entries = setup.node_entries;
-                options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
+                let mut options = setup.options(&plan, recorder);
                 let bytes = plan.len();
                 if host == 0 {
                     superblock::format(cx, &setup.config, bytes, FormatOver::Zeros).expect("zeroed memory");
                 }
                 let plan = superblock::open_as(cx, bytes, &setup.config).expect("formatted just now");
-                let joining = membership::join(cx, &plan, 0).expect("nobody else is there");
+                let joining = membership::join(cx, &plan, cx.process()).expect("nobody else is there");
                 options.log = log(cx, &plan, joining.incarnation());
                 let member = joining.finish(cx).expect("nobody else is there");
                 RowHost::new(cx, &plan, setup.catalog, member, options)

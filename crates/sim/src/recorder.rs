@@ -1,5 +1,6 @@
 //! Records what the engine commits as a [`History`].
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use liger_engine::history::{HistorySink, TxnRecord, WriteKind};
@@ -11,6 +12,8 @@ use crate::history::{Change, History, Key, Transaction};
 #[derive(Default)]
 pub struct Recorder {
     transactions: Mutex<Vec<Transaction>>,
+    /// By host and worker: what was about to commit. It has, or it never returned.
+    committing: Mutex<BTreeMap<(u8, u8), TxnRecord>>,
     unordered: bool,
 }
 
@@ -23,6 +26,20 @@ impl Recorder {
     /// The history so far, on top of rows that were loaded with version 0.
     pub fn history(&self, initial: Vec<(Key, u64)>) -> History {
         History { initial, transactions: self.lock().clone() }
+    }
+
+    /// What the workers of a host that died were about to commit goes to the history: nobody knows whether it
+    /// has committed.
+    pub fn bury(&self, host: u8) {
+        let mut committing = self.committing.lock().expect("a recorder's calls do not panic");
+        let (died, live) = std::mem::take(&mut *committing).into_iter().partition(|(by, _)| by.0 == host);
+        *committing = live;
+        let died: BTreeMap<(u8, u8), TxnRecord> = died;
+        let mut all = self.lock();
+        for record in died.values() {
+            let number = all.len() as u64;
+            all.push(transaction(number, record));
+        }
     }
 
     /// The last transaction of a worker so far.
@@ -40,28 +57,42 @@ fn key(table: liger_engine::TableId, key: &liger_engine::Key) -> Key {
     Key::new(table.0, key.words())
 }
 
+/// What a record says, with an unknown outcome.
+fn transaction(number: u64, record: &TxnRecord) -> Transaction {
+    let mut txn = Transaction::new(number, record.host.0, record.worker.0);
+    for read in &record.reads {
+        txn.read(key(read.table, &read.key), read.version);
+    }
+    for range in &record.ranges {
+        let high = range.range.high.map(|high| high.words().to_vec());
+        let seen = range.found.iter().map(|(key, version)| (key.words().to_vec(), *version)).collect();
+        txn.range(key(range.table, &range.range.low), high, seen);
+    }
+    for write in &record.writes {
+        let (previous, new) = (write.previous.unwrap_or(0), write.version);
+        let change = match write.kind {
+            WriteKind::Insert => Change::Insert { new },
+            WriteKind::Update => Change::Update { previous, new },
+            WriteKind::Delete => Change::Delete { previous, new },
+        };
+        txn.write(key(write.table, &write.key), change);
+    }
+    txn
+}
+
 impl HistorySink for Recorder {
+    fn committing(&self, record: &TxnRecord) {
+        let mut committing = self.committing.lock().expect("a recorder's calls do not panic");
+        committing.insert((record.host.0, record.worker.0), record.clone());
+    }
+
     fn committed(&self, record: &TxnRecord) {
+        let mut committing = self.committing.lock().expect("a recorder's calls do not panic");
+        committing.remove(&(record.host.0, record.worker.0));
+        drop(committing);
         let mut all = self.lock();
         let number = all.len() as u64;
-        let mut txn = Transaction::new(number, record.host.0, record.worker.0);
-        for read in &record.reads {
-            txn.read(key(read.table, &read.key), read.version);
-        }
-        for range in &record.ranges {
-            let high = range.range.high.map(|high| high.words().to_vec());
-            let seen = range.found.iter().map(|(key, version)| (key.words().to_vec(), *version)).collect();
-            txn.range(key(range.table, &range.range.low), high, seen);
-        }
-        for write in &record.writes {
-            let (previous, new) = (write.previous.unwrap_or(0), write.version);
-            let change = match write.kind {
-                WriteKind::Insert => Change::Insert { new },
-                WriteKind::Update => Change::Update { previous, new },
-                WriteKind::Delete => Change::Delete { previous, new },
-            };
-            txn.write(key(write.table, &write.key), change);
-        }
+        let mut txn = transaction(number, record);
         txn.commit((!self.unordered).then_some(number));
         all.push(txn);
     }

@@ -228,7 +228,15 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
     config.retire_entries = run.retire_entries;
     let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
     let (remote_entries, node_entries) = (run.remote_entries, NODE_ENTRIES);
-    PodSetup { config, catalog, budget: Some(budget), record: true, remote_entries, node_entries }
+    PodSetup {
+        config,
+        catalog,
+        budget: Some(budget),
+        record: true,
+        remote_entries,
+        node_entries,
+        takeover: None,
+    }
 }
 
 /// Its simulation.

@@ -224,6 +224,7 @@ pub fn load(run: &TpccSim) -> LoadedTpcc {
         record: run.records(),
         remote_entries: if run.records() { 256 } else { 1 << 20 },
         node_entries: if run.records() { 256 } else { 1 << 18 },
+        takeover: None,
     };
     let built = SimPod::new(&setup, |plan| sim_config(run, plan.len() as usize, plan.sync_end()));
     let mut loaded = LoadedTpcc {

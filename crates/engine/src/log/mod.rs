@@ -307,6 +307,11 @@ impl HostLog {
         self.failure.get()
     }
 
+    /// The disk that it is kept on.
+    pub fn disk<F: Fabric>(&self, cx: &Cx<F>) -> Disk {
+        self.shipper.lock(cx).disk().clone()
+    }
+
     /// What the shipper has done.
     pub fn counts<F: Fabric>(&self, cx: &Cx<F>) -> ShipCounts {
         self.shipper.lock(cx).counts()

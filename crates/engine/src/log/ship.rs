@@ -386,6 +386,11 @@ impl Shipper {
         self.closed.bytes() + self.end
     }
 
+    /// The disk that it writes to.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
     /// What it has done.
     pub fn counts(&self) -> ShipCounts {
         self.counts

@@ -71,7 +71,8 @@ impl Sources<'_> {
             // Entries of indexes are there for those who resolve locks; they are made from rows here.
             let relation = self.catalog.relation(TableId(change.table));
             let is_entry = relation.is_ok_and(|relation| matches!(relation.kind, Kind::Index { .. }));
-            if !is_entry && wanted(&change) && epoch_of(record.llsn()) >= self.plan.begin_of(change.partition) {
+            if !is_entry && wanted(&change) && epoch_of(record.llsn()) >= self.plan.begin_of(change.partition)
+            {
                 sorted.entry(change.partition).or_default().push(&change, record.llsn(), at);
             }
         }

@@ -20,7 +20,7 @@ use super::partition::{Partition, reach};
 use super::shared::row_start;
 use super::transaction::{Change, Place, RowTxn};
 use crate::catalog::Kind;
-use crate::history::{WriteKind, WriteRecord};
+use crate::history::{HistorySink, TxnRecord, WriteKind, WriteRecord};
 use crate::log::record::{Op, RecordWriter, epoch_of, first_of};
 use crate::log::ring::AppendError;
 use crate::record::Patches;
@@ -49,7 +49,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 self.cx.fence();
             }
         }
-        self.record_history();
+        self.show_history(|sink, record| sink.committed(record));
         let epoch = self.epoch_to_await();
         self.release_all(true);
         if let (Some(log), true) = (&self.host.log, wrote) {
@@ -77,6 +77,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let above = if cx.sabotaged("commit.version-above-all-touched") { 0 } else { self.llsn };
         let Some(log) = &host.log else {
             self.llsn = above + 1;
+            self.record_writes();
             return Ok(());
         };
         // A host that the others may take for dead commits nothing.
@@ -87,6 +88,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let epoch = log.clock().begin_commit(cx, self.me, epoch_of(above + 1));
         self.llsn = (above + 1).max(first_of(epoch));
         debug_assert_eq!(epoch_of(self.llsn), epoch);
+        self.record_writes();
+        self.show_history(|sink, record| sink.committing(record));
         if self.changes.iter().any(|change| change.doomed) {
             log.clock().note_removal(cx, epoch);
         }
@@ -210,8 +213,9 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         any_shared
     }
 
-    fn record_history(&mut self) {
-        let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
+    /// Adds the changes to what is recorded of this transaction, whose version is known now.
+    fn record_writes(&mut self) {
+        let Some(record) = &mut self.record else { return };
         for change in &self.changes {
             let kind = match (change.is_new, change.doomed) {
                 (true, true) => continue,
@@ -223,7 +227,12 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             let (table, key, version) = (change.table, change.key, self.llsn);
             record.writes.push(WriteRecord { table, key, previous, version, kind });
         }
-        sink.committed(record);
+    }
+
+    fn show_history(&self, show: impl FnOnce(&dyn HistorySink, &TxnRecord)) {
+        if let (Some(record), Some(sink)) = (&self.record, &self.host.history) {
+            show(&**sink, record);
+        }
     }
 
     fn release_all(&mut self, committed: bool) {

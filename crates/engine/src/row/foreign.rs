@@ -440,7 +440,10 @@ impl<F: Fabric> RowTxn<'_, F> {
             }
             return Err(Conflict::Gap.into());
         }
-        if shard.insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 }).is_some_and(|e| e.is_leaving()) {
+        if shard
+            .insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 })
+            .is_some_and(|e| e.is_leaving())
+        {
             host.leaving.lock(cx).remove(&hash);
         }
         drop(shard);

@@ -275,6 +275,11 @@ impl RowHost {
             && !self.owners.is_closed(partition)
     }
 
+    /// True if this host owns the partition, though its own workers may not use it yet.
+    pub(super) fn holds(&self, partition: u16) -> bool {
+        partition < self.partition_count() && self.owner(partition) == self.me
+    }
+
     /// Makes an empty partition that nobody uses yet, in place of one that an earlier try may have left.
     pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
         let made = || new_partition(&self.plan, &self.catalog, partition);

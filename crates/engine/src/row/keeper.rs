@@ -12,8 +12,11 @@ use liger_pod::watch::{self, Watch};
 
 use super::host::RowHost;
 use crate::log::ship::LogOptions;
-use crate::recovery::Identity;
 use crate::recovery::directory::PodFiles;
+use crate::recovery::{Identity, RecoveryError};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
 
 /// What a host needs to take over a dead host's partitions.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Keeper {
     pub takeover: Option<Takeover>,
     /// Partitions that this host is taking over, and whether they are joined with the shared rows already.
     pub taking: Vec<(u16, bool)>,
+    /// Dead hosts whose logs this host has closed.
+    closed: Vec<Slot>,
     /// Lives that this host has settled.
     settled: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
@@ -46,8 +51,8 @@ impl Keeper {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot, takeover: Option<Takeover>) -> Self {
         let watch = Watch::new(cx, plan, me);
         let (taking, settled) = (Vec::new(), BTreeSet::new());
-        let (inherited, failed) = (Vec::new(), Vec::new());
-        Self { me, watch, takeover, taking, settled, inherited, failed }
+        let (closed, inherited, failed) = (Vec::new(), Vec::new(), Vec::new());
+        Self { me, watch, takeover, taking, closed, settled, inherited, failed }
     }
 
     /// This host's life.
@@ -61,11 +66,11 @@ impl RowHost {
     /// are taken over; other hosts are served meanwhile.
     pub fn keep<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         let Some(mut keeper) = self.keeper.try_lock() else { return 0 };
-        let mut worked = self.look_around(cx, &mut keeper);
+        let (mut worked, heir_of) = self.look_around(cx, &mut keeper);
         if self.is_overruled() {
             return worked;
         }
-        worked += self.inherit(cx, &mut keeper);
+        worked += self.inherit(cx, &mut keeper, &heir_of);
         worked + self.release_heirs(cx, &mut keeper)
     }
 
@@ -76,13 +81,15 @@ impl RowHost {
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
-    /// partitions to their new owners. A takeover does this all the time.
-    pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+    /// partitions to their new owners. A takeover does this all the time. Returns how much it did, and whose
+    /// heir this host is.
+    pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
         if self.member.keep_alive(cx).is_err() || keeper.watch.look(cx).is_err() {
             self.overrule();
-            return 0;
+            return (0, Vec::new());
         }
-        let Ok(fenced) = watch::fenced(cx, &self.plan) else { return 0 };
+        let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
+        let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, keeper) };
         let mut worked = 0;
         for slot in fenced {
             let life = (slot.host.0, slot.incarnation);
@@ -99,7 +106,44 @@ impl RowHost {
         if !keeper.settled.is_empty() {
             worked += self.follow(cx);
         }
-        worked
+        (worked, heir_of)
+    }
+
+    /// The dead hosts whose heir this one is; their logs are closed at once, so that they hold nobody back.
+    fn heir_of<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Vec<Slot> {
+        let Some(takeover) = keeper.takeover.clone() else { return Vec::new() };
+        let Ok(mut fenced) = watch::fenced(cx, &self.plan) else { return Vec::new() };
+        fenced.retain(|slot| {
+            slot.state == HostState::Fenced && !keeper.failed.iter().any(|(failed, _)| failed == slot)
+        });
+        if fenced.is_empty() || watch::inherit(cx, &self.plan, keeper.me) != Ok(true) {
+            return Vec::new();
+        }
+        for slot in &fenced {
+            if keeper.closed.contains(slot) {
+                continue;
+            }
+            match self.close_log(cx, &takeover, slot.host) {
+                Ok(()) => keeper.closed.push(*slot),
+                Err(failure) => keeper.failed.push((*slot, failure.to_string())),
+            }
+        }
+        fenced.retain(|slot| keeper.closed.contains(slot));
+        fenced
+    }
+
+    fn close_log<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        takeover: &Takeover,
+        dead: HostId,
+    ) -> Result<(), RecoveryError> {
+        if cx.sabotaged("keeper.close-logs") {
+            return Ok(());
+        }
+        let log = self.log.as_ref().expect("who takes over keeps a log");
+        let directory = takeover.files.hold(cx, dead)?;
+        Ok(log.bury(cx, dead, directory.disk(), takeover.log, self.members(cx))?)
     }
 
     /// Follows partitions of dead hosts to their heirs, and hosts to their next lives.
@@ -117,7 +161,7 @@ impl RowHost {
             let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
             let serves = matches!(slot.state, HostState::Joining | HostState::Alive | HostState::Leaving);
             if serves && !self.owners.is_buried(host, slot.incarnation) {
-                self.note_return(host);
+                self.owners.is_back(host);
                 worked += 1;
             }
         }

@@ -386,7 +386,13 @@ mod tests {
             request(Wish::MoveInRange { range, limit: 12 }),
             request(Wish::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
             request(Wish::Create(key)),
-            Message::Remove { table: TableId(1), partition: 2, key, word: Some(SyncAddr::new(64)), llsn: u64::MAX },
+            Message::Remove {
+                table: TableId(1),
+                partition: 2,
+                key,
+                word: Some(SyncAddr::new(64)),
+                llsn: u64::MAX,
+            },
             Message::Remove { table: TableId(1), partition: 2, key, word: None, llsn: 0 },
             Message::Evict,
         ];

@@ -55,6 +55,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         moves::SABOTAGE_STEPS,
         own::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
+        keeper::SABOTAGE_STEPS,
         commit::SABOTAGE_STEPS,
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,

@@ -79,6 +79,11 @@ impl Owners {
         self.now[usize::from(partition)].fetch_or(CLOSED, Ordering::SeqCst);
     }
 
+    /// Says that this host owns a partition, which stays closed for its own transactions.
+    pub fn set_closed(&self, partition: u16, owner: Owner) {
+        self.now[usize::from(partition)].store(encode(owner) | CLOSED, Ordering::SeqCst);
+    }
+
     /// Says who owns a partition, and opens it.
     pub fn set(&self, partition: u16, owner: Owner) {
         self.now[usize::from(partition)].store(encode(owner), Ordering::SeqCst);

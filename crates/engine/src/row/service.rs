@@ -38,17 +38,24 @@ impl RowHost {
     }
 
     fn handle<F: Fabric>(&self, cx: &Cx<F>, from: (HostId, u16), message: Message) {
+        if self.owners.is_down(from.0) && !self.owners.is_buried(from.0, from.1) {
+            // It has come back, before the keeper saw it; it waits for an answer.
+            self.owners.is_back(from.0);
+        }
         match message {
             Message::Request { from: asker, table, partition, wish } => {
-                let known = self.catalog.relation(table).is_ok_and(|r| !r.replicated) && self.owns(partition);
-                if !known {
+                if self.catalog.relation(table).map_or(true, |r| r.replicated) {
                     return count(&self.moves.messages_dropped, 1);
                 }
-                let answer = self.grant(cx, from, table, partition, &wish);
+                let answer = match self.holds(partition) {
+                    true => self.grant(cx, from, table, partition, &wish),
+                    // The sender will hear who owns it.
+                    false => Answer::Conflict,
+                };
                 self.post(cx, from.0, &Message::Reply { to: asker, answer });
             }
             Message::Remove { table, partition, key, word, llsn } => {
-                if self.catalog.relation(table).is_err() || !self.owns(partition) {
+                if self.catalog.relation(table).is_err() || !self.holds(partition) {
                     return count(&self.moves.messages_dropped, 1);
                 }
                 self.remove_for(cx, from.0, (partition, table), &key, word, llsn);
@@ -90,7 +97,7 @@ impl RowHost {
 
     /// Tells the owner of a partition, which may be this host by now.
     pub(super) fn post_or_do<F: Fabric>(&self, cx: &Cx<F>, partition: u16, removal: &Message) {
-        if !self.owns(partition) {
+        if !self.holds(partition) {
             return self.post(cx, self.owner(partition), removal);
         }
         let &Message::Remove { table, partition, ref key, word, llsn } = removal else {
@@ -110,7 +117,7 @@ impl RowHost {
         removal: Message,
     ) {
         let &Message::Remove { partition, .. } = &removal else { unreachable!("only removals are") };
-        if self.owns(partition) {
+        if self.holds(partition) {
             // Since the row was locked, this host has become its owner.
             shard.remove(&hash);
             drop(shard);
@@ -124,7 +131,8 @@ impl RowHost {
 
     /// Tells the owner of a partition, which is new, what this host had given to the one before.
     pub(super) fn give_away_again<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
-        let of = |message: &Message| matches!(message, Message::Remove { partition: p, .. } if *p == partition);
+        let of =
+            |message: &Message| matches!(message, Message::Remove { partition: p, .. } if *p == partition);
         let leaving = self.leaving.lock(cx);
         let again: Vec<(u64, Message)> =
             leaving.iter().filter(|(_, m)| of(m)).map(|(&hash, m)| (hash, m.clone())).collect();
@@ -134,7 +142,7 @@ impl RowHost {
             let entry = shard.get(&hash).copied();
             // Somebody here holds the row: it is another one by now.
             let stands = entry.is_none_or(|entry| entry.is_leaving() || entry.is_unheld());
-            if stands && !self.owns(partition) {
+            if stands && !self.holds(partition) {
                 self.post(cx, self.owner(partition), &removal);
                 continue;
             }

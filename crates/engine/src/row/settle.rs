@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+use liger_fabric::{Cx, Fabric, SyncAddr};
 use liger_pod::membership::Slot;
 use liger_pod::watch;
 use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
@@ -265,10 +265,5 @@ impl RowHost {
         cx.write_back(block, block_len(relation.key_words, relation.row_len));
         cx.fence();
         debug_assert_eq!(cx.read_layout::<RowHead>(block).llsn, last.llsn);
-    }
-
-    /// Notes hosts that have come back.
-    pub(super) fn note_return(&self, host: HostId) {
-        self.owners.is_back(host);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
-use liger_pod::membership::{HostState, Slot};
+use liger_pod::membership::Slot;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
@@ -32,7 +32,6 @@ use crate::recovery::{Rebuilding, RecoveryError};
 pub const SABOTAGE_STEPS: &[&str] = &[
     "takeover.sweep-orphans",
     "takeover.await-logs",
-    "takeover.close-log-first",
     "takeover.versions-above-removed",
     "takeover.close-partition",
     "takeover.settled-before-return",
@@ -40,24 +39,22 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 ];
 
 impl RowHost {
-    /// Takes over from a dead host, if there is one that nobody else does it for.
-    pub(super) fn inherit<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
+    /// Takes over from the dead hosts whose heir this one is, if there are any.
+    pub(super) fn inherit<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper, heir_of: &[Slot]) -> usize {
         let Some(takeover) = keeper.takeover.clone() else { return 0 };
-        let Ok(fenced) = watch::fenced(cx, &self.plan) else { return 0 };
-        for slot in fenced.into_iter().filter(|slot| slot.state == HostState::Fenced) {
-            let done = keeper.inherited.iter().any(|(done, _)| *done == slot);
-            let failed = keeper.failed.iter().any(|(failed, _)| *failed == slot);
-            if done || failed || watch::inherit(cx, &self.plan, slot, keeper.me()) != Ok(true) {
-                continue;
-            }
-            match self.take_over(cx, keeper, &takeover, slot) {
-                Ok(epoch) => keeper.inherited.push((slot, epoch)),
-                Err(_) if self.is_overruled() => {}
-                Err(failure) => keeper.failed.push((slot, failure.to_string())),
-            }
-            return 1;
+        let is_new = |slot: &&Slot| !keeper.inherited.iter().any(|(done, _)| done == *slot);
+        let dead: Vec<Slot> = heir_of.iter().filter(is_new).copied().collect();
+        if dead.is_empty() {
+            return 0;
         }
-        0
+        match self.take_over(cx, keeper, &takeover, &dead) {
+            Ok(epoch) => keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch))),
+            Err(_) if self.is_overruled() => {}
+            // It stays the heir: nobody else may take up what it has left half done.
+            Err(failure) => keeper.failed.extend(dead.iter().map(|slot| (*slot, failure.to_string()))),
+        }
+        keeper.taking.clear();
+        1
     }
 
     /// Lets dead hosts come back whose partitions are safe without their files.
@@ -65,8 +62,8 @@ impl RowHost {
         let Some(log) = &self.log else { return 0 };
         let before = keeper.inherited.len();
         keeper.inherited.retain(|(slot, epoch)| {
-            let safe = log.begin_of(cx, self.me) >= *epoch || cx.sabotaged("takeover.checkpoint-before-return");
-            if !safe {
+            let safe = log.begin_of(cx, self.me) >= *epoch;
+            if !safe && !cx.sabotaged("takeover.checkpoint-before-return") {
                 log.want_checkpoint(cx, *epoch);
                 return true;
             }
@@ -87,25 +84,17 @@ impl RowHost {
         cx: &Cx<F>,
         keeper: &mut Keeper,
         takeover: &Takeover,
-        slot: Slot,
+        dead: &[Slot],
     ) -> Result<u64, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
-        let dead = self.dead(cx, slot);
-        if !cx.sabotaged("takeover.close-log-first") {
-            let directory = takeover.files.hold(cx, slot.host)?;
-            log.bury(cx, slot.host, directory.disk(), takeover.log, self.members(cx))?;
-        }
-        let orphans: BTreeSet<u16> = (0..self.partition_count())
-            .filter(|p| {
-                let owner = Owner::load(cx, &self.plan, *p);
-                owner.map_or(self.home(*p), |owner| owner.host) == slot.host
-                    && owner.is_none_or(|owner| owner.incarnation <= slot.incarnation)
-            })
-            .collect();
+        let orphans = self.orphans(cx, dead);
         keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
-            for &partition in &orphans {
-                self.sweep_orphan(cx, partition, &dead)?;
+            for slot in dead {
+                let dead = self.dead(cx, *slot);
+                for &partition in &orphans {
+                    self.sweep_orphan(cx, partition, &dead)?;
+                }
             }
         }
         let upto = self.await_logs(cx, keeper, log)?;
@@ -114,25 +103,41 @@ impl RowHost {
         let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
         rebuilding.run(cx, || self.turn(cx, keeper))?;
         self.check_still_here()?;
-        for &partition in &orphans {
-            self.owners.close(partition);
-        }
+        orphans.iter().for_each(|&partition| self.owners.close(partition));
         self.await_transactions(cx, keeper)?;
         for (partition, attached) in &mut keeper.taking {
             self.attach(cx, *partition)?;
             *attached = true;
         }
-        self.adopt_memory(cx, keeper, slot, &orphans)?;
+        // From here on what these partitions use of shared memory is this host's, whoever dies.
         let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
         for &partition in &orphans {
+            self.owners.set_closed(partition, me);
             me.publish(cx, &self.plan, partition);
+        }
+        for slot in dead {
+            self.adopt_memory(cx, keeper, *slot, &orphans)?;
+        }
+        for &partition in &orphans {
+            self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
             self.give_away_again(cx, partition);
             count(&self.moves.taken_over, 1);
         }
-        keeper.taking.clear();
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
         Ok(log.clock().now(cx) + 1)
+    }
+
+    /// The partitions of dead hosts.
+    fn orphans<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<u16> {
+        let owned = |partition: &u16| {
+            let owner = Owner::load(cx, &self.plan, *partition);
+            dead.iter().any(|slot| match owner {
+                Some(owner) => owner.host == slot.host && owner.incarnation <= slot.incarnation,
+                None => self.home(*partition) == slot.host,
+            })
+        };
+        (0..self.partition_count()).filter(owned).collect()
     }
 
     /// What goes on while this host takes over.
@@ -261,17 +266,20 @@ impl RowHost {
             }
         }
         self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &in_use);
-        for &partition in orphans {
-            for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id.0);
-                // What cannot go now goes before the next row moves.
-                let _ = self.retract_stale(cx, part);
-                match part.index.create(cx, &self.tree_env()) {
-                    // Its owner may have died before it came to make it.
-                    Err(TreeError::Exists { .. }) | Ok(()) => {}
-                    Err(failed) => return Err(failed.into()),
-                }
+        Ok(())
+    }
+
+    /// Takes entries of dead words out of a partition's shared indexes, and makes those that their owner did
+    /// not come to make.
+    fn finish_indexes<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), TreeError> {
+        for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+            let mut latched = self.partition(cx, partition);
+            let part = latched.table(relation.id.0);
+            // What cannot go now goes before the next row moves.
+            let _ = self.retract_stale(cx, part);
+            match part.index.create(cx, &self.tree_env()) {
+                Err(TreeError::Exists { .. }) | Ok(()) => {}
+                Err(failed) => return Err(failed),
             }
         }
         Ok(())

@@ -373,6 +373,11 @@ impl State {
         }
     }
 
+    /// Plans a death.
+    pub fn plan_kill(&mut self, host: HostId, at: KillAt, domain: CrashDomain) {
+        self.kills.push((host, at, domain));
+    }
+
     fn planned_kills(&mut self) {
         let due = |state: &Self, (host, at, _): &(HostId, KillAt, CrashDomain)| match at {
             KillAt::Step(n) | KillAt::RandomStep(n) => state.step >= *n,

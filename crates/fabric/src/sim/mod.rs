@@ -189,6 +189,13 @@ impl Simulation {
         state.config.max_verbs = state.step + verbs;
     }
 
+    /// Kills a host after so many more verbs of everybody, if it still lives then.
+    pub fn kill_after(&mut self, host: HostId, verbs: u64, domain: CrashDomain) {
+        let mut state = self.state.borrow_mut();
+        let at = KillAt::Step(state.step + verbs);
+        state.plan_kill(host, at, domain);
+    }
+
     /// Runs all workers until they have ended or something stops the run. More workers may be added
     /// afterwards and run on the memory as it is.
     pub fn run(&mut self) -> Report {
@@ -263,6 +270,11 @@ impl Sim {
         state.kill(usize::from(host.0), domain);
         drop(state);
         self.suspend();
+    }
+
+    /// Which life of a host this is, from 1: what its processes are named by.
+    pub fn life(&self, host: HostId) -> u64 {
+        self.state.borrow().life(usize::from(host.0))
     }
 
     fn is_inert(&self, state: &mut State) -> bool {

@@ -5,8 +5,8 @@
 use std::panic::Location;
 
 use super::explain::Verb;
-use super::{CrashDomain, Sim};
 use super::machine::Memory;
+use super::{CrashDomain, Sim};
 use crate::addr::{DataAddr, LINE, SyncAddr, lines};
 use crate::cx::HostId;
 use crate::disk::{DiskAnswer, DiskCall, DiskErrorKind};

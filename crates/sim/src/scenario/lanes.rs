@@ -116,7 +116,7 @@ fn worker(cx: &Cx<Sim>, shared: &Host, both: bool) {
         let all_sent = sent.iter().sum::<u32>() == 2 * EACH;
         drop(sent);
         if polls && cx.random_below(3) > 0 {
-            shared.lanes.poll(cx, |from, bytes| take(shared, from, bytes, both));
+            shared.lanes.poll(cx, |(from, _), bytes| take(shared, from, bytes, both));
         }
         let all_seen = shared.seen.borrow().iter().map(BTreeSet::len).sum::<usize>() == 2 * EACH as usize;
         if all_sent && (all_seen || !polls) {

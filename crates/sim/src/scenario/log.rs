@@ -252,6 +252,7 @@ fn read_disk(disks: &SimDisks, host: HostId) -> Result<OnDisk, String> {
                     }
                     stream.extend_from_slice(new);
                 }
+                FrameKind::Closed { .. } => return Err("nobody closes a log here".to_owned()),
                 FrameKind::Mark { epoch, .. } => {
                     let lens = found.streams.iter().map(|(&worker, stream)| (worker, stream.len() as u64));
                     found.marks.push((epoch, lens.collect()));

@@ -36,6 +36,7 @@ fn pod(hosts: u8, seed: u64, left_out: Option<&LeftOut>) -> SimPod {
         record: false,
         remote_entries: 64,
         node_entries: 64,
+        takeover: None,
     };
     let built = SimPod::new(&setup, |plan| {
         let mut config = super::config(plan, seed, true, left_out);

@@ -1,0 +1,34 @@
+//! Pods some of whose hosts die: what was committed is there, and the others go on.
+
+#![forbid(unsafe_code)]
+
+use liger_sim::survival::{SurvivalRun, run};
+
+#[test]
+fn hosts_die_and_the_others_go_on() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let (seeds, first) = (number("LIGER_SEEDS").unwrap_or(100), number("LIGER_SEED").unwrap_or(1));
+    let (mut committed, mut deaths, mut returns, mut taken) = (0, 0, 0, 0);
+    let (mut resolved, mut redone, mut verbs) = (0, 0, 0);
+    for seed in first..first + seeds {
+        let result = run(&SurvivalRun::from_seed(seed));
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+        committed += result.committed;
+        (deaths, returns) = (deaths + result.deaths, returns + result.returns);
+        taken += result.taken_over;
+        (resolved, redone) = (resolved + result.resolved.0, redone + result.resolved.1);
+        verbs += result.report.verbs;
+    }
+    println!(
+        "{seeds} seeds, {verbs} verbs: {committed} committed, {deaths} deaths, {returns} returns, {taken} \
+         partitions taken over, {resolved} locks resolved, {redone} rows redone"
+    );
+    assert!(deaths >= seeds / 2 && taken >= seeds / 2, "too few deaths");
+}
+
+#[test]
+fn a_run_replays_from_its_seed() {
+    let trace = |seed| run(&SurvivalRun::from_seed(seed)).report.trace_hash;
+    assert_eq!(trace(3), trace(3));
+    assert_ne!(trace(3), trace(4));
+}
