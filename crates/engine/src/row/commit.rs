@@ -17,7 +17,7 @@ use liger_store::local::RowFlags;
 
 use super::foreign::removal;
 use super::partition::{Partition, reach};
-use super::shared::row_start;
+use super::shared::{DELETED, row_start};
 use super::transaction::{Change, Place, RowTxn};
 use crate::catalog::Kind;
 use crate::history::{HistorySink, TxnRecord, WriteKind, WriteRecord};
@@ -27,8 +27,12 @@ use crate::record::Patches;
 use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["commit.write-own-dram-copy", "commit.version-above-all-touched", "commit.await-removals"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "commit.write-own-dram-copy",
+    "commit.version-above-all-touched",
+    "commit.await-removals",
+    "commit.mark-foreign-deletes",
+];
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Makes all changes visible and gives everything back; says up to which epoch the log must hold
@@ -167,10 +171,17 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let mut any = false;
         for change in &self.changes {
             let Place::Foreign(i) = change.place else { continue };
+            let row = &mut self.foreign[i as usize];
             if change.doomed {
+                // This host keeps the write lock until the owner has removed the row. Should it die before, with
+                // later records in its ring, the block tells what becomes of the row.
+                if !change.is_new && !self.cx.sabotaged("commit.mark-foreign-deletes") {
+                    self.cx.write(row.block, &(self.llsn | DELETED).to_ne_bytes());
+                    self.cx.write_back(row.block, 8);
+                    any = true;
+                }
                 continue;
             }
-            let row = &mut self.foreign[i as usize];
             let key_words = row.key.width();
             write_through(self.cx, row.block, key_words, self.llsn, change, &self.patches, &self.images);
             row.wrote = true;

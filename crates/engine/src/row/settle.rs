@@ -15,7 +15,7 @@ use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
 use super::host::{RowHost, count};
 use super::moves::sentinel_key;
-use super::shared::{RowHead, UNBORN, block_is, block_len, freshen, row_start};
+use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, freshen, row_start};
 use crate::catalog::Relation;
 use crate::key::Key;
 use crate::log::record::{Op, Record};
@@ -225,9 +225,12 @@ impl RowHost {
             // Damage. The row stays locked, and whoever wants it is told of a conflict.
             return Resolved::Stays;
         };
+        if head.llsn & DELETED != 0 {
+            return Resolved::Goes(head.llsn & VERSION);
+        }
         let last = dead.changes.get(&(table.0, *key)).filter(|last| {
             let newer = match head.llsn & UNBORN != 0 {
-                true => last.llsn > head.llsn & !UNBORN,
+                true => last.llsn > head.llsn & VERSION,
                 // The same version may have come here in part.
                 false => last.llsn >= head.llsn,
             };

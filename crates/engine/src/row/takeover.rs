@@ -22,7 +22,7 @@ use super::keeper::{Keeper, Takeover};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{RowHead, UNBORN, freshen};
+use super::shared::{RowHead, VERSION, freshen};
 use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
@@ -109,15 +109,11 @@ impl RowHost {
             self.attach(cx, *partition)?;
             *attached = true;
         }
-        // From here on what these partitions use of shared memory is this host's, whoever dies.
-        let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
-        for &partition in &orphans {
-            self.owners.set_closed(partition, me);
-            me.publish(cx, &self.plan, partition);
-        }
         for slot in dead {
-            self.adopt_memory(cx, keeper, *slot, &orphans)?;
+            self.await_drops(cx, keeper, *slot)?;
         }
+        let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
+        self.own(cx, me, dead, &orphans)?;
         for &partition in &orphans {
             self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
@@ -240,41 +236,55 @@ impl RowHost {
         part.tree.insert(key.words(), row).expect("it was not there");
         let block = self.shared.peek(cx, at).row();
         freshen(cx, block, part.block_len());
-        part.rows.set_version(row, cx.read_layout::<RowHead>(block).llsn & !UNBORN);
+        part.rows.set_version(row, cx.read_layout::<RowHead>(block).llsn & VERSION);
         Ok(row)
     }
 
-    /// Takes the dead host's shared memory over, with what nothing reaches any more.
-    fn adopt_memory<F: Fabric>(
+    /// Waits until all caches are free of the nodes that a dead host was about to free.
+    fn await_drops<F: Fabric>(
         &self,
         cx: &Cx<F>,
         keeper: &mut Keeper,
         slot: Slot,
-        orphans: &BTreeSet<u16>,
     ) -> Result<(), RecoveryError> {
         while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.members(cx)).is_none() {
             self.check_still_here()?;
             self.turn(cx, keeper);
             cx.pause();
         }
-        let mut in_use = BTreeSet::new();
+        Ok(())
+    }
+
+    /// Makes partitions this host's, and then the shared memory of their dead owners. In this order, so that
+    /// what lies in a dead host's chunks is always reached from partitions of dead hosts. Messages about the
+    /// partitions wait, for they might free some of it meanwhile.
+    fn own<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        me: Owner,
+        dead: &[Slot],
+        orphans: &BTreeSet<u16>,
+    ) -> Result<(), RecoveryError> {
+        let mut latched: Vec<_> = orphans.iter().map(|&partition| self.partition(cx, partition)).collect();
         for &partition in orphans {
-            for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-                let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id.0);
-                self.reach(cx, part, &mut in_use)?;
-            }
+            self.owners.set_closed(partition, me);
+            me.publish(cx, &self.plan, partition);
         }
-        self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &in_use);
+        let mut in_use = BTreeSet::new();
+        for part in latched.iter_mut().flat_map(|partition| partition.tables.iter_mut().flatten()) {
+            self.reach(cx, part, &mut in_use)?;
+        }
+        for slot in dead {
+            self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &in_use);
+        }
         Ok(())
     }
 
     /// Takes entries of dead words out of a partition's shared indexes, and makes those that their owner did
     /// not come to make.
     fn finish_indexes<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), TreeError> {
-        for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-            let mut latched = self.partition(cx, partition);
-            let part = latched.table(relation.id.0);
+        let mut latched = self.partition(cx, partition);
+        for part in latched.tables.iter_mut().flatten() {
             // What cannot go now goes before the next row moves.
             let _ = self.retract_stale(cx, part);
             match part.index.create(cx, &self.tree_env()) {
