@@ -101,6 +101,8 @@ pub struct SurvivalResult {
     pub taken_over: u64,
     /// Locks of dead hosts that were resolved, and rows brought to where their last records said.
     pub resolved: (u64, u64),
+    /// In the end nobody lived any more: the planned deaths, and those of hosts that were too slow.
+    pub extinct: bool,
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
@@ -113,6 +115,8 @@ struct World {
     log: LogOptions,
     recorder: Arc<Recorder>,
     running: Cell<u32>,
+    /// Everybody has seen, or is about to see, that all is done: who dies now is not waited for.
+    over: Cell<bool>,
     returns: Cell<u64>,
     /// By host: the engine of its present life.
     engines: RefCell<Vec<Rc<RowHost>>>,
@@ -207,6 +211,7 @@ fn build(run: &SurvivalRun) -> (SimPod, Rc<World>, Vec<Directory>) {
         log,
         recorder: Arc::clone(pod.recorder.as_ref().expect("recording is on")),
         running: Cell::new(0),
+        over: Cell::new(false),
         returns: Cell::new(0),
         engines: RefCell::new(pod.hosts.clone()),
         failures: RefCell::default(),
@@ -234,8 +239,9 @@ type Place = Rc<RefCell<Option<Rc<RowHost>>>>;
 
 /// The workers of one life of a host. Those of the next one start when the host has died.
 fn spawn_life(sim: &mut Simulation, world: &Rc<World>, host: HostId, place: &Place, again: bool) {
+    type Body = Box<dyn FnOnce(&Cx<Sim>, &Rc<World>, &Place)>;
     let workers = world.run.rows.workers;
-    let mut add = |worker: u8, body: Box<dyn FnOnce(&Cx<Sim>, &Rc<World>, &Place)>| {
+    let mut add = |worker: u8, body: Body| {
         let (world, place) = (Rc::clone(world), Rc::clone(place));
         let body = move |cx: &Cx<Sim>| body(cx, &world, &place);
         match again {
@@ -244,26 +250,36 @@ fn spawn_life(sim: &mut Simulation, world: &Rc<World>, host: HostId, place: &Pla
         }
     };
     add(workers, Box::new(move |cx, world, place| keep(cx, world, place, again)));
-    add(workers + 1, Box::new(|cx, world, place| ship(cx, world, &wait(cx, place))));
-    add(workers + 2, Box::new(|cx, world, place| checkpoint(cx, world, &wait(cx, place))));
+    let with = |body: fn(&Cx<Sim>, &World, &RowHost)| -> Body {
+        Box::new(move |cx, world, place| {
+            if let Some(engine) = wait(cx, world, place) {
+                body(cx, world, &engine);
+            }
+        })
+    };
+    add(workers + 1, with(ship));
+    add(workers + 2, with(checkpoint));
     for worker in 0..workers {
         let running = (!again).then(|| Running::new(world));
         add(
             worker,
             Box::new(move |cx, world, place| {
                 let running = running.unwrap_or_else(|| Running::new(world));
-                work(cx, world, &wait(cx, place));
+                let Some(engine) = wait(cx, world, place) else { return };
+                work(cx, world, &engine);
                 drop(running);
-                serve(cx, world, &wait(cx, place));
+                serve(cx, world, &engine);
             }),
         );
     }
 }
 
-fn wait(cx: &Cx<Sim>, place: &Place) -> Rc<RowHost> {
+/// The engine of this life; none if it comes too late.
+fn wait(cx: &Cx<Sim>, world: &World, place: &Place) -> Option<Rc<RowHost>> {
     loop {
-        if let Some(host) = &*place.borrow() {
-            return Rc::clone(host);
+        let engine = place.borrow().clone();
+        if engine.is_some() || world.over.get() {
+            return engine;
         }
         cx.pause();
     }
@@ -274,12 +290,12 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
     if again {
         let _running = Running::new(world);
         world.recorder.bury(cx.host().0);
-        let engine = Rc::new(join(cx, world));
+        let Some(engine) = join(cx, world).map(Rc::new) else { return };
         world.returns.set(world.returns.get() + 1);
         world.engines.borrow_mut()[usize::from(cx.host().0)] = Rc::clone(&engine);
         *place.borrow_mut() = Some(engine);
     }
-    let engine = wait(cx, place);
+    let Some(engine) = wait(cx, world, place) else { return };
     loop {
         engine.keep(cx);
         let failed = engine.takeover_failures(cx);
@@ -296,10 +312,11 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
 }
 
 /// The host's next life, when the pod lets it.
-fn join(cx: &Cx<Sim>, world: &World) -> RowHost {
+fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
     let joining = loop {
         match membership::join(cx, &world.plan, cx.process()) {
             Ok(joining) => break joining,
+            Err(_) if world.over.get() => return None,
             Err(_) => cx.pause(),
         }
     };
@@ -315,12 +332,19 @@ fn join(cx: &Cx<Sim>, world: &World) -> RowHost {
     options.log = Some(log.expect("a good disk"));
     let member = joining.finish(cx).expect("nobody has suspected it yet");
     let catalog = Arc::clone(&world.setup.catalog);
-    RowHost::new(cx, &world.plan, catalog, member, options).expect("there is room")
+    Some(RowHost::new(cx, &world.plan, catalog, member, options).expect("there is room"))
 }
 
 impl World {
     /// True when all clients have ended, and nobody is dead and not recovered.
     fn is_over(&self, cx: &Cx<Sim>) -> bool {
+        if !self.over.get() && self.is_at_rest(cx) {
+            self.over.set(true);
+        }
+        self.over.get()
+    }
+
+    fn is_at_rest(&self, cx: &Cx<Sim>) -> bool {
         let rests = |host| {
             let slot = Slot::load(cx, &self.plan, host).expect("an intact word");
             matches!(slot.state, HostState::Alive | HostState::Free)
@@ -390,11 +414,15 @@ fn serve(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
 /// Judges what is left.
 fn end(run: &SurvivalRun, mut pod: SimPod, world: &World, report: Report) -> SurvivalResult {
     let mut problems: Vec<String> = BTreeSet::from_iter(world.failures.take()).into_iter().collect();
+    let mut extinct = false;
     if !report.completed() {
         let plan = pod.plan.clone();
         pod.sim.end_after(10_000);
-        let told = pod.sim.alone(HostId(0), WorkerId(0), move |cx| state(cx, &plan));
-        problems.push(format!("{}\n{told}\n{} clients run", report.outcome, world.running.get()));
+        let (told, survivors) = pod.sim.alone(HostId(0), WorkerId(0), move |cx| state(cx, &plan));
+        extinct = survivors == 0;
+        if !extinct {
+            problems.push(format!("{}\n{told}", report.outcome));
+        }
     }
     let mut deaths = 0;
     for host in 0..run.rows.hosts {
@@ -410,17 +438,16 @@ fn end(run: &SurvivalRun, mut pod: SimPod, world: &World, report: Report) -> Sur
     };
     let (taken_over, resolved) =
         (sum(|m| &m.taken_over), (sum(|m| &m.locks_resolved), sum(|m| &m.rows_redone)));
-    if problems.is_empty() {
+    if problems.is_empty() && !extinct {
         let plan = pod.plan.clone();
         let alive: Vec<bool> = pod.sim.alone(HostId(0), WorkerId(0), move |cx| {
-            let is = |host| Slot::load(cx, &plan, host).is_ok_and(|slot| slot.state == HostState::Alive);
-            plan.hosts().map(is).collect()
+            plan.hosts().map(|host| lives(cx, &plan, host)).collect()
         });
         pod.hosts =
             engines.into_iter().zip(alive).filter(|(_, alive)| *alive).map(|(host, _)| host).collect();
         problems.extend(pod.check());
     }
-    if problems.is_empty() {
+    if problems.is_empty() && !extinct {
         let looked = pod.on_every_host(|cx, host| {
             let mut problems = host.check_entries(cx).expect("nobody holds a row");
             problems.extend(look_at_everything(cx, host).err().map(|error| error.to_string()));
@@ -435,7 +462,7 @@ fn end(run: &SurvivalRun, mut pod: SimPod, world: &World, report: Report) -> Sur
     problems.extend(verdict.anomalies.iter().map(ToString::to_string));
     let committed = history.transactions.len() as u64;
     let returns = world.returns.get();
-    SurvivalResult { report, committed, deaths, returns, taken_over, resolved, problems }
+    SurvivalResult { report, committed, deaths, returns, taken_over, resolved, extinct, problems }
 }
 
 /// An entry of an index that was made anew has the version of its row, which is that of the entry's last change
@@ -480,8 +507,8 @@ fn name_entries_by_changes(history: &mut History) {
     }
 }
 
-/// What the pod says of its hosts, for whoever looks at a run that did not end.
-fn state(cx: &Cx<Sim>, plan: &Plan) -> String {
+/// What the pod says of its hosts, for whoever looks at a run that did not end; and how many of them live.
+fn state(cx: &Cx<Sim>, plan: &Plan) -> (String, usize) {
     let host = |host| {
         let slot = Slot::load(cx, plan, host).expect("an intact word");
         let durable = cx.load(plan.log_line(host));
@@ -495,7 +522,13 @@ fn state(cx: &Cx<Sim>, plan: &Plan) -> String {
     let owners = (0..plan.config().partitions).map(|p| Owner::load(cx, plan, p).map(|owner| owner.host.0));
     lines.push(format!("owners {:?}, {:?}", owners.collect::<Vec<_>>(), Accusation::load(cx, plan)));
     lines.push(format!("epoch {}", cx.load(plan.epoch_word())));
-    lines.join("\n")
+    (lines.join("\n"), plan.hosts().filter(|host| lives(cx, plan, *host)).count())
+}
+
+/// True if a host serves, as the simulator knows.
+fn lives(cx: &Cx<Sim>, plan: &Plan, host: HostId) -> bool {
+    let slot = Slot::load(cx, plan, host).expect("an intact word");
+    slot.state == HostState::Alive && cx.fabric().life(host) == membership::process_of(cx, plan, host)
 }
 
 /// Reads this host's rows in transactions, so that their versions are compared.

@@ -90,8 +90,9 @@ impl RowHost {
         let orphans = self.orphans(cx, dead);
         keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
-            for slot in dead {
-                let dead = self.dead(cx, *slot);
+            // Also of those who died before: the last owner may not have lived to settle them.
+            for slot in watch::fenced(cx, &self.plan).unwrap_or_default() {
+                let dead = self.dead(cx, slot);
                 for &partition in &orphans {
                     self.sweep_orphan(cx, partition, &dead)?;
                 }
