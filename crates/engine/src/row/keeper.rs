@@ -112,13 +112,14 @@ impl RowHost {
     /// The dead hosts whose heir this one is; their logs are closed at once, so that they hold nobody back.
     fn heir_of<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Vec<Slot> {
         let Some(takeover) = keeper.takeover.clone() else { return Vec::new() };
-        let Ok(mut fenced) = watch::fenced(cx, &self.plan) else { return Vec::new() };
+        if watch::inherit(cx, &self.plan, keeper.me) != Ok(true) {
+            return Vec::new();
+        }
+        // Only now: an heir that died is among them, with what it had taken over and not finished.
+        let mut fenced = watch::fenced(cx, &self.plan).unwrap_or_default();
         fenced.retain(|slot| {
             slot.state == HostState::Fenced && !keeper.failed.iter().any(|(failed, _)| failed == slot)
         });
-        if fenced.is_empty() || watch::inherit(cx, &self.plan, keeper.me) != Ok(true) {
-            return Vec::new();
-        }
         for slot in &fenced {
             if keeper.closed.contains(slot) {
                 continue;
