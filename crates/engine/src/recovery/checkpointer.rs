@@ -160,6 +160,11 @@ impl Checkpointer {
         self.whole = true;
     }
 
+    /// When it takes checkpoints, and how.
+    pub fn options(&self) -> &CheckpointOptions {
+        &self.options
+    }
+
     /// The manifest that is in force.
     pub fn manifest(&self) -> &HostManifest {
         &self.manifest
