@@ -25,6 +25,7 @@ use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::checkpoint::Pace;
 use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, read_whole};
+use liger_engine::recovery::live::LiveLog;
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
 use liger_engine::row::{RowHost, RowSession};
@@ -49,6 +50,8 @@ pub struct DurableRun {
     pub crashes: u32,
     /// Verbs within which that happens.
     pub crash_verbs: u64,
+    /// At which of them it happens; the seed picks one otherwise.
+    pub crash_at: Option<u64>,
     /// Most checkpoints of each host in a life that it is told to take.
     pub checkpoints: u64,
     /// Bytes of log that a host should have at most.
@@ -68,6 +71,7 @@ impl DurableRun {
             rows: RowsRun { hosts, keys, transactions, max_verbs: 4_000_000, ..rows },
             crashes: 2,
             crash_verbs: 1000 << pick.below(5),
+            crash_at: None,
             checkpoints: pick.below(4),
             replay_bytes: 400 << pick.below(6),
             faults: 15,
@@ -365,7 +369,8 @@ impl<'r> OneLife<'r> {
                 self.pod.sim.spawn(id, WorkerId(worker), body);
             }
         }
-        self.pod.sim.end_after(1 + pick.below(run.crash_verbs));
+        let picked = 1 + pick.below(run.crash_verbs);
+        self.pod.sim.end_after(run.crash_at.unwrap_or(picked));
         let report = self.pod.sim.run();
         self.pod.sim.end_after(run.rows.max_verbs);
         let problems = match &report.outcome {
@@ -391,6 +396,7 @@ impl<'r> OneLife<'r> {
                 }
             });
             let (host, directory, life) = (Rc::clone(host), directory.clone(), Rc::clone(&self.life));
+            let all = self.directories.borrow().clone();
             self.pod.sim.spawn(id, WorkerId(workers + 1), move |cx| {
                 let mut checkpointer = checkpointer(cx, &host, directory, replay_bytes);
                 for _ in 0..checkpoints(cx) {
@@ -404,6 +410,11 @@ impl<'r> OneLife<'r> {
                 while life.running.get() > 0 {
                     turn(cx, &mut checkpointer, &host, &life);
                     host.attend(cx);
+                    if cx.random_below(100) == 0 {
+                        let read = LiveLog::open(cx, &all[cx.random_below(all.len() as u64) as usize]);
+                        let read = read.and_then(|log| log.read(cx, |_, _| ()));
+                        assert!(read.is_ok() || life.faulty.get(), "a live log: {read:?}");
+                    }
                 }
             });
         }
