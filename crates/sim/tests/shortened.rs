@@ -1,5 +1,5 @@
-//! Logs that are shortened: power lost at every verb meanwhile, and what is said when more is missing than was
-//! removed.
+//! Logs that are shortened: power lost at every verb meanwhile, and what is said when more is missing than
+//! was removed.
 
 #![forbid(unsafe_code)]
 

@@ -69,7 +69,7 @@ impl StorageFigures {
         let image_mb = mb(self.checkpoint_bytes_median);
         writeln!(
             out,
-            "checkpoints: {checkpoints} taken ({given_up} given up), median {image_mb:.1} MB in {seconds:.2} s"
+            "checkpoints: {checkpoints} taken, {given_up} given up, median {image_mb:.1} MB in {seconds:.2} s"
         )?;
         let (now, removed) = (mb(self.log_bytes), mb(self.log_bytes_removed));
         let segments = self.log_segments_removed;

@@ -61,7 +61,9 @@ fn logs_stay_short_and_recovery_reads_no_more() {
     assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
     let read = report["recovery_log_bytes"].as_u64().expect("a number");
     assert!(read > 0 && read < 40 << 20, "{report}");
-    assert_eq!(read, (0..2).map(|host| bytes_in(&format!("{data}/host-{host}"), "log-")).sum::<u64>());
+    // The life after the recovery has begun segments of its own.
+    let there: u64 = (0..2).map(|host| bytes_in(&format!("{data}/host-{host}"), "log-")).sum();
+    assert!(read <= there && there < read + 100_000, "{read} of {there}");
 }
 
 #[test]
