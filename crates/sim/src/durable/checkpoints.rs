@@ -1,6 +1,7 @@
 //! Who takes the checkpoints of one host in a life that loses power: some when told, the others when the logs
 //! have grown, with a bound so small that segments go all the time. Now and then it reads a log of the pod.
 
+use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::Pace;
 use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, read_whole};
@@ -23,7 +24,11 @@ pub(super) fn take_checkpoints(
     life: &Life,
 ) {
     let mine = directories[usize::from(host.id().0)].clone();
-    let mut checkpointer = checkpointer(cx, host, mine, replay_bytes);
+    let begun = checkpointer(cx, host, mine, replay_bytes);
+    assert!(begun.is_ok() || life.faulty.get(), "{:?}", begun.err());
+    let Ok(mut checkpointer) = begun else {
+        return life.running.set(life.running.get() - 1);
+    };
     for _ in 0..most {
         (0..cx.random_below(200)).for_each(|_| turn(cx, &mut checkpointer, host, life));
         let taken = checkpointer.take(cx, host);
@@ -44,14 +49,19 @@ pub(super) fn take_checkpoints(
 }
 
 /// A checkpointer in a hurry.
-fn checkpointer(cx: &Cx<Sim>, host: &RowHost, directory: Directory, replay_bytes: u64) -> Checkpointer {
-    let bytes = read_whole(cx, &directory, HOST_MANIFEST).expect("every host has a manifest");
-    let manifest = HostManifest::decode(host.id(), &bytes).expect("it was not damaged");
+fn checkpointer(
+    cx: &Cx<Sim>,
+    host: &RowHost,
+    directory: Directory,
+    replay_bytes: u64,
+) -> Result<Checkpointer, RecoveryError> {
+    let manifest = HostManifest::decode(host.id(), &read_whole(cx, &directory, HOST_MANIFEST)?)?;
     let rows_per_hold = 1 + cx.random_below(4) as usize;
     let pace = Pace { rows_per_hold, write_bytes: 64, sync_bytes: 300, ..Pace::default() };
     let busy_percent = 10 + 30 * cx.random_below(4);
     let options = CheckpointOptions { replay_bytes, pace, busy_percent, look_ns: 500 };
-    Checkpointer::new(cx, host.log().expect("the pod keeps a log"), directory, manifest, options)
+    let log = host.log().expect("the pod keeps a log");
+    Ok(Checkpointer::new(cx, log, directory, manifest, options))
 }
 
 /// One turn of a checkpointer, and what it did.
