@@ -66,6 +66,8 @@ pub enum Answer {
     Recovered {
         /// Bytes of images and logs.
         bytes: u64,
+        /// Bytes of all hosts' logs, which every host reads.
+        log_bytes: u64,
         /// Rows.
         rows: u64,
         /// Changes of rows.

@@ -18,12 +18,14 @@ use std::time::Duration;
 
 use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
+use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
 use liger_engine::recovery::{Loaded, Plan};
 use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
 use liger_fabric::{Fabric, HostId};
 use liger_pod::selftest::Effort;
+use liger_workload::storage::{CheckpointFigures, StorageFigures};
 use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
 use liger_workload::tpcc::load::Loader;
 use liger_workload::tpcc::schema::{self, Tables, warehouse_key};
@@ -175,7 +177,9 @@ impl<M: HostMemory> Serving<M> {
             if data.recover {
                 enter();
             }
-            options.storage = Some(directory.hold(&cx, host, plan.as_ref())?);
+            let mut storage = directory.hold(&cx, host, plan.as_ref())?;
+            storage.set_replay_bytes(data.replay_limit);
+            options.storage = Some(storage);
             recovery = plan.map(|plan| (directory, plan));
         }
         Ok(Self { host: pod.join_through(host, options, over)?, job, tables, recovery })
@@ -253,8 +257,8 @@ impl<M: HostMemory> Serving<M> {
     fn recover(&mut self) -> Result<Answer, String> {
         let (data, plan) = self.recovery.take().expect("this host was to recover");
         let recovered = self.host.recover(&data, &plan, self.job.workers);
-        let Loaded { bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
-        Ok(Answer::Recovered { bytes, rows, changes })
+        let Loaded { bytes, log_bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
+        Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
     }
 
     fn run(&mut self) -> Answer {
@@ -263,6 +267,7 @@ impl<M: HostMemory> Serving<M> {
         let watch = job.watched.then(Arc::<Watch>::default);
         let _reporter = watch.clone().map(Reporter::start);
         let start = self.host.pod().plan().counter(START_COUNTER);
+        let before = self.host.checkpoints(Checkpointer::counts).unwrap_or_default();
         let ran = self.host.run(job.workers, |session| {
             let cx = session.cx();
             let homes = homes_of(&job, &own, cx.worker().0);
@@ -277,7 +282,12 @@ impl<M: HostMemory> Serving<M> {
         let ran: Vec<_> = ran.into_iter().map(|worker| worker.expect("no worker panicked")).collect();
         let stats = Box::new(WorkerStats::merged(ran.iter().map(|(stats, _)| stats)));
         // Counts of the whole host: as the first worker saw them.
-        Answer::Ran { stats, figures: Box::new(ran[0].1.clone()) }
+        let mut figures = Box::new(ran[0].1.clone());
+        if let Some(log) = self.host.engine().log() {
+            let storage = |all: &_| storage_figures(all, &before, log.held_bytes());
+            figures.storage = self.host.checkpoints(storage).ok();
+        }
+        Answer::Ran { stats, figures }
     }
 
     fn settle(&mut self) -> Answer {
@@ -420,6 +430,26 @@ fn run_both<F: Fabric>(
     figures.more.insert("messages".to_owned(), after[2] - before[2]);
     figures.more.insert("messages_dropped".to_owned(), after[3] - before[3]);
     (stats, figures)
+}
+
+/// What was written and removed since the counts were `before`.
+fn storage_figures(all: &Checkpointer, before: &CheckpointCounts, log_bytes: u64) -> StorageFigures {
+    let counts = all.counts();
+    let since = all.recent().filter(|taken| taken.begin_epoch > before.last_begin_epoch);
+    let taken =
+        since.map(|Taken { bytes, took_ns, .. }| CheckpointFigures { bytes, seconds: took_ns as f64 / 1e9 });
+    StorageFigures {
+        replay_limit_bytes: all.options().replay_bytes,
+        checkpoints: counts.checkpoints - before.checkpoints,
+        checkpoints_given_up: counts.given_up - before.given_up,
+        log_bytes,
+        log_bytes_most: counts.log_bytes_most,
+        log_bytes_removed: counts.bytes_removed - before.bytes_removed,
+        log_segments_removed: counts.segments_removed - before.segments_removed,
+        taken: taken.collect(),
+        failures: all.failure().into_iter().map(ToString::to_string).collect(),
+        ..StorageFigures::default()
+    }
 }
 
 fn counted(moves: &Moves) -> [u64; 4] {

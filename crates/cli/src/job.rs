@@ -82,6 +82,8 @@ pub struct Data {
     pub recover: bool,
     /// How often the pod's memory was made: keeps the keys of its runs apart.
     pub generation: u64,
+    /// Bytes of log a host that a recovery may have to read.
+    pub replay_limit: u64,
 }
 
 /// A TPC-C run.

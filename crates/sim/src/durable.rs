@@ -1,9 +1,9 @@
 //! Random transactions on a pod that loses power, and comes back from its disks: several times.
 //!
-//! Each life of the pod keeps logs and takes checkpoints while transactions run, some because it is told to and
-//! some because its logs would become too long; what no host needs any more is removed. Everybody dies before
-//! a verb that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes the
-//! next life.
+//! Each life of the pod keeps logs and takes checkpoints while transactions run, some because it is told to
+//! and some because its logs would become too long; what no host needs any more is removed. Everybody dies
+//! before a verb that the seed picks; each disk keeps what the crash leaves of it. From the disks alone comes
+//! the next life.
 //!
 //! Checked, with D the last epoch that the recovery counts:
 //! 1. Every transaction that was acknowledged survives: what it wrote is of an epoch up to D, and what it
@@ -22,10 +22,7 @@ use std::sync::Arc;
 use liger_engine::log::HostLog;
 use liger_engine::log::record::epoch_of;
 use liger_engine::log::ship::LogOptions;
-use liger_engine::recovery::checkpoint::Pace;
-use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
-use liger_engine::recovery::directory::{Directory, read_whole};
-use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
+use liger_engine::recovery::directory::Directory;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Key, KeyRange, Session, Ticket, Transaction as _, TxnError};
@@ -40,6 +37,10 @@ use crate::recorder::Recorder;
 use crate::rows::{self, BY_GROUP, GROUPS, ITEMS, RowsRun, items, keys_of, new_row};
 use crate::serializability;
 
+mod checkpoints;
+
+use checkpoints::take_checkpoints;
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct DurableRun {
@@ -49,6 +50,8 @@ pub struct DurableRun {
     pub crashes: u32,
     /// Verbs within which that happens.
     pub crash_verbs: u64,
+    /// At which of them it happens; the seed picks one otherwise.
+    pub crash_at: Option<u64>,
     /// Most checkpoints of each host in a life that it is told to take.
     pub checkpoints: u64,
     /// Bytes of log that a host should have at most.
@@ -68,6 +71,7 @@ impl DurableRun {
             rows: RowsRun { hosts, keys, transactions, max_verbs: 4_000_000, ..rows },
             crashes: 2,
             crash_verbs: 1000 << pick.below(5),
+            crash_at: None,
             checkpoints: pick.below(4),
             replay_bytes: 400 << pick.below(6),
             faults: 15,
@@ -365,7 +369,8 @@ impl<'r> OneLife<'r> {
                 self.pod.sim.spawn(id, WorkerId(worker), body);
             }
         }
-        self.pod.sim.end_after(1 + pick.below(run.crash_verbs));
+        let picked = 1 + pick.below(run.crash_verbs);
+        self.pod.sim.end_after(run.crash_at.unwrap_or(picked));
         let report = self.pod.sim.run();
         self.pod.sim.end_after(run.rows.max_verbs);
         let problems = match &report.outcome {
@@ -381,7 +386,7 @@ impl<'r> OneLife<'r> {
     /// told to take, and those that the log's bound needs.
     fn ship_and_checkpoint(&mut self, checkpoints: impl Fn(&Cx<Sim>) -> u64 + Copy + 'static) {
         let (workers, replay_bytes) = (self.run.rows.workers, self.run.replay_bytes);
-        for (host, directory) in self.pod.hosts.iter().zip(&*self.directories.borrow()) {
+        for host in &self.pod.hosts {
             self.life.running.set(self.life.running.get() + 1);
             let (id, shipped, life) = (host.id(), Rc::clone(host), Rc::clone(&self.life));
             self.pod.sim.spawn(id, WorkerId(workers), move |cx| {
@@ -390,21 +395,10 @@ impl<'r> OneLife<'r> {
                     cx.pause();
                 }
             });
-            let (host, directory, life) = (Rc::clone(host), directory.clone(), Rc::clone(&self.life));
+            let (host, life) = (Rc::clone(host), Rc::clone(&self.life));
+            let all = self.directories.borrow().clone();
             self.pod.sim.spawn(id, WorkerId(workers + 1), move |cx| {
-                let mut checkpointer = checkpointer(cx, &host, directory, replay_bytes);
-                for _ in 0..checkpoints(cx) {
-                    (0..cx.random_below(200)).for_each(|_| turn(cx, &mut checkpointer, &host, &life));
-                    let taken = checkpointer.take(cx, &host);
-                    assert!(taken.is_ok() || life.faulty.get(), "a checkpoint failed: {taken:?}");
-                    life.checkpoints.set(life.checkpoints.get() + u64::from(taken.is_ok()));
-                }
-                checkpointer.whole();
-                life.running.set(life.running.get() - 1);
-                while life.running.get() > 0 {
-                    turn(cx, &mut checkpointer, &host, &life);
-                    host.attend(cx);
-                }
+                take_checkpoints(cx, &host, &all, replay_bytes, checkpoints(cx), &life);
             });
         }
     }
@@ -434,28 +428,6 @@ impl<'r> OneLife<'r> {
         };
         (result, Left { history, life: self.life })
     }
-}
-
-/// A checkpointer in a hurry.
-fn checkpointer(cx: &Cx<Sim>, host: &RowHost, directory: Directory, replay_bytes: u64) -> Checkpointer {
-    let bytes = read_whole(cx, &directory, HOST_MANIFEST).expect("every host has a manifest");
-    let manifest = HostManifest::decode(host.id(), &bytes).expect("it was not damaged");
-    let rows_per_hold = 1 + cx.random_below(4) as usize;
-    let pace = Pace { rows_per_hold, write_bytes: 64, sync_bytes: 300, ..Pace::default() };
-    let busy_percent = 10 + 30 * cx.random_below(4);
-    let options = CheckpointOptions { replay_bytes, pace, busy_percent, look_ns: 500 };
-    Checkpointer::new(cx, host.log().expect("the pod keeps a log"), directory, manifest, options)
-}
-
-/// One turn of a checkpointer, and what it did.
-fn turn(cx: &Cx<Sim>, checkpointer: &mut Checkpointer, host: &RowHost, life: &Life) {
-    let before = checkpointer.counts();
-    checkpointer.turn(cx, host);
-    let after = checkpointer.counts();
-    assert!(checkpointer.failure().is_none() || life.faulty.get(), "{:?}", checkpointer.failure());
-    life.checkpoints.set(life.checkpoints.get() + after.checkpoints - before.checkpoints);
-    life.removed.set(life.removed.get() + after.segments_removed - before.segments_removed);
-    cx.pause();
 }
 
 /// Reads this host's rows in transactions, so that their versions are compared.

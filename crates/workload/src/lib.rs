@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod random;
 pub mod report;
 pub mod stats;
+pub mod storage;
 pub mod tpcc;
 
 pub use histogram::Histogram;

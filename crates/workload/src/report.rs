@@ -27,6 +27,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{KindStats, WorkerStats};
+use crate::storage::StorageFigures;
 
 /// What only the engine knows. The caller fills it in; sums over hosts with [`EngineFigures::merge`].
 #[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub struct EngineFigures {
     pub moves_out: u64,
     /// Anything else, by name with the unit last.
     pub more: BTreeMap<String, u64>,
+    /// What hosts with logs have written and removed.
+    pub storage: Option<StorageFigures>,
 }
 
 impl EngineFigures {
@@ -65,6 +68,9 @@ impl EngineFigures {
         self.shared_tuples += other.shared_tuples;
         self.moves_in += other.moves_in;
         self.moves_out += other.moves_out;
+        if let Some(storage) = &other.storage {
+            self.storage.get_or_insert_default().merge(storage);
+        }
     }
 
     fn hwcc_bytes_per_shared_tuple(&self) -> Option<f64> {
@@ -236,6 +242,7 @@ impl Report {
             writeln!(out, "hardware-coherent bytes per shared tuple: {bytes:.1} B")?;
         }
         let engine = &self.engine;
+        engine.storage.iter().try_for_each(|storage| storage.write_table(out))?;
         for (title, classes) in [("HWcc", &engine.hwcc_bytes), ("CXL", &engine.cxl_bytes)] {
             for (name, bytes) in classes {
                 writeln!(out, "  {title:<5}{name:<23}{bytes:>12} B")?;

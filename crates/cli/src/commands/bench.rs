@@ -36,6 +36,9 @@ const OMISSIONS: &str = "shadow_omissions";
 /// Clients that a worker stands for when each waits for storage.
 const CLIENTS: usize = 1000;
 
+/// A log cannot be kept shorter than this: a host writes so much while a checkpoint is taken.
+const MIN_REPLAY_LIMIT: u64 = 256 << 10;
+
 /// What is run.
 #[derive(Subcommand)]
 pub enum Workload {
@@ -125,6 +128,10 @@ pub struct TpccArguments {
     /// Keep a log and checkpoints in this directory
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Bytes of log, like 64M, that a recovery may have to read for each host: checkpoints are taken as often
+    /// as that needs
+    #[arg(long, value_parser = sizes::parse, default_value = "256M")]
+    replay_limit: u64,
     /// Start from what --data holds instead of loading; give the same --hosts and --warehouses
     #[arg(long, requires = "data")]
     recover: bool,
@@ -203,7 +210,16 @@ impl TpccArguments {
             |clients| clients as usize,
         );
         let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let data = self.data.as_ref().map(|it| Data { path: path(it), recover: self.recover, generation: 1 });
+        let (recover, replay_limit) = (self.recover, self.replay_limit);
+        if replay_limit < MIN_REPLAY_LIMIT {
+            return Err(Failure::Refused(format!(
+                "--replay-limit is {}, at least {} are needed",
+                sizes::show(replay_limit),
+                sizes::show(MIN_REPLAY_LIMIT)
+            )));
+        }
+        let data = |it| Data { path: path(it), recover, generation: 1, replay_limit };
+        let data = self.data.as_ref().map(data);
         let job = Job {
             hosts: self.hosts,
             workers: self.workers,
@@ -328,6 +344,7 @@ fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failu
 #[derive(Clone, Copy, Default)]
 struct Recovered {
     bytes: u64,
+    log_bytes: u64,
     rows: u64,
     changes: u64,
 }
@@ -337,10 +354,16 @@ fn recover(fleet: &mut Fleet) -> Result<Recovered, Failure> {
     let phase = Phase::start("recovering");
     let mut all = Recovered::default();
     for answer in fleet.order_all(|_| Order::Recover, PATIENCE, |_| ())? {
-        let Answer::Recovered { bytes, rows, changes } = answer else { return Err(confused(&answer)) };
-        all = Recovered { bytes: all.bytes + bytes, rows: all.rows + rows, changes: all.changes + changes };
+        let Answer::Recovered { bytes, log_bytes, rows, changes } = answer else {
+            return Err(confused(&answer));
+        };
+        all.bytes += bytes;
+        all.log_bytes = all.log_bytes.max(log_bytes);
+        all.rows += rows;
+        all.changes += changes;
     }
-    phase.done(&format!("{} rows, {} changes from logs", all.rows, all.changes));
+    let log_mb = all.log_bytes as f64 / 1e6;
+    phase.done(&format!("{} rows, {} changes from {log_mb:.1} MB of logs", all.rows, all.changes));
     Ok(all)
 }
 
@@ -397,7 +420,9 @@ fn confused(answer: &Answer) -> Failure {
 }
 
 fn about(job: &Job, memory: &PodMemory) -> About {
+    let replay_limit = job.data.as_ref().map_or(0, |data| data.replay_limit);
     let settings = [
+        ("replay_limit_bytes", replay_limit.to_string()),
         ("omitted", job.omit.clone().unwrap_or_else(|| "nothing".to_owned())),
         ("warehouses", job.scale.warehouses.to_string()),
         ("items", job.scale.items.to_string()),

@@ -160,6 +160,11 @@ impl Checkpointer {
         self.whole = true;
     }
 
+    /// When it takes checkpoints, and how.
+    pub fn options(&self) -> &CheckpointOptions {
+        &self.options
+    }
+
     /// The manifest that is in force.
     pub fn manifest(&self) -> &HostManifest {
         &self.manifest
@@ -205,8 +210,8 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// One turn: a look at the log, a step of a checkpoint, or the removal of segments. Returns 0 if there was
-    /// nothing to do, or something has to be waited for. A failure of the storage ends it
+    /// One turn: a look at the log, a step of a checkpoint, or the removal of segments. Returns 0 if there
+    /// was nothing to do, or something has to be waited for. A failure of the storage ends it
     /// ([`Checkpointer::failure`]).
     pub fn turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> usize {
         if !self.whole || self.failure.is_some() {

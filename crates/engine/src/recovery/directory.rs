@@ -180,12 +180,23 @@ pub fn read_whole<F: Fabric>(
     name: &str,
 ) -> Result<Vec<u8>, RecoveryError> {
     let missing = || RecoveryError::Missing { host: directory.host(), file: name.to_owned() };
-    let file = directory.open(cx, name)?.ok_or_else(missing)?;
+    read_all(cx, directory, &directory.open(cx, name)?.ok_or_else(missing)?)
+}
+
+/// All of a file that is open.
+///
+/// # Errors
+/// Whatever the storage says.
+pub fn read_all<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    file: &DiskFile,
+) -> Result<Vec<u8>, RecoveryError> {
     let mut bytes = Vec::new();
     loop {
         let from = bytes.len();
         bytes.resize(from + READ_BYTES, 0);
-        let there = directory.read(cx, &file, from as u64, &mut bytes[from..])?;
+        let there = directory.read(cx, file, from as u64, &mut bytes[from..])?;
         bytes.truncate(from + there);
         if there < READ_BYTES {
             return Ok(bytes);

@@ -29,6 +29,8 @@ use crate::txn::TableId;
 pub struct Loaded {
     /// Bytes of logs and images read.
     pub bytes: u64,
+    /// Of them, bytes of logs: of all hosts, as every host reads them.
+    pub log_bytes: u64,
     /// Rows put into partitions, replicated ones included.
     pub rows: u64,
     /// Changes applied to rows of images.
@@ -49,6 +51,7 @@ pub struct Loading<'p> {
     partitions: Latch<Vec<u16>>,
     failed: Latch<Option<RecoveryError>>,
     bytes: AtomicU64,
+    log_bytes: AtomicU64,
     rows: AtomicU64,
     applied: AtomicU64,
 }
@@ -73,6 +76,7 @@ impl<'p> Loading<'p> {
             partitions: Latch::new(partitions),
             failed: Latch::new(None),
             bytes: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             scattered,
@@ -83,6 +87,7 @@ impl<'p> Loading<'p> {
     pub fn loaded(&self) -> Loaded {
         Loaded {
             bytes: self.bytes.load(Ordering::Relaxed),
+            log_bytes: self.log_bytes.load(Ordering::Relaxed),
             rows: self.rows.load(Ordering::Relaxed),
             changes: self.applied.load(Ordering::Relaxed),
         }
@@ -142,6 +147,7 @@ impl<'p> Loading<'p> {
         };
         let (scan, sorted) = self.sources(directories).read_log(cx, log, wanted)?;
         self.bytes.fetch_add(scan.bytes, Ordering::Relaxed);
+        self.log_bytes.fetch_add(scan.bytes, Ordering::Relaxed);
         let files = &self.plan.hosts[log];
         if scan != files.scan {
             let at = scan.end.at();

@@ -19,6 +19,7 @@ pub mod checkpointer;
 pub mod directory;
 pub mod error;
 pub mod image;
+pub mod live;
 mod loading;
 pub mod manifest;
 pub mod replay;

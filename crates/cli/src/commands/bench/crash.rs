@@ -40,6 +40,8 @@ pub struct Survived {
     recovered_rows: u64,
     recovered_changes: u64,
     recovery_read_bytes: u64,
+    /// Bytes of all hosts' logs.
+    recovery_log_bytes: u64,
     /// From the first look at the files to the last row in its place.
     recovery_s: f64,
     consistent: bool,
@@ -67,6 +69,7 @@ impl Survived {
         let _ = writeln!(text, "rows recovered {:>31}", self.recovered_rows);
         let _ = writeln!(text, "changes applied from logs {:>20}", self.recovered_changes);
         let _ = writeln!(text, "read {:>37.1} MB", self.recovery_read_bytes as f64 / 1e6);
+        let _ = writeln!(text, "logs of all hosts {:>24.1} MB", self.recovery_log_bytes as f64 / 1e6);
         let _ = writeln!(text, "recovered in {:>30.2} s", self.recovery_s);
         for failure in &self.failures {
             let _ = writeln!(text, "  {failure}");
@@ -118,7 +121,7 @@ pub fn run(
     (data.recover, data.generation) = (true, memory.begin(&data.path)?);
     let mut fleet = Fleet::new()?;
     prepare_hosts(&mut fleet, &memory, &job)?;
-    let Recovered { bytes, rows, changes } = recover(&mut fleet)?;
+    let Recovered { bytes, log_bytes, rows, changes } = recover(&mut fleet)?;
     let recovery_s = started.elapsed().as_secs_f64();
     let mut figures = EngineFigures::default();
     let least = Acknowledged::AtLeast(&acknowledged);
@@ -135,6 +138,7 @@ pub fn run(
         recovered_rows: rows,
         recovered_changes: changes,
         recovery_read_bytes: bytes,
+        recovery_log_bytes: log_bytes,
         recovery_s,
         consistent: failures.is_empty(),
         failures,
