@@ -56,7 +56,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use liger_fabric::native::{
-    HostMemory, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked, run_workers,
+    HostMemory, IDLE_NS, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked,
+    run_workers,
 };
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
@@ -260,8 +261,9 @@ impl Pod {
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
         let engine = Arc::new(engine);
         let (served, shipped) = (engine.clone(), engine.clone());
-        let service = Service::start(&memory, SERVICE_WORKER, options.seed, move |cx| served.attend(cx));
-        let ship = move |cx: &_| usize::from(shipped.ship(cx));
+        let attend = move |cx: &_| if served.attend(cx) > 0 { 0 } else { IDLE_NS };
+        let service = Service::start(&memory, SERVICE_WORKER, options.seed, attend);
+        let ship = move |cx: &_| shipped.ship(cx);
         let shipper = files.is_some().then(|| Service::start(&memory, SERVICE_WORKER, options.seed, ship));
         Ok(Host { pod: self.clone(), memory, engine, service, shipper, files, seed: options.seed })
     }

@@ -245,6 +245,7 @@ impl<'r> OneLife<'r> {
             generation: plan.pod.generation,
             epoch_ns: 500 << (shape.seed % 8),
             segment_bytes: 1000 << (shape.seed % 5),
+            frame_bytes: 128 << (shape.seed % 6),
         };
         let held = Rc::new(RefCell::new(Vec::new()));
         let directories = Rc::clone(&held);

@@ -162,12 +162,13 @@ impl HostLog {
         }
     }
 
-    /// One turn of shipping, by whichever worker has time; true if it wrote something.
+    /// One turn of shipping, by whichever worker has time. Returns for how long the next one will find
+    /// nothing to do, as far as can be known now, in nanoseconds; 0: this one wrote something.
     ///
     /// # Errors
     /// From the first failure of the disk on, always that.
-    pub fn step<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<bool, LogFailure> {
-        let Some(mut shipper) = self.shipper.try_lock() else { return Ok(false) };
+    pub fn step<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<u64, LogFailure> {
+        let Some(mut shipper) = self.shipper.try_lock() else { return Ok(ship::WATCH_NS) };
         shipper.step(cx, &self.clock, members).inspect_err(|failure| {
             if self.failure.set(failure.clone()).is_ok() {
                 // A compare-and-swap is seen at once.
@@ -184,7 +185,7 @@ impl HostLog {
         let last = self.clock.now(cx);
         while self.clock.durable(cx, cx.host()) < last {
             self.want(last);
-            if !self.step(cx, members())? {
+            if self.step(cx, members())? > 0 {
                 cx.pause();
             }
         }

@@ -20,7 +20,9 @@ use liger_pod::plan::Plan;
 use super::epoch::LogClock;
 use super::ring::RingReader;
 use super::scan::{End, Scanner};
-use super::segment::{Frame, FrameKind, Place, SegmentHead, segment_name, segment_number};
+use super::segment::{
+    FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, encode_frame, segment_name, segment_number,
+};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -45,13 +47,20 @@ pub struct LogOptions {
     pub epoch_ns: u64,
     /// Length at which a segment ends (a longer one holds a single turn).
     pub segment_bytes: u64,
+    /// Most bytes of a ring in one frame, a multiple of 8. A frame passes through the processor's cache
+    /// twice, to the buffer and to the file: a small one stays in it, and pushes less of the workers' out.
+    pub frame_bytes: usize,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns: 1_000_000, segment_bytes: 64 << 20 }
+        let (epoch_ns, segment_bytes, frame_bytes) = (1_000_000, 64 << 20, 64 << 10);
+        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns, segment_bytes, frame_bytes }
     }
 }
+
+/// Time between two looks of a shipper that anybody may ask for something at any time.
+pub const WATCH_NS: u64 = 50_000;
 
 /// Why a host's log has ended.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -134,8 +143,10 @@ pub struct Shipper {
     synced_at_ns: u64,
     failure: Option<LogFailure>,
     counts: ShipCounts,
+    /// The tails at the last look.
+    seen: Vec<u64>,
+    /// Frames that are not appended yet.
     frames: Vec<u8>,
-    payload: Vec<u8>,
 }
 
 /// What one look at the workers found.
@@ -187,21 +198,17 @@ impl Shipper {
             synced_at_ns: cx.now_ns(),
             failure: None,
             counts: ShipCounts::default(),
+            seen: Vec::new(),
             frames: Vec::new(),
-            payload: Vec::new(),
         })
     }
 
-    /// One turn; true if it wrote something. `members`: bit n, host n.
+    /// One turn; returns for how long the next one will find nothing to do, as far as can be known now; 0 if
+    /// this one wrote something. `members`: bit n, host n.
     ///
     /// # Errors
     /// From the first failure of the disk on, always that.
-    pub fn step<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        clock: &LogClock,
-        members: u16,
-    ) -> Result<bool, LogFailure> {
+    pub fn step<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, members: u16) -> Result<u64, LogFailure> {
         if let Some(failure) = &self.failure
             && !cx.sabotaged("log.stop-after-failure")
         {
@@ -209,7 +216,7 @@ impl Shipper {
         }
         self.tick(cx, clock);
         let look = self.look(cx, clock);
-        let pressing = clock.take_room_wanted() || self.pressing(&look.tails);
+        let pressing = clock.take_room_wanted() || self.filling(&look.tails, 4);
         self.counts.room_turns += u64::from(pressing);
         let mark = if look.target > self.durable {
             Some(look.target)
@@ -218,10 +225,28 @@ impl Shipper {
         } else if self.open_end && cx.now_ns().saturating_sub(self.synced_at_ns) >= self.options.epoch_ns {
             Some(self.durable)
         } else {
-            return Ok(false);
+            return Ok(self.rest_ns(cx, clock, look.tails));
         };
         let shipped = self.ship(cx, clock, &look.tails, mark, members);
-        shipped.map(|()| true).inspect_err(|failure| self.failure = Some(failure.clone()))
+        shipped.map(|()| 0).inspect_err(|failure| self.failure = Some(failure.clone()))
+    }
+
+    /// How long nobody will miss the next turn. Who waits for the epoch to end must wait until it has lasted
+    /// long enough; the others end it as well, so this host looks a little earlier. If nobody waits but
+    /// records come, their writers are content with `pod`, and who asks for more waits for half an epoch
+    /// more; on an idle host only for as long as it takes to look.
+    fn rest_ns<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, tails: Vec<u64>) -> u64 {
+        let busy = self.seen != tails && !self.filling(&tails, 16);
+        self.seen = tails;
+        let (epoch_ns, now_ns) = (self.options.epoch_ns, cx.now_ns());
+        let lasts_ns = epoch_ns.saturating_sub(now_ns.saturating_sub(self.epoch_since_ns));
+        if clock.wanted() >= self.epoch {
+            lasts_ns.saturating_sub(2 * WATCH_NS).max(WATCH_NS)
+        } else if busy {
+            (epoch_ns / 2).max(WATCH_NS)
+        } else {
+            WATCH_NS
+        }
     }
 
     /// Ends the epoch if somebody here waits for that and it has lasted long enough.
@@ -244,10 +269,10 @@ impl Shipper {
         Look { target: epoch.min(oldest) - 1, tails: early.unwrap_or_else(tails) }
     }
 
-    /// True if a ring is so full that its worker may soon wait.
-    fn pressing(&self, tails: &[u64]) -> bool {
+    /// True if more than one of so many parts of a ring is full, so that its worker may soon wait.
+    fn filling(&self, tails: &[u64], parts: u64) -> bool {
         let mut rings = self.rings.iter().zip(tails).zip(&self.heads);
-        rings.any(|((ring, tail), head)| tail - head > ring.ring_bytes() / 4)
+        rings.any(|((ring, tail), head)| tail - head > ring.ring_bytes() / parts)
     }
 
     fn ship<F: Fabric>(
@@ -261,15 +286,15 @@ impl Shipper {
         let fresh = self.heads != tails || mark != Some(self.durable);
         // Whatever is before the tails was appended by now.
         let newest = clock.now(cx);
-        self.frame(cx, tails);
-        if let Some(epoch) = mark {
-            let kind = FrameKind::Mark { epoch, pod_durable: clock.pod_durable(cx, members) };
-            self.put(kind, &[]);
-        }
-        if self.end + self.frames.len() as u64 > self.options.segment_bytes {
+        if self.end + self.bytes_of(tails) > self.options.segment_bytes {
             self.rotate(cx)?;
         }
         self.newest = newest;
+        self.append_rings(cx, tails)?;
+        if let Some(epoch) = mark {
+            let kind = FrameKind::Mark { epoch, pod_durable: clock.pod_durable(cx, members) };
+            self.put(kind, |_| ());
+        }
         if cx.sabotaged("log.head-after-sync") {
             self.release(cx, tails);
         }
@@ -283,33 +308,47 @@ impl Shipper {
         Ok(())
     }
 
-    /// Frames the bytes of all rings up to these tails.
-    fn frame<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) {
-        self.frames.clear();
-        for (worker, &tail) in tails.iter().enumerate() {
-            let position = self.heads[worker];
-            if tail == position {
-                continue;
-            }
-            let mut payload = std::mem::take(&mut self.payload);
-            payload.clear();
-            self.rings[worker].read_own(cx, position, tail, &mut payload);
-            let (worker, incarnation) = (worker as u8, self.head.incarnation);
-            self.put(FrameKind::Records { worker, incarnation, position }, &payload);
-            self.payload = payload;
-        }
+    /// Bytes that one turn appends for everything up to these tails, and a mark.
+    fn bytes_of(&self, tails: &[u64]) -> u64 {
+        let (head, most) = (FRAME_HEAD_BYTES as u64, self.options.frame_bytes as u64);
+        let of_ring = |(tail, from): (&u64, &u64)| tail - from + head * (tail - from).div_ceil(most);
+        tails.iter().zip(&self.heads).map(of_ring).sum::<u64>() + head
     }
 
-    fn put(&mut self, kind: FrameKind, payload: &[u8]) {
-        Frame { kind, synced: self.synced, payload }.encode(&mut self.frames);
+    /// Appends the bytes of all rings up to these tails, a few frames at a time.
+    fn append_rings<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) -> Result<(), LogFailure> {
+        let (most, incarnation) = (self.options.frame_bytes, self.head.incarnation);
+        for (worker, &tail) in tails.iter().enumerate() {
+            let ring = self.rings[worker];
+            for position in (self.heads[worker]..tail).step_by(most) {
+                let to = tail.min(position + most as u64);
+                let kind = FrameKind::Records { worker: worker as u8, incarnation, position };
+                self.put(kind, |frame| ring.read_own(cx, position, to, frame));
+                if self.frames.len() >= most {
+                    self.append(cx)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a frame to those that wait to be appended; `fill` adds its payload.
+    fn put(&mut self, kind: FrameKind, fill: impl FnOnce(&mut Vec<u8>)) {
+        encode_frame(kind, self.synced, &mut self.frames, fill);
         self.counts.frames += 1;
     }
 
-    fn append_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+    fn append<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
         let at = self.file.append(cx, &self.frames)?;
         assert_eq!(at, self.end, "somebody else writes segment {}", self.head.number);
         self.end += self.frames.len() as u64;
         self.counts.bytes += self.frames.len() as u64;
+        self.frames.clear();
+        Ok(())
+    }
+
+    fn append_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        self.append(cx)?;
         let start_ns = cx.now_ns();
         if !cx.sabotaged("log.durable-after-sync") {
             self.file.sync(cx)?;
