@@ -26,7 +26,7 @@ pub const SEGMENT_HEAD_BYTES: usize = 56;
 /// Bytes of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 48;
 /// Version of segments.
-pub const SEGMENT_FORMAT: u32 = 1;
+pub const SEGMENT_FORMAT: u32 = 2;
 
 const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"LigS");
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LigF");

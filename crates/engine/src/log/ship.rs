@@ -179,6 +179,7 @@ impl Shipper {
         let (file, end) = start_segment(cx, disk, &head)?;
         let rings: Vec<_> =
             (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
+        let rings_at: Vec<u64> = rings.iter().map(|ring| ring.head(cx)).collect();
         let epoch = clock.now(cx);
         Ok(Self {
             options,
@@ -189,7 +190,7 @@ impl Shipper {
             synced: Place { segment: number, byte: end },
             newest: epoch,
             closed: numbers.into_iter().map(|number| Closed { number, newest: epoch }).collect(),
-            heads: rings.iter().map(|ring| ring.head(cx)).collect(),
+            heads: rings_at.clone(),
             rings,
             durable: clock.durable(cx, host),
             open_end: false,
@@ -198,7 +199,7 @@ impl Shipper {
             synced_at_ns: cx.now_ns(),
             failure: None,
             counts: ShipCounts::default(),
-            seen: Vec::new(),
+            seen: rings_at,
             frames: Vec::new(),
         })
     }
@@ -216,13 +217,13 @@ impl Shipper {
         }
         self.tick(cx, clock);
         let look = self.look(cx, clock);
-        let pressing = clock.take_room_wanted() || self.filling(&look.tails, 4);
+        let pressing = clock.take_room_wanted() || self.pressing(&look.tails);
         self.counts.room_turns += u64::from(pressing);
         let mark = if look.target > self.durable {
             Some(look.target)
         } else if pressing && self.heads != look.tails {
             None
-        } else if self.open_end && cx.now_ns().saturating_sub(self.synced_at_ns) >= self.options.epoch_ns {
+        } else if self.open_end && self.is_mark_due(cx, &look.tails) {
             Some(self.durable)
         } else {
             return Ok(self.rest_ns(cx, clock, look.tails));
@@ -231,12 +232,19 @@ impl Shipper {
         shipped.map(|()| 0).inspect_err(|failure| self.failure = Some(failure.clone()))
     }
 
+    /// True if the last sync is so long ago that a mark should say that it took place. While nobody asks for
+    /// what has come since, it can wait for more: a sync costs as much for a few bytes as for many.
+    fn is_mark_due<F: Fabric>(&self, cx: &Cx<F>, tails: &[u64]) -> bool {
+        let epochs = if self.heads == tails { 1 } else { 16 };
+        cx.now_ns().saturating_sub(self.synced_at_ns) >= epochs * self.options.epoch_ns
+    }
+
     /// How long nobody will miss the next turn. Who waits for the epoch to end must wait until it has lasted
     /// long enough; the others end it as well, so this host looks a little earlier. If nobody waits but
     /// records come, their writers are content with `pod`, and who asks for more waits for half an epoch
     /// more; on an idle host only for as long as it takes to look.
     fn rest_ns<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, tails: Vec<u64>) -> u64 {
-        let busy = self.seen != tails && !self.filling(&tails, 16);
+        let busy = self.seen != tails && self.have_time(&tails);
         self.seen = tails;
         let (epoch_ns, now_ns) = (self.options.epoch_ns, cx.now_ns());
         let lasts_ns = epoch_ns.saturating_sub(now_ns.saturating_sub(self.epoch_since_ns));
@@ -269,10 +277,16 @@ impl Shipper {
         Look { target: epoch.min(oldest) - 1, tails: early.unwrap_or_else(tails) }
     }
 
-    /// True if more than one of so many parts of a ring is full, so that its worker may soon wait.
-    fn filling(&self, tails: &[u64], parts: u64) -> bool {
+    /// True if a ring is so full that its worker may soon wait.
+    fn pressing(&self, tails: &[u64]) -> bool {
         let mut rings = self.rings.iter().zip(tails).zip(&self.heads);
-        rings.any(|((ring, tail), head)| tail - head > ring.ring_bytes() / parts)
+        rings.any(|((ring, tail), head)| tail - head > ring.ring_bytes() / 4)
+    }
+
+    /// True if no ring will be full soon: not when what has come since the last look comes many times more.
+    fn have_time(&self, tails: &[u64]) -> bool {
+        let mut rings = self.rings.iter().zip(tails).zip(self.heads.iter().zip(&self.seen));
+        rings.all(|((ring, tail), (head, seen))| tail - head + 16 * (tail - seen) < ring.ring_bytes())
     }
 
     fn ship<F: Fabric>(
