@@ -114,10 +114,12 @@ impl RecordWriter {
     fn put_number(&mut self, mut number: u32) {
         debug_assert!(number < 1 << (7 * NUMBER_BYTES));
         while number >= 0x80 {
-            self.put([number as u8 | 0x80, 0, 0, 0, 0, 0, 0, 0], 1);
+            self.bytes[self.len] = number as u8 | 0x80;
+            self.len += 1;
             number >>= 7;
         }
-        self.put([number as u8, 0, 0, 0, 0, 0, 0, 0], 1);
+        self.bytes[self.len] = number as u8;
+        self.len += 1;
     }
 
     /// Adds a change of the row `key`, which replaces version `previous` (0: there was none).
@@ -130,7 +132,7 @@ impl RecordWriter {
         let words = key.words();
         let last_bytes = words.last().map_or(0, |last| 8 - last.trailing_zeros() as usize / 8);
         let previous_bytes = 8 - previous.leading_zeros() as usize / 8;
-        let shape = op as u8 + 1 | (words.len() as u8) << SHAPE_KEY_SHIFT;
+        let shape = (op as u8 + 1) | ((words.len() as u8) << SHAPE_KEY_SHIFT);
         self.more = (self.len, SHAPE_PIECES);
         self.put([shape, (last_bytes | previous_bytes << 4) as u8, 0, 0, 0, 0, 0, 0], 2);
         self.put_number(table.into());
@@ -151,13 +153,15 @@ impl RecordWriter {
         self.more = (self.len, 1);
         self.put_number(2 * u32::from(offset));
         self.put_number(bytes.len() as u32);
-        match bytes.try_into() {
-            Ok(eight) => self.put(eight, 8),
-            Err(_) => {
-                self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-                self.len += bytes.len();
-            }
+        // What most columns have is copied without a call.
+        let to = &mut self.bytes[self.len..self.len + bytes.len()];
+        match *bytes {
+            [a, b] => to.copy_from_slice(&[a, b]),
+            [a, b, c, d] => to.copy_from_slice(&[a, b, c, d]),
+            [a, b, c, d, e, f, g, h] => to.copy_from_slice(&[a, b, c, d, e, f, g, h]),
+            _ => to.copy_from_slice(bytes),
         }
+        self.len += bytes.len();
     }
 
     /// True when no more changes fit.

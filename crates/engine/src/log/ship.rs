@@ -59,6 +59,11 @@ impl Default for LogOptions {
     }
 }
 
+/// An epoch behind one that brought so many bytes of records is a busy one, and lasts so many times as long:
+/// with each a host pays for a sync, and under load more transactions share it.
+const BUSY_BYTES: u64 = 16 << 10;
+const BUSY_FACTOR: u64 = 4;
+
 /// Time between two looks of a shipper that anybody may ask for something at any time.
 pub const WATCH_NS: u64 = 50_000;
 
@@ -143,6 +148,8 @@ pub struct Shipper {
     synced_at_ns: u64,
     failure: Option<LogFailure>,
     counts: ShipCounts,
+    /// Bytes that the last epoch brought.
+    epoch_bytes: u64,
     /// The tails at the last look.
     seen: Vec<u64>,
     /// Frames that are not appended yet.
@@ -199,6 +206,7 @@ impl Shipper {
             synced_at_ns: cx.now_ns(),
             failure: None,
             counts: ShipCounts::default(),
+            epoch_bytes: 0,
             seen: rings_at,
             frames: Vec::new(),
         })
@@ -244,17 +252,22 @@ impl Shipper {
     /// records come, their writers are content with `pod`, and who asks for more waits for half an epoch
     /// more; on an idle host only for as long as it takes to look.
     fn rest_ns<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, tails: Vec<u64>) -> u64 {
-        let busy = self.seen != tails && self.have_time(&tails);
+        let (comes, has_time) = (self.seen != tails, self.have_time(&tails));
         self.seen = tails;
-        let (epoch_ns, now_ns) = (self.options.epoch_ns, cx.now_ns());
-        let lasts_ns = epoch_ns.saturating_sub(now_ns.saturating_sub(self.epoch_since_ns));
-        if clock.wanted() >= self.epoch {
-            lasts_ns.saturating_sub(2 * WATCH_NS).max(WATCH_NS)
-        } else if busy {
-            (epoch_ns / 2).max(WATCH_NS)
+        let lasted_ns = cx.now_ns().saturating_sub(self.epoch_since_ns);
+        let rest_ns = if clock.wanted() >= self.epoch {
+            self.epoch_ns().saturating_sub(lasted_ns + 2 * WATCH_NS)
+        } else if comes {
+            self.options.epoch_ns / 2
         } else {
-            WATCH_NS
-        }
+            0
+        };
+        if has_time { rest_ns.max(WATCH_NS) } else { WATCH_NS }
+    }
+
+    /// How long this epoch lasts at least.
+    fn epoch_ns(&self) -> u64 {
+        self.options.epoch_ns * if self.epoch_bytes >= BUSY_BYTES { BUSY_FACTOR } else { 1 }
     }
 
     /// Ends the epoch if somebody here waits for that and it has lasted long enough.
@@ -264,7 +277,7 @@ impl Shipper {
             (self.epoch, self.epoch_since_ns) = (epoch, now_ns);
         }
         let lasted_ns = now_ns.saturating_sub(self.epoch_since_ns);
-        if clock.wanted() >= epoch && lasted_ns >= self.options.epoch_ns && clock.tick(cx, epoch) {
+        if clock.wanted() >= epoch && lasted_ns >= self.epoch_ns() && clock.tick(cx, epoch) {
             self.counts.ticks += 1;
         }
     }
@@ -313,9 +326,11 @@ impl Shipper {
             self.release(cx, tails);
         }
         self.append_and_sync(cx)?;
+        let bytes = self.heads.iter().zip(tails).map(|(head, tail)| tail - head).sum();
         self.release(cx, tails);
         if let Some(epoch) = mark.filter(|&epoch| epoch > self.durable) {
             self.durable = epoch;
+            self.epoch_bytes = bytes;
             clock.publish(cx, epoch);
         }
         self.open_end = fresh;
