@@ -56,7 +56,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use liger_fabric::native::{
-    HostMemory, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked, run_workers,
+    HostMemory, IDLE_NS, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked,
+    run_workers,
 };
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::PodError;
@@ -259,13 +260,17 @@ impl Pod {
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
         let engine = Arc::new(engine);
         let (served, shipped) = (engine.clone(), engine.clone());
-        let service = Service::start(&memory, SERVICE_WORKER, options.seed, move |cx| served.attend(cx));
-        let ship = move |cx: &_| usize::from(shipped.ship(cx));
+        let attend = move |cx: &_| if served.attend(cx) > 0 { 0 } else { IDLE_NS };
+        let service = Service::start(&memory, SERVICE_WORKER, options.seed, attend);
+        let ship = move |cx: &_| shipped.ship(cx);
         let storing = checkpointer.map(|checkpointer| {
             let checkpointer = Arc::new(Latch::new(checkpointer));
             let (its_own, imaged) = (checkpointer.clone(), engine.clone());
             // Whoever holds it takes a checkpoint.
-            let turn = move |cx: &_| its_own.try_lock().map_or(0, |mut it| it.turn(cx, &imaged));
+            let turn = move |cx: &_| {
+                let worked = its_own.try_lock().map_or(0, |mut it| it.turn(cx, &imaged));
+                if worked > 0 { 0 } else { IDLE_NS }
+            };
             let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
             Storing {
                 checkpointer,

@@ -273,6 +273,7 @@ impl<'r> OneLife<'r> {
             generation: plan.pod.generation,
             epoch_ns: 500 << (shape.seed % 8),
             segment_bytes: run.replay_bytes / 2,
+            frame_bytes: 128 << (shape.seed % 6),
         };
         let held = Rc::new(RefCell::new(Vec::new()));
         let directories = Rc::clone(&held);
@@ -396,9 +397,9 @@ impl<'r> OneLife<'r> {
                 }
             });
             let (host, life) = (Rc::clone(host), Rc::clone(&self.life));
-            let all = self.directories.borrow().clone();
+            let mine = self.directories.borrow()[usize::from(id.0)].clone();
             self.pod.sim.spawn(id, WorkerId(workers + 1), move |cx| {
-                take_checkpoints(cx, &host, &all, replay_bytes, checkpoints(cx), &life);
+                take_checkpoints(cx, &host, mine, replay_bytes, checkpoints(cx), &life);
             });
         }
     }

@@ -191,6 +191,7 @@ fn build(run: &SurvivalRun) -> (SimPod, Rc<World>, Vec<Directory>) {
         pod: identity.pod,
         epoch_ns: 500 << (shape.seed % 8),
         segment_bytes: run.replay_bytes / 8,
+        frame_bytes: 128 << (shape.seed % 6),
         ..LogOptions::default()
     };
     setup.takeover = Some(Takeover { files: PodFiles::Simulated, identity, log });
@@ -340,6 +341,7 @@ impl World {
     fn is_over(&self, cx: &Cx<Sim>) -> bool {
         if !self.over.get() && self.is_at_rest(cx) {
             self.over.set(true);
+            cx.fabric().spare_all();
         }
         self.over.get()
     }

@@ -316,7 +316,7 @@ fn recovery_may_be_killed_at_every_step() {
 /// Bits that flip, everywhere, and every sector half gone.
 fn damages(len: usize) -> impl Iterator<Item = Damage> {
     let flip = |offset: usize| Damage::FlipBits { offset: offset as u64, mask: 0x10 };
-    let flips = (0..len).step_by(41).chain([len - 1]).map(flip);
+    let flips = (0..len).step_by(29).chain([len - 1]).map(flip);
     flips.chain((0..len.div_ceil(SECTOR)).map(|sector| Damage::TearSector { sector: sector as u64 }))
 }
 

@@ -214,14 +214,15 @@ impl HostLog {
         }
     }
 
-    /// One turn of shipping, by whichever worker has time; true if it wrote something.
+    /// One turn of shipping, by whichever worker has time. Returns for how long the next one will find
+    /// nothing to do, as far as can be known now, in nanoseconds; 0: this one wrote something.
     ///
     /// # Errors
     /// From the first failure of the disk on, always that.
-    pub fn step<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<bool, LogFailure> {
-        let Some(mut shipper) = self.shipper.try_lock() else { return Ok(false) };
+    pub fn step<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<u64, LogFailure> {
+        let Some(mut shipper) = self.shipper.try_lock() else { return Ok(ship::WATCH_NS) };
         let stepped = shipper.step(cx, &self.clock, members);
-        if let Ok(true) = stepped {
+        if let Ok(0) = stepped {
             self.appended.store(shipper.counts().bytes, Ordering::Relaxed);
             self.held.store(shipper.held_bytes(), Ordering::Relaxed);
         }
@@ -241,7 +242,7 @@ impl HostLog {
         let last = self.clock.now(cx);
         while self.clock.durable(cx, cx.host()) < last {
             self.want(last);
-            if !self.step(cx, members())? {
+            if self.step(cx, members())? > 0 {
                 cx.pause();
             }
         }

@@ -3,13 +3,17 @@
 //! ```text
 //! head    0 len u32   4 crc u32   8 llsn u64   16 position u64
 //!        24 incarnation u16   26 host u8   27 worker u8   28 kind u8   29 zero u8   30 changes u16
-//! change  0 table u16  2 partition u16  4 op u8  5 key words u8  6 pieces u16   8 previous u64   16 key
-//! piece   0 offset u16  2 bytes u16  4 zero u32   8 bytes, padded to 8
+//! change  shape u8     bits 0-1 op (1 insert, 2 update, 3 delete), 2-5 key words, 6 a piece follows
+//!         sizes u8     bits 0-3 bytes of the key's last word, 4-7 bytes of `previous`
+//!         table, partition: numbers      previous: the lowest bytes of a u64
+//!         key: words, highest byte first, the last one without the zero bytes at its end
+//! piece   numbers: 2 * offset (+ 1: another one follows), bytes; then the bytes
+//! number  7 bits a byte, lowest first; every byte but the last has its highest bit set
 //! ```
 //!
 //! Invariants:
 //! 1. A record is whole or it is none: the checksum covers everything but itself.
-//! 2. Everything is little-endian, and padded with zeros to 8 bytes.
+//! 2. Everything in the head is little-endian; the record is padded with zeros to 8 bytes.
 //! 3. What a parsed record says of its lengths has been checked: walking its changes never leaves it.
 //!
 //! Not here: where records are kept (ring.rs, segment.rs) and what they mean for a row (recovery).
@@ -62,21 +66,60 @@ pub struct Origin {
     pub worker: u8,
 }
 
+const SHAPE_KEY_SHIFT: u32 = 2;
+const SHAPE_PIECES: u8 = 1 << 6;
+/// Most bytes of a number: what it holds is below 2^21.
+const NUMBER_BYTES: usize = 3;
+/// Most bytes of a change without its pieces.
+const CHANGE_BYTES: usize = 2 + 2 * NUMBER_BYTES + 8 + 8 * MAX_KEY_WORDS;
+
 /// Puts a record together; its memory is reused from record to record.
 #[derive(Debug, Default)]
 pub struct RecordWriter {
+    /// The record, and what earlier ones have left behind it.
     bytes: Vec<u8>,
-    /// Where the current change starts.
-    change: usize,
+    len: usize,
+    /// Where the bit is that says whether another piece follows, and that bit.
+    more: (usize, u8),
     changes: u16,
 }
 
 impl RecordWriter {
     /// Starts a new record.
     pub fn begin(&mut self) {
-        self.bytes.clear();
-        self.bytes.resize(HEAD_BYTES, 0);
+        self.len = 0;
         self.changes = 0;
+        self.make_room(HEAD_BYTES);
+        self.len = HEAD_BYTES;
+    }
+
+    /// Makes room for so many bytes more, and for padding.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) {
+        let needed = self.len + bytes + 16;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed.next_power_of_two(), 0);
+        }
+    }
+
+    /// Adds the first `bytes` of these eight.
+    #[inline]
+    fn put(&mut self, eight: [u8; 8], bytes: usize) {
+        debug_assert!(bytes <= 8);
+        self.bytes[self.len..self.len + 8].copy_from_slice(&eight);
+        self.len += bytes;
+    }
+
+    #[inline]
+    fn put_number(&mut self, mut number: u32) {
+        debug_assert!(number < 1 << (7 * NUMBER_BYTES));
+        while number >= 0x80 {
+            self.bytes[self.len] = number as u8 | 0x80;
+            self.len += 1;
+            number >>= 7;
+        }
+        self.bytes[self.len] = number as u8;
+        self.len += 1;
     }
 
     /// Adds a change of the row `key`, which replaces version `previous` (0: there was none).
@@ -84,27 +127,41 @@ impl RecordWriter {
     /// # Panics
     /// After 65,535 changes; [`RecordWriter::is_full`] tells.
     pub fn change(&mut self, (table, partition): (u16, u16), op: Op, key: &Key, previous: u64) {
-        self.change = self.bytes.len();
         self.changes = self.changes.checked_add(1).expect("at most 65,535 changes");
-        self.bytes.extend_from_slice(&table.to_le_bytes());
-        self.bytes.extend_from_slice(&partition.to_le_bytes());
-        self.bytes.extend_from_slice(&[op as u8 + 1, key.width() as u8, 0, 0]);
-        self.bytes.extend_from_slice(&previous.to_le_bytes());
-        for word in key.words() {
-            self.bytes.extend_from_slice(&word.to_le_bytes());
+        self.make_room(CHANGE_BYTES);
+        let words = key.words();
+        let last_bytes = words.last().map_or(0, |last| 8 - last.trailing_zeros() as usize / 8);
+        let previous_bytes = 8 - previous.leading_zeros() as usize / 8;
+        let shape = (op as u8 + 1) | ((words.len() as u8) << SHAPE_KEY_SHIFT);
+        self.more = (self.len, SHAPE_PIECES);
+        self.put([shape, (last_bytes | previous_bytes << 4) as u8, 0, 0, 0, 0, 0, 0], 2);
+        self.put_number(table.into());
+        self.put_number(partition.into());
+        self.put(previous.to_le_bytes(), previous_bytes);
+        for word in words {
+            self.put(word.to_be_bytes(), 8);
         }
+        self.len -= if words.is_empty() { 0 } else { 8 - last_bytes };
     }
 
     /// Adds a piece to the change that was added last: `bytes` are at `offset` of the row now.
     pub fn piece(&mut self, offset: u16, bytes: &[u8]) {
-        let at = self.change + 6;
-        let pieces = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]) + 1;
-        self.bytes[at..at + 2].copy_from_slice(&pieces.to_le_bytes());
-        self.bytes.extend_from_slice(&offset.to_le_bytes());
-        self.bytes.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(&[0; 4]);
-        self.bytes.extend_from_slice(bytes);
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        debug_assert!(bytes.len() <= usize::from(u16::MAX));
+        self.make_room(2 * NUMBER_BYTES + bytes.len());
+        let (at, bit) = self.more;
+        self.bytes[at] |= bit;
+        self.more = (self.len, 1);
+        self.put_number(2 * u32::from(offset));
+        self.put_number(bytes.len() as u32);
+        // What most columns have is copied without a call.
+        let to = &mut self.bytes[self.len..self.len + bytes.len()];
+        match *bytes {
+            [a, b] => to.copy_from_slice(&[a, b]),
+            [a, b, c, d] => to.copy_from_slice(&[a, b, c, d]),
+            [a, b, c, d, e, f, g, h] => to.copy_from_slice(&[a, b, c, d, e, f, g, h]),
+            _ => to.copy_from_slice(bytes),
+        }
+        self.len += bytes.len();
     }
 
     /// True when no more changes fit.
@@ -114,7 +171,7 @@ impl RecordWriter {
 
     /// Bytes of the record so far.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.len.next_multiple_of(8)
     }
 
     /// True while no change was added.
@@ -124,16 +181,18 @@ impl RecordWriter {
 
     /// The finished record: changes that make version `llsn`, at `position` of the ring's stream.
     pub fn finish(&mut self, llsn: u64, position: u64, origin: Origin) -> &[u8] {
-        let len = self.bytes.len() as u32;
-        self.bytes[0..4].copy_from_slice(&len.to_le_bytes());
-        self.bytes[8..16].copy_from_slice(&llsn.to_le_bytes());
-        self.bytes[16..24].copy_from_slice(&position.to_le_bytes());
-        self.bytes[24..26].copy_from_slice(&origin.incarnation.to_le_bytes());
-        self.bytes[26..30].copy_from_slice(&[origin.host.0, origin.worker, KIND_ROWS, 0]);
-        self.bytes[30..32].copy_from_slice(&self.changes.to_le_bytes());
-        let crc = checksum(&self.bytes);
-        self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
-        &self.bytes
+        let len = self.len();
+        self.bytes[self.len..self.len + 8].fill(0);
+        let record = &mut self.bytes[..len];
+        record[0..4].copy_from_slice(&(len as u32).to_le_bytes());
+        record[8..16].copy_from_slice(&llsn.to_le_bytes());
+        record[16..24].copy_from_slice(&position.to_le_bytes());
+        record[24..26].copy_from_slice(&origin.incarnation.to_le_bytes());
+        record[26..30].copy_from_slice(&[origin.host.0, origin.worker, KIND_ROWS, 0]);
+        record[30..32].copy_from_slice(&self.changes.to_le_bytes());
+        let crc = checksum(record);
+        record[4..8].copy_from_slice(&crc.to_le_bytes());
+        record
     }
 }
 
@@ -189,8 +248,8 @@ pub struct Change<'a> {
     pub key: Key,
     /// Version that was replaced; 0: none.
     pub previous: u64,
-    pieces: u16,
-    bytes: &'a [u8],
+    /// Its pieces, the last of which says so; empty: none.
+    pieces: &'a [u8],
 }
 
 /// The number at byte `at`, which is there.
@@ -240,7 +299,8 @@ impl<'a> Record<'a> {
         for _ in 0..u16_at(self.bytes, 30) {
             (_, rest) = take_change(rest).ok_or(BadRecord::Malformed { what: "change" })?;
         }
-        if rest.is_empty() { Ok(()) } else { Err(BadRecord::Malformed { what: "end" }) }
+        let is_padding = rest.len() < 8 && rest.iter().all(|byte| *byte == 0);
+        if is_padding { Ok(()) } else { Err(BadRecord::Malformed { what: "end" }) }
     }
 
     /// Bytes of it.
@@ -279,51 +339,77 @@ impl<'a> Record<'a> {
 impl<'a> Change<'a> {
     /// Its pieces: offset in the row, and the bytes that are there now.
     pub fn pieces(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-        let mut rest = self.bytes;
-        (0..self.pieces).map(move |_| {
-            let (piece, behind) = take_piece(rest).expect("checked when it was parsed");
+        let mut rest = self.pieces;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let (piece, _, behind) = take_piece(rest).expect("checked when it was parsed");
             rest = behind;
-            piece
+            Some(piece)
         })
     }
 }
 
 /// The change at the start of `bytes`, and what is behind it.
 fn take_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
-    let (head, mut rest) = bytes.split_at_checked(16)?;
-    let op = *[Op::Insert, Op::Update, Op::Delete].get(usize::from(head[4].checked_sub(1)?))?;
-    let key_words = usize::from(head[5]);
-    if key_words > MAX_KEY_WORDS {
+    let (&[shape, sizes], rest) = bytes.split_first_chunk()?;
+    let op = *[Op::Insert, Op::Update, Op::Delete].get(usize::from((shape & 3).checked_sub(1)?))?;
+    let key_words = usize::from(shape >> SHAPE_KEY_SHIFT & 15);
+    let (last_bytes, previous_bytes) = (usize::from(sizes & 15), usize::from(sizes >> 4));
+    let is_known = shape >> 7 == 0 && key_words <= MAX_KEY_WORDS && last_bytes <= 8 && previous_bytes <= 8;
+    if !is_known || key_words == 0 && last_bytes > 0 {
         return None;
     }
-    let (key, pieces) = rest.split_at_checked(8 * key_words)?;
+    let (table, rest) = take_number(rest)?;
+    let (partition, rest) = take_number(rest)?;
+    let (previous, rest) = rest.split_at_checked(previous_bytes)?;
+    let (key, pieces) = rest.split_at_checked((8 * key_words + last_bytes).saturating_sub(8))?;
     let mut words = [0; MAX_KEY_WORDS];
-    for (word, bytes) in words.iter_mut().zip(key.chunks_exact(8)) {
-        *word = u64_at(bytes, 0);
+    for (word, bytes) in words.iter_mut().zip(key.chunks(8)) {
+        *word = u64::from_be_bytes(padded(bytes));
     }
-    rest = pieces;
-    for _ in 0..u16_at(head, 6) {
-        (_, rest) = take_piece(rest)?;
+    let (mut rest, mut more) = (pieces, shape & SHAPE_PIECES != 0);
+    while more {
+        (_, more, rest) = take_piece(rest)?;
     }
     let change = Change {
-        table: u16_at(head, 0),
-        partition: u16_at(head, 2),
+        table: table.try_into().ok()?,
+        partition: partition.try_into().ok()?,
         op,
         key: Key::from_words(&words[..key_words]),
-        previous: u64_at(head, 8),
-        pieces: u16_at(head, 6),
-        bytes: &pieces[..pieces.len() - rest.len()],
+        previous: u64::from_le_bytes(padded(previous)),
+        pieces: &pieces[..pieces.len() - rest.len()],
     };
     Some((change, rest))
 }
 
-/// The piece at the start of `bytes`, and what is behind it.
+/// At most eight bytes, and zeros behind them.
+fn padded(bytes: &[u8]) -> [u8; 8] {
+    let mut eight = [0; 8];
+    eight[..bytes.len()].copy_from_slice(bytes);
+    eight
+}
+
+/// The number at the start of `bytes`, and what is behind it.
+fn take_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let mut number = 0;
+    for (i, &byte) in bytes.iter().take(NUMBER_BYTES).enumerate() {
+        number |= u32::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[i + 1..]));
+        }
+    }
+    None
+}
+
+/// The piece at the start of `bytes`, whether another one follows, and what is behind it.
 #[expect(clippy::type_complexity, reason = "a piece and the rest")]
-fn take_piece(bytes: &[u8]) -> Option<((u16, &[u8]), &[u8])> {
-    let (head, rest) = bytes.split_at_checked(8)?;
-    let len = usize::from(u16_at(head, 2));
-    let (padded, rest) = rest.split_at_checked(len.next_multiple_of(8))?;
-    Some(((u16_at(head, 0), &padded[..len]), rest))
+fn take_piece(bytes: &[u8]) -> Option<((u16, &[u8]), bool, &[u8])> {
+    let (offset, rest) = take_number(bytes)?;
+    let (len, rest) = take_number(rest)?;
+    let (piece, rest) = rest.split_at_checked(len as usize)?;
+    Some((((offset >> 1).try_into().ok()?, piece), offset & 1 != 0, rest))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub const SEGMENT_HEAD_BYTES: usize = 56;
 /// Bytes of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 48;
 /// Version of segments.
-pub const SEGMENT_FORMAT: u32 = 1;
+pub const SEGMENT_FORMAT: u32 = 2;
 
 const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"LigS");
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"LigF");
@@ -192,26 +192,7 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Appends the frame's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + FRAME_HEAD_BYTES, 0);
-        out.extend_from_slice(self.payload);
-        out.resize(out.len().next_multiple_of(8), 0);
-        let bytes = &mut out[start..];
-        let (kind, worker, incarnation, position, epoch) = match self.kind {
-            FrameKind::Records { worker, incarnation, position } => {
-                (KIND_RECORDS, worker, incarnation, position, 0)
-            }
-            FrameKind::Mark { epoch, pod_durable } => (KIND_MARK, 0, 0, pod_durable, epoch),
-            FrameKind::Closed { pod_durable } => (KIND_CLOSED, 0, 0, pod_durable, 0),
-        };
-        bytes[8..10].copy_from_slice(&[kind, worker]);
-        bytes[10..12].copy_from_slice(&incarnation.to_le_bytes());
-        bytes[12..16].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
-        bytes[16..24].copy_from_slice(&position.to_le_bytes());
-        bytes[24..32].copy_from_slice(&epoch.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.synced.segment.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.synced.byte.to_le_bytes());
-        seal(bytes, FRAME_MAGIC);
+        encode_frame(self.kind, self.synced, out, |out| out.extend_from_slice(self.payload));
     }
 
     /// The frame at the start of `bytes`.
@@ -242,6 +223,31 @@ impl<'a> Frame<'a> {
     pub fn len(&self) -> usize {
         FRAME_HEAD_BYTES + self.payload.len().next_multiple_of(8)
     }
+}
+
+/// Appends a frame's bytes; `fill` appends the payload, which is copied nowhere else.
+pub fn encode_frame(kind: FrameKind, synced: Place, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.resize(start + FRAME_HEAD_BYTES, 0);
+    fill(out);
+    let payload_bytes = (out.len() - start - FRAME_HEAD_BYTES) as u32;
+    out.resize(out.len().next_multiple_of(8), 0);
+    let bytes = &mut out[start..];
+    let (kind, worker, incarnation, position, epoch) = match kind {
+        FrameKind::Records { worker, incarnation, position } => {
+            (KIND_RECORDS, worker, incarnation, position, 0)
+        }
+        FrameKind::Mark { epoch, pod_durable } => (KIND_MARK, 0, 0, pod_durable, epoch),
+        FrameKind::Closed { pod_durable } => (KIND_CLOSED, 0, 0, pod_durable, 0),
+    };
+    bytes[8..10].copy_from_slice(&[kind, worker]);
+    bytes[10..12].copy_from_slice(&incarnation.to_le_bytes());
+    bytes[12..16].copy_from_slice(&payload_bytes.to_le_bytes());
+    bytes[16..24].copy_from_slice(&position.to_le_bytes());
+    bytes[24..32].copy_from_slice(&epoch.to_le_bytes());
+    bytes[32..36].copy_from_slice(&synced.segment.to_le_bytes());
+    bytes[40..48].copy_from_slice(&synced.byte.to_le_bytes());
+    seal(bytes, FRAME_MAGIC);
 }
 
 /// Puts magic number and checksum in front.

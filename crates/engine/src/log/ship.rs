@@ -21,7 +21,9 @@ use super::closed::ClosedSegments;
 use super::epoch::LogClock;
 use super::ring::RingReader;
 use super::scan::{End, Scan, Scanner};
-use super::segment::{Frame, FrameKind, Place, SegmentHead, segment_name, segment_number};
+use super::segment::{
+    FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, encode_frame, segment_name, segment_number,
+};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -46,13 +48,25 @@ pub struct LogOptions {
     pub epoch_ns: u64,
     /// Length at which a segment ends (a longer one holds a single turn).
     pub segment_bytes: u64,
+    /// Most bytes of a ring in one frame, a multiple of 8. A frame passes through the processor's cache
+    /// twice, to the buffer and to the file: a small one stays in it, and pushes less of the workers' out.
+    pub frame_bytes: usize,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns: 1_000_000, segment_bytes: 64 << 20 }
+        let (epoch_ns, segment_bytes, frame_bytes) = (1_000_000, 64 << 20, 64 << 10);
+        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns, segment_bytes, frame_bytes }
     }
 }
+
+/// An epoch behind one that brought so many bytes of records is a busy one, and lasts so many times as long:
+/// with each a host pays for a sync, and under load more transactions share it.
+const BUSY_BYTES: u64 = 16 << 10;
+const BUSY_FACTOR: u64 = 4;
+
+/// Time between two looks of a shipper that anybody may ask for something at any time.
+pub const WATCH_NS: u64 = 50_000;
 
 /// Why a host's log has ended.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -130,8 +144,12 @@ pub struct Shipper {
     synced_at_ns: u64,
     failure: Option<LogFailure>,
     counts: ShipCounts,
+    /// Bytes that the last epoch brought.
+    epoch_bytes: u64,
+    /// The tails at the last look.
+    seen: Vec<u64>,
+    /// Frames that are not appended yet.
     frames: Vec<u8>,
-    payload: Vec<u8>,
 }
 
 /// What one look at the workers found.
@@ -166,6 +184,7 @@ impl Shipper {
         let (file, end) = start_segment(cx, disk, &head)?;
         let rings: Vec<_> =
             (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
+        let rings_at: Vec<u64> = rings.iter().map(|ring| ring.head(cx)).collect();
         let epoch = clock.now(cx);
         let mut closed = ClosedSegments::default();
         for number in numbers {
@@ -181,7 +200,7 @@ impl Shipper {
             synced: Place { segment: number, byte: end },
             newest: epoch,
             closed,
-            heads: rings.iter().map(|ring| ring.head(cx)).collect(),
+            heads: rings_at.clone(),
             rings,
             durable: mark,
             open_end: false,
@@ -190,21 +209,18 @@ impl Shipper {
             synced_at_ns: cx.now_ns(),
             failure: None,
             counts: ShipCounts::default(),
+            epoch_bytes: 0,
+            seen: rings_at,
             frames: Vec::new(),
-            payload: Vec::new(),
         })
     }
 
-    /// One turn; true if it wrote something. `members`: bit n, host n.
+    /// One turn; returns for how long the next one will find nothing to do, as far as can be known now; 0 if
+    /// this one wrote something. `members`: bit n, host n.
     ///
     /// # Errors
     /// From the first failure of the disk on, always that.
-    pub fn step<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        clock: &LogClock,
-        members: u16,
-    ) -> Result<bool, LogFailure> {
+    pub fn step<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, members: u16) -> Result<u64, LogFailure> {
         if let Some(failure) = &self.failure
             && !cx.sabotaged("log.stop-after-failure")
         {
@@ -218,15 +234,45 @@ impl Shipper {
             Some(look.target)
         } else if pressing && self.heads != look.tails {
             None
-        } else if self.open_end && cx.now_ns().saturating_sub(self.synced_at_ns) >= self.options.epoch_ns {
+        } else if self.open_end && self.is_mark_due(cx, &look.tails) {
             Some(self.durable)
         } else {
-            return Ok(false);
+            return Ok(self.rest_ns(cx, clock, look.tails));
         };
         let pod_durable = clock.pod_durable(cx, members);
         let mark = mark.map(|epoch| FrameKind::Mark { epoch, pod_durable });
         let shipped = self.ship(cx, clock, &look.tails, mark);
-        shipped.map(|()| true).inspect_err(|failure| self.failure = Some(failure.clone()))
+        shipped.map(|()| 0).inspect_err(|failure| self.failure = Some(failure.clone()))
+    }
+
+    /// True if the last sync is so long ago that a mark should say that it took place. While nobody asks for
+    /// what has come since, it can wait for more: a sync costs as much for a few bytes as for many.
+    fn is_mark_due<F: Fabric>(&self, cx: &Cx<F>, tails: &[u64]) -> bool {
+        let epochs = if self.heads == tails { 1 } else { 16 };
+        cx.now_ns().saturating_sub(self.synced_at_ns) >= epochs * self.options.epoch_ns
+    }
+
+    /// How long nobody will miss the next turn. Who waits for the epoch to end must wait until it has lasted
+    /// long enough; the others end it as well, so this host looks a little earlier. If nobody waits but
+    /// records come, their writers are content with `pod`, and who asks for more waits for half an epoch
+    /// more; on an idle host only for as long as it takes to look.
+    fn rest_ns<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, tails: Vec<u64>) -> u64 {
+        let (comes, has_time) = (self.seen != tails, self.have_time(&tails));
+        self.seen = tails;
+        let lasted_ns = cx.now_ns().saturating_sub(self.epoch_since_ns);
+        let rest_ns = if clock.wanted() >= self.epoch {
+            self.epoch_ns().saturating_sub(lasted_ns + 2 * WATCH_NS)
+        } else if comes {
+            self.options.epoch_ns / 2
+        } else {
+            0
+        };
+        if has_time { rest_ns.max(WATCH_NS) } else { WATCH_NS }
+    }
+
+    /// How long this epoch lasts at least.
+    fn epoch_ns(&self) -> u64 {
+        self.options.epoch_ns * if self.epoch_bytes >= BUSY_BYTES { BUSY_FACTOR } else { 1 }
     }
 
     /// Ends the epoch if somebody here waits for that and it has lasted long enough.
@@ -236,7 +282,7 @@ impl Shipper {
             (self.epoch, self.epoch_since_ns) = (epoch, now_ns);
         }
         let lasted_ns = now_ns.saturating_sub(self.epoch_since_ns);
-        if clock.wanted() >= epoch && lasted_ns >= self.options.epoch_ns && clock.tick(cx, epoch) {
+        if clock.wanted() >= epoch && lasted_ns >= self.epoch_ns() && clock.tick(cx, epoch) {
             self.counts.ticks += 1;
         }
     }
@@ -255,6 +301,12 @@ impl Shipper {
         rings.any(|((ring, tail), head)| tail - head > ring.ring_bytes() / 4)
     }
 
+    /// True if no ring will be full soon: not when what has come since the last look comes many times more.
+    fn have_time(&self, tails: &[u64]) -> bool {
+        let mut rings = self.rings.iter().zip(tails).zip(self.heads.iter().zip(&self.seen));
+        rings.all(|((ring, tail), (head, seen))| tail - head + 16 * (tail - seen) < ring.ring_bytes())
+    }
+
     fn ship<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
@@ -269,57 +321,74 @@ impl Shipper {
         let fresh = self.heads != tails || epoch != Some(self.durable);
         // Whatever is before the tails was appended by now.
         let newest = clock.now(cx);
-        self.frame(cx, tails);
-        if let Some(kind) = mark {
-            self.put(kind, &[]);
-        }
-        if self.end + self.frames.len() as u64 > self.options.segment_bytes {
+        if self.end + self.bytes_of(tails) > self.options.segment_bytes {
             self.rotate(cx)?;
         }
         self.newest = newest;
+        self.append_rings(cx, tails)?;
+        if let Some(kind) = mark {
+            self.put(kind, |_| ());
+        }
         if cx.sabotaged("log.head-after-sync") {
             self.release(cx, tails);
         }
         self.append_and_sync(cx)?;
+        let bytes = self.heads.iter().zip(tails).map(|(head, tail)| tail - head).sum();
         self.release(cx, tails);
         if let Some(epoch) = epoch.filter(|&epoch| epoch > self.durable) {
             self.durable = epoch;
+            self.epoch_bytes = bytes;
             clock.publish(cx, self.host, epoch);
         }
         self.open_end = fresh;
         Ok(())
     }
 
-    /// Frames the bytes of all rings up to these tails.
-    fn frame<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) {
-        self.frames.clear();
-        for (worker, &tail) in tails.iter().enumerate() {
-            let position = self.heads[worker];
-            if tail == position {
-                continue;
-            }
-            let mut payload = std::mem::take(&mut self.payload);
-            payload.clear();
-            match self.host == cx.host() {
-                true => self.rings[worker].read_own(cx, position, tail, &mut payload),
-                false => self.rings[worker].read(cx, position, tail, &mut payload),
-            }
-            let (worker, incarnation) = (worker as u8, self.head.incarnation);
-            self.put(FrameKind::Records { worker, incarnation, position }, &payload);
-            self.payload = payload;
-        }
+    /// Bytes that one turn appends for everything up to these tails, and a mark.
+    fn bytes_of(&self, tails: &[u64]) -> u64 {
+        let (head, most) = (FRAME_HEAD_BYTES as u64, self.options.frame_bytes as u64);
+        let of_ring = |(tail, from): (&u64, &u64)| tail - from + head * (tail - from).div_ceil(most);
+        tails.iter().zip(&self.heads).map(of_ring).sum::<u64>() + head
     }
 
-    fn put(&mut self, kind: FrameKind, payload: &[u8]) {
-        Frame { kind, synced: self.synced, payload }.encode(&mut self.frames);
+    /// Appends the bytes of all rings up to these tails, a few frames at a time.
+    fn append_rings<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) -> Result<(), LogFailure> {
+        let (most, incarnation) = (self.options.frame_bytes, self.head.incarnation);
+        for (worker, &tail) in tails.iter().enumerate() {
+            let ring = self.rings[worker];
+            for position in (self.heads[worker]..tail).step_by(most) {
+                let to = tail.min(position + most as u64);
+                let kind = FrameKind::Records { worker: worker as u8, incarnation, position };
+                let own = self.host == cx.host();
+                self.put(kind, |frame| match own {
+                    true => ring.read_own(cx, position, to, frame),
+                    false => ring.read(cx, position, to, frame),
+                });
+                if self.frames.len() >= most {
+                    self.append(cx)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a frame to those that wait to be appended; `fill` adds its payload.
+    fn put(&mut self, kind: FrameKind, fill: impl FnOnce(&mut Vec<u8>)) {
+        encode_frame(kind, self.synced, &mut self.frames, fill);
         self.counts.frames += 1;
     }
 
-    fn append_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+    fn append<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
         let at = self.file.append(cx, &self.frames)?;
         assert_eq!(at, self.end, "somebody else writes segment {}", self.head.number);
         self.end += self.frames.len() as u64;
         self.counts.bytes += self.frames.len() as u64;
+        self.frames.clear();
+        Ok(())
+    }
+
+    fn append_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        self.append(cx)?;
         let start_ns = cx.now_ns();
         if !cx.sabotaged("log.durable-after-sync") {
             self.file.sync(cx)?;

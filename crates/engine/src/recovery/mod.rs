@@ -19,7 +19,6 @@ pub mod checkpointer;
 pub mod directory;
 pub mod error;
 pub mod image;
-pub mod live;
 mod loading;
 pub mod manifest;
 pub mod replay;

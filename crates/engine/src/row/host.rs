@@ -339,11 +339,12 @@ impl RowHost {
         self.heap.usage(cx)
     }
 
-    /// One turn of writing this host's log to storage; true if there was something to write. A failure shows
-    /// in [`HostLog::failure`].
-    pub fn ship<F: Fabric>(&self, cx: &Cx<F>) -> bool {
-        let Some(log) = &self.log else { return false };
-        log.step(cx, self.members(cx)).unwrap_or(false)
+    /// One turn of writing this host's log to storage. Says when to come again, see [`HostLog::step`]; a
+    /// failure shows in [`HostLog::failure`].
+    pub fn ship<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let after_failure_ns = 1_000_000;
+        let Some(log) = &self.log else { return after_failure_ns };
+        log.step(cx, self.members(cx)).unwrap_or(after_failure_ns)
     }
 
     /// What a checkpoint is told of the log's epochs; none without a log.

@@ -35,7 +35,7 @@ pub use host::{HostMemory, NativeHost};
 pub use mapping::Mapping;
 pub use memory::{MemoryError, MemorySpec};
 pub use reader::NativeReader;
-pub use service::{Rest, Service};
+pub use service::{IDLE_NS, Rest, Service};
 pub use workers::{WorkerPanicked, run_hosts, run_workers};
 
 use crate::addr::{DataAddr, LINE, SyncAddr};

@@ -7,8 +7,8 @@
 //! Invariants:
 //! 1. It takes turns as one worker number, and takes none while a [`Rest`] lives: whoever holds one may use
 //!    that number.
-//! 2. After turns that found nothing to do it sleeps, for a fraction of what a joining host waits for an
-//!    answer.
+//! 2. It sleeps between turns for as long as the last one has said; other hosts may wait for an answer
+//!    meanwhile.
 //! 3. A turn that panics ends the thread; [`Service::failure`] says so, and rests are granted at once.
 
 #![expect(clippy::disallowed_methods, reason = "the backend is where threads are started and sleep")]
@@ -23,10 +23,9 @@ use super::workers::message_of;
 use crate::cx::{Cx, WorkerId};
 use crate::fabric::Fabric;
 
-/// Turns without work before the first sleep, and between two sleeps.
-const IDLE_TURNS: u32 = 4;
-/// One sleep.
-const SLEEP: Duration = Duration::from_micros(50);
+/// What a turn without work asks for if it knows nothing better: a fraction of what a joining host waits for
+/// an answer.
+pub const IDLE_NS: u64 = 50_000;
 
 #[derive(Default)]
 struct State {
@@ -65,13 +64,13 @@ pub struct Rest<'a> {
 }
 
 impl Service {
-    /// Starts a service that takes turns as worker `worker` of the host. A turn returns how much it did; 0
-    /// means that there was nothing to do.
+    /// Starts a service that takes turns as worker `worker` of the host. A turn returns for how many
+    /// nanoseconds the thread may sleep; 0: there may be more to do.
     pub fn start<M: HostMemory>(
         host: &M,
         worker: WorkerId,
         seed: u64,
-        turn: impl Fn(&Cx<M::View>) -> usize + Send + 'static,
+        turn: impl Fn(&Cx<M::View>) -> u64 + Send + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::default());
         let (inner, host) = (shared.clone(), host.clone());
@@ -121,7 +120,7 @@ impl Drop for Rest<'_> {
 }
 
 /// Takes turns until it is told to stop.
-fn serve<F: Fabric>(shared: &Shared, cx: &Cx<F>, turn: &impl Fn(&Cx<F>) -> usize) {
+fn serve<F: Fabric>(shared: &Shared, cx: &Cx<F>, turn: &impl Fn(&Cx<F>) -> u64) {
     loop {
         let mut state = shared.lock();
         while state.rests > 0 && !state.stop {
@@ -136,9 +135,9 @@ fn serve<F: Fabric>(shared: &Shared, cx: &Cx<F>, turn: &impl Fn(&Cx<F>) -> usize
             return;
         }
         drop(state);
-        let idle = (0..IDLE_TURNS).take_while(|_| turn(cx) == 0).count();
-        if idle == IDLE_TURNS as usize {
-            std::thread::sleep(SLEEP);
+        match turn(cx) {
+            0 => {}
+            rest_ns => std::thread::sleep(Duration::from_nanos(rest_ns)),
         }
     }
 }
@@ -158,7 +157,7 @@ mod tests {
         Service::start(&host, WorkerId(2), 1, move |cx| {
             assert_eq!((cx.host(), cx.worker()), (HostId(1), WorkerId(2)));
             assert!(cx.fetch_add(TURNS, 1) < fails_at, "enough");
-            1
+            0
         })
     }
 

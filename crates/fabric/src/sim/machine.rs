@@ -96,6 +96,8 @@ pub(crate) struct State {
     progress: u64,
     impatient: usize,
     kills: Vec<(HostId, KillAt, CrashDomain)>,
+    /// Nobody is killed any more.
+    pub spared: bool,
     recent: Recent,
     site_of: BTreeMap<(usize, Verb), usize>,
     pub sites: Vec<(Site, u64)>,
@@ -150,6 +152,7 @@ impl State {
             progress: 0,
             impatient: 0,
             kills,
+            spared: false,
             recent: Recent::new(),
             site_of: BTreeMap::new(),
             sites: Vec::new(),
@@ -371,6 +374,12 @@ impl State {
                 Act::Prefetch { host, line } => memory.prefetch_line(host, line),
             }
         }
+    }
+
+    /// Nobody is killed any more.
+    pub fn spare_all(&mut self) {
+        self.kills.clear();
+        self.spared = true;
     }
 
     /// Plans a death.

@@ -272,6 +272,11 @@ impl Sim {
         self.suspend();
     }
 
+    /// From now on nobody is killed: no planned death comes, and no host is cut off.
+    pub fn spare_all(&self) {
+        self.state.borrow_mut().spare_all();
+    }
+
     /// Which life of a host this is, from 1: what its processes are named by.
     pub fn life(&self, host: HostId) -> u64 {
         self.state.borrow().life(usize::from(host.0))

@@ -174,7 +174,7 @@ impl Fabric for Sim {
         if state.life(named) != process {
             return true;
         }
-        if named == state.workers[self.me].host {
+        if named == state.workers[self.me].host || state.spared {
             return false;
         }
         let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];

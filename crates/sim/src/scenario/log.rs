@@ -31,8 +31,14 @@ const HOSTS: u8 = 2;
 /// Workers that append; one more ships.
 const WRITERS: u8 = 2;
 const RECORDS: u64 = 12;
-const OPTIONS: LogOptions =
-    LogOptions { pod: 7, generation: 1, first_epoch: 1, epoch_ns: 2000, segment_bytes: 3000 };
+const OPTIONS: LogOptions = LogOptions {
+    pod: 7,
+    generation: 1,
+    first_epoch: 1,
+    epoch_ns: 2000,
+    segment_bytes: 3000,
+    frame_bytes: 200,
+};
 
 /// A record whose `append` has returned: its version, by the host, worker and position of it.
 type Committed = BTreeMap<(u8, u8, u64), u64>;
