@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use liger_engine::Catalog;
+use liger_engine::{Catalog, TableSchema};
 use liger_engine::db::{Pod, PodConfig, SyncMode};
 use liger_engine::log::Durability;
 use liger_engine::row::Budget;
 use liger_fabric::shadow::ShadowConfig;
+use liger_workload::ledger::{self, Book};
 use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
@@ -84,9 +85,11 @@ pub struct Data {
     pub generation: u64,
 }
 
-/// A TPC-C run.
+/// What a pod holds, and what is run on it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
+    /// The ledger, if the pod holds that. TPC-C's settings mean nothing then.
+    pub book: Option<Book>,
     /// Hosts of the pod.
     pub hosts: u8,
     /// Workers of each host.
@@ -133,7 +136,7 @@ impl Job {
     /// The pod's configuration.
     pub fn pod_config(&self) -> PodConfig {
         let config = PodConfig {
-            partitions: self.scale.warehouses as u16,
+            partitions: self.book.map_or(self.scale.warehouses as u16, |book| book.partitions),
             sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
             ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
         };
@@ -142,9 +145,14 @@ impl Job {
         Pod::config_for(&config, &self.catalog())
     }
 
+    /// The tables' schemas.
+    pub fn schemas(&self) -> Vec<TableSchema> {
+        if self.book.is_some() { ledger::schema::schemas() } else { schema::schemas() }
+    }
+
     /// The tables.
     pub fn catalog(&self) -> Catalog {
-        Catalog::new(&schema::schemas()).expect("TPC-C's schemas are valid")
+        Catalog::new(&self.schemas()).expect("the workloads' schemas are valid")
     }
 
     /// What shared rows may use.
@@ -165,6 +173,9 @@ impl Job {
 
     /// About how many rows the whole database starts with.
     pub fn rows(&self) -> u64 {
+        if let Some(book) = &self.book {
+            return book.all_accounts() * u64::from(self.hosts);
+        }
         let (warehouses, items) = (self.scale.warehouses as u64, self.scale.items as u64);
         // Customers, their first payments and orders, ten lines each, and a third of the orders open.
         let customers = DISTRICTS as u64 * self.scale.customers as u64;

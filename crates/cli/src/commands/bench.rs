@@ -205,6 +205,7 @@ impl TpccArguments {
         let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let data = self.data.as_ref().map(|it| Data { path: path(it), recover: self.recover, generation: 1 });
         let job = Job {
+            book: None,
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,
@@ -291,7 +292,7 @@ fn prepare_hosts(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(),
         fleet.start_host()?;
     }
     let join =
-        |host| Order::Join { memory: memory.name.clone(), host: host as u8, job: Box::new(job.clone()) };
+        |host| Order::Join { memory: memory.name.clone(), host: host as u8, again: false, job: Box::new(job.clone()) };
     fleet.order_all(join, PATIENCE, |_| ())?;
     if job.data.as_ref().is_some_and(|data| data.recover) {
         // All have read the files: now they may write.
