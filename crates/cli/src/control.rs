@@ -42,6 +42,8 @@ pub enum Order {
     Open,
     /// How far are you?
     Status,
+    /// Wait until everything that was committed is on storage.
+    Sync,
     /// Let mail and reclamation come to rest.
     Settle,
     /// Check the engine's invariants.

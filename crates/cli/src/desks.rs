@@ -58,12 +58,7 @@ pub struct Desks {
 
 impl Desks {
     /// Takes clients at a socket, which is made.
-    pub fn open(
-        path: &Path,
-        tables: Tables,
-        durability: Durability,
-        workers: u8,
-    ) -> Result<Self, Failure> {
+    pub fn open(path: &Path, tables: Tables, durability: Durability, workers: u8) -> Result<Self, Failure> {
         let listener = listen(path)?;
         let ready = listener.set_nonblocking(true);
         ready.map_err(|e| Failure::Broken(format!("{}: {e}", path.display())))?;
@@ -129,11 +124,7 @@ pub fn show_partitions(host: &RowHost, shown: &Shown) {
 
 impl Connection {
     /// Reads, runs, writes; returns how much it did.
-    fn turn<F: Fabric>(
-        &mut self,
-        session: &mut RowSession<'_, F>,
-        shown: &Shown,
-    ) -> Result<usize, TxnError> {
+    fn turn<F: Fabric>(&mut self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<usize, TxnError> {
         let mut did = self.read(session.host());
         let mut acknowledged = 0;
         let out = &mut self.out;

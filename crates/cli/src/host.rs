@@ -10,8 +10,8 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
 use liger_fabric::{Fabric, HostId};
-use liger_pod::PodError;
 use liger_pod::selftest::Effort;
+use liger_pod::{PodError, membership};
 use liger_workload::ledger;
 use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
 use liger_workload::tpcc::load::Loader;
@@ -264,6 +264,7 @@ impl<M: HostMemory> Serving<M> {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
             Order::Run => Ok(self.run(self.tables.tpcc()?)),
+            Order::Sync => self.sync(),
             Order::Settle => Ok(self.settle()),
             Order::Check => self.check(),
             Order::Dump { table } => self.dump(TableId(table)),
@@ -323,11 +324,7 @@ impl<M: HostMemory> Serving<M> {
     }
 
     /// Fills the accounts of the host's partitions.
-    fn load_ledger(
-        &mut self,
-        tables: ledger::schema::Tables,
-        book: &ledger::Book,
-    ) -> Result<Answer, String> {
+    fn load_ledger(&mut self, tables: ledger::schema::Tables, book: &ledger::Book) -> Result<Answer, String> {
         let loaded = self.host.load(|rows| {
             let mut put = 0u64;
             ledger::schema::load(book, |row| {
@@ -369,6 +366,20 @@ impl<M: HostMemory> Serving<M> {
         let stats = Box::new(WorkerStats::merged(ran.iter().map(|(stats, _)| stats)));
         // Counts of the whole host: as the first worker saw them.
         Answer::Ran { stats, figures: Box::new(ran[0].1.clone()) }
+    }
+
+    fn sync(&mut self) -> Result<Answer, String> {
+        let plan = self.host.pod().plan().clone();
+        self.host.alone(|session| {
+            let (cx, host) = (session.cx(), session.host());
+            let Some(log) = host.log() else { return Ok(Answer::Done) };
+            let serve = |cx: &_| {
+                host.attend(cx);
+                membership::members(cx, &plan)
+            };
+            let synced = log.wait_durable(cx, log.clock().now(cx), serve);
+            synced.map(|()| Answer::Done).map_err(|failure| failure.to_string())
+        })
     }
 
     fn settle(&mut self) -> Answer {

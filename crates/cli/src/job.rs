@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use liger_engine::{Catalog, TableSchema};
 use liger_engine::db::{Pod, PodConfig, SyncMode};
 use liger_engine::log::Durability;
 use liger_engine::row::Budget;
+use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
 use liger_workload::ledger::{self, Book};
 use liger_workload::tpcc::input::{Mix, Remote};

@@ -15,6 +15,8 @@ mod host;
 mod job;
 mod memory;
 mod orders;
+mod outside;
+mod plot;
 mod pod;
 mod sizes;
 mod terminal;
@@ -24,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, hosts, inspect, sim, status, up};
+use commands::{bench, hosts, inspect, sim, status, up, verify as audit};
 
 /// A database for CXL pods: a few hosts around one shared memory.
 #[derive(Parser)]
@@ -50,6 +52,8 @@ enum Command {
     Recover(up::RecoverArguments),
     /// Show the hosts of a pod directory; changes nothing.
     Status(status::Arguments),
+    /// Read every file of a pod that is down and replay it; of a pod that is up, check who owns what.
+    Verify(audit::Arguments),
     /// Kill a host's process at once, as a crash would.
     Kill(hosts::OneHost),
     /// Stop a host's process: it is there and does nothing, as a host that hangs.
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::up(&arguments),
         Command::Recover(arguments) => up::recover(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Verify(arguments) => audit::run(&arguments),
         Command::Kill(host) => hosts::kill(&host),
         Command::Hang(host) => hosts::hang(&host),
         Command::Resume(host) => hosts::resume(&host),

@@ -25,7 +25,9 @@ use crate::sizes;
 use crate::terminal::Phase;
 use crate::verify::AllRows;
 
+mod chaos;
 mod crash;
+pub mod ledger;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -41,6 +43,9 @@ const CLIENTS: usize = 1000;
 pub enum Workload {
     /// TPC-C (not tpmC: no think times), then its consistency conditions and more over the whole database.
     Tpcc(Box<TpccArguments>),
+    /// Transfers that clients outside the hosts ask for and remember, while hosts fail; then every one of them
+    /// is looked for.
+    Ledger(Box<ledger::LedgerArguments>),
 }
 
 /// [`Mix`] on the command line.
@@ -234,7 +239,13 @@ impl TpccArguments {
 
 /// Runs a workload.
 pub fn run(workload: &Workload) -> Result<ExitCode, Failure> {
-    let Workload::Tpcc(arguments) = workload;
+    match workload {
+        Workload::Tpcc(arguments) => run_tpcc(arguments),
+        Workload::Ledger(arguments) => ledger::run(arguments),
+    }
+}
+
+fn run_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     let mut job = arguments.job()?;
     let mut fleet = Fleet::new()?;
     let flags = (arguments.keep, arguments.force);
@@ -291,8 +302,12 @@ fn prepare_hosts(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(),
     for _ in 0..job.hosts {
         fleet.start_host()?;
     }
-    let join =
-        |host| Order::Join { memory: memory.name.clone(), host: host as u8, again: false, job: Box::new(job.clone()) };
+    let join = |host| Order::Join {
+        memory: memory.name.clone(),
+        host: host as u8,
+        again: false,
+        job: Box::new(job.clone()),
+    };
     fleet.order_all(join, PATIENCE, |_| ())?;
     if job.data.as_ref().is_some_and(|data| data.recover) {
         // All have read the files: now they may write.

@@ -113,7 +113,9 @@ pub fn checkpoint(of: &OnePod) -> Result<ExitCode, Failure> {
     let hosts: Vec<usize> = (0..dir.hosts()).filter(runs).collect();
     if hosts.is_empty() {
         let path = dir.path().display();
-        return Err(Failure::Refused(format!("no host of {path} runs: start it with `liger recover {path}`")));
+        return Err(Failure::Refused(format!(
+            "no host of {path} runs: start it with `liger recover {path}`"
+        )));
     }
     let phase = Phase::start(&format!("{} hosts take a checkpoint", hosts.len()));
     order_all(&dir, hosts.into_iter(), |_| Order::Checkpoint, PATIENCE, |_| ())?;

@@ -6,3 +6,4 @@ pub mod inspect;
 pub mod sim;
 pub mod status;
 pub mod up;
+pub mod verify;

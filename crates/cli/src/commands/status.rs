@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
+use crate::pod::process::Doing;
 use crate::pod::{Line, PodDir, Process};
 use crate::sizes;
 
@@ -80,13 +81,63 @@ fn look(dir: &PodDir) -> Result<Vec<Row>, Failure> {
     for (row, view) in rows.iter_mut().zip(observer.observe(&cx).map_err(of)?) {
         let host = view.slot.host;
         if let Some(epochs) = &logs {
-            let rings = (0..plan.config().workers).map(|worker| RingReader::new(&plan, host, WorkerId(worker)));
+            let rings =
+                (0..plan.config().workers).map(|worker| RingReader::new(&plan, host, WorkerId(worker)));
             row.logged_bytes = Some(rings.map(|ring| ring.tail(&cx)).sum());
             row.durable_epoch = Some(epochs[usize::from(host.0)]);
         }
         row.view = Some(view);
     }
     Ok(rows)
+}
+
+/// Whether any host of the pod has a process.
+pub fn is_up(dir: &PodDir) -> bool {
+    let processes = (0..dir.hosts()).filter_map(|host| Process::read(&dir.process(host)));
+    processes.into_iter().any(|process| process.doing() != Doing::Gone)
+}
+
+/// Judges a pod that is up: every member answers, and every partition has one owner among them.
+pub fn verify_members(dir: &PodDir, json: bool) -> Result<ExitCode, Failure> {
+    let rows = look(dir)?;
+    let mut problems = Vec::new();
+    let mut owners = vec![Vec::new(); usize::from(dir.file.job.pod_config().partitions)];
+    for (host, row) in rows.iter().enumerate() {
+        let is_member = row.view.is_some_and(|view| view.slot.state.is_member());
+        match &row.said {
+            None if is_member => problems.push(format!("host {host} is {} and does not answer", row.state())),
+            None => {}
+            Some((_, partitions)) => {
+                for partition in partitions {
+                    if let Some(of) = owners.get_mut(usize::from(*partition)) {
+                        of.push(host);
+                    }
+                }
+            }
+        }
+        let (process, of_pod) = (row.process.map(Process::number), row.view.map(|view| view.process));
+        if let (true, Some(number), Some(of_pod)) = (is_member, process, of_pod)
+            && u64::from(number) != of_pod
+        {
+            problems.push(format!(
+                "host {host} is process {of_pod} to the pod, and process {number} to its folder"
+            ));
+        }
+    }
+    for (partition, owners) in owners.iter().enumerate().filter(|(_, owners)| owners.len() != 1) {
+        problems.push(match owners[..] {
+            [] => format!("no host that answers owns partition {partition}"),
+            _ => format!("the hosts {owners:?} own partition {partition}"),
+        });
+    }
+    if json {
+        println!("{}", json!({ "dir": dir.path().display().to_string(), "up": true, "problems": problems }));
+    } else {
+        problems.iter().for_each(|problem| println!("{problem}"));
+        let verdict = if problems.is_empty() { "whole: every partition has one owner" } else { "NOT whole" };
+        println!("{}: the pod is up; {verdict}", dir.path().display());
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn row_without_memory(dir: &PodDir, host: usize) -> Row {
@@ -133,7 +184,16 @@ fn print(dir: &PodDir, rows: &[Row]) {
     println!("{}: {holds}, memory {}, lease {} ms", dir.path().display(), file.memory, file.lease_ms);
     println!(
         "\n{:>4}  {:<10}{:>11}{:>9}  {:<8}{:>10}{:>9}{:>11}{:>11}{:>14}  partitions",
-        "host", "state", "incarnation", "process", "is", "silent ms", "durable", "logged", "stored", "transactions"
+        "host",
+        "state",
+        "incarnation",
+        "process",
+        "is",
+        "silent ms",
+        "durable",
+        "logged",
+        "stored",
+        "transactions"
     );
     for (host, row) in rows.iter().enumerate() {
         let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());

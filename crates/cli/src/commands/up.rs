@@ -1,6 +1,9 @@
 //! `liger up` and `liger recover`: a pod in a directory, and the process that supervises its hosts.
 
-#![expect(clippy::disallowed_methods, reason = "hosts are watched in real time, and join while others are watched")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "hosts are watched in real time, and join while others are watched"
+)]
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -131,7 +134,8 @@ impl LedgerSize {
             remote_percent: 20,
             seed,
         };
-        book.validate().map_err(|error| Failure::Refused(format!("{error}: see --accounts and --partitions")))?;
+        book.validate()
+            .map_err(|error| Failure::Refused(format!("{error}: see --accounts and --partitions")))?;
         if partitions < hosts.into() {
             return Err(Failure::Refused(format!(
                 "{partitions} partitions for {hosts} hosts: each needs one: raise --partitions or lower --hosts"
@@ -150,7 +154,8 @@ impl PodShape {
         contents: Result<Book, Scale>,
     ) -> Result<PodDir, Failure> {
         if self.durability == Durable::None {
-            let message = "--durability none keeps no log, and takeover and recovery need one: use pod or storage";
+            let message =
+                "--durability none keeps no log, and takeover and recovery need one: use pod or storage";
             return Err(Failure::Refused(message.to_owned()));
         }
         let scale = contents.err().unwrap_or(Scale::full(1));
@@ -261,7 +266,7 @@ fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
     match ended {
         Err(Failure::Interrupted(_)) => {
             terminal::forget_interrupt();
-            running.leave()?;
+            running.end()?;
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) => Err(failure),
@@ -367,7 +372,10 @@ pub fn ask(dir: &PodDir, asked: Asked) -> Result<(), Failure> {
     let path = dir.supervisor();
     let gone = |e: std::io::Error| {
         let of = dir.path().display();
-        Failure::Refused(format!("{}: nobody supervises {of}: {e}: start it with `liger recover`", path.display()))
+        Failure::Refused(format!(
+            "{}: nobody supervises {of}: {e}: start it with `liger recover`",
+            path.display()
+        ))
     };
     let mut stream = UnixStream::connect(&path).map_err(gone)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(gone)?;

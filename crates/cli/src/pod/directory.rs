@@ -77,9 +77,8 @@ impl PodDir {
                 path.display()
             ))
         })?;
-        let damaged = |why: String| {
-            Failure::Refused(format!("{}: {why}: restore the file", description.display()))
-        };
+        let damaged =
+            |why: String| Failure::Refused(format!("{}: {why}: restore the file", description.display()));
         let file: PodFile = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         if file.format != FORMAT {
             return Err(damaged(format!("format {}, this program knows {FORMAT}", file.format)));

@@ -10,9 +10,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
-
-use super::{Line, PodDir, Process};
+use super::{Line, PodDir};
 use crate::control::Order;
 use crate::failure::Failure;
 
@@ -92,11 +90,6 @@ impl Hosts {
             }
         }
         None
-    }
-
-    /// Sends a host's process a signal; false if it is gone.
-    pub fn signal(&self, host: usize, signal: Signal) -> bool {
-        Process::read(&self.dir.process(host)).is_some_and(|process| process.signal(signal))
     }
 
     /// Kills a host's process and waits for its end.

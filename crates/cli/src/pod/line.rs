@@ -97,7 +97,10 @@ impl<'d> Line<'d> {
     pub fn last(&mut self, mut other: impl FnMut(Answer, Vec<u8>)) -> Result<Answer, Failure> {
         loop {
             match self.next()? {
-                (answer @ (Answer::Progress { .. } | Answer::Acknowledged { .. } | Answer::Rows { .. }), rows) => {
+                (
+                    answer @ (Answer::Progress { .. } | Answer::Acknowledged { .. } | Answer::Rows { .. }),
+                    rows,
+                ) => {
                     other(answer, rows);
                 }
                 (answer, _) => return Ok(answer),

@@ -118,12 +118,9 @@ impl Running {
     }
 
     /// Gives all hosts that run an order and waits for their final answers.
-    pub fn order_all(
-        &mut self,
-        order: &Order,
-        progress: impl FnMut(u64),
-    ) -> Result<Vec<Answer>, Failure> {
-        let running: Vec<usize> = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host)).collect();
+    pub fn order_all(&mut self, order: &Order, progress: impl FnMut(u64)) -> Result<Vec<Answer>, Failure> {
+        let running: Vec<usize> =
+            (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host)).collect();
         order_all(self.hosts.dir(), running.into_iter(), |_| order.clone(), PATIENCE, progress)
     }
 
@@ -134,11 +131,15 @@ impl Running {
         Ok(self.hosts.join(host, true))
     }
 
-    /// Ends the pod: every host leaves once its log is on storage.
-    pub fn leave(mut self) -> Result<(), Failure> {
-        let phase = Phase::start("leaving");
-        self.order_all(&Order::Leave, |_| ())?;
-        phase.done("left");
+    /// Ends the pod once all logs are on storage.
+    ///
+    /// Hosts do not leave one by one: those left would come to know of epochs as durable in the whole pod of which
+    /// those that have left have no mark, and recovery takes that for a lost piece of a log.
+    pub fn end(mut self) -> Result<(), Failure> {
+        let phase = Phase::start("ending");
+        self.order_all(&Order::Sync, |_| ())?;
+        drop(self);
+        phase.done("everything is on storage");
         Ok(())
     }
 }
