@@ -126,6 +126,9 @@ fn serve<M: HostMemory>(
             }),
             (order, _) => carried.carry_out(order),
         };
+        if carried.host.engine().is_overruled() {
+            return fail("the pod has declared this host dead", false);
+        }
         match carried_out {
             Ok(answer) => tell(&answer),
             Err(message) => return fail(&message, false),
@@ -274,13 +277,13 @@ impl<M: HostMemory> Serving<M> {
         }
     }
 
-    /// This host's warehouses.
+    /// This host's warehouses: those that it had in a new pod, whoever owns them by now.
     fn warehouses(&self, tables: Tables) -> Vec<i16> {
         let engine = self.host.engine();
         let relation = engine.catalog().relation(tables.warehouse).expect("a table of the pod");
         let is_ours = |w: &i16| {
             let partition = relation.partition_of(&warehouse_key(*w), engine.partition_count());
-            engine.owner(partition) == engine.id()
+            partition % u16::from(self.job.hosts) == u16::from(engine.id().0)
         };
         (1..=self.job.scale.warehouses).filter(is_ours).collect()
     }

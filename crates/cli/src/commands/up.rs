@@ -199,7 +199,7 @@ impl PodShape {
 }
 
 /// A name for the pod's memory: in memory, if there is a place for files in it.
-fn new_memory(dir: &std::path::Path) -> String {
+pub fn new_memory(dir: &std::path::Path) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let shared = PathBuf::from("/dev/shm");
     let folder = if shared.is_dir() { shared } else { dir.to_owned() };

@@ -80,11 +80,11 @@ pub struct Seen {
     connected: Vec<(u64, usize)>,
 }
 
-fn add(counts: &mut Vec<u32>, at: usize) {
+fn add(counts: &mut Vec<u32>, at: usize, n: u32) {
     if counts.len() <= at {
         counts.resize(at + 1, 0);
     }
-    counts[at] += 1;
+    counts[at] += n;
 }
 
 impl Seen {
@@ -112,8 +112,8 @@ impl Seen {
     ) {
         let bucket = (now_ns / BUCKET_NS) as usize;
         let cell = far.map_or(self.cells - 1, usize::from);
-        add(&mut self.by_host, bucket * self.hosts + host);
-        add(&mut self.by_cell, bucket * self.cells + cell);
+        add(&mut self.by_host, bucket * self.hosts + host, 1);
+        add(&mut self.by_cell, bucket * self.cells + cell, 1);
         if let Some((number, at_ns)) = kill {
             let at = number * self.cells + cell;
             if self.waits_ns.len() <= at {
@@ -122,6 +122,11 @@ impl Seen {
             let after_ns = waited_ns.min(now_ns.saturating_sub(at_ns));
             self.waits_ns[at] = self.waits_ns[at].max(after_ns);
         }
+    }
+
+    /// A host said that it has acknowledged `n` transactions more, of whatever kind.
+    pub fn counted(&mut self, now_ns: u64, host: usize, n: u32) {
+        add(&mut self.by_host, (now_ns / BUCKET_NS) as usize * self.hosts + host, n);
     }
 
     /// The host it was connected to.

@@ -10,7 +10,7 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 use liger_workload::ledger::Book;
@@ -18,13 +18,14 @@ use liger_workload::ledger::check::{Findings, check};
 use liger_workload::ledger::client::Told;
 use liger_workload::ledger::schema::Tables;
 
+use super::Temporary;
 use super::chaos::{Chaos, KillMode, Plan, Pod};
 use crate::commands::up::{LedgerSize, PodShape, duration};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::job::Durable;
 use crate::outside::{Clients, Experience, Manners};
-use crate::plot::{svg, text};
+use crate::plot::text;
 use crate::pod::running::{PATIENCE, join_again};
 use crate::pod::{PodDir, Running, order_all};
 use crate::terminal::{self, Phase};
@@ -86,18 +87,6 @@ pub struct LedgerArguments {
     json: bool,
 }
 
-/// A directory that goes with the run.
-struct Temporary(Option<PathBuf>);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // Nothing to be done about what somebody else removed first.
-            let _ = std::fs::remove_dir_all(path);
-        }
-    }
-}
-
 /// What clients brought home, put together.
 struct Homecoming {
     told: Vec<Told>,
@@ -109,7 +98,7 @@ impl LedgerArguments {
     /// Makes the pod, or attaches to one.
     fn pod(&self) -> Result<(Pod, Temporary), Failure> {
         if let Some(path) = &self.pod {
-            return Ok((Pod::Attached(PodDir::open(path)?), Temporary(None)));
+            return Ok((Pod::Attached(PodDir::open(path)?), Temporary::none()));
         }
         if self.crash_after.is_some() && self.shape.durability != Durable::Storage {
             let message =
@@ -120,11 +109,8 @@ impl LedgerArguments {
             let message = "--kill-every needs a host that survives: give --hosts 2 or more";
             return Err(Failure::Refused(message.to_owned()));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let temporary = std::env::temp_dir().join(format!("liger-{}-{now}", std::process::id()));
-        let path = self.data.clone().unwrap_or_else(|| temporary.clone());
+        let (path, to_remove) = Temporary::unless(self.data.as_ref());
         let book = self.ledger.book(self.hosts, self.workers, self.shape.seed)?;
-        let to_remove = Temporary(self.data.is_none().then_some(temporary));
         let dir = self.shape.make(&path, (self.hosts, self.workers), Ok(book))?;
         Ok((Pod::Own(Box::new(Running::start(dir)?)), to_remove))
     }
@@ -176,9 +162,7 @@ pub fn run(arguments: &LedgerArguments) -> Result<ExitCode, Failure> {
     let report = Report::new(arguments, &dir, &home, &experiences, &kills);
     let figure = report.figure(&experiences, &kills, dir.hosts());
     if let Some(path) = &arguments.svg {
-        std::fs::write(path, svg::render(&figure)).map_err(|e| {
-            Failure::Refused(format!("{}: {e}: name a file that can be written", path.display()))
-        })?;
+        super::write_svg(path, &figure)?;
     }
     match arguments.json {
         true => println!("{}", report.json()),

@@ -8,29 +8,12 @@ use liger_workload::Histogram;
 use liger_workload::ledger::check::Fault;
 use serde::Serialize;
 
+use super::super::shown::{STEP_S, Times, moments, per_second, write_head, write_times};
 use super::{Homecoming, LedgerArguments};
 use crate::outside::Experience;
-use crate::outside::timeline::{BUCKET_NS, Class, Kill, Timeline, median_max};
-use crate::plot::{Figure, Moment, Panel, Series, What};
+use crate::outside::timeline::{Class, Kill, Timeline};
+use crate::plot::{Figure, Panel, Series};
 use crate::pod::PodDir;
-
-/// Buckets that a point of the plot puts together: 50 ms.
-const PUT_TOGETHER: usize = 10;
-const STEP_S: f64 = PUT_TOGETHER as f64 * BUCKET_NS as f64 / 1e9;
-
-/// The middle and the longest of some times.
-#[derive(Clone, Copy, Serialize)]
-pub struct Times {
-    median_ms: f64,
-    max_ms: f64,
-}
-
-impl Times {
-    fn of(values_ns: &[u64]) -> Option<Self> {
-        let (median, max) = median_max(values_ns)?;
-        Some(Self { median_ms: median as f64 / 1e6, max_ms: max as f64 / 1e6 })
-    }
-}
 
 /// What was seen.
 #[derive(Serialize)]
@@ -89,7 +72,6 @@ impl Report {
         let acknowledged: u64 = home.told.iter().map(|told| told.acknowledged).sum();
         let seconds = (timeline.end_ns() as f64 / 1e9).max(1e-3);
         let us = |quantile: f64| waited.quantile(quantile) as f64 / 1e3;
-        let back: Vec<u64> = kills.iter().filter_map(|kill| Some(kill.back_ns? - kill.at_ns)).collect();
         let failures = home.findings.lines().into_iter().chain(home.problems.iter().cloned()).collect();
         let of_class = |class: &Class| (class.name(), Times::of(&timeline.waits_ns(*class)));
         let has_crashed = arguments.crash_after.is_some();
@@ -119,7 +101,7 @@ impl Report {
             max_us: waited.max() as f64 / 1e3,
             survivor_stall: Times::of(&timeline.stalls_ns()).filter(|_| !has_crashed),
             longest_wait: Class::ALL.iter().map(of_class).collect(),
-            back: Times::of(&back),
+            back: Times::back(kills),
             consistent: home.findings.is_right() && home.problems.is_empty(),
             failures,
         }
@@ -175,32 +157,20 @@ impl Report {
     }
 
     fn write_times(&self, text: &mut String) {
-        let _ = writeln!(text, "\n{:<40}{:>12}{:>12}", "after a kill, ms", "median", "longest");
-        let mut line = |name: String, times: &Option<Times>| {
-            let _ = match times {
-                Some(Times { median_ms, max_ms }) => {
-                    writeln!(text, "{name:<40}{median_ms:>12.1}{max_ms:>12.1}")
-                }
-                None => writeln!(text, "{name:<40}{:>12}{:>12}", "-", "-"),
-            };
-        };
-        line("a survivor acknowledges nothing for".to_owned(), &self.survivor_stall);
+        write_head(text);
+        write_times(text, "a survivor acknowledges nothing for", self.survivor_stall);
         for class in Class::ALL {
-            line(format!("waits for {class}"), &self.longest_wait[class.name()]);
+            write_times(text, &format!("waits for {class}"), self.longest_wait[class.name()]);
         }
-        line("until the host is a member again".to_owned(), &self.back);
+        write_times(text, "until the host is a member again", self.back);
     }
 
     /// The run as a picture.
     pub fn figure(&self, experiences: &[Experience], kills: &[Kill], hosts: usize) -> Figure {
         let timeline = Timeline::new(experiences.iter().map(|one| &one.seen).collect(), kills, hosts);
-        let per_s = |counts: Vec<u64>| -> Vec<f64> {
-            let steps =
-                counts.chunks_exact(PUT_TOGETHER).map(|step| step.iter().sum::<u64>() as f64 / STEP_S);
-            steps.collect()
-        };
         let unit = "acknowledged per second".to_owned();
-        let of_host = |host| Series { name: format!("host {host}"), values: per_s(timeline.of_host(host)) };
+        let of_host =
+            |host| Series { name: format!("host {host}"), values: per_second(&timeline.of_host(host)) };
         let title = "Transfers by the host that answered".to_owned();
         let mut panels = vec![Panel { title, unit: unit.clone(), series: (0..hosts).map(of_host).collect() }];
         if !kills.is_empty() {
@@ -208,19 +178,10 @@ impl Report {
             let seen =
                 Class::ALL.into_iter().map(of_class).filter(|(_, counts)| counts.iter().any(|n| *n > 0));
             let series =
-                seen.map(|(class, counts)| Series { name: class.to_string(), values: per_s(counts) });
+                seen.map(|(class, counts)| Series { name: class.to_string(), values: per_second(&counts) });
             let title = "By what they need".to_owned();
             panels.push(Panel { title, unit, series: series.collect() });
         }
-        let mut moments = Vec::new();
-        for kill in kills {
-            let what = if kill.hangs { What::Hung } else { What::Killed };
-            moments.push(Moment { at_s: kill.at_ns as f64 / 1e9, what, host: kill.host });
-            if let Some(back_ns) = kill.back_ns {
-                moments.push(Moment { at_s: back_ns as f64 / 1e9, what: What::Back, host: kill.host });
-            }
-        }
-        moments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         let title = format!(
             "{hosts} hosts, {} kills: {} lost, {} doubled",
             self.kills, self.acknowledged_lost, self.doubled
@@ -234,6 +195,6 @@ impl Report {
             self.seed,
             STEP_S * 1e3
         );
-        Figure { title, subtitle, step_s: STEP_S, panels, moments }
+        Figure { title, subtitle, step_s: STEP_S, panels, moments: moments(kills) }
     }
 }
