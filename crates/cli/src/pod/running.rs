@@ -13,6 +13,9 @@ use crate::terminal::Phase;
 /// Hosts that work on an order answer, or say how far they are, within this time.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Logs are on storage within this time, unless a host is dead that nobody has taken over from.
+const END_PATIENCE: Duration = Duration::from_secs(20);
+
 /// What a recovery has read and put into partitions.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Recovered {
@@ -135,9 +138,10 @@ impl Running {
     ///
     /// Hosts do not leave one by one: those left would come to know of epochs as durable in the whole pod of which
     /// those that have left have no mark, and recovery takes that for a lost piece of a log.
-    pub fn end(mut self) -> Result<(), Failure> {
+    pub fn end(self) -> Result<(), Failure> {
         let phase = Phase::start("ending");
-        self.order_all(&Order::Sync, |_| ())?;
+        let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
+        order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ())?;
         drop(self);
         phase.done("everything is on storage");
         Ok(())

@@ -33,7 +33,7 @@ use crate::verify::PodRows;
 use report::Report;
 
 /// Clients wait so long for what is under way when the time is over.
-const DRAIN: Duration = Duration::from_secs(20);
+const DRAIN: Duration = Duration::from_secs(60);
 
 /// A ledger, its clients, and failures.
 #[derive(Args)]
