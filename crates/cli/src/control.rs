@@ -1,8 +1,10 @@
-//! What hosts are told and answer: JSON lines, over a benchmark's pipes or the socket of a host of a pod directory.
+//! What hosts are told and answer: JSON lines, over a benchmark's pipes or the socket of a host of a pod
+//! directory.
 //!
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
-//! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends. [`Order::Status`]
-//! is answered at once, whatever the host is doing; other orders are carried out one after the other.
+//! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
+//! [`Order::Status`] is answered at once, whatever the host is doing; other orders are carried out one
+//! after the other.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! A host's connections to clients of the ledger, in the hands of its workers.
 //!
-//! 1. A connection belongs to one worker, which reads, runs transactions and writes in turns and never blocks on
-//!    it. Connections outlive a pause: while the host carries out an order they wait.
+//! 1. A connection belongs to one worker, which reads, runs transactions and writes in turns and never
+//!    blocks on it. Connections outlive a pause: while the host carries out an order they wait.
 //! 2. A client that asks for more than the desk takes is not read from until it has been answered.
 //! 3. An error that makes the host useless is told to every client that meets it, and ends the host.
 
@@ -171,7 +171,7 @@ impl Connection {
 
     fn take(&mut self, host: &RowHost) {
         loop {
-            match self.frames.next() {
+            match self.frames.message() {
                 Ok(None) => return,
                 Ok(Some(Message::Transfer(request))) => self.desk.ask(request),
                 Ok(Some(Message::Ping(token))) => Message::Pong(token).encode(&mut self.out),

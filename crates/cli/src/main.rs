@@ -1,5 +1,5 @@
-//! `liger`, the one binary: pods in directories, benchmarks that check their answers, simulated pods, and a look
-//! into a pod.
+//! `liger`, the one binary: pods in directories, benchmarks that check their answers, simulated pods, and a
+//! look into a pod.
 //!
 //! Exit codes: 0 done, 1 it ran and something is wrong (an answer, a host that died), 2 it could not start as
 //! asked, 130 and 143 interrupted.

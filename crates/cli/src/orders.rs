@@ -1,7 +1,8 @@
 //! How orders reach a host, and answers go back: over its standard input and output, or over a socket.
 //!
 //! 1. Orders are carried out one after the other; every answer goes to where the order came from.
-//! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is gone.
+//! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is
+//!    gone.
 //! 3. [`Order::Status`] is answered by the thread that reads it.
 
 #![expect(clippy::disallowed_methods, reason = "every connection is listened to by a thread of its own")]
@@ -51,8 +52,8 @@ impl Orders {
         Self { asked, shown: Arc::default() }
     }
 
-    /// Orders of everybody who connects to a socket, which is made. The standard input only shows that somebody
-    /// is there.
+    /// Orders of everybody who connects to a socket, which is made. The standard input only shows that
+    /// somebody is there.
     pub fn of_socket(path: &Path) -> Result<Self, Failure> {
         let (sender, asked) = channel();
         let shown = Arc::<Shown>::default();
@@ -145,6 +146,7 @@ pub fn tell_with(answer: &Answer, bytes: &[u8]) {
 fn write(out: &mut impl Write, answer: &Answer, bytes: &[u8]) {
     let mut line = serde_json::to_vec(answer).expect("every key is a string");
     line.push(b'\n');
-    // Nobody listens any more: the end of the input ends this process, or the next order comes from elsewhere.
+    // Nobody listens any more: the end of the input ends this process, or the next order comes from
+    // elsewhere.
     let _ = out.write_all(&line).and_then(|()| out.write_all(bytes)).and_then(|()| out.flush());
 }

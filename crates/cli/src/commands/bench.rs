@@ -50,8 +50,8 @@ const CLIENTS: usize = 1000;
 pub enum Workload {
     /// TPC-C (not tpmC: no think times), then its consistency conditions and more over the whole database.
     Tpcc(Box<TpccArguments>),
-    /// Transfers that clients outside the hosts ask for and remember, while hosts fail; then every one of them
-    /// is looked for.
+    /// Transfers that clients outside the hosts ask for and remember, while hosts fail; then every one of
+    /// them is looked for.
     Ledger(Box<ledger::LedgerArguments>),
 }
 
@@ -222,8 +222,8 @@ impl TpccArguments {
         }
         if self.kill_every.is_some() && (self.durability == Durable::None || self.hosts < 2) {
             return Err(Failure::Refused(
-                "--kill-every needs a host that survives and a log: give --hosts 2 or more, and --durability pod \
-                 or storage"
+                "--kill-every needs a host that survives and a log: give --hosts 2 or more, and --durability \
+                 pod or storage"
                     .to_owned(),
             ));
         }

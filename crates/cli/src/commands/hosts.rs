@@ -1,5 +1,5 @@
-//! `liger kill`, `hang`, `resume`, `add`, `remove` and `checkpoint`: one thing to one host of a pod directory, or
-//! to all. And `liger serve`, which is such a host.
+//! `liger kill`, `hang`, `resume`, `add`, `remove` and `checkpoint`: one thing to one host of a pod
+//! directory, or to all. And `liger serve`, which is such a host.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,8 +93,8 @@ pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
         && !partitions.is_empty()
     {
         return Err(Failure::Refused(format!(
-            "host {} owns the partitions {partitions:?}, and leaving would take their rows out of the pod: kill it, \
-             and the others take them over",
+            "host {} owns the partitions {partitions:?}, and leaving would take their rows out of the pod: \
+             kill it, and the others take them over",
             of.host
         )));
     }

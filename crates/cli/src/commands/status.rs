@@ -1,4 +1,5 @@
-//! `liger status`: the hosts of a pod directory, from the pod's memory, which is only read, and from themselves.
+//! `liger status`: the hosts of a pod directory, from the pod's memory, which is only read, and from
+//! themselves.
 
 #![expect(clippy::disallowed_methods, reason = "heartbeats are watched for a moment")]
 
@@ -206,8 +207,8 @@ fn print(dir: &PodDir, rows: &[Row]) {
         let partitions = or_none(row.said.as_ref().map(|(_, all)| ranges(all)));
         let (state, doing, stored) = (row.state(), row.doing(), sizes::show(row.stored_bytes));
         println!(
-            "{host:>4}  {state:<10}{incarnation:>11}{process:>9}  {doing:<8}{silent:>10}{durable:>9}{logged:>11}\
-             {stored:>11}{transactions:>14}  {partitions}"
+            "{host:>4}  {state:<10}{incarnation:>11}{process:>9}  {doing:<8}{silent:>10}{durable:>9}\
+             {logged:>11}{stored:>11}{transactions:>14}  {partitions}"
         );
     }
 }

@@ -138,7 +138,8 @@ impl LedgerSize {
             .map_err(|error| Failure::Refused(format!("{error}: see --accounts and --partitions")))?;
         if partitions < hosts.into() {
             return Err(Failure::Refused(format!(
-                "{partitions} partitions for {hosts} hosts: each needs one: raise --partitions or lower --hosts"
+                "{partitions} partitions for {hosts} hosts: each needs one: raise --partitions or lower \
+                 --hosts"
             )));
         }
         Ok(book)
@@ -161,7 +162,7 @@ impl PodShape {
         let scale = contents.err().unwrap_or(Scale::full(1));
         let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
             Ok(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
-            Err(scale) => default_cxl_bytes(hosts, scale) + (u64::from(hosts) * u64::from(workers) << 25),
+            Err(scale) => default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25),
         });
         let hwcc_bytes = match &contents {
             Ok(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),

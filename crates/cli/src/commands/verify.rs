@@ -1,8 +1,8 @@
 //! `liger verify`: is what a pod directory holds whole?
 //!
-//! A pod that is down is judged from its files: every manifest, every segment of every log, every image that
-//! counts, and every row's chain of changes, by replaying each partition without a pod. Nothing is changed. A pod
-//! that is up is judged by who is a member and who owns what: its files are being written.
+//! A pod that is down is judged from its files: every manifest, every segment of every log, every image
+//! that counts, and every row's chain of changes, by replaying each partition without a pod. Nothing is
+//! changed. A pod that is up is judged by who is a member and who owns what: its files are being written.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! Clients of a ledger, outside the hosts: what they are told outlives any of them.
 //!
-//! One thread for each client. A client prefers one host, asks another one when its connection is lost or silent,
-//! and goes back when its own one takes connections again. Whatever is under way is asked for again then.
+//! One thread for each client. A client prefers one host, asks another one when its connection is lost or
+//! silent, and goes back when its own one takes connections again. Whatever is under way is asked for again
+//! then.
 
 #![expect(clippy::disallowed_methods, reason = "clients are threads, and measure what they see in real time")]
 
@@ -94,8 +95,8 @@ impl Clients {
         &self.world.history
     }
 
-    /// Lets them wait for what is under way, but no longer than `patience`, and come home, in the order of their
-    /// numbers.
+    /// Lets them wait for what is under way, but no longer than `patience`, and come home, in the order of
+    /// their numbers.
     pub fn stop(self, patience: Duration) -> (Vec<Experience>, Vec<Kill>) {
         let until_ns = self.world.history.now_ns() + patience.as_nanos() as u64;
         self.world.stop_ns.store(until_ns, Ordering::Relaxed);
@@ -263,7 +264,7 @@ impl<'w> Outsider<'w> {
         let kill = self.world.history.last_kill();
         let connection = self.connection.as_mut().expect("connected");
         loop {
-            match connection.frames.next() {
+            match connection.frames.message() {
                 Ok(None) => return true,
                 Ok(Some(Message::Done(reply))) => {
                     if let Some(heard) = self.client.hear(&reply, now_ns) {

@@ -1,9 +1,9 @@
 //! What clients saw over time, and what that says about a host's death.
 //!
-//! A transfer belongs to a class of each kill, by what it needs of the host that died:
-//! nothing, an account of its that hosts share, or its partition, where the transfer's own row is. A client knows
-//! that before it asks. Those that were asked of the dead host and need nothing of its data are a class of their
-//! own: they need another connection.
+//! A transfer belongs to a class of each kill, by what it needs of the host that died: nothing, an account
+//! of its that hosts share, or its partition, where the transfer's own row is. A client knows that before
+//! it asks. Those that were asked of the dead host and need nothing of its data are a class of their own:
+//! they need another connection.
 
 use std::fmt;
 
@@ -250,8 +250,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A client of partition `home`, connected to host `home`, that is told of a transfer every 5 ms but for a
-    /// gap.
+    /// A client of partition `home`, connected to host `home`, that is told of a transfer every 5 ms but
+    /// for a gap.
     fn seen(home: u16, gap: std::ops::Range<u64>) -> Seen {
         let mut seen = Seen::new(home, 2, 2);
         seen.connected(0, home.into());

@@ -116,7 +116,8 @@ impl Canvas<'_> {
         let (color, dashes) = (COLORS[at % COLORS.len()], DASHES[at / COLORS.len() % DASHES.len()]);
         let _ = writeln!(
             self.out,
-            r#"<polyline fill="none" stroke="{color}" stroke-width="1.6" stroke-linejoin="round" stroke-dasharray="{dashes}" points="{}"/>"#,
+            r#"<polyline fill="none" stroke="{color}" stroke-width="1.6" stroke-linejoin="round"
+stroke-dasharray="{dashes}" points="{}"/>"#,
             points.trim_end()
         );
     }
@@ -162,7 +163,8 @@ pub fn render(figure: &Figure) -> String {
     let mut canvas = Canvas { figure, seconds, out: String::new() };
     let _ = writeln!(
         canvas.out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="black">
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"
+width="{WIDTH}" height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="black">
 <style>.tick {{ font-size: 11px; fill: #333333; }} .axis {{ font-size: 12px; fill: #333333; }}</style>
 <rect width="100%" height="100%" fill="white"/>"#
     );

@@ -10,7 +10,8 @@ const COLUMNS: usize = 72;
 const BARS: [char; 9] =
     [' ', '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}'];
 
-/// The first panel of the figure. A bar is the least value of its time, so that a gap shows however short it is.
+/// The first panel of the figure. A bar is the least value of its time, so that a gap shows however short
+/// it is.
 pub fn render(figure: &Figure) -> String {
     let Some(panel) = figure.panels.first() else { return String::new() };
     let steps = panel.series.iter().map(|series| series.values.len()).max().unwrap_or(0);

@@ -54,7 +54,8 @@ impl PodDir {
         let longest = dir.clients(usize::from(dir.file.job.hosts) - 1);
         if longest.as_os_str().len() > SOCKET_PATH_MAX {
             return Err(Failure::Refused(format!(
-                "{}: {} bytes are too long for a socket, {SOCKET_PATH_MAX} are possible: name a shorter directory",
+                "{}: {} bytes are too long for a socket, {SOCKET_PATH_MAX} are possible: name a shorter \
+                 directory",
                 longest.display(),
                 longest.as_os_str().len()
             )));

@@ -2,8 +2,8 @@
 
 use crate::*;
 
-/// A short run with these further arguments. Its files are in memory: what a busy disk does to waiting times is
-/// not what these tests are about.
+/// A short run with these further arguments. Its files are in memory: what a busy disk does to waiting
+/// times is not what these tests are about.
 fn ledger(arguments: &str) -> Command {
     let mut command = liger(&format!("bench ledger --accounts 500 --time 1s --json {arguments}"));
     if exists("/dev/shm") {

@@ -1,14 +1,14 @@
 //! Is every acknowledged transfer there, exactly once, and is the money right?
 //!
-//! 1. Every row of both tables is looked at once. Nothing is assumed of them: what is out of range, twice there
-//!    or missing is a finding.
-//! 2. A transfer that nobody was told of may be there or not, but if it is there then wholly: both accounts have
-//!    it.
+//! 1. Every row of both tables is looked at once. Nothing is assumed of them: what is out of range, twice
+//!    there or missing is a finding.
+//! 2. A transfer that nobody was told of may be there or not, but if it is there then wholly: both accounts
+//!    have it.
 //! 3. Memory: 8 bytes for each number that a client has used, 24 for each account.
 //!
-//! Beyond sums: the balances that an account had before its transfers, and the last one, are those that it had
-//! after them, and the first one. So a transfer that started from a balance which was never there is found even
-//! where sums agree.
+//! Beyond sums: the balances that an account had before its transfers, and the last one, are those that it
+//! had after them, and the first one. So a transfer that started from a balance which was never there is
+//! found even where sums agree.
 
 use std::collections::BTreeMap;
 use std::fmt;

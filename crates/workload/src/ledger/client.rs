@@ -1,8 +1,9 @@
-//! The client outside the hosts: it numbers its requests, keeps some under way, and remembers what it was told.
+//! The client outside the hosts: it numbers its requests, keeps some under way, and remembers what it was
+//! told.
 //!
 //! 1. A number is used for one transfer, however often it is asked for.
-//! 2. Everything it was told is kept: that a transfer is done, and a digest of both balances. Whoever tells it
-//!    something else later contradicts.
+//! 2. Everything it was told is kept: that a transfer is done, and a digest of both balances. Whoever tells
+//!    it something else later contradicts.
 
 use std::collections::BTreeMap;
 

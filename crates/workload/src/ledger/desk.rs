@@ -1,7 +1,7 @@
 //! A host's side of the ledger: requests in, acknowledgements out, each once what it says is durable.
 //!
-//! 1. A request that meets a conflict goes behind the others: a transfer that waits for a dead host's rows does
-//!    not hold up those that need nothing of it.
+//! 1. A request that meets a conflict goes behind the others: a transfer that waits for a dead host's rows
+//!    does not hold up those that need nothing of it.
 //! 2. Whoever asks again while the first try waits here is answered by both: the second one finds the row.
 //! 3. An error that is no conflict ends the desk; the client asks another host then.
 
@@ -70,8 +70,8 @@ impl Desk {
         self.committed.clear();
     }
 
-    /// One round: tries up to `most` of the requests once, and hands over what has become durable. Returns how
-    /// many transactions it ran.
+    /// One round: tries up to `most` of the requests once, and hands over what has become durable. Returns
+    /// how many transactions it ran.
     ///
     /// # Errors
     /// The first that is no conflict.

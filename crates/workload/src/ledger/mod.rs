@@ -6,16 +6,16 @@
 //! * [`client`]: the other side, which remembers. [`wire`]: the bytes between them.
 //! * [`check`]: every acknowledged transfer is there once, none twice, and no money was made or lost.
 //!
-//! 1. What request `number` of client `client` asks for follows from the seed, the client and the number alone:
-//!    nobody has to remember contents, and a row that differs from what was asked is found.
+//! 1. What request `number` of client `client` asks for follows from the seed, the client and the number
+//!    alone: nobody has to remember contents, and a row that differs from what was asked is found.
 //! 2. Exactly once: a transfer's row is inserted by the transaction that moves the money, under the client's
 //!    number. Whoever asks again finds the row and is told what it says.
-//! 3. A client's transfers, and the account that each of them has at home, are in one partition, the client's.
-//!    The other account is in another partition for `remote_percent` of them, and then among the partition's
-//!    first `hot` accounts, which hosts therefore share all the time.
+//! 3. A client's transfers, and the account that each of them has at home, are in one partition, the
+//!    client's. The other account is in another partition for `remote_percent` of them, and then among the
+//!    partition's first `hot` accounts, which hosts therefore share all the time.
 //!
-//! By 3 a client knows before it asks what a transfer needs of a host that is dead: nothing, one of its rows in
-//! shared memory, or its partition.
+//! By 3 a client knows before it asks what a transfer needs of a host that is dead: nothing, one of its
+//! rows in shared memory, or its partition.
 
 pub mod check;
 pub mod client;

@@ -172,7 +172,7 @@ impl Frames {
     ///
     /// # Errors
     /// If the bytes are none: nothing that follows can be read.
-    pub fn next(&mut self) -> Result<Option<Message>, WireError> {
+    pub fn message(&mut self) -> Result<Option<Message>, WireError> {
         let Some((head, rest)) = self.bytes[self.taken..].split_first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_le_bytes(*head);
         if len as usize > MESSAGE_MAX {
@@ -211,7 +211,7 @@ mod tests {
             let (mut frames, mut arrived) = (Frames::default(), Vec::new());
             for some in bytes.chunks(piece) {
                 frames.push(some);
-                while let Some(message) = frames.next().expect("whole messages") {
+                while let Some(message) = frames.message().expect("whole messages") {
                     arrived.push(message);
                 }
             }
@@ -224,7 +224,7 @@ mod tests {
         let refused = |bytes: &[u8]| {
             let mut frames = Frames::default();
             frames.push(bytes);
-            frames.next().expect_err("no message")
+            frames.message().expect_err("no message")
         };
         assert_eq!(refused(&u32::MAX.to_le_bytes()), WireError::TooLong(u32::MAX));
         assert_eq!(refused(&[0, 0, 0, 0]), WireError::Unknown { kind: 0, bytes: 0 });

@@ -1,8 +1,9 @@
-//! `liger bench tpcc --kill-every T`: hosts fail one at a time while TPC-C runs in all of them, and join again.
+//! `liger bench tpcc --kill-every T`: hosts fail one at a time while TPC-C runs in all of them, and join
+//! again.
 //!
-//! The drivers are inside the hosts. Each host says every few milliseconds what it has acknowledged; that is kept
-//! here, outside, and looked for in the database at the end. What a host acknowledged in its last milliseconds and
-//! did not live to say is not counted.
+//! The drivers are inside the hosts. Each host says every few milliseconds what it has acknowledged; that
+//! is kept here, outside, and looked for in the database at the end. What a host acknowledged in its last
+//! milliseconds and did not live to say is not counted.
 
 #![expect(clippy::disallowed_methods, reason = "hosts are watched in real time, each by a thread")]
 

@@ -120,7 +120,8 @@ impl Report {
     /// As text.
     pub fn table(&self) -> String {
         let mut text = format!(
-            "{} hosts, {} clients with {} requests under way each, {} % remote, durability {}, seed {}, {:.1} s\n",
+            "{} hosts, {} clients with {} requests under way each, {} % remote, durability {}, seed {}, \
+             {:.1} s\n",
             self.hosts,
             self.clients,
             self.window,
@@ -187,7 +188,8 @@ impl Report {
             self.kills, self.acknowledged_lost, self.doubled
         );
         let subtitle = format!(
-            "{} acknowledged transfers, {} % remote, durability {}, lease {} ms, seed {}; points are {:.0} ms",
+            "{} acknowledged transfers, {} % remote, durability {}, lease {} ms, seed {}; points are \
+             {:.0} ms",
             self.acknowledged,
             self.remote_percent,
             self.durability,
