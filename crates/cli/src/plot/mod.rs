@@ -30,8 +30,8 @@ pub struct Moment {
     pub at_s: f64,
     /// What happened.
     pub what: What,
-    /// To which host.
-    pub host: usize,
+    /// To which hosts.
+    pub hosts: Vec<usize>,
 }
 
 /// Lines over the same time.

@@ -125,7 +125,7 @@ stroke-dasharray="{dashes}" points="{}"/>"#,
     fn moments(&mut self, top: f64) {
         let bottom = top + PANEL;
         let mut free = [f64::MIN; 2];
-        for Moment { at_s, what, host } in &self.figure.moments {
+        for Moment { at_s, what, hosts } in &self.figure.moments {
             let x = self.x(*at_s);
             let (color, dashes, word) = match what {
                 What::Killed => ("#c00000", "", "killed"),
@@ -136,7 +136,8 @@ stroke-dasharray="{dashes}" points="{}"/>"#,
             self.line((x, top - 4.0), (x, bottom), &style);
             // Labels in two rows; one without room is left out, its line is not.
             let Some(row) = free.iter().position(|end| *end < x) else { continue };
-            let label = format!("{host} {word}");
+            let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+            let label = format!("{} {word}", hosts.join(", "));
             free[row] = x + 7.0 * label.len() as f64;
             let place = (x + 2.0, top - 6.0 - 11.0 * row as f64);
             self.text(place, &format!(r#"font-size="10" fill="{color}""#), &label);
@@ -158,7 +159,8 @@ stroke-dasharray="{dashes}" points="{}"/>"#,
 /// The figure.
 pub fn render(figure: &Figure) -> String {
     let steps = figure.panels.iter().flat_map(|panel| &panel.series).map(|series| series.values.len()).max();
-    let seconds = (steps.unwrap_or(0) as f64 * figure.step_s).max(figure.step_s);
+    let moments = figure.moments.iter().map(|moment| moment.at_s);
+    let seconds = moments.fold((steps.unwrap_or(0) as f64 * figure.step_s).max(figure.step_s), f64::max);
     let height = TOP + figure.panels.len() as f64 * (HEAD + PANEL) + BOTTOM;
     let mut canvas = Canvas { figure, seconds, out: String::new() };
     let _ = writeln!(
@@ -194,11 +196,11 @@ mod tests {
     fn everything_is_in_the_picture() {
         let series = (0..3).map(|n| Series { name: format!("host {n} <&>"), values: vec![1.0, 0.0, 2.0] });
         let panel = Panel { title: "t".into(), unit: "u".into(), series: series.collect() };
-        let moments = vec![Moment { at_s: 0.05, what: What::Killed, host: 2 }];
+        let moments = vec![Moment { at_s: 0.05, what: What::Killed, hosts: vec![1, 2] }];
         let (title, subtitle) = ("kills".into(), "seed 1".into());
         let text = render(&Figure { title, subtitle, step_s: 0.05, panels: vec![panel], moments });
         assert_eq!(text.matches("<polyline").count(), 3);
-        for part in ["2 killed", "host 1 &lt;&amp;&gt;", "seed 1", "</svg>"] {
+        for part in ["1, 2 killed", "host 1 &lt;&amp;&gt;", "seed 1", "</svg>"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(text.matches("<text").count(), text.matches("</text>").count());

@@ -77,7 +77,7 @@ mod tests {
         values[100] = 0.0;
         let series = vec![Series { name: "host 0".into(), values }];
         let panel = Panel { title: "t".into(), unit: "u".into(), series };
-        let moments = vec![Moment { at_s: 5.0, what: What::Killed, host: 0 }];
+        let moments = vec![Moment { at_s: 5.0, what: What::Killed, hosts: vec![0] }];
         let (title, subtitle) = Default::default();
         let text = render(&Figure { title, subtitle, step_s: 0.05, panels: vec![panel], moments });
         let bars: Vec<char> = text.lines().nth(1).expect("a line").chars().skip(11).take(72).collect();

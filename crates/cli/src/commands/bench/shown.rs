@@ -51,16 +51,40 @@ pub fn per_second(counts: &[u64]) -> Vec<f64> {
     counts.chunks_exact(PUT_TOGETHER).map(|step| step.iter().sum::<u64>() as f64 / STEP_S).collect()
 }
 
+/// Things that happen to several hosts within this time are one moment.
+const TOGETHER_S: f64 = 0.025;
+
 /// Kills and returns as moments of a picture.
 pub fn moments(kills: &[Kill]) -> Vec<Moment> {
-    let mut moments = Vec::new();
+    let mut all: Vec<(f64, What, usize)> = Vec::new();
     for kill in kills {
         let what = if kill.hangs { What::Hung } else { What::Killed };
-        moments.push(Moment { at_s: kill.at_ns as f64 / 1e9, what, host: kill.host });
-        if let Some(back_ns) = kill.back_ns {
-            moments.push(Moment { at_s: back_ns as f64 / 1e9, what: What::Back, host: kill.host });
+        all.push((kill.at_ns as f64 / 1e9, what, kill.host));
+        all.extend(kill.back_ns.map(|back_ns| (back_ns as f64 / 1e9, What::Back, kill.host)));
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut moments: Vec<Moment> = Vec::new();
+    for (at_s, what, host) in all {
+        match moments.last_mut() {
+            Some(last) if last.what == what && at_s - last.at_s < TOGETHER_S => last.hosts.push(host),
+            _ => moments.push(Moment { at_s, what, hosts: vec![host] }),
         }
     }
-    moments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     moments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_are_killed_together_are_one_moment() {
+        let kill = |host: usize, back_ns| {
+            let at_ns = 1_000_000_000 + host as u64;
+            Kill { at_ns, host, hangs: false, partitions: Vec::new(), back_ns }
+        };
+        let moments = moments(&[kill(0, Some(3_000_000_000)), kill(1, None)]);
+        let shown: Vec<_> = moments.iter().map(|moment| (moment.what, &moment.hosts[..])).collect();
+        assert_eq!(shown, [(What::Killed, &[0, 1][..]), (What::Back, &[0][..])]);
+    }
 }

@@ -183,10 +183,14 @@ impl Report {
             let title = "By what they need".to_owned();
             panels.push(Panel { title, unit, series: series.collect() });
         }
-        let title = format!(
-            "{hosts} hosts, {} kills: {} lost, {} doubled",
-            self.kills, self.acknowledged_lost, self.doubled
-        );
+        let failures = match self.kill_mode {
+            _ if self.kills == 0 => "none fails".to_owned(),
+            "hang" => format!("{} times one hangs", self.kills),
+            "kill" => format!("{} times one is killed", self.kills),
+            all => format!("killed {all}"),
+        };
+        let (lost, doubled) = (self.acknowledged_lost, self.doubled);
+        let title = format!("{hosts} hosts, {failures}: {lost} transfers lost, {doubled} doubled");
         let subtitle = format!(
             "{} acknowledged transfers, {} % remote, durability {}, lease {} ms, seed {}; points are \
              {:.0} ms",
