@@ -1,7 +1,10 @@
-//! What a benchmark and its hosts say to each other: JSON lines over the host's standard input and output.
+//! What hosts are told and answer: JSON lines, over a benchmark's pipes or the socket of a host of a pod
+//! directory.
 //!
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
+//! [`Order::Status`] is answered at once, whatever the host is doing; other orders are carried out one
+//! after the other.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +23,8 @@ pub enum Order {
         memory: String,
         /// The host's number.
         host: u8,
+        /// An earlier life of this number ended in this pod: wait until that is recovered, and own nothing.
+        again: bool,
         /// What will be run.
         job: Box<Job>,
     },
@@ -35,6 +40,12 @@ pub enum Order {
     Share,
     /// Run the transactions.
     Run,
+    /// Take requests of clients from now on, between other orders.
+    Open,
+    /// How far are you?
+    Status,
+    /// Wait until everything that was committed is on storage.
+    Sync,
     /// Let mail and reclamation come to rest.
     Settle,
     /// Check the engine's invariants.
@@ -72,6 +83,13 @@ pub enum Answer {
         rows: u64,
         /// Changes of rows.
         changes: u64,
+    },
+    /// How far the host is.
+    Status {
+        /// Transactions acknowledged to clients.
+        transactions: u64,
+        /// The partitions it owns.
+        partitions: Vec<u16>,
     },
     /// The order was carried out; it had nothing to say.
     Done,

@@ -1,20 +1,19 @@
-//! One host of a benchmark, in a process of its own.
+//! One host, in a process of its own: of a benchmark, or of a pod directory.
 //!
 //! A worker that panics takes the whole host with it, as a real host would go: its latches are never
 //! released.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "orders are read, and progress is told, by threads of their own"
+    reason = "progress is told by a thread of its own, and a number that is taken is waited for"
 )]
 
-use std::io::{BufRead, Write};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
@@ -24,16 +23,20 @@ use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
 use liger_fabric::{Fabric, HostId};
+use liger_pod::membership;
 use liger_pod::selftest::Effort;
+use liger_workload::ledger;
 use liger_workload::storage::{CheckpointFigures, StorageFigures};
 use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
 use liger_workload::tpcc::load::Loader;
-use liger_workload::tpcc::schema::{self, Tables, warehouse_key};
+use liger_workload::tpcc::schema::{Tables, warehouse_key};
 use liger_workload::{EngineFigures, WorkerStats};
 
 use crate::control::{Answer, Order};
+use crate::desks::{Desks, show_partitions};
 use crate::failure::Failure;
 use crate::job::{Backend, Homes, Job};
+use crate::orders::{Orders, tell, tell_with};
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -52,60 +55,99 @@ const SETTLE_ROUNDS: u32 = 200_000;
 /// A joining host waits so long for an answer; processes may share few processors.
 const SELF_TEST: Effort = Effort { answer_ns: 30_000_000_000, ..Effort::USUAL };
 
-/// Carries out orders until there are none.
-pub fn run() -> Result<ExitCode, Failure> {
+/// A host whose number is still somebody else's tries again after this time, for so long.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
+const TRY_FOR: Duration = Duration::from_secs(60);
+
+/// Carries out orders until there are none; clients, once they are let in, come to the socket `clients`.
+pub fn run(orders: &Orders, clients: Option<&Path>) -> Result<ExitCode, Failure> {
     let say_it = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         say_it(panic);
         std::process::exit(PANIC_CODE);
     }));
-    let orders = read_orders();
-    let Ok(Order::Join { memory, host, job }) = orders.recv() else {
-        return Err(Failure::Refused("this command is for `liger bench`".to_owned()));
+    let Ok(Order::Join { memory, host, again, job }) = orders.next() else {
+        return Err(Failure::Refused("this command is for `liger bench` and `liger up`".to_owned()));
     };
     let (host, backend, cache) = (HostId(host), job.backend, job.shadow_config());
+    let enter = || may_enter(orders);
     match backend {
         Backend::Native => {
-            let joined = Serving::join(&memory, host, *job, |native| native, || may_enter(&orders));
-            serve(orders, joined)
+            let joined = Serving::join(&memory, (host, again), *job, |native| native, enter);
+            serve(orders, clients, joined)
         }
         Backend::Shadow => {
-            let over = |native| ShadowHost::over(native, cache);
-            let joined = Serving::join(&memory, host, *job, over, || may_enter(&orders));
-            serve(orders, joined)
+            let over = |native| ShadowHost::over(native, cache.clone());
+            let joined = Serving::join(&memory, (host, again), *job, over, enter);
+            serve(orders, clients, joined)
         }
     }
 }
 
+/// Waits until this host's earlier life is recovered. Its files are the heir's until then.
+fn await_recovery(pod: &Pod, host: HostId) -> Result<(), DbError> {
+    let (cx, started) = (pod.control(), Instant::now());
+    loop {
+        let slot = membership::Slot::load(&cx, pod.plan(), host)?;
+        if slot.state == membership::HostState::Free || started.elapsed() >= TRY_FOR {
+            return Ok(());
+        }
+        std::thread::sleep(TRY_AGAIN);
+    }
+}
+
 /// Says that this host has read the pod's files, and waits until all have.
-fn may_enter(orders: &Receiver<Order>) {
+fn may_enter(orders: &Orders) {
     tell(&Answer::Done);
-    let next = orders.recv();
+    let next = orders.next();
     assert_eq!(next, Ok(Order::Enter), "the second order of a recovery");
 }
 
 /// Carries out the orders that follow joining.
 fn serve<M: HostMemory>(
-    orders: Receiver<Order>,
+    orders: &Orders,
+    clients: Option<&Path>,
     joined: Result<Serving<M>, DbError>,
 ) -> Result<ExitCode, Failure> {
     let mut carried = match joined {
         Ok(serving) => serving,
         Err(error) => return fail(&error.to_string(), true),
     };
+    show_partitions(carried.host.engine(), &orders.shown);
     tell(&Answer::Done);
-    for order in orders {
+    let mut desks = None;
+    loop {
+        let order = match &desks {
+            None => orders.next().ok(),
+            Some(desks) => match orders.next_if_any() {
+                Ok(None) => {
+                    carried.serve_clients(desks, orders)?;
+                    continue;
+                }
+                order => order.ok().flatten(),
+            },
+        };
+        let Some(order) = order else { return Ok(ExitCode::SUCCESS) };
         if order == Order::Leave {
             carried.host.leave().map_err(|error| Failure::Broken(error.to_string()))?;
             tell(&Answer::Done);
             return Ok(ExitCode::SUCCESS);
         }
-        match carried.carry_out(order) {
+        let carried_out = match (order, clients) {
+            (Order::Open, Some(path)) => carried.desks(path).map(|opened| {
+                desks = Some(opened);
+                Answer::Done
+            }),
+            (order, _) => carried.carry_out(order),
+        };
+        if carried.host.engine().is_overruled() {
+            return fail("the pod has declared this host dead", false);
+        }
+        match carried_out {
             Ok(answer) => tell(&answer),
             Err(message) => return fail(&message, false),
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn fail(message: &str, refused: bool) -> Result<ExitCode, Failure> {
@@ -113,43 +155,27 @@ fn fail(message: &str, refused: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Reads orders in a thread, so that the end of the input ends the host at once, whatever it is doing.
-fn read_orders() -> Receiver<Order> {
-    let (sender, orders) = channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let order = line.ok().and_then(|line| serde_json::from_str(&line).ok());
-            let Some(order) = order else { break };
-            let last = order == Order::Leave;
-            if sender.send(order).is_err() || last {
-                return;
-            }
+/// What the pod holds.
+#[derive(Clone, Copy)]
+enum Contents {
+    Tpcc(Tables),
+    Ledger(ledger::schema::Tables, ledger::Book),
+}
+
+impl Contents {
+    fn tpcc(&self) -> Result<Tables, String> {
+        match self {
+            Self::Tpcc(tables) => Ok(*tables),
+            Self::Ledger(..) => Err("the pod holds a ledger, and this order is for TPC-C".to_owned()),
         }
-        std::process::exit(1);
-    });
-    orders
-}
-
-static OUT: Mutex<()> = Mutex::new(());
-
-fn tell(answer: &Answer) {
-    tell_with(answer, &[]);
-}
-
-fn tell_with(answer: &Answer, bytes: &[u8]) {
-    let _turn = OUT.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut line = serde_json::to_vec(answer).expect("every key is a string");
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    // Nobody listens any more: the end of the input will end this process.
-    let _ = out.write_all(&line).and_then(|()| out.write_all(bytes)).and_then(|()| out.flush());
+    }
 }
 
 /// A host that has joined.
 struct Serving<M: HostMemory> {
     host: Host<M>,
     job: Job,
-    tables: Tables,
+    tables: Contents,
     /// What is recovered, and from where.
     recovery: Option<(DataDirectory, Plan)>,
 }
@@ -157,39 +183,88 @@ struct Serving<M: HostMemory> {
 impl<M: HostMemory> Serving<M> {
     fn join(
         memory: &str,
-        host: HostId,
+        (host, again): (HostId, bool),
         job: Job,
         over: impl FnOnce(NativeHost) -> M,
         enter: impl FnOnce(),
     ) -> Result<Self, DbError> {
         let spec: MemorySpec = memory.parse()?;
-        let pod = Pod::open_as(&spec, &job.pod_config(), &schema::schemas())?;
-        let tables = Tables::of(pod.catalog()).expect("the pod has TPC-C's tables");
+        let pod = Pod::open_as(&spec, &job.pod_config(), &job.schemas())?;
+        let tables = match job.book {
+            Some(book) => ledger::schema::Tables::of(pod.catalog()).map(|t| Contents::Ledger(t, book)),
+            None => Tables::of(pod.catalog()).map(Contents::Tpcc),
+        };
+        let tables = tables.expect("the pod has the workload's tables");
+        let mut recovery = None;
+        if let Some(data) = job.data.as_ref().filter(|data| data.recover && !again) {
+            let cx = pod.control();
+            let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
+            let plan = directory.plan(&cx)?;
+            enter();
+            recovery = Some((directory, plan));
+        }
+        if again {
+            await_recovery(&pod, host)?;
+        }
+        let mut joined = pod.join_through(host, Self::options(&pod, host, &job)?, over)?;
+        if let Some(data) = job.data.as_ref().filter(|_| again) {
+            let directory = DataDirectory::open(&pod.control(), &data.path, pod.identity(0))?;
+            joined.recover_replicas(&directory)?;
+        }
+        Ok(Self { host: joined, job, tables, recovery })
+    }
+
+    fn options(pod: &Pod, host: HostId, job: &Job) -> Result<JoinOptions, DbError> {
         let mut options = JoinOptions::new(pod.plan());
         options.engine.budget = job.budget();
         options.self_test = SELF_TEST;
         options.seed = job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut recovery = None;
         if let Some(data) = &job.data {
             let cx = pod.control();
             let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
-            let plan = data.recover.then(|| directory.plan(&cx)).transpose()?;
-            if data.recover {
-                enter();
-            }
-            let mut storage = directory.hold(&cx, host, plan.as_ref())?;
+            let mut storage = directory.hold(&cx, host)?;
             storage.set_replay_bytes(data.replay_limit);
             options.storage = Some(storage);
-            recovery = plan.map(|plan| (directory, plan));
         }
-        Ok(Self { host: pod.join_through(host, options, over)?, job, tables, recovery })
+        Ok(options)
+    }
+
+    /// Lets clients in.
+    fn desks(&self, clients: &Path) -> Result<Desks, String> {
+        let Contents::Ledger(tables, _) = self.tables else {
+            return Err("clients are for the ledger, and the pod holds TPC-C".to_owned());
+        };
+        let opened = Desks::open(clients, tables, self.job.durability.into(), self.job.workers);
+        opened.map_err(|failure| failure.to_string())
+    }
+
+    /// Works for clients until there is an order.
+    fn serve_clients(&mut self, desks: &Desks, orders: &Orders) -> Result<(), Failure> {
+        let shown = &orders.shown;
+        let worked = self.host.run(self.job.workers, |session| {
+            let worked = desks.work(session, shown);
+            if worked.is_err() {
+                // The others of this host are as useless.
+                shown.wanted.store(true, Ordering::Relaxed);
+            }
+            worked
+        });
+        // A panic has ended the process.
+        let mut worked = worked.into_iter().map(|worker| worker.expect("no worker panicked"));
+        worked.try_for_each(|ended| ended.map_err(|error| Failure::Broken(error.to_string())))
     }
 
     fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
         match order {
-            Order::Load => self.load(),
+            Order::Load => match self.tables {
+                Contents::Tpcc(tables) => self.load(tables),
+                Contents::Ledger(tables, book) => self.load_ledger(tables, &book),
+            },
             Order::Share => {
-                let tables = [self.tables.customer, self.tables.stock];
+                let tables = match self.tables {
+                    Contents::Tpcc(tables) => vec![tables.customer, tables.stock],
+                    Contents::Ledger(tables, _) => vec![tables.accounts],
+                };
                 let shared = self.host.alone(|session| session.host().share_all(session.cx(), &tables));
                 shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
             }
@@ -197,29 +272,32 @@ impl<M: HostMemory> Serving<M> {
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
-            Order::Run => Ok(self.run()),
+            Order::Run => Ok(self.run(self.tables.tpcc()?)),
+            Order::Sync => self.sync(),
             Order::Settle => Ok(self.settle()),
             Order::Check => self.check(),
             Order::Dump { table } => self.dump(TableId(table)),
-            Order::Join { .. } | Order::Enter | Order::Leave => unreachable!("the first and the last order"),
+            Order::Join { .. } | Order::Enter | Order::Leave | Order::Open | Order::Status => {
+                Err(format!("this is not the time for {order:?}"))
+            }
         }
     }
 
-    /// This host's warehouses.
-    fn warehouses(&self) -> Vec<i16> {
+    /// This host's warehouses: those that it had in a new pod, whoever owns them by now.
+    fn warehouses(&self, tables: Tables) -> Vec<i16> {
         let engine = self.host.engine();
-        let relation = engine.catalog().relation(self.tables.warehouse).expect("a table of the pod");
+        let relation = engine.catalog().relation(tables.warehouse).expect("a table of the pod");
         let is_ours = |w: &i16| {
             let partition = relation.partition_of(&warehouse_key(*w), engine.partition_count());
-            engine.owner(partition) == engine.id()
+            partition % u16::from(self.job.hosts) == u16::from(engine.id().0)
         };
         (1..=self.job.scale.warehouses).filter(is_ours).collect()
     }
 
     /// Fills the warehouses, each worker its share; ITEM is the first one's.
-    fn load(&mut self) -> Result<Answer, String> {
-        let (workers, warehouses) = (self.job.workers, self.warehouses());
-        let source = Loader::new(self.tables, self.job.scale, self.job.seed, LOAD_DATE_US);
+    fn load(&mut self, tables: Tables) -> Result<Answer, String> {
+        let (workers, warehouses) = (self.job.workers, self.warehouses(tables));
+        let source = Loader::new(tables, self.job.scale, self.job.seed, LOAD_DATE_US);
         let total = AtomicU64::new(0);
         let loaded = self.host.run(workers, |session| {
             let (cx, host) = (session.cx(), session.host());
@@ -254,6 +332,21 @@ impl<M: HostMemory> Serving<M> {
         Ok(Answer::Moved { rows: total.into_inner() })
     }
 
+    /// Fills the accounts of the host's partitions.
+    fn load_ledger(&mut self, tables: ledger::schema::Tables, book: &ledger::Book) -> Result<Answer, String> {
+        let loaded = self.host.load(|rows| {
+            let mut put = 0u64;
+            ledger::schema::load(book, |row| {
+                put += 1;
+                if put.is_multiple_of(ROWS_PER_REPORT) {
+                    tell(&Answer::Progress { rows: ROWS_PER_REPORT });
+                }
+                rows.put(tables.accounts, row)
+            })
+        });
+        loaded.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
+    }
+
     fn recover(&mut self) -> Result<Answer, String> {
         let (data, plan) = self.recovery.take().expect("this host was to recover");
         let recovered = self.host.recover(&data, &plan, self.job.workers);
@@ -261,9 +354,9 @@ impl<M: HostMemory> Serving<M> {
         Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
     }
 
-    fn run(&mut self) -> Answer {
-        let own = self.warehouses();
-        let (job, tables) = (self.job.clone(), self.tables);
+    fn run(&mut self, tables: Tables) -> Answer {
+        let own = self.warehouses(tables);
+        let job = self.job.clone();
         let watch = job.watched.then(Arc::<Watch>::default);
         let _reporter = watch.clone().map(Reporter::start);
         let start = self.host.pod().plan().counter(START_COUNTER);
@@ -288,6 +381,20 @@ impl<M: HostMemory> Serving<M> {
             figures.storage = self.host.checkpoints(storage).ok();
         }
         Answer::Ran { stats, figures }
+    }
+
+    fn sync(&mut self) -> Result<Answer, String> {
+        let plan = self.host.pod().plan().clone();
+        self.host.alone(|session| {
+            let (cx, host) = (session.cx(), session.host());
+            let Some(log) = host.log() else { return Ok(Answer::Done) };
+            let serve = |cx: &_| {
+                host.attend(cx);
+                membership::members(cx, &plan)
+            };
+            let synced = log.wait_durable(cx, log.clock().now(cx), serve);
+            synced.map(|()| Answer::Done).map_err(|failure| failure.to_string())
+        })
     }
 
     fn settle(&mut self) -> Answer {

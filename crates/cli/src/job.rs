@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use liger_engine::Catalog;
 use liger_engine::db::{Pod, PodConfig, SyncMode};
 use liger_engine::log::Durability;
 use liger_engine::row::Budget;
+use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
+use liger_workload::ledger::{self, Book};
 use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
@@ -86,9 +87,11 @@ pub struct Data {
     pub replay_limit: u64,
 }
 
-/// A TPC-C run.
+/// What a pod holds, and what is run on it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
+    /// The ledger, if the pod holds that. TPC-C's settings mean nothing then.
+    pub book: Option<Book>,
     /// Hosts of the pod.
     pub hosts: u8,
     /// Workers of each host.
@@ -125,6 +128,8 @@ pub struct Job {
     pub data: Option<Data>,
     /// When a transaction counts as committed.
     pub durability: Durable,
+    /// How long a host may be silent before the others take it for dead, in milliseconds.
+    pub lease_ms: u64,
     /// Transactions of a worker that may wait for that at once.
     pub in_flight: usize,
     /// Hosts say every few milliseconds what they have acknowledged.
@@ -135,18 +140,23 @@ impl Job {
     /// The pod's configuration.
     pub fn pod_config(&self) -> PodConfig {
         let config = PodConfig {
-            partitions: self.scale.warehouses as u16,
+            partitions: self.book.map_or(self.scale.warehouses as u16, |book| book.partitions),
             sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
             ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
         };
         let log_ring_bytes = if self.data.is_some() { config.log_ring_bytes } else { 0 };
-        let config = PodConfig { log_ring_bytes, ..config };
+        let config = PodConfig { log_ring_bytes, lease_ns: self.lease_ms * 1_000_000, ..config };
         Pod::config_for(&config, &self.catalog())
+    }
+
+    /// The tables' schemas.
+    pub fn schemas(&self) -> Vec<TableSchema> {
+        if self.book.is_some() { ledger::schema::schemas() } else { schema::schemas() }
     }
 
     /// The tables.
     pub fn catalog(&self) -> Catalog {
-        Catalog::new(&schema::schemas()).expect("TPC-C's schemas are valid")
+        Catalog::new(&self.schemas()).expect("the workloads' schemas are valid")
     }
 
     /// What shared rows may use.
@@ -167,6 +177,9 @@ impl Job {
 
     /// About how many rows the whole database starts with.
     pub fn rows(&self) -> u64 {
+        if let Some(book) = &self.book {
+            return book.all_accounts() * u64::from(self.hosts);
+        }
         let (warehouses, items) = (self.scale.warehouses as u64, self.scale.items as u64);
         // Customers, their first payments and orders, ten lines each, and a third of the orders open.
         let customers = DISTRICTS as u64 * self.scale.customers as u64;

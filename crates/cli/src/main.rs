@@ -1,4 +1,5 @@
-//! `liger`, the one binary: benchmarks that check their answers, simulated pods, and a look into a pod.
+//! `liger`, the one binary: pods in directories, benchmarks that check their answers, simulated pods, and a
+//! look into a pod.
 //!
 //! Exit codes: 0 done, 1 it ran and something is wrong (an answer, a host that died), 2 it could not start as
 //! asked, 130 and 143 interrupted.
@@ -7,11 +8,16 @@
 
 mod commands;
 mod control;
+mod desks;
 mod failure;
 mod fleet;
 mod host;
 mod job;
 mod memory;
+mod orders;
+mod outside;
+mod plot;
+mod pod;
 mod sizes;
 mod terminal;
 mod verify;
@@ -20,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, inspect, sim};
+use commands::{bench, hosts, inspect, sim, status, up, verify as audit};
 
 /// A database for CXL pods: a few hosts around one shared memory.
 #[derive(Parser)]
@@ -40,6 +46,29 @@ enum Command {
     Sim(sim::Simulation),
     /// Show what a pod's memory holds; changes nothing.
     Inspect(inspect::Arguments),
+    /// Make a pod in a directory: one process for each host, supervised until an interrupt.
+    Up(Box<up::UpArguments>),
+    /// Start the pod of a directory again, from its logs and checkpoints.
+    Recover(up::RecoverArguments),
+    /// Show the hosts of a pod directory; changes nothing.
+    Status(status::Arguments),
+    /// Read every file of a pod that is down and replay it; of a pod that is up, check who owns what.
+    Verify(audit::Arguments),
+    /// Kill a host's process at once, as a crash would.
+    Kill(hosts::OneHost),
+    /// Stop a host's process: it is there and does nothing, as a host that hangs.
+    Hang(hosts::OneHost),
+    /// Let a host go on that hangs.
+    Resume(hosts::OneHost),
+    /// Start a host again that has ended; it joins under its number.
+    Add(hosts::OneHost),
+    /// Let a host leave that owns no partitions.
+    Remove(hosts::OneHost),
+    /// Take a checkpoint on every host, while they serve others.
+    Checkpoint(hosts::OnePod),
+    /// One host of a pod directory; started by `liger up`.
+    #[command(hide = true)]
+    Serve(hosts::OneHost),
     /// One host of a benchmark; started by `liger bench`, which tells it over its standard input what to do.
     #[command(hide = true)]
     Host,
@@ -50,7 +79,18 @@ fn main() -> ExitCode {
         Command::Bench(workload) => bench::run(&workload),
         Command::Sim(simulation) => sim::run(&simulation),
         Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Host => host::run(),
+        Command::Up(arguments) => up::up(&arguments),
+        Command::Recover(arguments) => up::recover(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Verify(arguments) => audit::run(&arguments),
+        Command::Kill(host) => hosts::kill(&host),
+        Command::Hang(host) => hosts::hang(&host),
+        Command::Resume(host) => hosts::resume(&host),
+        Command::Add(host) => hosts::add(&host),
+        Command::Remove(host) => hosts::remove(&host),
+        Command::Checkpoint(pod) => hosts::checkpoint(&pod),
+        Command::Serve(host) => hosts::serve(&host),
+        Command::Host => host::run(&orders::Orders::of_input(), None),
     };
     done.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use liger_engine::db::{DataDirectory, DbError, Pod, PodConfig, StorageError};
 use liger_engine::{Catalog, TableSchema};
+use liger_fabric::native::process::number_of;
 use liger_fabric::native::{MemoryError, MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
@@ -122,12 +123,13 @@ fn refuse_if_in_use(spec: &MemorySpec) -> Result<(), Failure> {
     let cx = Cx::new(NativeReader::new(mapping), HostId(0), WorkerId(0), 0);
     let Ok(plan) = superblock::open(&cx, len) else { return Ok(()) };
     let Ok(hosts) = Observer::new(&plan).observe(&cx) else { return Ok(()) };
-    let lives = |process: u64| std::path::Path::new(&format!("/proc/{process}")).exists();
+    let lives = |named: u64| std::path::Path::new(&format!("/proc/{}", number_of(named))).exists();
     match hosts.iter().find(|host| host.slot.state.is_member() && lives(host.process)) {
         None => Ok(()),
         Some(host) => Err(Failure::Refused(format!(
             "{spec} is in use: process {} is its host {}: end it first, or name other memory",
-            host.process, host.slot.host.0
+            number_of(host.process),
+            host.slot.host.0
         ))),
     }
 }

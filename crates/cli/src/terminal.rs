@@ -1,9 +1,39 @@
 //! What a command says while it works: a bar or a spinner where somebody watches, plain lines otherwise,
 //! always on the standard error output.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::failure::Failure;
+
+/// The signal that asked this process to end; 0: none.
+static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// Notes interrupts from now on instead of ending at once: who works looks with [`check_interrupted`].
+pub fn note_interrupts() -> Result<(), Failure> {
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_usize(signal, SIGNAL.clone(), signal as usize)
+            .map_err(|e| Failure::Broken(format!("cannot catch signals: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Ends the work if somebody asked for that.
+pub fn check_interrupted() -> Result<(), Failure> {
+    match SIGNAL.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        signal => Err(Failure::Interrupted(signal as i32)),
+    }
+}
+
+/// Forgets an interrupt, to end in order.
+pub fn forget_interrupt() {
+    SIGNAL.store(0, Ordering::Relaxed);
+}
 
 /// One phase of a command.
 pub struct Phase {

@@ -73,7 +73,7 @@ use crate::log::ship::LogFailure;
 use crate::record::NewRow;
 use crate::recovery::checkpointer::Checkpointer;
 use crate::recovery::{self, Identity, Loaded, Loading, RecoveryError};
-use crate::row::{Loader, Options, RowHost, RowSession};
+use crate::row::{Loader, Options, RowHost, RowSession, Takeover};
 use crate::schema::{SchemaError, TableSchema};
 use crate::txn::{TableId, TxnError};
 
@@ -234,7 +234,7 @@ impl Pod {
         let memory = over(NativeHost::new(self.mapping.clone(), self.plan.config().sync_mode, host));
         assert_eq!(memory.host(), host, "the memory is another host's");
         let cx = memory.cx(SERVICE_WORKER, options.seed);
-        let joining = membership::join(&cx, &self.plan, std::process::id().into())?;
+        let joining = membership::join(&cx, &self.plan, cx.process())?;
         if let Err(failed) = joining.self_test(&cx, &options.self_test) {
             // The failure is what counts; that the number could not be given back as well shows in the pod.
             let _ = joining.abandon(&cx);
@@ -252,7 +252,8 @@ impl Pod {
                     return Err(failed.into());
                 }
             };
-            let HostStorage { directory, manifest, checkpoints, .. } = storage;
+            let HostStorage { files, identity, directory, log: log_options, manifest, checkpoints } = storage;
+            engine_options.takeover = Some(Takeover { files, identity, log: log_options });
             checkpointer = Some(Checkpointer::new(&cx, &log, directory, manifest, checkpoints));
             engine_options.log = Some(log);
         }
@@ -272,9 +273,13 @@ impl Pod {
                 if worked > 0 { 0 } else { IDLE_NS }
             };
             let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
+            let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));
+            let keep = move |cx: &_| if kept.keep(cx) > 0 { 0 } else { rest_ns };
+            let keeper = WorkerId(self.plan.config().workers);
             Storing {
                 checkpointer,
                 turns,
+                keeper: Service::start(&memory, keeper, options.seed, keep),
                 shipper: Service::start(&memory, SERVICE_WORKER, options.seed, ship),
             }
         });
@@ -336,6 +341,8 @@ struct Storing {
     checkpointer: Arc<Latch<Checkpointer>>,
     /// Takes the checkpointer's turns.
     turns: Service,
+    /// Watches the other hosts, and takes over from those that die; as a worker of its own.
+    keeper: Service,
     /// Writes the log.
     shipper: Service,
 }
@@ -493,17 +500,35 @@ impl<M: HostMemory> Host<M> {
         Ok(loading.loaded())
     }
 
+    /// Fills this host's copies of replicated tables from the pod's files, while the pod goes on: for a host that
+    /// has come back, and whose partitions others have taken over.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged.
+    pub fn recover_replicas(&mut self, data: &DataDirectory) -> Result<u64, DbError> {
+        let directories = data.look_all()?;
+        let _rest = self.service.rest();
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        let identity = data.identity();
+        let rows = recovery::load_replicas(&cx, &self.engine, &directories, &identity)?;
+        if let Some(storing) = &self.storing {
+            storing.checkpointer.lock(&cx).whole();
+        }
+        Ok(rows)
+    }
+
     /// Leaves the pod, once its log is on storage. Its rows go with it: call it when the pod comes to rest.
     pub fn leave(self) -> Result<(), DbError> {
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        if let Some(Storing { checkpointer, turns, shipper }) = self.storing {
+        if let Some(Storing { checkpointer, turns, keeper, shipper }) = self.storing {
             // A checkpoint under way is given up: it may wait for the log.
-            drop((turns, checkpointer));
+            drop((turns, checkpointer, keeper));
             drop(shipper);
         }
         drop(self.service);
         if let Some(log) = self.engine.log() {
             log.drain(&cx, || self.engine.members(&cx))?;
+            log.close(&cx, self.engine.members(&cx))?;
         }
         let engine = Arc::into_inner(self.engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)

@@ -24,7 +24,7 @@ use liger_fabric::{DataAddr, HostId, LINE, SyncAddr, WorkerId};
 
 /// Most hosts in a pod.
 pub const MAX_HOSTS: usize = 16;
-/// Most workers on a host.
+/// Most workers on a host, its keeper included.
 pub const MAX_WORKERS: usize = 32;
 /// Bytes of the superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
@@ -52,7 +52,7 @@ const MAX_SYNC_BYTES: u64 = 8 << 32;
 pub struct PodConfig {
     /// Hosts in the pod, 1 to 16.
     pub hosts: u8,
-    /// Most workers on each host, 1 to 32.
+    /// Most workers on each host, 1 to 31.
     pub workers: u8,
     /// Partitions of each table, at least 1.
     pub partitions: u16,
@@ -134,7 +134,7 @@ impl PodConfig {
             if value.is_power_of_two() { Ok(()) } else { Err(PlanError::NotPowerOfTwo { name, value }) }
         };
         range("hosts", self.hosts.into(), 1, MAX_HOSTS as u64)?;
-        range("workers", self.workers.into(), 1, MAX_WORKERS as u64)?;
+        range("workers", self.workers.into(), 1, MAX_WORKERS as u64 - 1)?;
         range("partitions", self.partitions.into(), 1, u16::MAX.into())?;
         range("max_tables", self.max_tables.into(), 1, u16::MAX.into())?;
         range("lane_slots", self.lane_slots.into(), 4, 1 << 20)?;

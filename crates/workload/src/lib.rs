@@ -1,17 +1,20 @@
 //! Workloads that measure a pod and then prove that its answers were right.
 //!
 //! A workload is a generator (inputs from a seed), its transactions (generic over the engine's transaction
-//! trait), a driver (one worker's loop), a report and a consistency check over the whole database. This crate
-//! holds TPC-C ([`tpcc`]) and the parts that every workload shares: a replayable random source, a latency
-//! histogram, statistics of workers that can be merged over hosts, and the report.
+//! trait), a driver (one worker's loop), a report and a consistency check over the whole database. This
+//! crate holds TPC-C ([`tpcc`]), transfers that a client outside the hosts asks for and remembers
+//! ([`ledger`]), and the parts that every workload shares: a replayable random source, a latency histogram,
+//! statistics of workers that can be merged over hosts, and the report.
 //!
 //! It starts no thread, reads no clock but the context's, and knows no backend.
 
 #![forbid(unsafe_code)]
 
 pub mod histogram;
+pub mod ledger;
 pub mod random;
 pub mod report;
+pub mod snapshot;
 pub mod stats;
 pub mod storage;
 pub mod tpcc;
@@ -19,4 +22,5 @@ pub mod tpcc;
 pub use histogram::Histogram;
 pub use random::Rng;
 pub use report::{EngineFigures, Report};
+pub use snapshot::Snapshot;
 pub use stats::{KindStats, WorkerStats};

@@ -16,19 +16,30 @@ use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::schema::{self, Tables};
 use liger_workload::{EngineFigures, Report, WorkerStats};
 
+use crate::commands::up::{duration, new_memory};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::memory::{PodMemory, check_config};
+use crate::plot::{Figure, svg};
 use crate::sizes;
 use crate::terminal::Phase;
 use crate::verify::AllRows;
+use chaos::KillMode;
+use temporary::Temporary;
 
+mod chaos;
 mod crash;
+mod kills;
+pub mod ledger;
+mod shown;
+mod temporary;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// A host that is this silent is dead where no host is to die: a busy machine must not end a measurement.
+const CALM_LEASE: Duration = Duration::from_secs(20);
 
 /// The shadow backend's count of what was left out.
 const OMISSIONS: &str = "shadow_omissions";
@@ -44,6 +55,9 @@ const MIN_REPLAY_LIMIT: u64 = 256 << 10;
 pub enum Workload {
     /// TPC-C (not tpmC: no think times), then its consistency conditions and more over the whole database.
     Tpcc(Box<TpccArguments>),
+    /// Transfers that clients outside the hosts ask for and remember, while hosts fail; then every one of
+    /// them is looked for.
+    Ledger(Box<ledger::LedgerArguments>),
 }
 
 /// [`Mix`] on the command line.
@@ -142,6 +156,22 @@ pub struct TpccArguments {
     /// is there
     #[arg(long, value_parser = seconds, requires = "data")]
     crash_after: Option<f64>,
+    /// Let a random host fail about so often, like 2s; it joins again. Needs --durability pod or storage; the
+    /// pod is kept in --data, or removed after the run
+    #[arg(long, value_parser = duration, conflicts_with_all = ["crash_after", "recover", "share_all"])]
+    kill_every: Option<Duration>,
+    /// How it fails
+    #[arg(long, value_enum, default_value = "kill", requires = "kill_every")]
+    kill_mode: KillMode,
+    /// Failures after which no more are caused
+    #[arg(long, requires = "kill_every")]
+    kills: Option<u32>,
+    /// With --kill-every: a host whose heartbeat stops for so long is dead
+    #[arg(long, default_value = "500ms", value_parser = duration)]
+    lease: Duration,
+    /// With --kill-every: draw what happened into this SVG file
+    #[arg(long, requires = "kill_every")]
+    svg: Option<PathBuf>,
     /// Decides the database and the transactions
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -195,9 +225,16 @@ impl TpccArguments {
             let message = "--omit needs --backend shadow: elsewhere nothing can be left out";
             return Err(Failure::Refused(message.to_owned()));
         }
-        if self.durability != Durable::None && self.data.is_none() {
+        if self.durability != Durable::None && self.data.is_none() && self.kill_every.is_none() {
             let name = Durability::from(self.durability).name();
             return Err(Failure::Refused(format!("--durability {name} keeps a log: say where with --data")));
+        }
+        if self.kill_every.is_some() && (self.durability == Durable::None || self.hosts < 2) {
+            return Err(Failure::Refused(
+                "--kill-every needs a host that survives and a log: give --hosts 2 or more, and --durability \
+                 pod or storage"
+                    .to_owned(),
+            ));
         }
         if self.crash_after.is_some() && self.durability != Durable::Storage {
             return Err(Failure::Refused(
@@ -221,6 +258,7 @@ impl TpccArguments {
         let data = |it| Data { path: path(it), recover, generation: 1, replay_limit };
         let data = self.data.as_ref().map(data);
         let job = Job {
+            book: None,
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,
@@ -240,6 +278,7 @@ impl TpccArguments {
             data,
             durability: self.durability,
             in_flight,
+            lease_ms: self.kill_every.map_or(CALM_LEASE, |_| self.lease).as_millis() as u64,
             watched: self.crash_after.is_some(),
         };
         check_config(&job.pod_config(), &job.catalog())?;
@@ -249,8 +288,44 @@ impl TpccArguments {
 
 /// Runs a workload.
 pub fn run(workload: &Workload) -> Result<ExitCode, Failure> {
-    let Workload::Tpcc(arguments) = workload;
+    match workload {
+        Workload::Tpcc(arguments) => run_tpcc(arguments),
+        Workload::Ledger(arguments) => ledger::run(arguments),
+    }
+}
+
+/// Writes a picture.
+fn write_svg(path: &PathBuf, figure: &Figure) -> Result<(), Failure> {
+    std::fs::write(path, svg::render(figure))
+        .map_err(|e| Failure::Refused(format!("{}: {e}: name a file that can be written", path.display())))
+}
+
+/// TPC-C while hosts fail one at a time.
+fn run_with_kills(arguments: &TpccArguments, job: Job, period: Duration) -> Result<ExitCode, Failure> {
+    let (path, _temporary) = Temporary::unless(arguments.data.as_ref());
+    let plan = chaos::Plan {
+        time: Duration::from_secs_f64(job.seconds + job.warm_up_s),
+        kill_every: Some(period),
+        mode: arguments.kill_mode,
+        kills: arguments.kills.unwrap_or(u32::MAX),
+        crash_after: None,
+        seed: job.seed,
+    };
+    let memory = match &arguments.memory {
+        // Hosts that come later open it by its name.
+        MemorySpec::Memfd => new_memory(&path),
+        named => named.to_string(),
+    };
+    let survived = kills::run(job, (&path, memory), arguments.lease, plan, arguments.svg.as_ref())?;
+    println!("{}", if arguments.json { survived.json() } else { survived.table() });
+    Ok(if survived.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     let mut job = arguments.job()?;
+    if let Some(period) = arguments.kill_every {
+        return run_with_kills(arguments, job, period);
+    }
     let mut fleet = Fleet::new()?;
     let flags = (arguments.keep, arguments.force);
     let memory = PodMemory::make(&arguments.memory, &job.pod_config(), &schema::schemas(), flags)?;
@@ -306,8 +381,12 @@ fn prepare_hosts(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(),
     for _ in 0..job.hosts {
         fleet.start_host()?;
     }
-    let join =
-        |host| Order::Join { memory: memory.name.clone(), host: host as u8, job: Box::new(job.clone()) };
+    let join = |host| Order::Join {
+        memory: memory.name.clone(),
+        host: host as u8,
+        again: false,
+        job: Box::new(job.clone()),
+    };
     fleet.order_all(join, PATIENCE, |_| ())?;
     if job.data.as_ref().is_some_and(|data| data.recover) {
         // All have read the files: now they may write.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use liger_fabric::native::process::number_of;
 use liger_fabric::native::{MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::epochs;
@@ -103,7 +104,9 @@ impl View {
             let state = slot.state.to_string();
             println!(
                 "{:>4}  {state:<10}{:>12}{:>10}{tested:>13}{summary:>10}",
-                slot.host.0, slot.incarnation, view.process
+                slot.host.0,
+                slot.incarnation,
+                number_of(view.process)
             );
         }
         println!("pod epoch: {}", self.epochs.epoch);
@@ -128,7 +131,7 @@ impl View {
                     "chunk_bytes": account.chunk_bytes })
             });
             json!({ "host": view.slot.host.0, "state": view.slot.state.to_string(),
-                "incarnation": view.slot.incarnation, "process": view.process,
+                "incarnation": view.slot.incarnation, "process": number_of(view.process),
                 "tested_with": view.tested_with.map(|host| host.0), "epoch": summary,
                 "heap": heap.collect::<Vec<_>>() })
         });

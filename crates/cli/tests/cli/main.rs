@@ -3,6 +3,8 @@
 mod benchmarks;
 mod durability;
 mod failures;
+mod ledger;
+mod pods;
 mod refusals;
 mod simulations;
 

@@ -48,8 +48,10 @@ pub struct DataDirectory {
     identity: Identity,
 }
 
-/// What a host needs of it to keep a log and take checkpoints.
+/// What a host needs of it to keep a log, take checkpoints, and take over from hosts that die.
 pub struct HostStorage {
+    pub(super) files: PodFiles,
+    pub(super) identity: Identity,
     pub(super) directory: Directory,
     pub(super) log: LogOptions,
     pub(super) manifest: HostManifest,
@@ -97,6 +99,11 @@ impl DataDirectory {
         Ok(data)
     }
 
+    /// What the pod in it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
@@ -120,27 +127,21 @@ impl DataDirectory {
         Ok(recovery::begin_generation(cx, &held, &plan)?)
     }
 
-    /// Takes hold of a host's folder. `plan` is the present generation's; `None` for a pod that is new.
+    /// Takes hold of a host's folder, in the pod's present generation.
     ///
     /// # Errors
-    /// If somebody holds it, or its manifest is damaged.
-    pub fn hold<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        host: HostId,
-        plan: Option<&recovery::Plan>,
-    ) -> Result<HostStorage, StorageError> {
+    /// If somebody holds it, or a manifest is damaged.
+    pub fn hold<F: Fabric>(&self, cx: &Cx<F>, host: HostId) -> Result<HostStorage, StorageError> {
+        let pod = self.manifest(cx)?.ok_or_else(|| StorageError::NoPod { path: self.path.clone() })?;
         let directory = Directory::new(host, Disk::native(&self.folder(host))?);
         let bytes = recovery::directory::read_whole(cx, &directory, HOST_MANIFEST)?;
         let manifest = HostManifest::decode(host, &bytes)?;
-        let mut log = LogOptions { pod: self.identity.pod, ..LogOptions::default() };
-        if let Some(plan) = plan {
-            let (generation, first_epoch) = (plan.pod.generation, plan.pod.first_epoch);
-            log = LogOptions { generation, first_epoch, ..log };
-        }
+        let (generation, first_epoch) = (pod.generation, pod.first_epoch);
+        let mut log = LogOptions { pod: self.identity.pod, generation, first_epoch, ..LogOptions::default() };
         let checkpoints = CheckpointOptions::default();
         log.segment_bytes = checkpoints.segment_bytes();
-        Ok(HostStorage { directory, log, manifest, checkpoints })
+        let (files, identity) = (PodFiles::Folders(self.path.clone()), self.identity);
+        Ok(HostStorage { files, identity, directory, log, manifest, checkpoints })
     }
 
     /// The folders of all hosts, to read files that are final.

@@ -46,6 +46,11 @@ impl Active {
     }
 }
 
+/// The durable epoch of each host, for whoever only looks.
+pub fn durable_epochs<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Vec<u64> {
+    plan.hosts().map(|host| cx.load(plan.log_line(host))).collect()
+}
+
 impl LogClock {
     /// The clock of one host; a new pod starts at `first_epoch`.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, first_epoch: u64) -> Self {

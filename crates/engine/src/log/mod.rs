@@ -119,6 +119,16 @@ impl HostLog {
         })
     }
 
+    /// Closes the log of this host, which leaves and commits nothing any more: it holds nobody back.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn close<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<(), LogFailure> {
+        self.shipper.lock(cx).close(cx, &self.clock, members)?;
+        self.clock.close(cx, cx.host());
+        Ok(())
+    }
+
     /// Ships what the dead host of `disk` has left in its rings, and closes its log: from then on it holds
     /// nobody back. May be repeated, by another heir too. `heir` is the caller's life.
     ///

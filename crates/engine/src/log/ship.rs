@@ -179,6 +179,9 @@ impl Shipper {
         let LogOptions { pod, generation, .. } = options;
         let (previous_end, mark) =
             if newest == 0 { (0, 0) } else { secure_end(cx, disk, (pod, host), newest)? };
+        // Not more than the pod was told: what had been shipped when the host died, and the rings were not told
+        // of, is shipped again, behind this.
+        let mark = mark.min(clock.durable(cx, host));
         let number = newest + 1;
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
         let (file, end) = start_segment(cx, disk, &head)?;

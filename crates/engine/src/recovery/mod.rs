@@ -35,6 +35,7 @@ use manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodMani
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
 pub(crate) use takeover::Rebuilding;
+pub use takeover::load_replicas;
 
 /// Protocol steps of checkpoints that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {

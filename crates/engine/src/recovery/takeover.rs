@@ -9,13 +9,45 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use liger_fabric::{Cx, Fabric};
 
-use super::directory::PodFiles;
+use super::directory::{Directory, PodFiles};
 use super::error::RecoveryError;
+use super::image::REPLICAS;
 use super::replay::{Changes, RecoveredRow};
 use super::sources::Sources;
 use super::{Identity, Plan};
 use crate::catalog::Kind;
 use crate::row::{Loader, RowHost};
+
+/// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns how
+/// many rows there are.
+///
+/// # Errors
+/// If a file is missing or damaged.
+pub fn load_replicas<F: Fabric>(
+    cx: &Cx<F>,
+    host: &RowHost,
+    directories: &[Directory],
+    identity: &Identity,
+) -> Result<u64, RecoveryError> {
+    // No record changes such a table.
+    let plan = Plan::of_living(cx, directories, identity, 0)?;
+    if plan.image_of(REPLICAS).is_none() {
+        return Ok(0);
+    }
+    let partitions = host.partition_count();
+    let sources = Sources { plan: &plan, directories, catalog: host.catalog(), partitions };
+    let (mut loader, mut rows) = (Loader::new(host), 0);
+    let put = |row: RecoveredRow<'_>| {
+        rows += 1;
+        if rows % 256 == 0 {
+            host.attend(cx);
+        }
+        Ok(loader.put_version(cx, row.table, row.version, row.bytes)?)
+    };
+    sources.replay(cx, REPLICAS, host.id(), Changes::default(), put)?;
+    loader.finish(cx);
+    Ok(rows)
+}
 
 /// How often files are read anew because a log was shortened meanwhile.
 const TRIES: u32 = 8;
@@ -73,7 +105,7 @@ impl Rebuilding<'_> {
     fn read<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        directories: &[super::directory::Directory],
+        directories: &[Directory],
         turn: &mut impl FnMut(),
     ) -> Result<(Plan, BTreeMap<u16, Changes>, u64), RecoveryError> {
         let plan = Plan::of_living(cx, directories, self.identity, self.upto)?;
@@ -93,7 +125,7 @@ impl Rebuilding<'_> {
         Ok((plan, changes, bytes))
     }
 
-    fn sources<'s>(&'s self, plan: &'s Plan, directories: &'s [super::directory::Directory]) -> Sources<'s> {
+    fn sources<'s>(&'s self, plan: &'s Plan, directories: &'s [Directory]) -> Sources<'s> {
         let partitions = self.host.partition_count();
         Sources { plan, directories, catalog: self.host.catalog(), partitions }
     }

@@ -20,16 +20,10 @@ mod tally;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use liger_engine::{Row, TableId};
-
 use crate::tpcc::Scale;
 use crate::tpcc::schema::Tables;
 
-/// Every row of every partition of a quiescent database.
-pub trait Snapshot {
-    /// Hands each row of `table` to `visit` once, in any order.
-    fn rows(&self, table: TableId, visit: &mut dyn FnMut(Row<'_>));
-}
+pub use crate::snapshot::Snapshot;
 
 macro_rules! conditions {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {

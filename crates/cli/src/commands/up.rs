@@ -1,0 +1,414 @@
+//! `liger up` and `liger recover`: a pod in a directory, and the process that supervises its hosts.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "hosts are watched in real time, and join while others are watched"
+)]
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use liger_engine::recovery::checkpointer::REPLAY_BYTES;
+use liger_workload::ledger::Book;
+use liger_workload::tpcc::Scale;
+use liger_workload::tpcc::input::Mix;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::memory::check_config;
+use crate::orders;
+use crate::pod::hosts::how;
+use crate::pod::running::{PATIENCE, join_again};
+use crate::pod::{PodDir, PodFile, Running};
+use crate::{sizes, terminal};
+
+/// Time between two looks at the hosts.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a pod holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Tables {
+    /// Accounts, and transfers between them that clients ask for.
+    Ledger,
+    /// TPC-C's nine tables.
+    Tpcc,
+}
+
+/// A new pod.
+#[derive(Args)]
+pub struct UpArguments {
+    /// The pod's directory, which is made
+    dir: PathBuf,
+    /// Hosts, each a process, 1 to 16
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
+    hosts: u8,
+    /// Workers of each host, 1 to 32
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    workers: u8,
+    /// What the pod holds
+    #[arg(long, value_enum, default_value = "ledger")]
+    tables: Tables,
+    #[command(flatten)]
+    ledger: LedgerSize,
+    /// TPC-C's warehouses [default: one for each host]
+    #[arg(long, value_parser = clap::value_parser!(i16).range(1..))]
+    warehouses: Option<i16>,
+    /// Divides TPC-C's customers, orders and items
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
+    scale_divisor: i32,
+    #[command(flatten)]
+    shape: PodShape,
+    /// Start a host again that has ended
+    #[arg(long)]
+    restart: bool,
+}
+
+/// How a pod of a directory is made.
+#[derive(Args, Clone)]
+pub struct PodShape {
+    /// Data memory, like 512M [default: enough]
+    #[arg(long, value_parser = sizes::parse)]
+    pub memory: Option<u64>,
+    /// A host whose heartbeat stops for so long is dead, like 500ms
+    #[arg(long, default_value = "500ms", value_parser = duration)]
+    pub lease: Duration,
+    /// When a transaction counts as committed; hosts always keep a log, so "none" is refused
+    #[arg(long, value_enum, default_value = "pod")]
+    pub durability: Durable,
+    /// Decides the database, the transactions, and what is killed when
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// How large a ledger is.
+#[derive(Args, Clone)]
+pub struct LedgerSize {
+    /// The ledger's accounts in each partition
+    #[arg(long, default_value_t = 10_000)]
+    accounts: u32,
+    /// The ledger's partitions [default: one for each worker of the pod]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    partitions: Option<u16>,
+}
+
+/// A pod that starts again.
+#[derive(Args)]
+pub struct RecoverArguments {
+    /// The pod's directory
+    dir: PathBuf,
+    /// Start a host again that has ended
+    #[arg(long)]
+    restart: bool,
+}
+
+/// Reads `500ms`, `2s` or `1.5s`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || "write a time like 500ms or 2s, more than 0 and less than a day".to_owned();
+    let (number, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => return Err(bad()),
+    };
+    let seconds = number.trim().parse::<f64>().map_err(|_| bad())? * factor;
+    Some(seconds).filter(|s| (0.001..86_400.0).contains(s)).map(Duration::from_secs_f64).ok_or_else(bad)
+}
+
+/// Accounts of a partition that remote transfers use, of so many.
+pub fn hot_accounts(accounts: u32) -> u32 {
+    (accounts / 10).clamp(1, 1000)
+}
+
+impl LedgerSize {
+    /// The ledger of a pod.
+    pub fn book(&self, hosts: u8, workers: u8, seed: u64) -> Result<Book, Failure> {
+        let partitions = self.partitions.unwrap_or(u16::from(hosts) * u16::from(workers));
+        let book = Book {
+            partitions,
+            accounts: self.accounts,
+            hot: hot_accounts(self.accounts),
+            remote_percent: 20,
+            seed,
+        };
+        book.validate()
+            .map_err(|error| Failure::Refused(format!("{error}: see --accounts and --partitions")))?;
+        if partitions < hosts.into() {
+            return Err(Failure::Refused(format!(
+                "{partitions} partitions for {hosts} hosts: each needs one: raise --partitions or lower \
+                 --hosts"
+            )));
+        }
+        Ok(book)
+    }
+}
+
+impl PodShape {
+    /// A pod's directory, made; `contents` are a ledger or TPC-C's warehouses.
+    pub fn make(
+        &self,
+        path: &std::path::Path,
+        (hosts, workers): (u8, u8),
+        contents: Result<Book, Scale>,
+    ) -> Result<PodDir, Failure> {
+        if self.durability == Durable::None {
+            let message =
+                "--durability none keeps no log, and takeover and recovery need one: use pod or storage";
+            return Err(Failure::Refused(message.to_owned()));
+        }
+        let scale = contents.err().unwrap_or(Scale::full(1));
+        let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
+            Ok(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
+            Err(scale) => default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25),
+        });
+        let hwcc_bytes = match &contents {
+            Ok(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
+            Err(scale) => default_hwcc_bytes(hosts, scale, cxl_bytes),
+        };
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let job = Job {
+            book: contents.ok(),
+            hosts,
+            workers,
+            backend: Backend::Native,
+            omit: None,
+            scale,
+            remote: "spec".parse().expect("a word it knows"),
+            mix: Mix::Spec,
+            homes: Homes::Own,
+            seconds: 0.0,
+            warm_up_s: 0.0,
+            hwcc_bytes,
+            cxl_bytes,
+            // Rings and lanes take their share, and rows may move out late.
+            budget: (hwcc_bytes / 2, cxl_bytes / 2),
+            sync: "hwcc".to_owned(),
+            share_all: false,
+            seed: self.seed,
+            data: Some(Data {
+                path: absolute.join("data"),
+                recover: false,
+                generation: 1,
+                replay_limit: REPLAY_BYTES,
+            }),
+            durability: self.durability,
+            in_flight: 1,
+            lease_ms: self.lease.as_millis() as u64,
+            watched: true,
+        };
+        check_config(&job.pod_config(), &job.catalog())?;
+        let file = PodFile::new(new_memory(&absolute), self.lease.as_millis() as u64, job);
+        PodDir::create(path, file)
+    }
+}
+
+/// A name for the pod's memory: in memory, if there is a place for files in it.
+pub fn new_memory(dir: &std::path::Path) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let shared = PathBuf::from("/dev/shm");
+    let folder = if shared.is_dir() { shared } else { dir.to_owned() };
+    folder.join(format!("liger-{}-{}", std::process::id(), now.as_nanos())).display().to_string()
+}
+
+/// Makes a pod and supervises it.
+pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
+    let UpArguments { hosts, workers, .. } = *arguments;
+    let contents = match arguments.tables {
+        Tables::Ledger => Ok(arguments.ledger.book(hosts, workers, arguments.shape.seed)?),
+        Tables::Tpcc => {
+            let scale = Scale::reduced(arguments.warehouses.unwrap_or(hosts.into()), arguments.scale_divisor);
+            scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
+            Err(scale)
+        }
+    };
+    let dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
+    terminal::note_interrupts()?;
+    supervise(Running::start(dir)?, arguments.restart)
+}
+
+/// Starts a pod again and supervises it.
+pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
+    let dir = PodDir::open(&arguments.dir)?;
+    terminal::note_interrupts()?;
+    let (running, recovered) = Running::recover(dir)?;
+    eprintln!("read {:.1} MB of images and logs", recovered.bytes as f64 / 1e6);
+    supervise(running, arguments.restart)
+}
+
+/// What a supervisor is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked {
+    /// Start this host again.
+    Add(usize),
+}
+
+/// What it answers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The host is a member.
+    Joined,
+    /// Why not.
+    Failed(String),
+}
+
+/// A host that joins again: which, what came of it, and who wants to know.
+type Rejoined = (usize, Result<(), Failure>, Option<UnixStream>);
+
+/// Looks after the hosts until an interrupt, or until none is left.
+fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
+    let dir = running.hosts.dir().clone();
+    let listener = orders::listen(&dir.supervisor())?;
+    listener.set_nonblocking(true).map_err(|e| Failure::Broken(e.to_string()))?;
+    let (sender, rejoined) = channel();
+    let path = dir.path().display();
+    println!("{path}: {} hosts serve; `liger status {path}` shows them, an interrupt ends them", dir.hosts());
+    let ended = watch(&mut running, &listener, restart, (&sender, &rejoined));
+    // The sockets' names go with their owner.
+    let _ = std::fs::remove_file(dir.supervisor());
+    match ended {
+        Err(Failure::Interrupted(_)) => {
+            terminal::forget_interrupt();
+            running.end()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => Err(failure),
+        Ok(code) => Ok(code),
+    }
+}
+
+fn watch(
+    running: &mut Running,
+    listener: &UnixListener,
+    restart: bool,
+    (sender, rejoined): (&Sender<Rejoined>, &Receiver<Rejoined>),
+) -> Result<ExitCode, Failure> {
+    let mut all_well = true;
+    loop {
+        terminal::check_interrupted()?;
+        while let Some((host, status)) = running.hosts.ended() {
+            all_well &= status.success();
+            let words = if status.code().is_some_and(|code| code != 0) {
+                format!("; {}", running.hosts.dir().last_words(host))
+            } else {
+                String::new()
+            };
+            eprintln!("host {host} {}{words}", how(status));
+            if restart && !status.success() {
+                begin_again(running, host, None, sender)?;
+            }
+        }
+        for (host, ended, asker) in rejoined.try_iter() {
+            let told = match ended {
+                Ok(()) => Told::Joined,
+                Err(failure) => Told::Failed(failure.to_string()),
+            };
+            match &told {
+                Told::Joined => eprintln!("host {host} is a member again"),
+                Told::Failed(why) => eprintln!("host {host} could not join again: {why}"),
+            }
+            answer(asker, &told);
+        }
+        match listener.accept() {
+            Ok((asker, _)) => take(running, asker, sender)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(LOOK),
+            Err(_) => {}
+        }
+        if (0..running.hosts.dir().hosts()).all(|host| !running.hosts.has(host)) {
+            eprintln!("no host is left: `liger recover` starts the pod again");
+            return Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }
+}
+
+/// Reads and begins what somebody asks for.
+fn take(running: &mut Running, asker: UnixStream, sender: &Sender<Rejoined>) -> Result<(), Failure> {
+    let mut line = String::new();
+    let limited = asker.set_nonblocking(false).and_then(|()| asker.set_read_timeout(Some(10 * LOOK)));
+    if limited.and_then(|()| BufReader::new(&asker).read_line(&mut line)).is_err() {
+        return Ok(());
+    }
+    match serde_json::from_str(&line) {
+        Ok(Asked::Add(host)) if host >= running.hosts.dir().hosts() || running.hosts.has(host) => {
+            answer(Some(asker), &Told::Failed(format!("host {host} runs already")));
+            Ok(())
+        }
+        Ok(Asked::Add(host)) => begin_again(running, host, Some(asker), sender),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Starts a host again; it joins in a thread of its own, since that may have to wait for a takeover.
+fn begin_again(
+    running: &mut Running,
+    host: usize,
+    asker: Option<UnixStream>,
+    sender: &Sender<Rejoined>,
+) -> Result<(), Failure> {
+    eprintln!("starting host {host} again");
+    let join = match running.start_again(host) {
+        Ok(join) => join,
+        Err(failure @ Failure::Interrupted(_)) => return Err(failure),
+        Err(failure) => {
+            let _ = sender.send((host, Err(failure), asker));
+            return Ok(());
+        }
+    };
+    let (dir, sender) = (running.hosts.dir().clone(), sender.clone());
+    std::thread::spawn(move || {
+        let joined = join_again(&dir, host, &join);
+        // The supervisor may have ended meanwhile.
+        let _ = sender.send((host, joined, asker));
+    });
+    Ok(())
+}
+
+fn answer(asker: Option<UnixStream>, told: &Told) {
+    let mut line = serde_json::to_vec(told).expect("every key is a string");
+    line.push(b'\n');
+    // Whoever asked may be gone.
+    let _ = asker.map(|mut asker| asker.write_all(&line));
+}
+
+/// Asks a pod's supervisor.
+pub fn ask(dir: &PodDir, asked: Asked) -> Result<(), Failure> {
+    let path = dir.supervisor();
+    let gone = |e: std::io::Error| {
+        let of = dir.path().display();
+        Failure::Refused(format!(
+            "{}: nobody supervises {of}: {e}: start it with `liger recover`",
+            path.display()
+        ))
+    };
+    let mut stream = UnixStream::connect(&path).map_err(gone)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(gone)?;
+    let mut line = serde_json::to_vec(&asked).expect("every key is a string");
+    line.push(b'\n');
+    stream.write_all(&line).map_err(gone)?;
+    let mut told = String::new();
+    BufReader::new(stream).read_line(&mut told).map_err(gone)?;
+    match serde_json::from_str(&told) {
+        Ok(Told::Joined) => Ok(()),
+        Ok(Told::Failed(why)) => Err(Failure::Refused(why)),
+        Err(_) => Err(Failure::Broken("the supervisor has ended".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        for bad in ["", "5", "s", "-1s", "0s", "2d", "nans"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

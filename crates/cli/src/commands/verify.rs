@@ -1,0 +1,281 @@
+//! `liger verify`: is what a pod directory holds whole?
+//!
+//! A pod that is down is judged from its files: every manifest, every segment of every log, every image
+//! that counts, and every row's chain of changes, by replaying each partition without a pod. Nothing is
+//! changed. A pod that is up is judged by who is a member and who owns what: its files are being written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use liger_engine::Catalog;
+use liger_engine::db::{DataDirectory, StorageError};
+use liger_engine::log::record::epoch_of;
+use liger_engine::log::scan::Scanner;
+use liger_engine::log::segment::segment_name;
+use liger_engine::recovery::directory::{Directory, read_whole};
+use liger_engine::recovery::image::{ImageReader, REPLICAS};
+use liger_engine::recovery::manifest::image_name;
+use liger_engine::recovery::replay::{Changes, RecordAt, Replayed, replay};
+use liger_engine::recovery::{FileByte, Identity, Plan, RecoveryError};
+use liger_fabric::native::{Mapping, Native};
+use liger_fabric::{Cx, HostId, WorkerId};
+use serde::Serialize;
+
+use super::status;
+use crate::failure::Failure;
+use crate::pod::PodDir;
+use crate::terminal::Phase;
+
+/// What to look at.
+#[derive(Args)]
+pub struct Arguments {
+    /// The pod's directory
+    dir: PathBuf,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a partition's files hold.
+#[derive(Serialize)]
+struct Part {
+    partition: u16,
+    /// Whose image it is; none if there is no image yet.
+    image_of_host: Option<u8>,
+    image_rows: u64,
+    image_bytes: u64,
+    /// Changes behind the image.
+    changes: u64,
+    /// Rows that recovery would bring back.
+    rows: u64,
+}
+
+/// What the files of a pod hold.
+#[derive(Serialize)]
+struct Files {
+    dir: String,
+    generation: u64,
+    durable_epoch: u64,
+    hosts: Vec<Log>,
+    partitions: Vec<Part>,
+    rows: u64,
+    changes: u64,
+    bytes: u64,
+}
+
+/// A host's log.
+#[derive(Serialize)]
+struct Log {
+    host: u8,
+    segments: usize,
+    records: u64,
+    log_bytes: u64,
+    last_mark: u64,
+    checkpoint: Option<u64>,
+}
+
+/// Judges a pod.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let dir = PodDir::open(&arguments.dir)?;
+    if status::is_up(&dir) {
+        return status::verify_members(&dir, arguments.json);
+    }
+    let phase = Phase::start("reading every file");
+    let files = Audit::new(&dir)?.files(&dir)?;
+    phase.done(&format!("{:.1} MB", files.bytes as f64 / 1e6));
+    match arguments.json {
+        true => println!("{}", serde_json::to_string(&files).expect("every key is a string")),
+        false => print(&files),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(files: &Files) {
+    println!("{}: generation {}, durable up to epoch {}", files.dir, files.generation, files.durable_epoch);
+    println!(
+        "\n{:>4}{:>10}{:>12}{:>14}{:>12}{:>12}",
+        "host", "segments", "records", "log bytes", "mark", "checkpoint"
+    );
+    for Log { host, segments, records, log_bytes, last_mark, checkpoint } in &files.hosts {
+        let checkpoint = checkpoint.map_or("none".to_owned(), |number| number.to_string());
+        println!("{host:>4}{segments:>10}{records:>12}{log_bytes:>14}{last_mark:>12}{checkpoint:>12}");
+    }
+    println!(
+        "\n{:>9}{:>7}{:>12}{:>14}{:>12}{:>12}",
+        "partition", "image", "its rows", "its bytes", "changes", "rows"
+    );
+    for part in &files.partitions {
+        let name =
+            if part.partition == REPLICAS { "replicas".to_owned() } else { part.partition.to_string() };
+        let image = part.image_of_host.map_or("none".to_owned(), |host| host.to_string());
+        let Part { image_rows, image_bytes, changes, rows, .. } = part;
+        println!("{name:>9}{image:>7}{image_rows:>12}{image_bytes:>14}{changes:>12}{rows:>12}");
+    }
+    println!("\nwhole: {} rows, {} changes from logs, {} bytes read", files.rows, files.changes, files.bytes);
+}
+
+impl From<RecoveryError> for Failure {
+    fn from(error: RecoveryError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<StorageError> for Failure {
+    fn from(error: StorageError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+/// The image that a partition starts from.
+struct Start {
+    host: usize,
+    begin_epoch: u64,
+}
+
+/// All files of a pod, and what is read of them.
+struct Audit {
+    cx: Cx<Native>,
+    catalog: Catalog,
+    directories: Vec<Directory>,
+    plan: Plan,
+    partitions: u16,
+    bytes: u64,
+}
+
+impl Audit {
+    fn new(dir: &PodDir) -> Result<Self, Failure> {
+        let memory = Mapping::anonymous(4096).map_err(|e| Failure::Broken(format!("no memory: {e}")))?;
+        let cx = Cx::new(Native::new(memory), HostId(0), WorkerId(0), 0);
+        let (job, catalog) = (&dir.file.job, dir.file.job.catalog());
+        let Some(data) = &job.data else {
+            let path = dir.path().display();
+            return Err(Failure::Refused(format!("{path} keeps no log: there are no files to verify")));
+        };
+        let partitions = job.pod_config().partitions;
+        let (configuration, layouts) = (u64::from(partitions), catalog.hash());
+        let identity = Identity { pod: 0, configuration, layouts, hosts: job.hosts };
+        let data = DataDirectory::open(&cx, &data.path, identity)?;
+        let plan = data.plan(&cx)?;
+        let directories = data.look_all()?;
+        Ok(Self { cx, catalog, directories, plan, partitions, bytes: 0 })
+    }
+
+    /// The newest image of a partition.
+    fn start_of(&self, partition: u16) -> Option<Start> {
+        let has = |(host, files): (usize, &liger_engine::recovery::HostFiles)| {
+            let checkpoint = files.manifest.checkpoint.as_ref()?;
+            let has = checkpoint.images.iter().any(|image| image.partition == partition);
+            has.then_some(Start { host, begin_epoch: checkpoint.begin_epoch })
+        };
+        self.plan.hosts.iter().enumerate().filter_map(has).max_by_key(|start| start.begin_epoch)
+    }
+
+    fn files(mut self, dir: &PodDir) -> Result<Files, Failure> {
+        let starts: Vec<Option<Start>> = (0..self.partitions).map(|p| self.start_of(p)).collect();
+        let mut changes = self.changes(&starts)?;
+        let mut partitions = Vec::new();
+        for (partition, start) in (0..).zip(&starts) {
+            let mut mine = changes.remove(&partition).unwrap_or_default();
+            mine.sort();
+            partitions.push(self.part(partition, start.as_ref().map(|start| start.host), &mine)?);
+        }
+        for host in 0..self.directories.len() {
+            let checkpoint = self.plan.hosts[host].manifest.checkpoint.as_ref();
+            let has = checkpoint.is_some_and(|it| it.images.iter().any(|image| image.partition == REPLICAS));
+            if has {
+                partitions.push(self.part(REPLICAS, Some(host), &Changes::default())?);
+            }
+        }
+        let log = |(host, files): (u8, &liger_engine::recovery::HostFiles)| Log {
+            host,
+            segments: files.segments.len(),
+            records: files.scan.records,
+            log_bytes: files.scan.bytes,
+            last_mark: files.scan.marks.last,
+            checkpoint: files.manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.number),
+        };
+        Ok(Files {
+            dir: dir.path().display().to_string(),
+            generation: self.plan.pod.generation,
+            durable_epoch: self.plan.durable_epoch,
+            hosts: (0..).zip(&self.plan.hosts).map(log).collect(),
+            rows: partitions.iter().map(|part| part.rows).sum(),
+            changes: partitions.iter().map(|part| part.changes).sum(),
+            bytes: self.bytes,
+            partitions,
+        })
+    }
+
+    /// Reads all logs once more, and sorts the changes that count into partitions.
+    fn changes(&mut self, starts: &[Option<Start>]) -> Result<BTreeMap<u16, Changes>, RecoveryError> {
+        let mut all = BTreeMap::<u16, Changes>::new();
+        for (directory, files) in self.directories.iter().zip(&self.plan.hosts) {
+            let host = directory.host();
+            let mut misplaced = None;
+            let mut scanner = Scanner::new(self.plan.pod.pod, host);
+            for &segment in &files.segments {
+                let bytes = read_whole(&self.cx, directory, &segment_name(segment))?;
+                scanner.segment(segment, &bytes, |record, spot| {
+                    let at = RecordAt { host, segment: spot.segment, byte: spot.byte };
+                    let epoch = epoch_of(record.llsn());
+                    for change in record.changes().filter(|_| self.plan.counts(epoch)) {
+                        match starts.get(usize::from(change.partition)) {
+                            None => misplaced = misplaced.take().or(Some((at, change.partition))),
+                            Some(Some(start)) if epoch < start.begin_epoch => {}
+                            Some(_) => {
+                                all.entry(change.partition).or_default().push(&change, record.llsn(), at)
+                            }
+                        }
+                    }
+                });
+                self.bytes += bytes.len() as u64;
+            }
+            if let Some((at, partition)) = misplaced {
+                let why = format!("a record changes partition {partition}, which does not exist");
+                return Err(RecoveryError::Damaged { at: at.file_byte(), why });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Replays one partition.
+    fn part(
+        &mut self,
+        partition: u16,
+        host: Option<usize>,
+        changes: &Changes,
+    ) -> Result<Part, RecoveryError> {
+        let of = (partition, self.partitions);
+        let Some(host) = host else {
+            type NoImage = fn(u64, &mut [u8]) -> Result<usize, RecoveryError>;
+            let none = None::<&mut ImageReader<'_, NoImage>>;
+            let done = replay(&self.catalog, of, none, changes, |_| Ok(()))?;
+            return Ok(Part::new(partition, None, &done, 0));
+        };
+        let (directory, files) = (&self.directories[host], &self.plan.hosts[host]);
+        let checkpoint = files.manifest.checkpoint.as_ref().expect("it has the image");
+        let name = image_name(checkpoint.number, partition);
+        let missing = || RecoveryError::Missing { host: directory.host(), file: name.clone() };
+        let entry = checkpoint.images.iter().find(|e| e.partition == partition).ok_or_else(missing)?;
+        let file = directory.open(&self.cx, &name)?.ok_or_else(missing)?;
+        let read = |offset: u64, out: &mut [u8]| directory.read(&self.cx, &file, offset, out);
+        let head = checkpoint.image_head(&files.manifest, partition);
+        let mut image = ImageReader::open(&self.catalog, &name, &head, read)?;
+        let done = replay(&self.catalog, of, Some(&mut image), changes, |_| Ok(()))?;
+        if image.seen() != entry.end {
+            let why = format!("it holds {:?}, and its manifest says {:?}", image.seen(), entry.end);
+            return Err(RecoveryError::Damaged { at: FileByte::new(directory.host(), name, 0), why });
+        }
+        self.bytes += entry.end.bytes;
+        Ok(Part::new(partition, Some(host as u8), &done, entry.end.bytes))
+    }
+}
+
+impl Part {
+    fn new(partition: u16, image_of_host: Option<u8>, done: &Replayed, image_bytes: u64) -> Self {
+        let Replayed { rows, image_rows, changes } = *done;
+        Self { partition, image_of_host, image_rows, image_bytes, changes, rows }
+    }
+}

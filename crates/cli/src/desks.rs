@@ -1,0 +1,205 @@
+//! A host's connections to clients of the ledger, in the hands of its workers.
+//!
+//! 1. A connection belongs to one worker, which reads, runs transactions and writes in turns and never
+//!    blocks on it. Connections outlive a pause: while the host carries out an order they wait.
+//! 2. A client that asks for more than the desk takes is not read from until it has been answered.
+//! 3. An error that makes the host useless is told to every client that meets it, and ends the host.
+
+#![expect(clippy::disallowed_methods, reason = "workers without work leave the processor to others")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use liger_engine::log::Durability;
+use liger_engine::row::{RowHost, RowSession};
+use liger_engine::{Session, TxnError};
+use liger_fabric::Fabric;
+use liger_workload::ledger::desk::Desk;
+use liger_workload::ledger::schema::Tables;
+use liger_workload::ledger::wire::{Frames, Message};
+
+use crate::failure::Failure;
+use crate::orders::{Shown, listen};
+
+/// Requests of one connection that may wait at once.
+const WAITING_MAX: usize = 4096;
+/// Requests tried in a turn of a connection.
+const TRIED: usize = 32;
+/// Bytes read at once.
+const READ_BYTES: usize = 16 << 10;
+/// Bytes that may wait to be written to a client that does not read.
+const OUT_BYTES_MAX: usize = 1 << 20;
+/// Turns without work before a worker sleeps, and how long it does.
+const IDLE_TURNS: u32 = 8;
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// One client.
+struct Connection {
+    stream: UnixStream,
+    frames: Frames,
+    desk: Desk,
+    out: Vec<u8>,
+    gone: bool,
+}
+
+/// Everybody who is connected.
+pub struct Desks {
+    listener: UnixListener,
+    tables: Tables,
+    durability: Durability,
+    /// By worker.
+    connections: Vec<Mutex<Vec<Connection>>>,
+    next: AtomicUsize,
+}
+
+impl Desks {
+    /// Takes clients at a socket, which is made.
+    pub fn open(path: &Path, tables: Tables, durability: Durability, workers: u8) -> Result<Self, Failure> {
+        let listener = listen(path)?;
+        let ready = listener.set_nonblocking(true);
+        ready.map_err(|e| Failure::Broken(format!("{}: {e}", path.display())))?;
+        let connections = (0..workers).map(|_| Mutex::default()).collect();
+        Ok(Self { listener, tables, durability, connections, next: AtomicUsize::new(0) })
+    }
+
+    fn of_worker(&self, worker: usize) -> MutexGuard<'_, Vec<Connection>> {
+        self.connections[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works as one of the host's workers until there is an order.
+    ///
+    /// # Errors
+    /// What makes this host useless: it was fenced, or its log has failed.
+    pub fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<(), TxnError> {
+        let worker = usize::from(session.cx().worker().0);
+        let mut idle = 0;
+        while !shown.wanted.load(Ordering::Relaxed) {
+            if worker == 0 {
+                self.accept();
+            }
+            let mut did = 0;
+            let mut mine = self.of_worker(worker);
+            for connection in mine.iter_mut() {
+                did += connection.turn(session, shown)?;
+            }
+            mine.retain(|connection| !connection.gone);
+            drop(mine);
+            did += session.serve();
+            idle = if did > 0 { 0 } else { idle + 1 };
+            session.cx().pause();
+            if idle >= IDLE_TURNS {
+                if worker == 0 {
+                    show_partitions(session.host(), shown);
+                }
+                std::thread::sleep(SLEEP);
+                idle = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let worker = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
+            let desk = Desk::new(self.tables, self.durability);
+            let (frames, out) = (Frames::default(), Vec::new());
+            self.of_worker(worker).push(Connection { stream, frames, desk, out, gone: false });
+        }
+    }
+}
+
+/// Shows which partitions this host owns.
+pub fn show_partitions(host: &RowHost, shown: &Shown) {
+    let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+    partitions.clear();
+    partitions.extend(host.own_partitions());
+}
+
+impl Connection {
+    /// Reads, runs, writes; returns how much it did.
+    fn turn<F: Fabric>(&mut self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<usize, TxnError> {
+        let mut did = self.read(session.host());
+        let mut acknowledged = 0;
+        let out = &mut self.out;
+        let ran = self.desk.round(session, TRIED, |reply| {
+            acknowledged += 1;
+            Message::Done(reply).encode(out);
+        });
+        shown.transactions.fetch_add(acknowledged, Ordering::Relaxed);
+        match ran {
+            Ok(ran) => did += ran + acknowledged as usize,
+            Err(error) => {
+                Message::Failed(error.to_string()).encode(&mut self.out);
+                self.write();
+                self.gone = true;
+                if matches!(error, TxnError::Fenced | TxnError::LogFailed) {
+                    return Err(error);
+                }
+            }
+        }
+        self.write();
+        if self.out.is_empty() && did == 0 && !self.desk.is_empty() {
+            session.wait_a_turn();
+        }
+        Ok(did)
+    }
+
+    fn read(&mut self, host: &RowHost) -> usize {
+        if self.desk.len() >= WAITING_MAX {
+            return 0;
+        }
+        let mut bytes = [0; READ_BYTES];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => self.gone = true,
+            Ok(len) => {
+                self.frames.push(&bytes[..len]);
+                self.take(host);
+                return len;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => self.gone = true,
+        }
+        0
+    }
+
+    fn take(&mut self, host: &RowHost) {
+        loop {
+            match self.frames.message() {
+                Ok(None) => return,
+                Ok(Some(Message::Transfer(request))) => self.desk.ask(request),
+                Ok(Some(Message::Ping(token))) => Message::Pong(token).encode(&mut self.out),
+                Ok(Some(Message::Ask)) => {
+                    let owners = (0..host.partition_count()).map(|p| host.owner(p).0).collect();
+                    Message::Owners(owners).encode(&mut self.out);
+                }
+                Ok(Some(_)) | Err(_) => {
+                    self.gone = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(written) if written > 0 => drop(self.out.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                _ => {
+                    self.gone = true;
+                    return;
+                }
+            }
+        }
+        // It asks and does not listen.
+        self.gone |= self.out.len() > OUT_BYTES_MAX;
+    }
+}

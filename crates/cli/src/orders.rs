@@ -1,0 +1,152 @@
+//! How orders reach a host, and answers go back: over its standard input and output, or over a socket.
+//!
+//! 1. Orders are carried out one after the other; every answer goes to where the order came from.
+//! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is
+//!    gone.
+//! 3. [`Order::Status`] is answered by the thread that reads it.
+
+#![expect(clippy::disallowed_methods, reason = "every connection is listened to by a thread of its own")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::control::{Answer, Order};
+use crate::failure::Failure;
+
+/// An order, and where its answers go; `None`: the standard output.
+struct Asked {
+    order: Order,
+    from: Option<UnixStream>,
+}
+
+/// What a host shows of itself while it works.
+#[derive(Default)]
+pub struct Shown {
+    /// Transactions acknowledged to clients.
+    pub transactions: AtomicU64,
+    /// The partitions it owns.
+    pub partitions: Mutex<Vec<u16>>,
+    /// Somebody has an order: leave what can be gone on with later.
+    pub wanted: AtomicBool,
+}
+
+/// Orders as they come.
+pub struct Orders {
+    asked: Receiver<Asked>,
+    /// What the host shows.
+    pub shown: Arc<Shown>,
+}
+
+/// Where answers go at present; `None`: the standard output.
+static OUT: Mutex<Option<UnixStream>> = Mutex::new(None);
+
+impl Orders {
+    /// Orders of the standard input.
+    pub fn of_input() -> Self {
+        let (sender, asked) = channel();
+        std::thread::spawn(move || read_input(|order| sender.send(Asked { order, from: None }).is_ok()));
+        Self { asked, shown: Arc::default() }
+    }
+
+    /// Orders of everybody who connects to a socket, which is made. The standard input only shows that
+    /// somebody is there.
+    pub fn of_socket(path: &Path) -> Result<Self, Failure> {
+        let (sender, asked) = channel();
+        let shown = Arc::<Shown>::default();
+        let listener = listen(path)?;
+        let show = shown.clone();
+        std::thread::spawn(move || read_input(|_| true));
+        std::thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                let (sender, show) = (sender.clone(), show.clone());
+                std::thread::spawn(move || hear(connection, &sender, &show));
+            }
+        });
+        Ok(Self { asked, shown })
+    }
+
+    /// The next order. Its answers are told to whoever gave it.
+    pub fn next(&self) -> Result<Order, RecvError> {
+        self.asked.recv().map(begin)
+    }
+
+    /// The next order, if there is one.
+    pub fn next_if_any(&self) -> Result<Option<Order>, RecvError> {
+        self.shown.wanted.store(false, Ordering::SeqCst);
+        match self.asked.try_recv() {
+            Ok(asked) => Ok(Some(begin(asked))),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(RecvError),
+        }
+    }
+}
+
+/// Makes a socket in place of one that an earlier process may have left.
+pub fn listen(path: &Path) -> Result<UnixListener, Failure> {
+    // If it is still somebody's, its owner is told nothing any more: only one process has a host's folder.
+    let _ = std::fs::remove_file(path);
+    UnixListener::bind(path)
+        .map_err(|e| Failure::Refused(format!("{}: the socket cannot be made: {e}", path.display())))
+}
+
+fn begin(asked: Asked) -> Order {
+    *OUT.lock().unwrap_or_else(PoisonError::into_inner) = asked.from;
+    asked.order
+}
+
+fn read_input(mut take: impl FnMut(Order) -> bool) {
+    for line in std::io::stdin().lock().lines() {
+        let order = line.ok().and_then(|line| serde_json::from_str(&line).ok());
+        let Some(order) = order else { break };
+        let last = order == Order::Leave;
+        if !take(order) || last {
+            return;
+        }
+    }
+    std::process::exit(1);
+}
+
+/// Reads one connection's orders until there are none.
+fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
+    let Ok(reader) = connection.try_clone() else { return };
+    for line in BufReader::new(reader).lines().map_while(Result::ok) {
+        let Ok(order) = serde_json::from_str(&line) else { return };
+        if order == Order::Status {
+            let partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let transactions = shown.transactions.load(Ordering::Relaxed);
+            write(&mut &connection, &Answer::Status { transactions, partitions }, &[]);
+            continue;
+        }
+        let Ok(from) = connection.try_clone() else { return };
+        if sender.send(Asked { order, from: Some(from) }).is_err() {
+            return;
+        }
+        shown.wanted.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Answers the order at hand.
+pub fn tell(answer: &Answer) {
+    tell_with(answer, &[]);
+}
+
+/// Answers the order at hand, and adds bytes that the answer announces.
+pub fn tell_with(answer: &Answer, bytes: &[u8]) {
+    let out = OUT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*out {
+        Some(connection) => write(&mut &*connection, answer, bytes),
+        None => write(&mut std::io::stdout().lock(), answer, bytes),
+    }
+}
+
+fn write(out: &mut impl Write, answer: &Answer, bytes: &[u8]) {
+    let mut line = serde_json::to_vec(answer).expect("every key is a string");
+    line.push(b'\n');
+    // Nobody listens any more: the end of the input ends this process, or the next order comes from
+    // elsewhere.
+    let _ = out.write_all(&line).and_then(|()| out.write_all(bytes)).and_then(|()| out.flush());
+}

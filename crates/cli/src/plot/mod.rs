@@ -1,0 +1,61 @@
+//! Figures over time: lines, and moments at which something happened.
+
+pub mod svg;
+pub mod text;
+
+/// A line.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Value after value, each for one step of time.
+    pub values: Vec<f64>,
+}
+
+/// What happened at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A host was killed.
+    Killed,
+    /// A host was stopped.
+    Hung,
+    /// It was a member again.
+    Back,
+}
+
+/// A moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Moment {
+    /// Seconds from the beginning.
+    pub at_s: f64,
+    /// What happened.
+    pub what: What,
+    /// To which hosts.
+    pub hosts: Vec<usize>,
+}
+
+/// Lines over the same time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Panel {
+    /// What is shown.
+    pub title: String,
+    /// What values mean, with their unit.
+    pub unit: String,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// Panels one below the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figure {
+    /// What it is about.
+    pub title: String,
+    /// How it was made.
+    pub subtitle: String,
+    /// Seconds of a step.
+    pub step_s: f64,
+    /// The panels.
+    pub panels: Vec<Panel>,
+    /// Moments, in all panels.
+    pub moments: Vec<Moment>,
+}

@@ -1,0 +1,176 @@
+//! The directory of a pod: its description, and where everything is.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::job::Job;
+
+const FORMAT: u32 = 1;
+/// The longest path of a socket, its end included.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// What a pod is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PodFile {
+    format: u32,
+    /// The file of its shared memory.
+    pub memory: String,
+    /// A host whose heartbeat stops for this long is dead, in milliseconds.
+    pub lease_ms: u64,
+    /// Clients that have been let in so far: the next ones have the numbers behind them.
+    pub clients: u32,
+    /// What it holds, and how hosts work.
+    pub job: Job,
+}
+
+impl PodFile {
+    /// A new pod.
+    pub fn new(memory: String, lease_ms: u64, job: Job) -> Self {
+        Self { format: FORMAT, memory, lease_ms, clients: 0, job: Job { lease_ms, ..job } }
+    }
+}
+
+/// A pod's directory.
+#[derive(Clone, Debug)]
+pub struct PodDir {
+    path: PathBuf,
+    /// What the pod is.
+    pub file: PodFile,
+}
+
+impl PodDir {
+    /// Makes the directory of a new pod.
+    pub fn create(path: &Path, file: PodFile) -> Result<Self, Failure> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let dir = Self { path, file };
+        if dir.description().exists() {
+            return Err(Failure::Refused(format!(
+                "{} holds a pod: start it again with `liger recover`, or name another directory",
+                dir.path.display()
+            )));
+        }
+        let longest = dir.clients(usize::from(dir.file.job.hosts) - 1);
+        if longest.as_os_str().len() > SOCKET_PATH_MAX {
+            return Err(Failure::Refused(format!(
+                "{}: {} bytes are too long for a socket, {SOCKET_PATH_MAX} are possible: name a shorter \
+                 directory",
+                longest.display(),
+                longest.as_os_str().len()
+            )));
+        }
+        for host in 0..usize::from(dir.file.job.hosts) {
+            make_folder(&dir.folder(host))?;
+        }
+        dir.save()?;
+        Ok(dir)
+    }
+
+    /// The pod in a directory.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let description = path.join("pod.json");
+        let text = std::fs::read_to_string(&description).map_err(|e| {
+            Failure::Refused(format!(
+                "{}: no pod: {e}: make one with `liger up {}`",
+                description.display(),
+                path.display()
+            ))
+        })?;
+        let damaged =
+            |why: String| Failure::Refused(format!("{}: {why}: restore the file", description.display()));
+        let file: PodFile = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        if file.format != FORMAT {
+            return Err(damaged(format!("format {}, this program knows {FORMAT}", file.format)));
+        }
+        Ok(Self { path, file })
+    }
+
+    /// Writes the description.
+    pub fn save(&self) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(&self.file).expect("every key is a string");
+        let (new, old) = (self.path.join("pod.json.new"), self.description());
+        let written = std::fs::write(&new, text + "\n").and_then(|()| std::fs::rename(&new, &old));
+        written.map_err(|e| Failure::Broken(format!("{}: {e}", old.display())))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of hosts.
+    pub fn hosts(&self) -> usize {
+        self.file.job.hosts.into()
+    }
+
+    /// Refuses a host that the pod does not have.
+    pub fn check_host(&self, host: usize) -> Result<(), Failure> {
+        if host < self.hosts() {
+            return Ok(());
+        }
+        let last = self.hosts() - 1;
+        let path = self.path.display();
+        Err(Failure::Refused(format!("{path} has no host {host}: name one of 0 to {last}")))
+    }
+
+    fn description(&self) -> PathBuf {
+        self.path.join("pod.json")
+    }
+
+    fn folder(&self, host: usize) -> PathBuf {
+        self.path.join(format!("host-{host}"))
+    }
+
+    /// Logs and checkpoints.
+    pub fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    /// Logs and checkpoints of one host.
+    pub fn data_of(&self, host: usize) -> PathBuf {
+        self.data().join(format!("host-{host}"))
+    }
+
+    /// The supervisor's socket.
+    pub fn supervisor(&self) -> PathBuf {
+        self.path.join("control")
+    }
+
+    /// A host's socket for orders.
+    pub fn control(&self, host: usize) -> PathBuf {
+        self.folder(host).join("control")
+    }
+
+    /// A host's socket for clients.
+    pub fn clients(&self, host: usize) -> PathBuf {
+        self.folder(host).join("clients")
+    }
+
+    /// The file that names a host's process.
+    pub fn process(&self, host: usize) -> PathBuf {
+        self.folder(host).join("process")
+    }
+
+    /// What a host has said.
+    pub fn said(&self, host: usize) -> PathBuf {
+        self.folder(host).join("said")
+    }
+
+    /// The last lines that a host has said, for messages.
+    pub fn last_words(&self, host: usize) -> String {
+        let said = std::fs::read(self.said(host)).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<&str> = said.lines().collect();
+        match lines[lines.len().saturating_sub(20)..] {
+            [] => "it said nothing".to_owned(),
+            ref last => format!("its last words:\n  {}", last.join("\n  ")),
+        }
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path)
+        .map_err(|e| Failure::Refused(format!("{}: the folder cannot be made: {e}", path.display())))
+}

@@ -1,0 +1,118 @@
+//! The processes of a pod directory's hosts, as the process that starts them sees them.
+//!
+//! Invariants:
+//! 1. Every process started here is ended and waited for when this is dropped, whatever happened.
+//! 2. A host ends by itself when its standard input does, so none outlives whoever started it.
+//! 3. Hosts are in process groups of their own: an interrupt from the terminal reaches the supervisor only.
+
+use std::fs::OpenOptions;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use super::{Line, PodDir};
+use crate::control::Order;
+use crate::failure::Failure;
+
+/// Hosts of one pod.
+pub struct Hosts {
+    dir: PodDir,
+    children: Vec<Option<Child>>,
+}
+
+/// How a process ended, in words.
+pub fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal}"),
+        (_, Some(code)) => format!("ended with code {code}"),
+        _ => "ended".to_owned(),
+    }
+}
+
+impl Hosts {
+    /// None has been started.
+    pub fn new(dir: PodDir) -> Self {
+        let children = (0..dir.hosts()).map(|_| None).collect();
+        Self { dir, children }
+    }
+
+    /// The pod.
+    pub fn dir(&self) -> &PodDir {
+        &self.dir
+    }
+
+    /// Starts a host's process, which waits for orders.
+    pub fn start(&mut self, host: usize) -> Result<(), Failure> {
+        assert!(self.children[host].is_none(), "host {host} runs");
+        let broken = |e: std::io::Error| Failure::Broken(format!("cannot start host {host}: {e}"));
+        let said = OpenOptions::new().create(true).append(true).open(self.dir.said(host)).map_err(broken)?;
+        // Nobody shall take an earlier life's socket for this one's.
+        let _ = std::fs::remove_file(self.dir.control(host));
+        let program = std::env::current_exe().map_err(broken)?;
+        let child = Command::new(program)
+            .arg("serve")
+            .arg(self.dir.path())
+            .arg(host.to_string())
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn()
+            .map_err(broken)?;
+        self.children[host] = Some(child);
+        Ok(())
+    }
+
+    /// A connection to a host that was started here.
+    pub fn line(&mut self, host: usize, patience: Duration) -> Result<Line<'_>, Failure> {
+        let Self { dir, children } = self;
+        let child = children[host].as_mut().expect("a host that was started");
+        Line::wait(dir, host, patience, || matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// What a host is told to join.
+    pub fn join(&self, host: usize, again: bool) -> Order {
+        let (memory, job) = (self.dir.file.memory.clone(), Box::new(self.dir.file.job.clone()));
+        Order::Join { memory, host: host as u8, again, job }
+    }
+
+    /// Whether a host's process was started and has not been seen to end.
+    pub fn has(&self, host: usize) -> bool {
+        self.children[host].is_some()
+    }
+
+    /// The next host whose process has ended since the last time, and how.
+    pub fn ended(&mut self) -> Option<(usize, ExitStatus)> {
+        for (host, slot) in self.children.iter_mut().enumerate() {
+            if let Some(Ok(Some(status))) = slot.as_mut().map(Child::try_wait) {
+                *slot = None;
+                return Some((host, status));
+            }
+        }
+        None
+    }
+
+    /// Kills a host's process and waits for its end.
+    pub fn kill(&mut self, host: usize) {
+        if let Some(mut child) = self.children[host].take() {
+            // One that has ended by itself is as dead.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().flatten() {
+            let _ = child.kill();
+        }
+        for host in 0..self.children.len() {
+            self.kill(host);
+            // Sockets of processes that are gone.
+            let _ = std::fs::remove_file(self.dir.control(host));
+            let _ = std::fs::remove_file(self.dir.clients(host));
+            let _ = std::fs::remove_file(self.dir.process(host));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A connection to a host's socket for orders.
+
+#![expect(clippy::disallowed_methods, reason = "a host's socket is waited for")]
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::PodDir;
+use crate::control::{Answer, Order};
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Time between two looks at whether the command was interrupted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A connection.
+pub struct Line<'d> {
+    dir: &'d PodDir,
+    host: usize,
+    stream: BufReader<UnixStream>,
+    patience: Duration,
+}
+
+impl<'d> Line<'d> {
+    /// Connects to a host whose socket is there.
+    pub fn connect(dir: &'d PodDir, host: usize, patience: Duration) -> Result<Self, Failure> {
+        let path = dir.control(host);
+        let stream = UnixStream::connect(&path).map_err(|e| {
+            let path = path.display();
+            Failure::Refused(format!("host {host} does not listen at {path}: {e}: see `liger status`"))
+        })?;
+        stream.set_read_timeout(Some(LOOK)).map_err(|e| Failure::Broken(e.to_string()))?;
+        Ok(Self { dir, host, stream: BufReader::new(stream), patience })
+    }
+
+    /// Connects to a host that was just started; `is_there` says whether it still is.
+    pub fn wait(
+        dir: &'d PodDir,
+        host: usize,
+        patience: Duration,
+        mut is_there: impl FnMut() -> bool,
+    ) -> Result<Self, Failure> {
+        let started = Instant::now();
+        loop {
+            match Self::connect(dir, host, patience) {
+                Ok(line) => return Ok(line),
+                Err(failure) if started.elapsed() > patience => return Err(failure),
+                Err(_) if !is_there() => {
+                    let words = dir.last_words(host);
+                    return Err(Failure::Broken(format!("host {host} ended at its start; {words}")));
+                }
+                Err(_) => {
+                    terminal::check_interrupted()?;
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        }
+    }
+
+    /// Gives an order.
+    pub fn order(&mut self, order: &Order) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(order).expect("every key is a string");
+        line.push(b'\n');
+        self.stream.get_ref().write_all(&line).map_err(|_| self.gone())
+    }
+
+    /// The next answer, and the rows that come with it.
+    pub fn next(&mut self) -> Result<(Answer, Vec<u8>), Failure> {
+        let mut line = Vec::new();
+        let started = Instant::now();
+        while line.last() != Some(&b'\n') {
+            match self.stream.read_until(b'\n', &mut line) {
+                Ok(0) => return Err(self.gone()),
+                Ok(_) => {}
+                Err(error) => self.bear(&error, started)?,
+            }
+        }
+        let answer = serde_json::from_slice(&line)
+            .map_err(|e| Failure::Broken(format!("host {}: no answer: {e}", self.host)))?;
+        let mut rows = Vec::new();
+        match &answer {
+            Answer::Rows { bytes } => {
+                rows.resize(*bytes, 0);
+                self.read_exact(&mut rows)?;
+            }
+            Answer::Failed { message, refused } => {
+                let message = format!("host {}: {message}", self.host);
+                return Err(if *refused { Failure::Refused(message) } else { Failure::Broken(message) });
+            }
+            _ => {}
+        }
+        Ok((answer, rows))
+    }
+
+    /// The final answer to the order given; `other` gets those before it.
+    pub fn last(&mut self, mut other: impl FnMut(Answer, Vec<u8>)) -> Result<Answer, Failure> {
+        loop {
+            match self.next()? {
+                (
+                    answer @ (Answer::Progress { .. } | Answer::Acknowledged { .. } | Answer::Rows { .. }),
+                    rows,
+                ) => {
+                    other(answer, rows);
+                }
+                (answer, _) => return Ok(answer),
+            }
+        }
+    }
+
+    fn read_exact(&mut self, out: &mut [u8]) -> Result<(), Failure> {
+        let (mut read, started) = (0, Instant::now());
+        while read < out.len() {
+            match self.stream.read(&mut out[read..]) {
+                Ok(0) => return Err(self.gone()),
+                Ok(more) => read += more,
+                Err(error) => self.bear(&error, started)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on after a time without bytes; everything else is the end of the host.
+    fn bear(&self, error: &std::io::Error, started: Instant) -> Result<(), Failure> {
+        if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) {
+            return Err(self.gone());
+        }
+        if started.elapsed() > self.patience {
+            let seconds = self.patience.as_secs();
+            return Err(Failure::Broken(format!("host {} did not answer for {seconds} s", self.host)));
+        }
+        terminal::check_interrupted()
+    }
+
+    fn gone(&self) -> Failure {
+        Failure::Broken(format!("host {} has ended; {}", self.host, self.dir.last_words(self.host)))
+    }
+}
+
+/// Gives hosts an order and waits for their final answers, in the order of `hosts`.
+pub fn order_all(
+    dir: &PodDir,
+    hosts: impl Iterator<Item = usize>,
+    order: impl Fn(usize) -> Order,
+    patience: Duration,
+    mut progress: impl FnMut(u64),
+) -> Result<Vec<Answer>, Failure> {
+    let mut lines = Vec::new();
+    for host in hosts {
+        let mut line = Line::connect(dir, host, patience)?;
+        line.order(&order(host))?;
+        lines.push(line);
+    }
+    let mut progress = |answer, _| {
+        if let Answer::Progress { rows } = answer {
+            progress(rows);
+        }
+    };
+    lines.iter_mut().map(|line| line.last(&mut progress)).collect()
+}

@@ -1,0 +1,26 @@
+//! A pod in a directory: what it is, its hosts' processes, and how they are talked to.
+//!
+//! ```text
+//! DIR/pod.json          what the pod is
+//! DIR/control           the supervisor's socket
+//! DIR/data/host-N/      its log and checkpoints
+//! DIR/host-N/control    its socket for orders
+//! DIR/host-N/clients    its socket for clients
+//! DIR/host-N/process    its process: number and start time
+//! DIR/host-N/said       what it wrote to its standard error output
+//! ```
+//!
+//! The shared memory is a file elsewhere, in memory if there is a place for that, and is gone with the pod's
+//! processes; `data` stays.
+
+pub mod directory;
+pub mod hosts;
+pub mod line;
+pub mod process;
+pub mod running;
+
+pub use directory::{PodDir, PodFile};
+pub use hosts::Hosts;
+pub use line::{Line, order_all};
+pub use process::Process;
+pub use running::Running;

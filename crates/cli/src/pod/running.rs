@@ -1,0 +1,163 @@
+//! A pod that this process has started: its memory and its hosts, from the first join to the end.
+
+use std::time::Duration;
+
+use liger_fabric::native::MemorySpec;
+
+use super::{Hosts, Line, PodDir, order_all};
+use crate::control::{Answer, Order};
+use crate::failure::Failure;
+use crate::memory::PodMemory;
+use crate::terminal::Phase;
+
+/// Hosts that work on an order answer, or say how far they are, within this time.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Logs are on storage within this time, unless a host is dead that nobody has taken over from.
+const END_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a recovery has read and put into partitions.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Recovered {
+    /// Bytes of images and logs.
+    pub bytes: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Changes of rows.
+    pub changes: u64,
+}
+
+/// A pod.
+pub struct Running {
+    /// Hosts end before their memory is removed.
+    pub hosts: Hosts,
+    _memory: PodMemory,
+}
+
+fn confused(answer: &Answer) -> Failure {
+    Failure::Broken(format!("a host answered what it was not asked: {answer:?}"))
+}
+
+impl Running {
+    /// Starts a new pod in its directory: its tables are filled, and that is on storage.
+    pub fn start(dir: PodDir) -> Result<Self, Failure> {
+        let spec: MemorySpec = dir.file.memory.parse()?;
+        let job = &dir.file.job;
+        let memory = PodMemory::make(&spec, &job.pod_config(), &job.schemas(), (false, false))?;
+        if let Some(data) = &job.data {
+            memory.create(&data.path)?;
+        }
+        let mut running = Self { hosts: Hosts::new(dir), _memory: memory };
+        running.join_all()?;
+        let job = &running.hosts.dir().file.job;
+        let phase = Phase::of_rows("loading", job.rows());
+        let mut rows = 0;
+        for answer in running.order_all(&Order::Load, |rows| phase.add(rows))? {
+            let Answer::Moved { rows: moved } = answer else { return Err(confused(&answer)) };
+            rows += moved;
+        }
+        phase.done(&format!("{rows} rows"));
+        if running.hosts.dir().file.job.data.is_some() {
+            let phase = Phase::start("taking a checkpoint");
+            running.order_all(&Order::Checkpoint, |_| ())?;
+            phase.done("on storage");
+        }
+        running.open()?;
+        Ok(running)
+    }
+
+    /// Starts a pod again from its files: its memory is lost.
+    pub fn recover(mut dir: PodDir) -> Result<(Self, Recovered), Failure> {
+        let spec: MemorySpec = dir.file.memory.parse()?;
+        let job = &mut dir.file.job;
+        let memory = PodMemory::make(&spec, &job.pod_config(), &job.schemas(), (false, true))?;
+        let Some(data) = &mut job.data else {
+            let path = dir.path().display();
+            return Err(Failure::Refused(format!("{path} keeps no log: there is nothing to recover")));
+        };
+        (data.recover, data.generation) = (true, memory.begin(&data.path)?);
+        dir.save()?;
+        let mut running = Self { hosts: Hosts::new(dir), _memory: memory };
+        running.join_all()?;
+        let phase = Phase::start("recovering");
+        let mut all = Recovered::default();
+        for answer in running.order_all(&Order::Recover, |_| ())? {
+            let Answer::Recovered { bytes, rows, changes, .. } = answer else {
+                return Err(confused(&answer));
+            };
+            all.bytes += bytes;
+            all.rows += rows;
+            all.changes += changes;
+        }
+        phase.done(&format!("{} rows, {} changes from logs", all.rows, all.changes));
+        running.open()?;
+        Ok((running, all))
+    }
+
+    /// Starts all hosts and lets them join.
+    fn join_all(&mut self) -> Result<(), Failure> {
+        let hosts = self.hosts.dir().hosts();
+        let phase = Phase::start(&format!("{hosts} hosts join"));
+        for host in 0..hosts {
+            self.hosts.start(host)?;
+        }
+        for host in 0..hosts {
+            drop(self.hosts.line(host, PATIENCE)?);
+        }
+        let orders = &self.hosts;
+        order_all(orders.dir(), 0..hosts, |host| orders.join(host, false), PATIENCE, |_| ())?;
+        if self.hosts.dir().file.job.data.as_ref().is_some_and(|data| data.recover) {
+            // All have read the files: now they may write.
+            self.order_all(&Order::Enter, |_| ())?;
+        }
+        phase.done("joined, the memory passed its test");
+        Ok(())
+    }
+
+    /// Lets clients in, if there can be any.
+    fn open(&mut self) -> Result<(), Failure> {
+        match self.hosts.dir().file.job.book {
+            Some(_) => self.order_all(&Order::Open, |_| ()).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives all hosts that run an order and waits for their final answers.
+    pub fn order_all(&mut self, order: &Order, progress: impl FnMut(u64)) -> Result<Vec<Answer>, Failure> {
+        let running: Vec<usize> =
+            (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host)).collect();
+        order_all(self.hosts.dir(), running.into_iter(), |_| order.clone(), PATIENCE, progress)
+    }
+
+    /// Starts a host whose earlier life has ended. It is not a member yet: see [`join_again`].
+    pub fn start_again(&mut self, host: usize) -> Result<Order, Failure> {
+        self.hosts.start(host)?;
+        drop(self.hosts.line(host, PATIENCE)?);
+        Ok(self.hosts.join(host, true))
+    }
+
+    /// Ends the pod once all logs are on storage.
+    ///
+    /// Hosts do not leave one by one: those left would come to know of epochs as durable in the whole pod
+    /// of which those that have left have no mark, and recovery takes that for a lost piece of a log.
+    pub fn end(self) -> Result<(), Failure> {
+        let phase = Phase::start("ending");
+        let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
+        order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ())?;
+        drop(self);
+        phase.done("everything is on storage");
+        Ok(())
+    }
+}
+
+/// Lets a host join that [`Running::start_again`] has started, and take requests; returns once it does.
+pub fn join_again(dir: &PodDir, host: usize, join: &Order) -> Result<(), Failure> {
+    let mut line = Line::connect(dir, host, PATIENCE)?;
+    line.order(join)?;
+    line.last(|_, _| ())?;
+    if dir.file.job.book.is_some() {
+        line.order(&Order::Open)?;
+        line.last(|_, _| ())?;
+    }
+    Ok(())
+}

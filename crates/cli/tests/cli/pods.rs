@@ -1,0 +1,156 @@
+//! Pods in directories: made, looked at, disturbed, ended, and started again.
+
+#![expect(clippy::disallowed_methods, reason = "real processes are watched in real time")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::*;
+
+/// A pod's supervisor, past its start.
+struct Up(Child);
+
+impl Up {
+    #[track_caller]
+    fn start(arguments: &str) -> Self {
+        let mut command = liger(arguments);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        out.read_line(&mut line).expect("UTF-8");
+        assert!(line.contains("hosts serve"), "{line}");
+        Self(child)
+    }
+
+    /// Ends it as a person would.
+    #[track_caller]
+    fn end(mut self) {
+        let interrupted = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
+        assert!(interrupted.expect("kill runs").success());
+        assert_eq!(self.0.wait().expect("our child").code(), Some(0));
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // A test that failed; its hosts end with it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn status(dir: &str) -> Value {
+    json(&mut liger(&format!("status {dir} --json")))
+}
+
+#[track_caller]
+fn done(arguments: &str) -> String {
+    let output = output(&mut liger(arguments));
+    assert!(output.status.success(), "{arguments}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Waits until a host is as it should be.
+#[track_caller]
+fn wait_for(dir: &str, host: usize, key: &str, value: &str) {
+    let start = Instant::now();
+    while status(dir)["hosts"][host][key] != value {
+        assert!(start.elapsed() < Duration::from_secs(20), "{key}: {}", status(dir));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_pod_is_made_disturbed_and_ended() {
+    let folder = Folder::new("up");
+    let dir = folder.file("pod");
+    let up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 60s"));
+    let shown = status(&dir);
+    for host in 0..2 {
+        let found = &shown["hosts"][host];
+        assert_eq!((&found["state"], &found["doing"]), (&"ALIVE".into(), &"running".into()), "{shown}");
+        assert_eq!((&found["incarnation"], &found["partitions"]), (&1.into(), &vec![host].into()));
+        assert!(found["silent_ms"].as_f64() < Some(10_000.0) && found["stored_bytes"].as_u64() > Some(0));
+    }
+    let memory = shown["memory"].as_str().expect("a file").to_owned();
+    assert!(exists(&memory), "{memory}");
+    let table = done(&format!("status {dir}"));
+    assert!(table.contains("ALIVE") && table.contains("lease 60000 ms"), "{table}");
+    assert!(done(&format!("verify {dir}")).contains("every partition has one owner"));
+    done(&format!("hang {dir} 1"));
+    wait_for(&dir, 1, "doing", "stopped");
+    done(&format!("resume {dir} 1"));
+    wait_for(&dir, 1, "doing", "running");
+    done(&format!("checkpoint {dir}"));
+    // Two groups of clients, one after the other: their numbers do not meet.
+    for _ in 0..2 {
+        let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
+        assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()));
+    }
+    refused(&mut liger(&format!("remove {dir} 1")), &["owns the partitions [1]"]);
+    refused(&mut liger(&format!("add {dir} 1")), &["host 1 runs already"]);
+    refused(&mut liger(&format!("kill {dir} 2")), &["no host 2", "0 to 1"]);
+    up.end();
+    assert!(!exists(&memory), "the memory goes with the pod");
+    assert_eq!(status(&dir)["hosts"][0]["doing"], "gone");
+    refused(&mut liger(&format!("kill {dir} 0")), &["no process"]);
+    refused(&mut liger(&format!("add {dir} 0")), &["nobody supervises", "liger recover"]);
+    refused(&mut liger(&format!("up {dir}")), &["holds a pod", "liger recover"]);
+}
+
+#[test]
+fn a_pod_is_started_again_from_its_files() {
+    let folder = Folder::new("again");
+    let dir = folder.file("pod");
+    let first = json(&mut liger(&format!("bench ledger --accounts 500 --time 300ms --json --data {dir}")));
+    for round in 1..3 {
+        let whole = json(&mut liger(&format!("verify {dir} --json")));
+        assert_eq!(whole["generation"], round);
+        assert!(whole["rows"].as_u64() >= first["transfers"].as_u64().map(|n| n + 1000), "{whole}");
+        let up = Up::start(&format!("recover {dir}"));
+        let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 200ms --json")));
+        assert_eq!(report["consistent"], true, "{report}");
+        assert!(report["transfers"].as_u64() > first["transfers"].as_u64(), "{report}");
+        up.end();
+    }
+}
+
+#[test]
+fn damaged_files_are_named() {
+    let folder = Folder::new("damaged");
+    let dir = folder.file("pod");
+    json(&mut liger(&format!("bench ledger --accounts 500 --time 300ms --json --data {dir}")));
+    assert!(done(&format!("verify {dir}")).contains("whole:"));
+    for (file, name) in [
+        ("host-1/log-0000000001", "log-0000000001"),
+        ("host-0/image-1-0", "image-1-0"),
+        ("host-1/manifest", "manifest"),
+    ] {
+        let path = format!("{dir}/data/{file}");
+        let whole = bytes_of(&path);
+        let mut damaged = whole.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        std::fs::write(&path, &damaged).expect("the file can be written");
+        let host = &file[..6].replace('-', " ");
+        refused(&mut liger(&format!("verify {dir}")), &[host, name, "byte"]);
+        std::fs::write(&path, &whole).expect("the file can be written");
+    }
+    std::fs::remove_file(format!("{dir}/data/host-1/image-1-1")).expect("an image");
+    refused(&mut liger(&format!("verify {dir}")), &["host 1", "image-1-1", "missing"]);
+    refused(&mut liger(&format!("verify {dir}-none")), &["no pod"]);
+}
+
+#[test]
+fn tpcc_in_a_directory() {
+    let folder = Folder::new("tpcc-pod");
+    let dir = folder.file("pod");
+    let up = Up::start(&format!("up {dir} --tables tpcc --scale-divisor 200"));
+    assert_eq!(status(&dir)["tables"], "tpcc");
+    refused(&mut liger(&format!("bench ledger --pod {dir} --time 100ms")), &["holds TPC-C"]);
+    up.end();
+    let whole = json(&mut liger(&format!("verify {dir} --json")));
+    assert!(whole["rows"].as_u64() > Some(1000), "{whole}");
+}
