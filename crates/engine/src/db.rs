@@ -276,9 +276,15 @@ impl Pod {
             let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));
             let keep = move |cx: &_| if kept.keep(cx) > 0 { 0 } else { rest_ns };
             let keeper = WorkerId(self.plan.config().workers);
+            let (beating, beat_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(5_000_000));
+            let beat = move |cx: &_| {
+                beating.beat(cx);
+                beat_ns
+            };
             Storing {
                 checkpointer,
                 turns,
+                pulse: Service::start(&memory, SERVICE_WORKER, options.seed, beat),
                 keeper: Service::start(&memory, keeper, options.seed, keep),
                 shipper: Service::start(&memory, SERVICE_WORKER, options.seed, ship),
             }
@@ -343,6 +349,8 @@ struct Storing {
     turns: Service,
     /// Watches the other hosts, and takes over from those that die; as a worker of its own.
     keeper: Service,
+    /// Shows that this process lives, whatever keeps the others from doing so.
+    pulse: Service,
     /// Writes the log.
     shipper: Service,
 }
@@ -520,9 +528,9 @@ impl<M: HostMemory> Host<M> {
     /// Leaves the pod, once its log is on storage. Its rows go with it: call it when the pod comes to rest.
     pub fn leave(self) -> Result<(), DbError> {
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        if let Some(Storing { checkpointer, turns, keeper, shipper }) = self.storing {
+        if let Some(Storing { checkpointer, turns, keeper, pulse, shipper }) = self.storing {
             // A checkpoint under way is given up: it may wait for the log.
-            drop((turns, checkpointer, keeper));
+            drop((turns, checkpointer, keeper, pulse));
             drop(shipper);
         }
         drop(self.service);

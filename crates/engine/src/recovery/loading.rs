@@ -145,7 +145,8 @@ impl<'p> Loading<'p> {
         let wanted = |change: &Change<'_>| {
             self.host.owner(change.partition) == self.host.id() || self.scattered.contains(&change.table)
         };
-        let (scan, sorted) = self.sources(directories).read_log(cx, log, wanted)?;
+        let (scan, sorted) =
+            self.sources(directories).read_log(cx, log, wanted, || _ = self.host.attend(cx))?;
         self.bytes.fetch_add(scan.bytes, Ordering::Relaxed);
         self.log_bytes.fetch_add(scan.bytes, Ordering::Relaxed);
         let files = &self.plan.hosts[log];

@@ -135,7 +135,7 @@ impl Plan {
             ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
         ];
         check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
-        let read = |directory| read_host(cx, directory, identity);
+        let read = |directory| read_host(cx, directory, identity, &mut || ());
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let open = hosts.iter().filter(|files| !files.scan.marks.closed);
         let least = open.map(|files| files.scan.marks.last.max(pod.first_epoch - 1)).min();
@@ -148,7 +148,7 @@ impl Plan {
     }
 
     /// Reads manifests and logs of a pod that lives: what counts are the records up to epoch `upto`, which is
-    /// durable. Logs go on meanwhile.
+    /// durable. Logs go on meanwhile; `turn` is called now and then.
     ///
     /// # Errors
     /// If a file is missing, damaged, or of another pod. A segment that has been removed meanwhile is missing,
@@ -158,10 +158,11 @@ impl Plan {
         directories: &[Directory],
         identity: &Identity,
         upto: u64,
+        turn: &mut impl FnMut(),
     ) -> Result<Self, RecoveryError> {
         let home = &directories[0];
         let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let read = |directory| read_host(cx, directory, identity);
+        let read = |directory| read_host(cx, directory, identity, &mut *turn);
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         for files in &hosts {
             let Marks { last, closed, .. } = files.scan.marks;
@@ -246,6 +247,7 @@ fn read_host<F: Fabric>(
     cx: &Cx<F>,
     directory: &Directory,
     identity: &Identity,
+    turn: &mut impl FnMut(),
 ) -> Result<HostFiles, RecoveryError> {
     let host = directory.host();
     let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
@@ -265,6 +267,7 @@ fn read_host<F: Fabric>(
     }
     let mut scanner = Scanner::new(identity.pod, host);
     for &number in &segments {
+        turn();
         scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
     }
     let scan = scanner.finish();

@@ -31,12 +31,14 @@ pub(super) struct Sources<'p> {
 }
 
 impl Sources<'_> {
-    /// Reads the log of one host: what is in it, and the changes that count and are wanted, by partition.
+    /// Reads the log of one host: what is in it, and the changes that count and are wanted, by partition. `turn`
+    /// is called now and then.
     pub fn read_log<F: Fabric>(
         &self,
         cx: &Cx<F>,
         log: usize,
         wanted: impl Fn(&Change<'_>) -> bool,
+        mut turn: impl FnMut(),
     ) -> Result<(Scan, BTreeMap<u16, Changes>), RecoveryError> {
         let (files, directory) = (&self.plan.hosts[log], &self.directories[log]);
         let host = files.manifest.host;
@@ -44,6 +46,7 @@ impl Sources<'_> {
         let mut misplaced = Ok(());
         let mut scanner = Scanner::new(files.manifest.pod, host);
         for &segment in &files.segments {
+            turn();
             let bytes = read_whole(cx, directory, &segment_name(segment))?;
             scanner.segment(segment, &bytes, |record, spot| {
                 let at = RecordAt { host, segment, byte: spot.byte };

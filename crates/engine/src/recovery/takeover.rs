@@ -30,7 +30,7 @@ pub fn load_replicas<F: Fabric>(
     identity: &Identity,
 ) -> Result<u64, RecoveryError> {
     // No record changes such a table.
-    let plan = Plan::of_living(cx, directories, identity, 0)?;
+    let plan = Plan::of_living(cx, directories, identity, 0, &mut || _ = host.attend(cx))?;
     if plan.image_of(REPLICAS).is_none() {
         return Ok(0);
     }
@@ -108,7 +108,7 @@ impl Rebuilding<'_> {
         directories: &[Directory],
         turn: &mut impl FnMut(),
     ) -> Result<(Plan, BTreeMap<u16, Changes>, u64), RecoveryError> {
-        let plan = Plan::of_living(cx, directories, self.identity, self.upto)?;
+        let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut *turn)?;
         let (mut changes, mut bytes) = (BTreeMap::<u16, Changes>::new(), 0);
         let scattered = self.scattered();
         for log in 0..directories.len() {
@@ -116,7 +116,7 @@ impl Rebuilding<'_> {
             let wanted = |change: &crate::log::record::Change<'_>| {
                 self.partitions.contains(&change.partition) || scattered.contains(&change.table)
             };
-            let (scan, sorted) = self.sources(&plan, directories).read_log(cx, log, wanted)?;
+            let (scan, sorted) = self.sources(&plan, directories).read_log(cx, log, wanted, &mut *turn)?;
             bytes += scan.bytes;
             for (partition, of) in sorted {
                 changes.entry(partition).or_default().append(of);

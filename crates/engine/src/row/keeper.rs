@@ -74,6 +74,13 @@ impl RowHost {
         worked + self.release_heirs(cx, &mut keeper)
     }
 
+    /// Shows that this host lives, if it is time to. For whoever does nothing else that might take long.
+    pub fn beat<F: Fabric>(&self, cx: &Cx<F>) {
+        if self.member.keep_alive(cx).is_err() {
+            self.overrule();
+        }
+    }
+
     /// Why this host could not take over from a dead one, if that has happened.
     pub fn takeover_failures<F: Fabric>(&self, cx: &Cx<F>) -> Vec<(HostId, String)> {
         let keeper = self.keeper.lock(cx);
