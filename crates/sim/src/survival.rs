@@ -340,8 +340,12 @@ impl World {
     /// True when all clients have ended, and nobody is dead and not recovered.
     fn is_over(&self, cx: &Cx<Sim>) -> bool {
         if !self.over.get() && self.is_at_rest(cx) {
-            self.over.set(true);
-            cx.fabric().spare_all();
+            // Somebody may have died while we looked.
+            cx.fabric().spare_all(true);
+            match self.is_at_rest(cx) {
+                true => self.over.set(true),
+                false => cx.fabric().spare_all(false),
+            }
         }
         self.over.get()
     }

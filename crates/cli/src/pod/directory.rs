@@ -164,11 +164,14 @@ impl PodDir {
         let said = String::from_utf8_lossy(&said);
         let lines: Vec<&str> = said.lines().collect();
         match lines[lines.len().saturating_sub(20)..] {
-            [] => "it said nothing".to_owned(),
+            [] => SILENT.to_owned(),
             ref last => format!("its last words:\n  {}", last.join("\n  ")),
         }
     }
 }
+
+/// The last words of a host that had none.
+pub const SILENT: &str = "it said nothing";
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(path)

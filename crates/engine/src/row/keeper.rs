@@ -4,6 +4,7 @@
 //! Not here: what is done about locks (settle.rs) and partitions (takeover.rs).
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
@@ -16,7 +17,7 @@ use crate::recovery::directory::PodFiles;
 use crate::recovery::{Identity, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
+pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs", "keeper.await-turns"];
 
 /// What a host needs to take over a dead host's partitions.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub(super) struct Keeper {
     pub taking: Vec<(u16, bool)>,
     /// Dead hosts whose logs this host has closed.
     closed: Vec<Slot>,
+    /// How often the workers had begun or ended a transaction when this host last buried somebody.
+    turns: Vec<u64>,
     /// Lives that this host has settled.
     settled: BTreeSet<(u8, u16)>,
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
@@ -52,7 +55,8 @@ impl Keeper {
         let watch = Watch::new(cx, plan, me);
         let (taking, settled) = (Vec::new(), BTreeSet::new());
         let (closed, inherited, failed) = (Vec::new(), Vec::new(), Vec::new());
-        Self { me, watch, takeover, taking, closed, settled, inherited, failed }
+        let turns = Vec::new();
+        Self { me, watch, takeover, taking, closed, turns, settled, inherited, failed }
     }
 
     /// This host's life.
@@ -81,6 +85,19 @@ impl RowHost {
         }
     }
 
+    /// How often each worker has begun or ended a transaction.
+    pub(super) fn turns_now(&self) -> Vec<u64> {
+        self.turns.iter().map(|turns| turns.0.load(Ordering::SeqCst)).collect()
+    }
+
+    /// True if no worker is in the transaction that it was in then.
+    pub(super) fn have_all_turned(&self, seen: &[u64]) -> bool {
+        self.turns
+            .iter()
+            .zip(seen)
+            .all(|(turns, seen)| seen.is_multiple_of(2) || turns.0.load(Ordering::SeqCst) != *seen)
+    }
+
     /// Why this host could not take over from a dead one, if that has happened.
     pub fn takeover_failures<F: Fabric>(&self, cx: &Cx<F>) -> Vec<(HostId, String)> {
         let keeper = self.keeper.lock(cx);
@@ -107,11 +124,12 @@ impl RowHost {
             // A damaged index keeps this host from settling: its rows stay locked, and the number unused.
             if !keeper.settled.contains(&life) && self.settle_death(cx, slot, &keeper.taking).is_ok() {
                 keeper.settled.insert(life);
+                keeper.turns = self.turns_now();
                 worked += 1;
             }
         }
         if !keeper.settled.is_empty() {
-            worked += self.follow(cx);
+            worked += self.follow(cx, keeper);
         }
         (worked, heir_of)
     }
@@ -155,21 +173,25 @@ impl RowHost {
     }
 
     /// Follows partitions of dead hosts to their heirs, and hosts to their next lives.
-    fn follow<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+    fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> usize {
         let mut worked = 0;
-        for partition in 0..self.partition_count() {
-            let Some(heir) = self.owners.heir(cx, &self.plan, partition) else { continue };
-            if heir.host != self.me {
-                self.owners.set(partition, heir);
-                self.give_away_again(cx, partition);
-                worked += 1;
-            }
-        }
         for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
             let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
             let serves = matches!(slot.state, HostState::Joining | HostState::Alive | HostState::Leaving);
             if serves && !self.owners.is_buried(host, slot.incarnation) {
                 self.owners.is_back(host);
+                worked += 1;
+            }
+        }
+        // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
+        // heir for the same row must find that what was made before is gone.
+        let may_follow = self.have_all_turned(&keeper.turns) || cx.sabotaged("keeper.await-turns");
+        for partition in (0..self.partition_count()).filter(|_| may_follow) {
+            let Some(heir) = self.owners.heir(cx, &self.plan, partition) else { continue };
+            if heir.host != self.me {
+                self.give_away_again(cx, partition, heir.host, true);
+                self.owners.set(partition, heir);
+                self.give_away_again(cx, partition, heir.host, false);
                 worked += 1;
             }
         }

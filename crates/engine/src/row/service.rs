@@ -129,11 +129,20 @@ impl RowHost {
         self.leaving.lock(cx).insert(hash, removal);
     }
 
-    /// Tells the owner of a partition, which is new, what this host had given to the one before.
-    pub(super) fn give_away_again<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
-        let of =
-            |message: &Message| matches!(message, Message::Remove { partition: p, .. } if *p == partition);
+    /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or
+    /// (`unanswered`) those that may have been made for it.
+    pub(super) fn give_away_again<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: u16,
+        to: HostId,
+        unanswered: bool,
+    ) {
         let leaving = self.leaving.lock(cx);
+        let of = |message: &Message| {
+            matches!(message, Message::Remove { partition: p, word, .. }
+                if *p == partition && word.is_none() == unanswered)
+        };
         let again: Vec<(u64, Message)> =
             leaving.iter().filter(|(_, m)| of(m)).map(|(&hash, m)| (hash, m.clone())).collect();
         drop(leaving);
@@ -142,8 +151,8 @@ impl RowHost {
             let entry = shard.get(&hash).copied();
             // Somebody here holds the row: it is another one by now.
             let stands = entry.is_none_or(|entry| entry.is_leaving() || entry.is_unheld());
-            if stands && !self.holds(partition) {
-                self.post(cx, self.owner(partition), &removal);
+            if stands && to != self.me {
+                self.post(cx, to, &removal);
                 continue;
             }
             if stands {

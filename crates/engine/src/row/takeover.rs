@@ -10,7 +10,6 @@
 //!    everybody who had used it as another host's has ended.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::membership::Slot;
@@ -118,7 +117,9 @@ impl RowHost {
         for &partition in &orphans {
             self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
-            self.give_away_again(cx, partition);
+            for unanswered in [true, false] {
+                self.give_away_again(cx, partition, self.me, unanswered);
+            }
             count(&self.moves.taken_over, 1);
         }
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
@@ -174,13 +175,11 @@ impl RowHost {
             return Ok(());
         }
         cx.fence();
-        for turns in &self.turns {
-            let seen = turns.0.load(Ordering::SeqCst);
-            while seen % 2 == 1 && turns.0.load(Ordering::SeqCst) == seen {
-                self.check_still_here()?;
-                self.turn(cx, keeper);
-                cx.pause();
-            }
+        let seen = self.turns_now();
+        while !self.have_all_turned(&seen) {
+            self.check_still_here()?;
+            self.turn(cx, keeper);
+            cx.pause();
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ pub(crate) struct State {
     progress: u64,
     impatient: usize,
     kills: Vec<(HostId, KillAt, CrashDomain)>,
-    /// Nobody is killed any more.
+    /// Nobody is killed now.
     pub spared: bool,
     recent: Recent,
     site_of: BTreeMap<(usize, Verb), usize>,
@@ -376,12 +376,6 @@ impl State {
         }
     }
 
-    /// Nobody is killed any more.
-    pub fn spare_all(&mut self) {
-        self.kills.clear();
-        self.spared = true;
-    }
-
     /// Plans a death.
     pub fn plan_kill(&mut self, host: HostId, at: KillAt, domain: CrashDomain) {
         self.kills.push((host, at, domain));
@@ -392,7 +386,9 @@ impl State {
             KillAt::Step(n) | KillAt::RandomStep(n) => state.step >= *n,
             KillAt::HostStep(n) => state.hosts[usize::from(host.0)].verbs >= *n,
         };
-        while let Some(index) = self.kills.iter().position(|kill| due(self, kill)) {
+        while !self.spared
+            && let Some(index) = self.kills.iter().position(|kill| due(self, kill))
+        {
             let (host, _, domain) = self.kills.remove(index);
             self.kill(usize::from(host.0), domain);
         }

@@ -272,9 +272,9 @@ impl Sim {
         self.suspend();
     }
 
-    /// From now on nobody is killed: no planned death comes, and no host is cut off.
-    pub fn spare_all(&self) {
-        self.state.borrow_mut().spare_all();
+    /// While `spared`, nobody is killed: no planned death comes, and no host is cut off.
+    pub fn spare_all(&self, spared: bool) {
+        self.state.borrow_mut().spared = spared;
     }
 
     /// Which life of a host this is, from 1: what its processes are named by.

@@ -21,6 +21,7 @@ use crate::commands::up::{Asked, ask};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::outside::history::History;
+use crate::pod::directory::SILENT;
 use crate::pod::process::Doing;
 use crate::pod::{Line, PodDir, Process, Running};
 use crate::terminal;
@@ -105,6 +106,8 @@ enum Host {
     Killed,
     /// Joins again.
     Joins,
+    /// Ended; whoever supervises it may start it again.
+    Left,
 }
 
 /// Failures as they come.
@@ -114,6 +117,7 @@ pub struct Chaos {
     rejoin: Rejoin,
     rng: Rng,
     hosts: Vec<Host>,
+    killed_by_others: u32,
     sender: Sender<(usize, Result<(), Failure>)>,
     rejoined: Receiver<(usize, Result<(), Failure>)>,
 }
@@ -123,7 +127,12 @@ impl Chaos {
     pub fn new(pod: Pod, plan: Plan, rejoin: Rejoin) -> Self {
         let hosts = vec![Host::Up; pod.dir().hosts()];
         let (sender, rejoined) = channel();
-        Self { pod, plan, rejoin, rng: Rng::new(plan.seed), hosts, sender, rejoined }
+        Self { pod, plan, rejoin, rng: Rng::new(plan.seed), hosts, killed_by_others: 0, sender, rejoined }
+    }
+
+    /// Hosts that ended by somebody else's doing: the others take a host for dead that is silent for a lease.
+    pub fn killed_by_others(&self) -> u32 {
+        self.killed_by_others
     }
 
     /// The pod again.
@@ -140,7 +149,7 @@ impl Chaos {
             terminal::check_interrupted()?;
             self.look(history)?;
             let now = Instant::now();
-            let all_up = self.hosts.iter().all(|host| *host == Host::Up);
+            let all_up = self.hosts.iter().all(|host| matches!(host, Host::Up | Host::Left));
             let over = now - started > self.plan.time;
             if over && all_up {
                 return Ok(());
@@ -200,9 +209,18 @@ impl Chaos {
     /// Sees how hosts are, and starts those again that have ended.
     fn look(&mut self, history: &History) -> Result<(), Failure> {
         for host in self.gone() {
-            if self.hosts[host] == Host::Up || matches!(self.hosts[host], Host::Joins) {
+            if self.hosts[host] == Host::Up {
                 let words = self.pod.dir().last_words(host);
-                return Err(Failure::Broken(format!("host {host} ended, and nobody had killed it; {words}")));
+                if words != SILENT {
+                    return Err(Failure::Broken(format!("host {host} ended: {words}")));
+                }
+                // Somebody else has killed it: the other hosts, if it was silent for a lease, or the user.
+                history.note_kill(host, false, Vec::new());
+                self.killed_by_others += 1;
+            }
+            if matches!(self.pod, Pod::Attached(_)) && self.plan.kill_every.is_none() {
+                self.hosts[host] = Host::Left;
+                continue;
             }
             self.hosts[host] = Host::Joins;
             self.start_again(host)?;
@@ -239,7 +257,7 @@ impl Chaos {
                     let process = Process::read(&dir.process(*host));
                     process.is_none_or(|process| process.doing() == Doing::Gone)
                 };
-                let waited_for = |host: &usize| self.hosts[*host] != Host::Joins;
+                let waited_for = |host: &usize| !matches!(self.hosts[*host], Host::Joins | Host::Left);
                 (0..self.hosts.len()).filter(waited_for).filter(is_gone).collect()
             }
             Pod::Down(_) => Vec::new(),

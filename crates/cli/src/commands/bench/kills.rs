@@ -157,10 +157,11 @@ pub fn run(
     let mut chaos = Chaos::new(Pod::Own(Box::new(running)), plan, rejoin);
     let history = lives.history.clone();
     chaos.run(&history)?;
+    let by_others = chaos.killed_by_others();
     let pod = chaos.into_pod();
     let lives = lives.ended();
     let kills = history.kills();
-    phase.done(&format!("{} kills", kills.len()));
+    phase.done(&format!("{} kills, {by_others} of them by hosts that took one for dead", kills.len()));
     let survived = judge(&dir, plan, &lives, &kills)?;
     if let Pod::Own(running) = pod {
         running.end()?;

@@ -94,6 +94,8 @@ struct Homecoming {
     told: Vec<Told>,
     findings: Findings,
     problems: Vec<String>,
+    /// Hosts that the others took for dead, or the user ended.
+    killed_by_others: u32,
 }
 
 impl LedgerArguments {
@@ -153,11 +155,12 @@ pub fn run(arguments: &LedgerArguments) -> Result<ExitCode, Failure> {
     let (experiences, kills) = clients.stop(if caused.is_ok() { DRAIN } else { Duration::ZERO });
     caused?;
     phase.done(&format!("{} kills", kills.len()));
+    let killed_by_others = chaos.killed_by_others();
     let pod = chaos.into_pod();
     let (told, experiences): (Vec<Told>, Vec<Experience>) =
         experiences.into_iter().map(|mut home| (std::mem::take(&mut home.told), home)).unzip();
     let (findings, problems) = verify(&dir, &book, first_client, &told)?;
-    let home = Homecoming { told, findings, problems };
+    let home = Homecoming { told, findings, problems, killed_by_others };
     if let Pod::Own(running) = pod {
         running.end()?;
     }

@@ -30,6 +30,7 @@ pub struct Report {
     /// From the first request to the last acknowledgement.
     seconds: f64,
     kills: usize,
+    killed_by_others: u32,
     kill_mode: &'static str,
     acknowledged: u64,
     acknowledged_per_s: f64,
@@ -87,6 +88,7 @@ impl Report {
             seed: arguments.shape.seed,
             seconds,
             kills: kills.len(),
+            killed_by_others: home.killed_by_others,
             kill_mode: if has_crashed { "all at once" } else { arguments.kill_mode.name() },
             acknowledged,
             acknowledged_per_s: acknowledged as f64 / seconds,
@@ -132,6 +134,7 @@ impl Report {
         );
         let counts = [
             ("kills", self.kills as u64),
+            ("of them, by hosts that took one for dead", self.killed_by_others.into()),
             ("acknowledged", self.acknowledged),
             ("acknowledged and lost", self.acknowledged_lost),
             ("doubled", self.doubled),
