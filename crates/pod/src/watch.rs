@@ -143,8 +143,9 @@ impl Watch {
 
 /// Says that `by` has settled a dead life: it listens to it no more, and its own rows are free of it.
 pub fn settle<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
-    cx.store(plan.settled(dead.host, by), dead.incarnation.into());
-    cx.fence();
+    let word = plan.settled(dead.host, by);
+    // Seen at once, behind all that was swept. Nobody else changes it.
+    let _ = cx.compare_exchange(word, cx.load(word), dead.incarnation.into());
 }
 
 /// True if nobody can meet a lock of a dead life any more, but its heir: every other host has settled it, or is

@@ -10,7 +10,8 @@
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
 //!   host has changed;
-//! * [`durable`]: pods that lose power and come back from their disks.
+//! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
+//!   die while others live.
 //!
 //! Invariants:
 //! 1. Without anything left out, a run of any seed has no problem.
@@ -27,6 +28,7 @@ pub mod lanes;
 pub mod log;
 pub mod rows;
 pub mod staged;
+pub mod survival;
 
 use std::fmt;
 
@@ -101,6 +103,7 @@ pub const ALL: &[&[Scenario]] = &[
     staged::SCENARIOS,
     checkpoint::SCENARIOS,
     durable::SCENARIOS,
+    survival::SCENARIOS,
 ];
 
 /// All scenarios in one line.

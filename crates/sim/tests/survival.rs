@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use liger_sim::rows::{Mix, RowsRun};
 use liger_sim::survival::{SurvivalRun, run};
 
 #[test]
@@ -24,6 +25,19 @@ fn hosts_die_and_the_others_go_on() {
          partitions taken over, {resolved} locks resolved, {redone} rows redone"
     );
     assert!(deaths >= seeds / 2 && taken >= seeds / 2, "too few deaths");
+}
+
+/// More than eight hosts: valid bits are in words of their own.
+#[test]
+fn one_of_nine_hosts_dies() {
+    for seed in 1..=3 {
+        let run_of = SurvivalRun::from_seed(seed);
+        let rows = RowsRun { hosts: 9, workers: 1, keys: 2, transactions: 6, ..run_of.rows };
+        let rows = RowsRun { mix: Mix::POINTS, max_verbs: 40_000_000, ..rows };
+        let deaths = run_of.deaths.into_iter().take(1).collect();
+        let result = run(&SurvivalRun { rows, deaths, lease_ns: 1_000_000, ..run_of });
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+    }
 }
 
 #[test]

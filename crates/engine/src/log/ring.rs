@@ -61,7 +61,7 @@ struct Tail {
 impl Tail {
     fn encode(self) -> u64 {
         debug_assert!(self.end.is_multiple_of(8) && self.last.is_multiple_of(8));
-        self.end / 8 << LAST_BITS | self.last / 8
+        ((self.end / 8) << LAST_BITS) | (self.last / 8)
     }
 
     fn decode(word: u64) -> Self {

@@ -17,7 +17,7 @@ use crate::recovery::directory::PodFiles;
 use crate::recovery::{Identity, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs", "keeper.await-turns"];
+pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
 
 /// What a host needs to take over a dead host's partitions.
 #[derive(Clone, Debug)]
@@ -185,7 +185,7 @@ impl RowHost {
         }
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
-        let may_follow = self.have_all_turned(&keeper.turns) || cx.sabotaged("keeper.await-turns");
+        let may_follow = self.have_all_turned(&keeper.turns);
         for partition in (0..self.partition_count()).filter(|_| may_follow) {
             let Some(heir) = self.owners.heir(cx, &self.plan, partition) else { continue };
             if heir.host != self.me {

@@ -28,8 +28,10 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "settle.only-newer-records",
     "settle.undo-inserts",
     "settle.forget-readers",
-    "settle.sweep-before-settled",
 ];
+
+/// Entries of a shared index: keys, and the words of their rows.
+pub(super) type Found = Vec<(Key, SyncAddr)>;
 
 /// Index entries looked at in one hold of a partition's latch.
 const BATCH: usize = 64;
@@ -94,9 +96,6 @@ impl RowHost {
         }
         self.outbox.lock(cx).retain(|(to, _)| *to != slot.host);
         let dead = self.dead(cx, slot);
-        if cx.sabotaged("settle.sweep-before-settled") {
-            watch::settle(cx, &self.plan, slot, self.me);
-        }
         let own: Vec<u16> = self.own_partitions().collect();
         for partition in own {
             self.sweep_own(cx, partition, &dead)?;
@@ -173,14 +172,14 @@ impl RowHost {
         cx: &Cx<F>,
         index: &BwTree,
         from: &Key,
-    ) -> Result<(Vec<(Key, SyncAddr)>, Option<Key>), TreeError> {
+    ) -> Result<(Found, Option<Key>), TreeError> {
         let (mut entries, mut trace) = (Entries::default(), Trace::new());
         match index.scan(cx, &self.tree_env(), from.words(), None, BATCH, &mut entries, &mut trace) {
             // Its owner died before it had made it.
             Err(TreeError::NotFormatted { .. }) => return Ok((Vec::new(), None)),
             scanned => scanned?,
         }
-        let found: Vec<(Key, SyncAddr)> =
+        let found: Found =
             entries.iter().map(|(words, word)| (Key::from_words(words), SyncAddr::new(word))).collect();
         let next = found.last().filter(|_| found.len() >= BATCH).and_then(|(key, _)| key.next());
         Ok((found, next))
@@ -236,7 +235,7 @@ impl RowHost {
             };
             newer || cx.sabotaged("settle.only-newer-records")
         });
-        let last = last.filter(|_| !cx.sabotaged("settle.redo-committed"));
+        let last = if cx.sabotaged("settle.redo-committed") { None } else { last };
         match last {
             Some(last) if last.op == Op::Delete => return Resolved::Goes(last.llsn),
             Some(last) => self.redo(cx, relation, block, last),

@@ -28,14 +28,8 @@ use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &[
-    "takeover.sweep-orphans",
-    "takeover.await-logs",
-    "takeover.versions-above-removed",
-    "takeover.close-partition",
-    "takeover.settled-before-return",
-    "takeover.checkpoint-before-return",
-];
+pub const SABOTAGE_STEPS: &[&str] =
+    &["takeover.sweep-orphans", "takeover.await-logs", "takeover.settled-before-return"];
 
 impl RowHost {
     /// Takes over from the dead hosts whose heir this one is, if there are any.
@@ -61,8 +55,7 @@ impl RowHost {
         let Some(log) = &self.log else { return 0 };
         let before = keeper.inherited.len();
         keeper.inherited.retain(|(slot, epoch)| {
-            let safe = log.begin_of(cx, self.me) >= *epoch;
-            if !safe && !cx.sabotaged("takeover.checkpoint-before-return") {
+            if log.begin_of(cx, self.me) < *epoch {
                 log.want_checkpoint(cx, *epoch);
                 return true;
             }
@@ -171,10 +164,6 @@ impl RowHost {
     /// Waits until every transaction of this host that may have begun before the partitions were closed has
     /// ended.
     fn await_transactions<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Result<(), RecoveryError> {
-        if cx.sabotaged("takeover.close-partition") {
-            return Ok(());
-        }
-        cx.fence();
         let seen = self.turns_now();
         while !self.have_all_turned(&seen) {
             self.check_still_here()?;
@@ -188,11 +177,7 @@ impl RowHost {
     fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), TreeError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         // Greater than the version of anything that was ever removed here.
-        let removed = if cx.sabotaged("takeover.versions-above-removed") {
-            0
-        } else {
-            first_of(log.clock().now(cx) + 1) - 1
-        };
+        let removed = first_of(log.clock().now(cx) + 1) - 1;
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(relation.id.0);
