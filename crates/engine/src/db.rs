@@ -508,8 +508,8 @@ impl<M: HostMemory> Host<M> {
         Ok(loading.loaded())
     }
 
-    /// Fills this host's copies of replicated tables from the pod's files, while the pod goes on: for a host that
-    /// has come back, and whose partitions others have taken over.
+    /// Fills this host's copies of replicated tables from the pod's files, while the pod goes on: for a host
+    /// that has come back, and whose partitions others have taken over.
     ///
     /// # Errors
     /// If a file is missing or damaged.

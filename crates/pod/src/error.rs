@@ -3,6 +3,7 @@
 use liger_fabric::HostId;
 
 use crate::membership::HostState;
+use crate::membership::MAX_INCARNATION;
 use crate::plan::PlanError;
 use crate::selftest::SelfTestFailure;
 
@@ -128,7 +129,7 @@ pub enum PodError {
         incarnation: u16,
     },
     /// A host number has been used as often as it can be.
-    #[error("host {} has used up its {} incarnations: format the pod again", host.0, crate::membership::MAX_INCARNATION)]
+    #[error("host {} has used up its {MAX_INCARNATION} incarnations: format the pod again", host.0)]
     IncarnationsUsedUp {
         /// The number.
         host: HostId,

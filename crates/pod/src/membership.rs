@@ -254,7 +254,7 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
         }
     }
     let used_up = PodError::IncarnationsUsedUp { host };
-    let incarnation = Some(incarnation + 1).filter(|next| *next <= MAX_INCARNATION).ok_or(used_up)?;
+    let incarnation = Some(incarnation).filter(|last| *last < MAX_INCARNATION).ok_or(used_up)? + 1;
     let slot = Slot { state: HostState::Joining, host, incarnation };
     if !found.change(cx, plan, slot) {
         let now = Slot::load(cx, plan, host)?;

@@ -2,8 +2,8 @@
 //! (docs/protocols/takeover.md).
 //!
 //! ```text
-//! controller's line   word 0: the accusation   63 = 1 | 0..8 accused | 8..24 its incarnation | 24..32 by whom
-//!                     word 1: the heir        63 = 1 | 0..8 host | 8..24 its incarnation
+//! controller's line   word 0: the accusation   63 = 1 | 0..8 accused | 8..24 its incarnation | 24..32 by
+//! whom word 1: the heir        63 = 1 | 0..8 host | 8..24 its incarnation
 //! settled words       of (dead host, by): the incarnation of the dead host that `by` has settled
 //! ```
 //!
@@ -148,8 +148,8 @@ pub fn settle<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
     let _ = cx.compare_exchange(word, cx.load(word), dead.incarnation.into());
 }
 
-/// True if nobody can meet a lock of a dead life any more, but its heir: every other host has settled it, or is
-/// dead and owns nothing any more.
+/// True if nobody can meet a lock of a dead life any more, but its heir: every other host has settled it, or
+/// is dead and owns nothing any more.
 ///
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.

@@ -7,8 +7,8 @@
 //! Checked at the end, when everybody has come to rest:
 //! 1. Every transaction that returned to its worker is there, and together they are serializable. Of one that
 //!    was about to commit when its host died, all or nothing is there.
-//! 2. All locks are free, the shared index and the heap are what the rows need, indexes agree with rows, and no
-//!    host is dead and not recovered.
+//! 2. All locks are free, the shared index and the heap are what the rows need, indexes agree with rows, and
+//!    no host is dead and not recovered.
 //! 3. What was acknowledged at `storage` was durable then: see [`crate::durable`], which loses everything.
 
 use std::cell::{Cell, RefCell};
@@ -471,8 +471,8 @@ fn end(run: &SurvivalRun, mut pod: SimPod, world: &World, report: Report) -> Sur
     SurvivalResult { report, committed, deaths, returns, taken_over, resolved, extinct, problems }
 }
 
-/// An entry of an index that was made anew has the version of its row, which is that of the entry's last change
-/// or a later one, and earlier than that of the next. Gives all of them the version of the change.
+/// An entry of an index that was made anew has the version of its row, which is that of the entry's last
+/// change or a later one, and earlier than that of the next. Gives all of them the version of the change.
 fn name_entries_by_changes(history: &mut History) {
     let mut changes: BTreeMap<Vec<u64>, Vec<u64>> = BTreeMap::new();
     for (key, version) in history.initial.iter().filter(|(key, _)| key.table == BY_GROUP.0.0) {

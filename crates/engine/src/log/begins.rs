@@ -8,8 +8,8 @@
 //! 1. A host's begin is the one of a checkpoint that its manifest names on storage, or an earlier one; it
 //!    never falls in one life. A host that has not told any since the pod's memory was made needs everything.
 //! 2. Whoever left or died leaves its begin: its partitions may be loaded from there. When another host has
-//!    taken them over, and has a checkpoint of them, the dead one needs nothing; its next life begins where it
-//!    joins.
+//!    taken them over, and has a checkpoint of them, the dead one needs nothing; its next life begins where
+//!    it joins.
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 use liger_pod::plan::Plan;

@@ -12,8 +12,8 @@
 //! 3. The tail is in shared memory before `append` returns: before the transaction changes a shared row, and
 //!    before its worker shows that it no longer runs (host memory, whose stores no fence of the pod orders).
 //! 4. The last record stays in the ring until the next one is whole: a record is at most half as long as the
-//!    ring. Its transaction may not have changed all its rows yet; all earlier ones have, for a worker runs one
-//!    at a time. So whoever resolves a dead host's locks needs the last record of each ring and no other.
+//!    ring. Its transaction may not have changed all its rows yet; all earlier ones have, for a worker runs
+//!    one at a time. So whoever resolves a dead host's locks needs the last record of each ring and no other.
 //! 5. One worker writes tail and bytes, one worker of the same host (the shipper) writes the head.
 //!
 //! Not here: what the bytes mean (record.rs) and when they are shipped (ship.rs).

@@ -4,7 +4,7 @@
 //! head    0 magic u32   4 crc u32   8 format u32   12 host u8   13 zero u8   14 incarnation u16
 //!        16 pod u64    24 number u32   28 zero u32   32 generation u64   40 previous end u64
 //!        48 mark u64
-//! frame   0 magic u32   4 crc u32   8 kind u8 (1 records, 2 mark, 3 closed)   9 worker u8   10 incarnation u16
+//! frame   0 magic u32   4 crc u32   8 kind u8 (1 records, 2 mark, 3 closed)  9 worker u8  10 incarnation u16
 //!        12 bytes u32  16 position u64 (records: in the ring's stream; else: pod's durable epoch, as known)
 //!        24 epoch u64 (mark: the durable epoch that it states; records: 0)
 //!        32 segment u32 and 40 byte u64: synced up to there   36 zero u32   48 payload, padded to 8

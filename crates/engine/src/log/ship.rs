@@ -179,8 +179,8 @@ impl Shipper {
         let LogOptions { pod, generation, .. } = options;
         let (previous_end, mark) =
             if newest == 0 { (0, 0) } else { secure_end(cx, disk, (pod, host), newest)? };
-        // Not more than the pod was told: what had been shipped when the host died, and the rings were not told
-        // of, is shipped again, behind this.
+        // Not more than the pod was told: what had been shipped when the host died, and the rings were not
+        // told of, is shipped again, behind this.
         let mark = mark.min(clock.durable(cx, host));
         let number = newest + 1;
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
@@ -422,8 +422,8 @@ impl Shipper {
         Ok(())
     }
 
-    /// Writes a mark of the newest epoch there can be one of, if it says more than the last one or not; before
-    /// this host becomes a member.
+    /// Writes a mark of the newest epoch there can be one of, if it says more than the last one or not;
+    /// before this host becomes a member.
     ///
     /// # Errors
     /// If the disk fails.
@@ -469,8 +469,9 @@ impl Shipper {
     }
 }
 
-/// How many bytes of the newest segment count, and the last mark in it or before it. The life that wrote it may have died before it could sync
-/// them, so that is done now: the next segment will say that they are on storage.
+/// How many bytes of the newest segment count, and the last mark in it or before it. The life that wrote it
+/// may have died before it could sync them, so that is done now: the next segment will say that they are on
+/// storage.
 fn secure_end<F: Fabric>(
     cx: &Cx<F>,
     disk: &Disk,

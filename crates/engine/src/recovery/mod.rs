@@ -151,8 +151,8 @@ impl Plan {
     /// durable. Logs go on meanwhile; `turn` is called now and then.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or of another pod. A segment that has been removed meanwhile is missing,
-    /// too: try again.
+    /// If a file is missing, damaged, or of another pod. A segment that has been removed meanwhile is
+    /// missing, too: try again.
     pub fn of_living<F: Fabric>(
         cx: &Cx<F>,
         directories: &[Directory],

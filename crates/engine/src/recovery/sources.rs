@@ -31,8 +31,8 @@ pub(super) struct Sources<'p> {
 }
 
 impl Sources<'_> {
-    /// Reads the log of one host: what is in it, and the changes that count and are wanted, by partition. `turn`
-    /// is called now and then.
+    /// Reads the log of one host: what is in it, and the changes that count and are wanted, by partition.
+    /// `turn` is called now and then.
     pub fn read_log<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -1,8 +1,8 @@
 //! Making a dead host's partitions anew while the pod goes on (docs/protocols/takeover.md).
 //!
 //! Invariants:
-//! 1. Everything up to an epoch counts that began after the dead host was cut off: all of its own records, and
-//!    of the others' all that changed rows which were not shared when it died.
+//! 1. Everything up to an epoch counts that began after the dead host was cut off: all of its own records,
+//!    and of the others' all that changed rows which were not shared when it died.
 //! 2. Rows go into partitions that nobody uses yet.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,8 @@ use super::{Identity, Plan};
 use crate::catalog::Kind;
 use crate::row::{Loader, RowHost};
 
-/// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns how
-/// many rows there are.
+/// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns
+/// how many rows there are.
 ///
 /// # Errors
 /// If a file is missing or damaged.
@@ -133,7 +133,10 @@ impl Rebuilding<'_> {
     /// Tables with an index whose entries live elsewhere than their rows.
     fn scattered(&self) -> BTreeSet<u16> {
         let relations = self.host.catalog().relations().iter();
-        let is = |kind: &Kind| matches!(kind, Kind::Table { layout, .. } if layout.indexes.iter().any(|i| !i.colocated));
+        let is = |kind: &Kind| match kind {
+            Kind::Table { layout, .. } => layout.indexes.iter().any(|index| !index.colocated),
+            Kind::Index { .. } => false,
+        };
         relations.filter(|relation| is(&relation.kind)).map(|relation| relation.id.0).collect()
     }
 }

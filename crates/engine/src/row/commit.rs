@@ -148,8 +148,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         }
     }
 
-    /// True if other hosts may see this change of an index before its owner does: then who resolves this host's
-    /// locks must know of it.
+    /// True if other hosts may see this change of an index before its owner does: then who resolves this
+    /// host's locks must know of it.
     fn is_shared(&self, change: &Change) -> bool {
         match change.place {
             Place::Foreign(_) => true,
@@ -173,8 +173,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             let Place::Foreign(i) = change.place else { continue };
             let row = &mut self.foreign[i as usize];
             if change.doomed {
-                // This host keeps the write lock until the owner has removed the row. Should it die before, with
-                // later records in its ring, the block tells what becomes of the row.
+                // This host keeps the write lock until the owner has removed the row. Should it die before,
+                // with later records in its ring, the block tells what becomes of the row.
                 if !change.is_new && !self.cx.sabotaged("commit.mark-foreign-deletes") {
                     self.cx.write(row.block, &(self.llsn | DELETED).to_ne_bytes());
                     self.cx.write_back(row.block, 8);

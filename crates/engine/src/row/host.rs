@@ -7,7 +7,8 @@
 //! 2. Everything here is shared by the host's workers, behind latches or atomics; everything that belongs to
 //!    one worker is in its session (session.rs).
 //! 3. Latches are taken in this order, and released before a worker waits for another host: partition, then
-//!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before all.
+//!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before
+//!    all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -147,8 +148,8 @@ pub struct RowHost {
     pub(super) nodes: NodeCache,
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
-    /// Rows that this host has given to their owners to remove, by hash: who takes over from an owner that died
-    /// before it did so is told again.
+    /// Rows that this host has given to their owners to remove, by hash: who takes over from an owner that
+    /// died before it did so is told again.
     pub(super) leaving: Latch<BTreeMap<u64, Message>>,
     pub(super) keeper: Latch<Keeper>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,

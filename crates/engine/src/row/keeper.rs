@@ -1,5 +1,6 @@
-//! What keeps a host in its pod, whatever its workers do: heartbeats, an eye on the other hosts, and what has to
-//! be done when one of them dies. One worker of the host that runs no transactions calls [`RowHost::keep`].
+//! What keeps a host in its pod, whatever its workers do: heartbeats, an eye on the other hosts, and what has
+//! to be done when one of them dies. One worker of the host that runs no transactions calls
+//! [`RowHost::keep`].
 //!
 //! Not here: what is done about locks (settle.rs) and partitions (takeover.rs).
 

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. The host is cut off, and nobody here listens to it any more, before the first of its locks is touched.
-//! 2. A row that it had write-locked becomes what its last record says, or stays what it is: the last record of
-//!    each of its rings is the only one whose rows may not all be changed.
+//! 2. A row that it had write-locked becomes what its last record says, or stays what it is: the last record
+//!    of each of its rings is the only one whose rows may not all be changed.
 //! 3. Of a partition with a living owner, the owner resolves; of the dead host's own, its heir.
 
 use std::collections::BTreeMap;
@@ -66,8 +66,8 @@ impl RowHost {
         let mut changes: BTreeMap<(u16, Key), LastChange> = BTreeMap::new();
         let records = self.log.as_ref().map_or_else(Vec::new, |log| log.last_records(cx, slot.host));
         for bytes in records {
-            // Its tail says that it is whole; what does not check is another layout's or damaged, and no row is
-            // touched for it.
+            // Its tail says that it is whole; what does not check is another layout's or damaged, and no row
+            // is touched for it.
             let Ok(record) = Record::parse(&bytes) else { continue };
             for change in record.changes() {
                 let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();

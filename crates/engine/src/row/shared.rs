@@ -49,8 +49,8 @@ pub const ROW_MAGIC: u8 = 0xa7;
 /// Set in the version of a block whose row was made for another host's insert, until that has committed; the
 /// bits below are the version that the row must exceed.
 pub const UNBORN: u64 = 1 << 63;
-/// Set in the version of a block whose row another host than its owner has deleted: committed, and given to the
-/// owner to remove. The bits below are the version of the delete.
+/// Set in the version of a block whose row another host than its owner has deleted: committed, and given to
+/// the owner to remove. The bits below are the version of the delete.
 pub const DELETED: u64 = 1 << 62;
 /// The bits of a block's version that are one.
 pub const VERSION: u64 = DELETED - 1;
@@ -238,8 +238,8 @@ impl SharedRows {
         });
     }
 
-    /// Gives back the write lock of a dead host, whose row is as it must be: `wrote`, this host has brought it
-    /// there, and its lines are written back and fenced. The row is fresh here.
+    /// Gives back the write lock of a dead host, whose row is as it must be: `wrote`, this host has brought
+    /// it there, and its lines are written back and fenced. The row is fresh here.
     pub fn release_for<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, dead: HostId, wrote: bool) {
         let after = |valid: u16| {
             let valid = valid & !(1 << dead.0);

@@ -2,8 +2,8 @@
 //! (docs/protocols/takeover.md).
 //!
 //! Invariants:
-//! 1. All of it may be done again: by this host after a failure, or by another heir after this one's death. What
-//!    others see changes in single steps, each of which is right whether or not the next one follows.
+//! 1. All of it may be done again: by this host after a failure, or by another heir after this one's death.
+//!    What others see changes in single steps, each of which is right whether or not the next one follows.
 //! 2. A row that is in the shared index with a live word is what its block says; every other row is what the
 //!    logs say.
 //! 3. Nobody uses a partition before its owner's word says so; on this host, nobody begins to use it until
@@ -141,8 +141,8 @@ impl RowHost {
         if self.is_overruled() { Err(RecoveryError::Overruled) } else { Ok(()) }
     }
 
-    /// Ends the epoch, and waits until the logs of all hosts hold it: then they hold every record that changed
-    /// a row which was not shared when the host died.
+    /// Ends the epoch, and waits until the logs of all hosts hold it: then they hold every record that
+    /// changed a row which was not shared when the host died.
     fn await_logs<F: Fabric>(
         &self,
         cx: &Cx<F>,

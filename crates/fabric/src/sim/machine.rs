@@ -95,7 +95,7 @@ pub(crate) struct State {
     /// Number of times somebody made progress, and how many workers have lost patience since.
     progress: u64,
     impatient: usize,
-    kills: Vec<(HostId, KillAt, CrashDomain)>,
+    pub kills: Vec<(HostId, KillAt, CrashDomain)>,
     /// Nobody is killed now.
     pub spared: bool,
     recent: Recent,
@@ -376,11 +376,6 @@ impl State {
         }
     }
 
-    /// Plans a death.
-    pub fn plan_kill(&mut self, host: HostId, at: KillAt, domain: CrashDomain) {
-        self.kills.push((host, at, domain));
-    }
-
     fn planned_kills(&mut self) {
         let due = |state: &Self, (host, at, _): &(HostId, KillAt, CrashDomain)| match at {
             KillAt::Step(n) | KillAt::RandomStep(n) => state.step >= *n,
@@ -392,11 +387,6 @@ impl State {
             let (host, _, domain) = self.kills.remove(index);
             self.kill(usize::from(host.0), domain);
         }
-    }
-
-    /// Which life of a host this is, from 1.
-    pub fn life(&self, host: usize) -> u64 {
-        self.hosts[host].killed.len() as u64 + 1
     }
 
     /// The host dies now: its workers will run no more, its restarted ones may.

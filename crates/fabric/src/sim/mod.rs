@@ -193,7 +193,7 @@ impl Simulation {
     pub fn kill_after(&mut self, host: HostId, verbs: u64, domain: CrashDomain) {
         let mut state = self.state.borrow_mut();
         let at = KillAt::Step(state.step + verbs);
-        state.plan_kill(host, at, domain);
+        state.kills.push((host, at, domain));
     }
 
     /// Runs all workers until they have ended or something stops the run. More workers may be added
@@ -279,7 +279,7 @@ impl Sim {
 
     /// Which life of a host this is, from 1: what its processes are named by.
     pub fn life(&self, host: HostId) -> u64 {
-        self.state.borrow().life(usize::from(host.0))
+        self.state.borrow().hosts[usize::from(host.0)].life()
     }
 
     fn is_inert(&self, state: &mut State) -> bool {

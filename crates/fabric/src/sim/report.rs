@@ -60,6 +60,13 @@ pub struct HostReport {
     pub killed: Vec<u64>,
 }
 
+impl HostReport {
+    /// Which life of the host this is, from 1.
+    pub fn life(&self) -> u64 {
+        self.killed.len() as u64 + 1
+    }
+}
+
 /// Where the virtual time of all workers went in a timed run.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct TimeUse {

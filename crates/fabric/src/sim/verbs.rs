@@ -164,14 +164,14 @@ impl Fabric for Sim {
 
     fn process(&self) -> u64 {
         let state = self.state.borrow();
-        state.life(state.workers[self.me].host)
+        state.hosts[state.workers[self.me].host].life()
     }
 
     /// A host that still lives loses its port now, in a crash domain that the seed picks.
     fn cut_off(&self, host: HostId, process: u64) -> bool {
         let Some(mut state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
         let named = usize::from(host.0);
-        if state.life(named) != process {
+        if state.hosts[named].life() != process {
             return true;
         }
         if named == state.workers[self.me].host || state.spared {

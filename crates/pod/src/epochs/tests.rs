@@ -115,7 +115,7 @@ fn a_survivor_takes_over_the_chunks_of_a_dead_host() {
         let word = h.heaps[0].alloc_word(&h.cxs[0], WordClass::Mapping).unwrap();
         match i % 4 {
             0 => in_use.extend([node.offset(), word.offset()]),
-            1 => h.heaps[1].free(&h.cxs[1], BlockClass::Node, node, 100),
+            1 => h.heaps[0].free(&h.cxs[0], BlockClass::Node, node, 100),
             2 => h.heaps[0].free_word(&h.cxs[0], WordClass::Mapping, word),
             _ => {}
         }

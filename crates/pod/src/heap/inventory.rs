@@ -84,8 +84,9 @@ impl Heap {
     /// life of this one). `in_use` is everything in these chunks that is in use, retired things included;
     /// nobody else may allocate from them or free into them meanwhile. Everything else in them is in use from
     /// now on, too, and returned: readers of other hosts may still be looking at it, so it has to be retired
-    /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the chunks: they
-    /// are exact if all that the dead host freed lay in its own. May be repeated if the adopter dies, too.
+    /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the chunks:
+    /// they are exact if all that the dead host freed lay in its own. May be repeated if the adopter dies,
+    /// too.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -10,16 +10,18 @@ fn a_small_pod_of_three_hosts() {
       1000         64 Sync  SuperblockState
       1040         64 Sync  Controller
       1080       1024 Sync  Membership
-      1480        832 Sync  Epochs
-      17c0        640 Sync  HeapLines
-      1a40       1152 Sync  LaneWords
-      1ec0       2304 Sync  SelftestWords
-      27c0        640 Sync  LogWords
-      2a40       4096 Sync  Counters
-      3a40        384 Sync  Directory
-      3bc0       1024 Sync  WordChunks
-      3fc0       1024 Sync  BlockChunks
-      43c0     507904 Sync  WordHeap
+      1480        384 Sync  Settled
+      1600         64 Sync  Owners
+      1640        832 Sync  Epochs
+      1980        640 Sync  HeapLines
+      1c00       1152 Sync  LaneWords
+      2080       2304 Sync  SelftestWords
+      2980        640 Sync  LogWords
+      2c00       4096 Sync  Counters
+      3c00        384 Sync  Directory
+      3d80       1024 Sync  WordChunks
+      4180       1024 Sync  BlockChunks
+      4580     507904 Sync  WordHeap
      81000       2304 Data  SelftestData
      81900       9216 Data  LaneSlots
      83d00        768 Data  RetireBatches
@@ -33,7 +35,7 @@ fn a_small_pod_of_three_hosts() {
 fn regions_are_in_order_aligned_and_of_one_kind_on_each_side() {
     for hosts in 1..=16 {
         for config in [
-            PodConfig::new(hosts, 32, 200 << 20, 4 << 30),
+            PodConfig::new(hosts, 31, 200 << 20, 4 << 30),
             PodConfig::new(hosts, 1, 1 << 20, 64 << 20),
             PodConfig { partitions: 64, max_tables: 100, ..PodConfig::new(hosts, 8, 4 << 20, 256 << 20) },
         ] {
