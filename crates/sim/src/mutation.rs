@@ -98,6 +98,13 @@ pub const SPARED: &[Spared] = &[
                   of its own; a row must not depend on how its index is built",
     },
     Spared {
+        verb: Verb::DiskSync,
+        file: "engine/src/log/ship.rs",
+        near: "file.append(cx, &bytes)?;",
+        because: "the first frame's own sync covers a segment's head as well, and nobody relies on the head \
+                  before; a name should not outlive what it names",
+    },
+    Spared {
         verb: Verb::Fence,
         file: "pod/src/selftest.rs",
         near: "cx.store(lines.reply",
@@ -309,7 +316,14 @@ impl Stage<'_> {
             }
         }
         self.compare_names(reached.keys());
-        let candidate = |(left_out, reached_by)| Candidate { left_out, reached_by };
+        let candidate = |(left_out, mut reached_by): (LeftOut, Vec<&'static Scenario>)| {
+            // Whole pods that die and come back reach nearly everything, slowly.
+            let is_quick = |scenario: &&Scenario| !scenario.name.starts_with("survival");
+            if reached_by.iter().any(is_quick) {
+                reached_by.retain(is_quick);
+            }
+            Candidate { left_out, reached_by }
+        };
         reached.into_iter().map(candidate).collect()
     }
 

@@ -47,7 +47,7 @@ fn all_hosts_are_killed_and_nothing_is_lost_or_doubled() {
 fn a_host_hangs_and_its_clients_go_elsewhere() {
     let folder = Folder::new("hang");
     let svg = folder.file("plot.svg");
-    let run = "--hosts 3 --time 2s --lease 100ms --kill-every 500ms --kill-mode hang --kills 1";
+    let run = "--hosts 3 --time 4s --lease 1s --kill-every 500ms --kill-mode hang --kills 1";
     let report = exactly_once(&format!("{run} --svg {svg}"));
     assert_eq!((&report["kills"], &report["kill_mode"]), (&1.into(), &"hang".into()), "{report}");
     assert!(report["survivor_stall"]["max_ms"].is_number(), "{report}");
@@ -55,15 +55,6 @@ fn a_host_hangs_and_its_clients_go_elsewhere() {
     for part in ["hangs", "back", "its partition", "nothing of the dead host"] {
         assert!(picture.contains(part), "{part}: {picture}");
     }
-}
-
-#[test]
-fn tpcc_with_a_host_that_hangs() {
-    let run = "--durability pod --kill-every 300ms --kill-mode hang --kills 1 --lease 100ms --seconds 1.5";
-    let report = json(&mut tpcc(&format!("--remote 60/90 {run}")));
-    assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
-    assert_eq!((&report["kills"], &report["kill_mode"]), (&1.into(), &"hang".into()));
-    assert!(report["acknowledged"]["new_orders"].as_u64() > Some(10), "{report}");
 }
 
 #[test]

@@ -87,6 +87,12 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
+    /// True if its checkpoint has an image of this partition.
+    pub fn has_image(&self, partition: u16) -> bool {
+        let checkpoint = self.manifest.checkpoint.as_ref();
+        checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
+    }
+
     /// The least epoch that has to be applied to its images.
     pub fn begin_epoch(&self) -> u64 {
         self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
@@ -177,11 +183,8 @@ impl Plan {
     /// The host whose checkpoint has the newest image of a partition, if there is one: its owner then. (An
     /// earlier owner's may be left, too.)
     pub fn image_of(&self, partition: u16) -> Option<&HostFiles> {
-        let has = |files: &&HostFiles| {
-            let checkpoint = files.manifest.checkpoint.as_ref();
-            checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
-        };
-        self.hosts.iter().filter(has).max_by_key(|files| files.begin_epoch())
+        let with_image = self.hosts.iter().filter(|files| files.has_image(partition));
+        with_image.max_by_key(|files| files.begin_epoch())
     }
 
     /// The least epoch that has to be applied to a partition's image.

@@ -94,7 +94,10 @@ impl Sources<'_> {
     ) -> Result<(Replayed, u64), RecoveryError> {
         changes.sort();
         let of = (partition, self.partitions);
-        let Some(files) = self.plan.image_of(partition) else {
+        // Every host keeps an image of replicated tables: its own is as good as any.
+        let own = &self.plan.hosts[usize::from(home.0)];
+        let own = Some(own).filter(|own| partition == REPLICAS && own.has_image(partition));
+        let Some(files) = own.or_else(|| self.plan.image_of(partition)) else {
             let home = &self.plan.hosts[usize::from(home.0)].manifest;
             if let Some(checkpoint) = &home.checkpoint
                 && partition != REPLICAS

@@ -227,13 +227,14 @@ impl RowHost {
         if head.llsn & DELETED != 0 {
             return Resolved::Goes(head.llsn & VERSION);
         }
+        let any = cx.sabotaged("settle.only-newer-records");
         let last = dead.changes.get(&(table.0, *key)).filter(|last| {
             let newer = match head.llsn & UNBORN != 0 {
                 true => last.llsn > head.llsn & VERSION,
                 // The same version may have come here in part.
                 false => last.llsn >= head.llsn,
             };
-            newer || cx.sabotaged("settle.only-newer-records")
+            newer || any
         });
         let last = if cx.sabotaged("settle.redo-committed") { None } else { last };
         match last {
