@@ -44,20 +44,6 @@ fn all_hosts_are_killed_and_nothing_is_lost_or_doubled() {
 }
 
 #[test]
-fn a_host_hangs_and_its_clients_go_elsewhere() {
-    let folder = Folder::new("hang");
-    let svg = folder.file("plot.svg");
-    let run = "--hosts 3 --time 4s --lease 1s --kill-every 500ms --kill-mode hang --kills 1";
-    let report = exactly_once(&format!("{run} --svg {svg}"));
-    assert_eq!((&report["kills"], &report["kill_mode"]), (&1.into(), &"hang".into()), "{report}");
-    assert!(report["survivor_stall"]["max_ms"].is_number(), "{report}");
-    let picture = text(&bytes_of(&svg));
-    for part in ["hangs", "back", "its partition", "nothing of the dead host"] {
-        assert!(picture.contains(part), "{part}: {picture}");
-    }
-}
-
-#[test]
 fn a_table_and_a_plot_for_people() {
     let output = output(&mut liger("bench ledger --accounts 500 --time 500ms"));
     let out = text(&output.stdout);

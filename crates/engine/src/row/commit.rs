@@ -27,12 +27,8 @@ use crate::record::Patches;
 use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &[
-    "commit.write-own-dram-copy",
-    "commit.version-above-all-touched",
-    "commit.await-removals",
-    "commit.mark-foreign-deletes",
-];
+pub const SABOTAGE_STEPS: &[&str] =
+    &["commit.write-own-dram-copy", "commit.version-above-all-touched", "commit.await-removals"];
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Makes all changes visible and gives everything back; says up to which epoch the log must hold
@@ -175,7 +171,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             if change.doomed {
                 // This host keeps the write lock until the owner has removed the row. Should it die before,
                 // with later records in its ring, the block tells what becomes of the row.
-                if !change.is_new && !self.cx.sabotaged("commit.mark-foreign-deletes") {
+                if !change.is_new {
                     self.cx.write(row.block, &(self.llsn | DELETED).to_ne_bytes());
                     self.cx.write_back(row.block, 8);
                     any = true;

@@ -63,7 +63,9 @@ fn look(number: u32) -> Option<Found> {
     let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name in parentheses may hold anything; the state is the first field behind it, the start the 20th.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let is_gone = matches!(fields.next()?, "Z" | "X" | "x");
+    // Its first thread may be a zombie while others still run, and hold its locks.
+    let threads = || std::fs::read_dir(format!("/proc/{number}/task")).map_or(0, Iterator::count);
+    let is_gone = matches!(fields.next()?, "Z" | "X" | "x") && threads() <= 1;
     let start = fields.nth(18)?.parse().ok()?;
     Some(Found { is_gone, start })
 }
