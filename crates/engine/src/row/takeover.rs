@@ -28,8 +28,7 @@ use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["takeover.sweep-orphans", "takeover.await-logs", "takeover.settled-before-return"];
+pub const SABOTAGE_STEPS: &[&str] = &["takeover.sweep-orphans", "takeover.await-logs"];
 
 impl RowHost {
     /// Takes over from the dead hosts whose heir this one is, if there are any.
