@@ -198,10 +198,12 @@ fn judge(dir: &PodDir, plan: Plan, lives: &[Life], kills: &[Kill]) -> Result<Sur
     let rows = PodRows::new(dir, &catalog);
     let told = Acknowledged::AtLeast(&acknowledged);
     let findings = check(&rows, &tables, &job.scale, job.seed, told);
-    if let Some(failure) = rows.into_failure() {
-        return Err(failure);
+    match rows.into_failure() {
+        None => failures.extend(findings.lines()),
+        // What was found before tells why.
+        Some(failure) if failures.is_empty() => return Err(failure),
+        Some(failure) => failures.push(failure.to_string()),
     }
-    failures.extend(findings.lines());
     phase.done(if failures.is_empty() { "all conditions hold" } else { "NOT consistent" });
     let timeline = Timeline::new(lives.iter().map(|life| &life.seen).collect(), kills, dir.hosts());
     let of = |name: &str| acknowledged.get(name).copied().unwrap_or(0);
