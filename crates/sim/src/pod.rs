@@ -41,6 +41,8 @@ pub struct PodSetup {
     pub record: bool,
     /// Entries of each host's cache of other hosts' rows.
     pub remote_entries: usize,
+    /// Bits of the hashes by which that cache tells rows apart.
+    pub remote_hash_bits: u32,
     /// Index nodes of other hosts that each host keeps in DRAM.
     pub node_entries: usize,
     /// What hosts need to take over from one another, if they may.
@@ -48,11 +50,26 @@ pub struct PodSetup {
 }
 
 impl PodSetup {
+    /// A pod with small caches, without a record of transactions, budget or takeover.
+    pub fn new(config: PodConfig, catalog: Arc<Catalog>) -> Self {
+        Self {
+            config,
+            catalog,
+            budget: None,
+            record: false,
+            remote_entries: 64,
+            remote_hash_bits: 64,
+            node_entries: 64,
+            takeover: None,
+        }
+    }
+
     /// What the engine of one host is to be told.
     pub fn options(&self, plan: &Plan, recorder: Option<Arc<Recorder>>) -> Options {
         let mut options = Options::new(plan);
         options.budget = self.budget.unwrap_or(options.budget);
         options.remote_entries = self.remote_entries;
+        options.remote_hash_bits = self.remote_hash_bits;
         options.node_entries = self.node_entries;
         options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
         options.takeover = self.takeover.clone();

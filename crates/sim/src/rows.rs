@@ -71,6 +71,8 @@ pub struct RowsRun {
     pub retire_entries: u32,
     /// Entries of each host's cache of other hosts' rows.
     pub remote_entries: usize,
+    /// Bits of the hashes by which that cache tells rows apart.
+    pub remote_hash_bits: u32,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// A call site of write_back, invalidate or fence to leave out.
@@ -164,6 +166,7 @@ impl RowsRun {
             lane_slots: 16,
             retire_entries: 16,
             remote_entries: 64,
+            remote_hash_bits: 64,
             max_verbs: 20_000_000,
             disabled_site: None,
             sabotage: None,
@@ -229,13 +232,12 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
     let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
     let (remote_entries, node_entries) = (run.remote_entries, NODE_ENTRIES);
     PodSetup {
-        config,
-        catalog,
         budget: Some(budget),
         record: true,
         remote_entries,
+        remote_hash_bits: run.remote_hash_bits,
         node_entries,
-        takeover: None,
+        ..PodSetup::new(config, catalog)
     }
 }
 

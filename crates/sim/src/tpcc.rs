@@ -218,13 +218,11 @@ pub fn load(run: &TpccSim) -> LoadedTpcc {
     let mut pod = run.pod();
     pod.max_tables = catalog.relations().len() as u16;
     let setup = PodSetup {
-        config: pod,
-        catalog: Arc::clone(&catalog),
         budget: run.budget,
         record: run.records(),
         remote_entries: if run.records() { 256 } else { 1 << 20 },
         node_entries: if run.records() { 256 } else { 1 << 18 },
-        takeover: None,
+        ..PodSetup::new(pod, Arc::clone(&catalog))
     };
     let built = SimPod::new(&setup, |plan| sim_config(run, plan.len() as usize, plan.sync_end()));
     let mut loaded = LoadedTpcc {

@@ -33,15 +33,7 @@ fn row(id: i32) -> NewRow {
 fn pod(seed: u64) -> SimPod {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
     let config = PodConfig::small(2, 1);
-    let setup = PodSetup {
-        config,
-        catalog,
-        budget: None,
-        record: true,
-        remote_entries: 64,
-        node_entries: 64,
-        takeover: None,
-    };
+    let setup = PodSetup { record: true, ..PodSetup::new(config, catalog) };
     let built = SimPod::new(&setup, |plan| SimConfig {
         sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
         max_verbs: 1_000_000,

@@ -69,15 +69,7 @@ fn pod(workers: u8, seed: u64, disks: &SimDisks) -> SimPod {
     let mut config = PodConfig::small(HOSTS, workers);
     config.partitions = 3;
     config.max_tables = 4;
-    let setup = PodSetup {
-        config,
-        catalog,
-        budget: None,
-        record: false,
-        remote_entries: 64,
-        node_entries: 64,
-        takeover: None,
-    };
+    let setup = PodSetup::new(config, catalog);
     let built = SimPod::with_disks(
         &setup,
         disks.clone(),

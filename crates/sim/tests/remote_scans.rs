@@ -32,15 +32,7 @@ fn pod() -> SimPod {
     let mut config = PodConfig::small(2, 1);
     config.partitions = 2;
     config.max_tables = 4;
-    let setup = PodSetup {
-        config,
-        catalog,
-        budget: None,
-        record: true,
-        remote_entries: 64,
-        node_entries: 64,
-        takeover: None,
-    };
+    let setup = PodSetup { record: true, ..PodSetup::new(config, catalog) };
     let mut pod = SimPod::new(&setup, |plan| SimConfig {
         sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
         max_verbs: 5_000_000,

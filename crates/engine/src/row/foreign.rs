@@ -17,7 +17,7 @@ use super::message::{Answer, Message, Wish};
 use super::moves::sentinel_key;
 use super::partition::Mode;
 use super::policy::refusal;
-use super::remote::{Entry, hash_of};
+use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, freshen, freshen_unknown, row_start};
 use super::transaction::{ForeignRow, Place, RowTxn, Visitor};
 use super::tree_error;
@@ -28,6 +28,7 @@ use crate::txn::{Conflict, TableId, TxnError};
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
     "foreign.compare-key",
+    "foreign.upgrade-own-row",
     "foreign.check-next-real",
     "foreign.check-prev-real",
     "foreign.recheck-index",
@@ -79,7 +80,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         mode: Mode,
     ) -> Result<Option<usize>, TxnError> {
-        let hash = hash_of(relation.id, partition, key);
+        let hash = self.host.remote.hash_of(relation.id, partition, key);
         for _ in 0..ROUNDS {
             match self.try_lock(relation, partition, key, hash, mode)? {
                 Try::Held(i) => return Ok(Some(i)),
@@ -144,6 +145,11 @@ impl<F: Fabric> RowTxn<'_, F> {
         if mode == Mode::Write && entry.readers & !mine != 0 {
             return Err(Conflict::ReadLocked.into());
         }
+        let upgraded = entry.readers & mine != 0;
+        if upgraded && !cx.sabotaged("foreign.upgrade-own-row") {
+            // Before the word becomes write-locked: it may be another row's, with the same hash.
+            self.held_already(relation, partition, key, hash)?;
+        }
         let acquired = match mode {
             Mode::Read if entry.readers != 0 => {
                 Acquired::Granted { word: host.shared.peek(cx, entry.word), fresh: true }
@@ -171,7 +177,6 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Ok(Try::Stale);
             }
         };
-        let upgraded = entry.readers & mine != 0;
         let head = block_is(cx, word.row(), relation.id.0, partition, key)
             .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(word.row())));
         let Some(head) = head else {
@@ -347,7 +352,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 locked.complete = true;
                 break;
             }
-            let hash = hash_of(relation.id, partition, &key);
+            let hash = host.remote.hash_of(relation.id, partition, &key);
             host.remote.learn(cx, hash, SyncAddr::new(word));
             let Try::Held(i) = self.try_lock(relation, partition, &key, hash, mode)? else { return Ok(None) };
             chain.push(i);
@@ -425,7 +430,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         (word, next, llsn): (SyncAddr, Option<SyncAddr>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let hash = hash_of(relation.id, partition, key);
+        let hash = host.remote.hash_of(relation.id, partition, key);
         let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
         let mut shard = host.remote.shard(cx, hash);
         let entry = shard.get(&hash);

@@ -60,6 +60,8 @@ pub struct Options {
     pub move_out: Box<dyn MoveOutPolicy + Send>,
     /// Most entries of the cache of other hosts' rows.
     pub remote_entries: usize,
+    /// Bits of the hashes by which that cache tells rows apart, 1 to 64; few make rows meet in one entry.
+    pub remote_hash_bits: u32,
     /// Most index nodes of other hosts kept in DRAM.
     pub node_entries: usize,
     /// Where committed transactions are recorded, for checkers.
@@ -80,6 +82,7 @@ impl Options {
             wait: &NoWait,
             move_out: Box::new(Clock::default()),
             remote_entries: 4 << 20,
+            remote_hash_bits: 64,
             node_entries: 1 << 20,
             history: None,
             log: None,
@@ -197,7 +200,7 @@ impl RowHost {
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
             replicas,
             shared: SharedRows { format, host: me, coherence: options.coherence },
-            remote: RemoteRows::new(options.remote_entries),
+            remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
             heap: Heap::new(plan, me, member.incarnation()),
             epochs: Epochs::new(cx, plan),
             lanes: Lanes::new(cx, plan, member.incarnation()),

@@ -8,7 +8,8 @@
 //!    Should the same word hang on two entries (one of them stale), the second sees a bit that it did not set
 //!    and is forgotten.
 //! 3. Entries are found by a 64-bit hash of (table, partition, key). Two keys with one hash share an entry;
-//!    the key comparison tells them apart, at the price of a conflict.
+//!    the key comparison tells them apart, at the price of a conflict that comes back as long as one
+//!    transaction wants both.
 //! 4. The cache is bounded: a shard that is full drops entries without holders.
 //!
 //! This is the DRAM shortcut of the shared index, and the lock table of the workers of one host in one.
@@ -82,24 +83,34 @@ pub type Shard = HashMap<u64, Entry, BuildHasherDefault<Identity>>;
 pub struct RemoteRows {
     shards: Vec<Latch<Shard>>,
     max_per_shard: usize,
+    /// The bits of a hash that count.
+    mask: u64,
 }
 
 /// Hash of a row's identity. The partition follows from the key, but for the sentinel: every partition has
-/// one.
-pub fn hash_of(table: TableId, partition: u16, key: &Key) -> u64 {
-    let mut state = 0x9e37_79b9_7f4a_7c15 ^ u64::from(table.0) ^ u64::from(partition) << 16;
-    for word in key.words() {
-        let wide = u128::from(state ^ word) * u128::from(0xa076_1d64_78bd_642f_u64);
-        state = (wide >> 64) as u64 ^ wide as u64;
-    }
+/// one. Table and partition are mixed before the key comes: tables often have the same keys, and small
+/// numbers laid over one another would meet.
+fn full_hash(table: TableId, partition: u16, key: &Key) -> u64 {
+    let mix = |state: u64| {
+        let wide = u128::from(state) * u128::from(0xa076_1d64_78bd_642f_u64);
+        (wide >> 64) as u64 ^ wide as u64
+    };
+    let place = u64::from(table.0) | u64::from(partition) << 16;
+    let state = key.words().iter().fold(mix(0x9e37_79b9_7f4a_7c15 ^ place), |state, word| mix(state ^ word));
     state ^ state >> 32
 }
 
 impl RemoteRows {
-    /// A cache of at most about `max_entries` rows.
-    pub fn new(max_entries: usize) -> Self {
+    /// A cache of at most about `max_entries` rows, which are told apart by `hash_bits` of their hashes.
+    pub fn new(max_entries: usize, hash_bits: u32) -> Self {
         let shards = (0..SHARDS).map(|_| Latch::new(Shard::default())).collect();
-        Self { shards, max_per_shard: max_entries.div_ceil(SHARDS).max(1) }
+        let mask = u64::MAX.checked_shr(64 - hash_bits).unwrap_or(0);
+        Self { shards, max_per_shard: max_entries.div_ceil(SHARDS).max(1), mask }
+    }
+
+    /// Hash of a row's identity, by which its entry is found.
+    pub fn hash_of(&self, table: TableId, partition: u16, key: &Key) -> u64 {
+        full_hash(table, partition, key) & self.mask
     }
 
     /// The shard of a hash, latched.
@@ -128,5 +139,25 @@ fn make_room(shard: &mut Shard, max: usize, all: bool) {
     idle.sort_unstable();
     for hash in idle.iter().take(max.div_ceil(4)) {
         shard.remove(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Orders and what belongs to them have the same keys in several tables: (warehouse, district, number).
+    #[test]
+    fn rows_of_tables_with_the_same_keys_have_hashes_of_their_own() {
+        let mut seen = std::collections::BTreeSet::new();
+        for table in 0..16 {
+            for partition in 0..4 {
+                for number in 0..1000 {
+                    let key = Key::build().i16(2).i16(1).i32(number).finish();
+                    let hash = full_hash(TableId(table), partition, &key);
+                    assert!(seen.insert(hash), "table {table}, partition {partition}, number {number}");
+                }
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use liger_fabric::{Cx, Fabric, HostId, LatchGuard, SyncAddr, Work};
 
 use super::host::{RowHost, count};
 use super::message::{Answer, Asker, Message, Wish};
-use super::remote::{Entry, LEAVING, Shard, hash_of};
+use super::remote::{Entry, LEAVING, Shard};
 use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -238,7 +238,7 @@ impl RowHost {
             if gone || self.owners.is_down(owner) {
                 if let Some(key) = created {
                     // It may have made the row before it died.
-                    let hash = hash_of(table, partition, &key);
+                    let hash = self.remote.hash_of(table, partition, &key);
                     let removal = Message::Remove { table, partition, key, word: None, llsn: 0 };
                     self.leaving.lock(cx).entry(hash).or_insert(removal);
                 }

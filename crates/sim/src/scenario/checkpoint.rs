@@ -46,15 +46,7 @@ fn foreign_changes(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
     let config = PodConfig::small(2, 2);
     let tables = Arc::clone(&catalog);
-    let setup = PodSetup {
-        config,
-        catalog,
-        budget: None,
-        record: false,
-        remote_entries: 64,
-        node_entries: 64,
-        takeover: None,
-    };
+    let setup = PodSetup::new(config, catalog);
     let mut pod = SimPod::new(&setup, |plan| super::config(plan, seed, true, left_out)).expect("room");
     pod.on_every_host(|cx, host| {
         let mut loader = Loader::new(host);

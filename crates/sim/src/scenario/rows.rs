@@ -14,6 +14,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-moves", run: moves },
     Scenario { name: "rows-mixed", run: mixed },
     Scenario { name: "rows-forgetful", run: forgetful },
+    Scenario { name: "rows-hash-clashes", run: hash_clashes },
     Scenario { name: "rows-full-lanes", run: full_lanes },
     Scenario { name: "rows-many-hosts", run: many_hosts },
     Scenario { name: "rows-wide-words", run: wide_words },
@@ -101,6 +102,13 @@ fn moves(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 fn forgetful(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (run, _) = base(seed);
     ran(RowsRun { remote_entries: 1, keys: 12, operations: 6, workers: 2, transactions: 15, ..run }, left_out)
+}
+
+/// A cache of other hosts' rows that takes one for another.
+fn hash_clashes(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = base(seed);
+    let (remote_hash_bits, operations) = (between(&mut pick, 1, 4) as u32, between(&mut pick, 1, 4));
+    ran(RowsRun { remote_hash_bits, operations, keys: 6, transactions: 25, ..run }, left_out)
 }
 
 /// Lanes of four slots and many workers that ask: messages wait in the outbox.

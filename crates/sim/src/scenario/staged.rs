@@ -29,15 +29,7 @@ const RECOVERED: u64 = 6;
 /// A pod of `hosts` row engines with one worker each.
 fn pod(hosts: u8, seed: u64, left_out: Option<&LeftOut>) -> SimPod {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let setup = PodSetup {
-        config: PodConfig::small(hosts, 1),
-        catalog,
-        budget: None,
-        record: false,
-        remote_entries: 64,
-        node_entries: 64,
-        takeover: None,
-    };
+    let setup = PodSetup::new(PodConfig::small(hosts, 1), catalog);
     let built = SimPod::new(&setup, |plan| {
         let mut config = super::config(plan, seed, true, left_out);
         // Somebody asks in vain for as long as a host may take before anybody looks whether it lives.
