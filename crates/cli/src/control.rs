@@ -38,8 +38,11 @@ pub enum Order {
     Checkpoint,
     /// Share every CUSTOMER and STOCK row.
     Share,
-    /// Run the transactions.
-    Run,
+    /// Run the transactions, after the job's warm-up.
+    Run {
+        /// Measured time.
+        seconds: f64,
+    },
     /// Take requests of clients from now on, between other orders.
     Open,
     /// How far are you?
@@ -90,6 +93,8 @@ pub enum Answer {
         transactions: u64,
         /// The partitions it owns.
         partitions: Vec<u16>,
+        /// What it cannot do at present, and why.
+        troubles: Vec<String>,
     },
     /// The order was carried out; it had nothing to say.
     Done,

@@ -352,7 +352,11 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
     prepare(fleet, memory, job)?;
     let run_s = job.seconds + job.warm_up_s;
     let phase = Phase::start(&format!("running for {run_s} s"));
-    let ran = fleet.order_all(|_| Order::Run, PATIENCE + Duration::from_secs_f64(run_s), |_| ())?;
+    let ran = fleet.order_all(
+        |_| Order::Run { seconds: job.seconds },
+        PATIENCE + Duration::from_secs_f64(run_s),
+        |_| (),
+    )?;
     phase.done("ran");
     let mut figures = EngineFigures::default();
     let mut stats = WorkerStats::default();

@@ -155,6 +155,8 @@ pub struct RowHost {
     /// died before it did so is told again.
     pub(super) leaving: Latch<BTreeMap<u64, Message>>,
     pub(super) keeper: Latch<Keeper>,
+    /// What the keeper cannot do at present, and why: dead hosts that nobody can take over from.
+    pub(super) troubles: Latch<Vec<(HostId, String)>>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
@@ -165,6 +167,8 @@ pub struct RowHost {
     pub(super) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
     pub(super) overruled: AtomicBool,
+    /// Set while a dead host can come back only when this one has a checkpoint of what it took over.
+    pub(super) waited_for: AtomicBool,
 }
 
 impl RowHost {
@@ -209,6 +213,7 @@ impl RowHost {
             outbox: Latch::default(),
             leaving: Latch::default(),
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
+            troubles: Latch::default(),
             move_out: Latch::new(options.move_out),
             wait: options.wait,
             budget: options.budget,
@@ -217,6 +222,7 @@ impl RowHost {
             moves: Moves::default(),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
+            waited_for: AtomicBool::new(false),
             member,
         };
         host.create_indexes(cx)?;
@@ -326,6 +332,11 @@ impl RowHost {
     #[inline]
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)
+    }
+
+    /// True while a dead host can come back only when this one has a checkpoint of what it took over.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waited_for.load(Ordering::Relaxed)
     }
 
     /// Remembers that the pod has ruled against this host.

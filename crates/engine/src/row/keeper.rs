@@ -47,8 +47,15 @@ pub(super) struct Keeper {
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
     /// begin before they may come back.
     pub inherited: Vec<(Slot, u64)>,
-    /// Why the last takeover failed, and of whom; it is not tried again here.
-    pub failed: Vec<(Slot, String)>,
+    /// Takeovers that failed, and when they are tried again.
+    failed: Vec<Failed>,
+}
+
+/// A takeover that failed.
+struct Failed {
+    dead: Slot,
+    why: String,
+    again_at_ns: u64,
 }
 
 impl Keeper {
@@ -63,6 +70,11 @@ impl Keeper {
     /// This host's life.
     pub fn me(&self) -> Slot {
         self.me
+    }
+
+    /// Whether a takeover from `dead` has failed, and is not to be tried again yet.
+    fn rests(&self, dead: &Slot, now_ns: u64) -> bool {
+        self.failed.iter().any(|failed| failed.dead == *dead && now_ns < failed.again_at_ns)
     }
 }
 
@@ -99,10 +111,32 @@ impl RowHost {
             .all(|(turns, seen)| seen.is_multiple_of(2) || turns.0.load(Ordering::SeqCst) != *seen)
     }
 
-    /// Why this host could not take over from a dead one, if that has happened.
+    /// Why this host cannot take over from a dead one at present. It tries again once in a lease: what is in
+    /// the way may go, a folder that somebody else holds for example.
     pub fn takeover_failures<F: Fabric>(&self, cx: &Cx<F>) -> Vec<(HostId, String)> {
-        let keeper = self.keeper.lock(cx);
-        keeper.failed.iter().map(|(slot, why)| (slot.host, why.clone())).collect()
+        self.troubles.lock(cx).clone()
+    }
+
+    /// Notes that a takeover has failed; it stays this host's. Nobody else may take up what it has left half
+    /// done.
+    pub(super) fn note_failed<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper, dead: &[Slot], why: &str) {
+        let again_at_ns = cx.now_ns() + self.plan.config().lease_ns;
+        keeper.failed.retain(|failed| !dead.contains(&failed.dead));
+        keeper.failed.extend(dead.iter().map(|&dead| Failed { dead, why: why.to_owned(), again_at_ns }));
+        self.show_failed(cx, keeper);
+    }
+
+    /// Forgets failures of what has succeeded since.
+    pub(super) fn forget_failed<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper, done: &[Slot]) {
+        let before = keeper.failed.len();
+        keeper.failed.retain(|failed| !done.contains(&failed.dead));
+        if keeper.failed.len() != before {
+            self.show_failed(cx, keeper);
+        }
+    }
+
+    fn show_failed<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) {
+        *self.troubles.lock(cx) = keeper.failed.iter().map(|f| (f.dead.host, f.why.clone())).collect();
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
@@ -143,16 +177,15 @@ impl RowHost {
         }
         // Only now: an heir that died is among them, with what it had taken over and not finished.
         let mut fenced = watch::fenced(cx, &self.plan).unwrap_or_default();
-        fenced.retain(|slot| {
-            slot.state == HostState::Fenced && !keeper.failed.iter().any(|(failed, _)| failed == slot)
-        });
+        let now_ns = cx.now_ns();
+        fenced.retain(|slot| slot.state == HostState::Fenced && !keeper.rests(slot, now_ns));
         for slot in &fenced {
             if keeper.closed.contains(slot) {
                 continue;
             }
             match self.close_log(cx, &takeover, slot.host) {
                 Ok(()) => keeper.closed.push(*slot),
-                Err(failure) => keeper.failed.push((*slot, failure.to_string())),
+                Err(failure) => self.note_failed(cx, keeper, &[*slot], &failure.to_string()),
             }
         }
         fenced.retain(|slot| keeper.closed.contains(slot));

@@ -10,6 +10,7 @@
 //!    everybody who had used it as another host's has ended.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::membership::Slot;
@@ -40,10 +41,12 @@ impl RowHost {
             return 0;
         }
         match self.take_over(cx, keeper, &takeover, &dead) {
-            Ok(epoch) => keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch))),
+            Ok(epoch) => {
+                keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
+                self.forget_failed(cx, keeper, &dead);
+            }
             Err(_) if self.is_overruled() => {}
-            // It stays the heir: nobody else may take up what it has left half done.
-            Err(failure) => keeper.failed.extend(dead.iter().map(|slot| (*slot, failure.to_string()))),
+            Err(failure) => self.note_failed(cx, keeper, &dead, &failure.to_string()),
         }
         keeper.taking.clear();
         1
@@ -53,9 +56,11 @@ impl RowHost {
     pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
         let Some(log) = &self.log else { return 0 };
         let before = keeper.inherited.len();
+        let mut waited_for = false;
         keeper.inherited.retain(|(slot, epoch)| {
             if log.begin_of(cx, self.me) < *epoch {
                 log.want_checkpoint(cx, *epoch);
+                waited_for = true;
                 return true;
             }
             if watch::is_settled(cx, &self.plan, *slot) != Ok(true) {
@@ -65,6 +70,7 @@ impl RowHost {
             watch::release(cx, &self.plan, *slot);
             false
         });
+        self.waited_for.store(waited_for, Ordering::Relaxed);
         before - keeper.inherited.len()
     }
 
@@ -77,6 +83,8 @@ impl RowHost {
         dead: &[Slot],
     ) -> Result<u64, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
+        // What an earlier try has made this host's already.
+        self.open_inherited(cx, keeper)?;
         let orphans = self.orphans(cx, dead);
         keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
@@ -105,7 +113,15 @@ impl RowHost {
         }
         let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
         self.own(cx, me, dead, &orphans)?;
-        for &partition in &orphans {
+        self.open_inherited(cx, keeper)?;
+        // A checkpoint that begins in a later epoch than this one began when they were this host's.
+        Ok(log.clock().now(cx) + 1)
+    }
+
+    /// Opens the partitions that are this host's by now.
+    fn open_inherited<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> Result<(), TreeError> {
+        let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
+        for partition in (0..self.partition_count()).filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
             self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
             for unanswered in [true, false] {
@@ -113,8 +129,7 @@ impl RowHost {
             }
             count(&self.moves.taken_over, 1);
         }
-        // A checkpoint that begins in a later epoch than this one began when they were this host's.
-        Ok(log.clock().now(cx) + 1)
+        Ok(())
     }
 
     /// The partitions of dead hosts.
