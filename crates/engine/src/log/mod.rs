@@ -300,9 +300,10 @@ impl HostLog {
         self.begins.wanted(cx)
     }
 
-    /// The first segment that may hold a record of `epoch` or later, or that is being written.
-    pub fn first_needed<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> u32 {
-        self.shipper.lock(cx).first_needed(epoch)
+    /// The first segment that may hold a record of `epoch` or later, or that is being written; none while the
+    /// shipper is at work, which may be waiting for the storage.
+    pub fn first_needed(&self, epoch: u64) -> Option<u32> {
+        self.shipper.try_lock().map(|shipper| shipper.first_needed(epoch))
     }
 
     /// Forgets the segments before `first`: numbers and lengths of what the caller is to remove.

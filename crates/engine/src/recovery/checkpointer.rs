@@ -310,7 +310,8 @@ impl Checkpointer {
             true => begin_of(&self.manifest),
             false => log.least_begin(cx),
         };
-        let first = log.first_needed(cx, least).max(self.manifest.first_segment);
+        let Some(first) = log.first_needed(least) else { return Ok(false) };
+        let first = first.max(self.manifest.first_segment);
         let raised = first > self.manifest.first_segment;
         let next = HostManifest { first_segment: first, ..self.manifest.clone() };
         let late = cx.sabotaged("checkpoint.manifest-before-removal");
