@@ -231,14 +231,19 @@ pub struct Leaving {
     own: Own,
 }
 
-/// Takes the caller's host number. `process` is what others are told of the caller (its process number).
+/// Takes the caller's host number. `process` is what others are told of the caller ([`Cx::process`]): by this
+/// name they cut it off.
 ///
 /// # Errors
-/// If the number is not in the pod, is taken, was never left properly, or is used up.
+/// If the caller has no name, or the number is not in the pod, is taken, was never left properly, or is used
+/// up.
 pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining, PodError> {
     let host = cx.host();
     if host.0 >= plan.config().hosts {
         return Err(PodError::NoSuchHost { host, hosts: plan.config().hosts });
+    }
+    if process == 0 {
+        return Err(PodError::Nameless { host });
     }
     let line = plan.membership(host);
     let found = Slot::load(cx, plan, host)?;
