@@ -6,8 +6,8 @@
 //! 2. The state word keeps the number of the last incarnation when the host leaves, and joining takes the
 //!    next one: no incarnation is ever used twice.
 //! 3. Heartbeat, process and tested words are written only by the incarnation that the state word names.
-//! 4. A host is JOINING before it touches anything shared, and is counted as a member from then until its
-//!    leaving or its recovery is complete: nobody reuses what it may still read.
+//! 4. A host is JOINING before it touches anything shared, and is counted as a reader from then until it has
+//!    left or is cut off: nobody reuses what it may still read.
 //!
 //! ```text
 //! word 0  state      0..4 state | 8..16 host | 16..32 incarnation | 32..64 zero
@@ -69,9 +69,15 @@ impl HostState {
         )
     }
 
-    /// True for a host that may hold pins, cached lines or locks: reclamation waits for it.
+    /// True for a host that may hold locks, or has left what nobody has taken over yet.
     pub fn is_member(self) -> bool {
         !matches!(self, HostState::Free | HostState::Recovered)
+    }
+
+    /// True for a host that may hold pins or cached lines: reclamation waits for it, and not for one that is
+    /// cut off.
+    pub fn may_read(self) -> bool {
+        self.is_member() && self != HostState::Fenced
     }
 }
 
@@ -138,12 +144,21 @@ const FOUNDER: SyncAddr = Plan::SUPERBLOCK_STATE.word(1);
 /// The last life that a host number has. (Logs name those who close a dead host's log by greater numbers.)
 pub const MAX_INCARNATION: u16 = 0x7fff;
 
-/// Hosts that are members, bit h for host h; all that reclamation must wait for.
+/// Hosts that are members, bit h for host h.
 pub fn members<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
+    hosts_that(cx, plan, HostState::is_member)
+}
+
+/// Hosts that reclamation must wait for, bit h for host h.
+pub fn readers<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
+    hosts_that(cx, plan, HostState::may_read)
+}
+
+fn hosts_that<F: Fabric>(cx: &Cx<F>, plan: &Plan, count: impl Fn(HostState) -> bool) -> u16 {
     plan.hosts().fold(0, |set, host| {
         // A damaged word counts: waiting for nobody is the lesser harm.
-        let is_member = Slot::load(cx, plan, host).map_or(true, |slot| slot.state.is_member());
-        set | u16::from(is_member) << host.0
+        let counts = Slot::load(cx, plan, host).map_or(true, |slot| count(slot.state));
+        set | u16::from(counts) << host.0
     })
 }
 
