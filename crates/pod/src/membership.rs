@@ -233,6 +233,13 @@ pub struct Joining {
     own: Own,
 }
 
+/// A host's sign of life: for whoever shows it while the host itself is busy joining or leaving. It must be
+/// gone before the host's number is given back.
+pub struct Pulse {
+    plan: Plan,
+    life: Slot,
+}
+
 /// This host, serving.
 pub struct Member {
     own: Own,
@@ -293,6 +300,11 @@ impl Joining {
         self.own.slot.incarnation
     }
 
+    /// This life's sign of life.
+    pub fn pulse(&self) -> Pulse {
+        Pulse { plan: self.own.plan.clone(), life: self.own.slot }
+    }
+
     /// Checks the memory together with a member, waiting for the pod's first member if there is none yet.
     /// Returns the member; none if this host is to be the first, which has nobody to test with.
     ///
@@ -347,6 +359,22 @@ impl Joining {
     }
 }
 
+impl Pulse {
+    /// Shows that this life goes on; call it several times in a lease.
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the pod no longer says that it does.
+    pub fn beat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
+        let found = Slot::load(cx, &self.plan, self.life.host)?;
+        let goes_on = matches!(found.state, HostState::Joining | HostState::Alive | HostState::Leaving);
+        if !goes_on || found.incarnation != self.life.incarnation {
+            return Err(overruled(self.life, found));
+        }
+        beat(cx, &self.plan, self.life);
+        Ok(())
+    }
+}
+
 impl Member {
     /// This life's number.
     pub fn incarnation(&self) -> u16 {
@@ -370,7 +398,7 @@ impl Member {
                 self.renewed_ns.store(now_ns, Ordering::Relaxed);
                 Ok(())
             }
-            slot => Err(self.own.overruled(slot)),
+            slot => Err(overruled(self.own.slot, slot)),
         }
     }
 
@@ -421,6 +449,11 @@ pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
     cx.store(word, u64::from(own.incarnation) << 48 | count);
 }
 
+fn overruled(own: Slot, found: Slot) -> PodError {
+    let Slot { state: expected, host, incarnation } = own;
+    PodError::Overruled { host, incarnation, expected, found: found.state }
+}
+
 /// The slot this process owns.
 struct Own {
     plan: Plan,
@@ -435,12 +468,7 @@ impl Own {
         if self.slot.change(cx, &self.plan, next) {
             return Ok(Own { slot: next, ..self });
         }
-        Err(self.overruled(Slot::load(cx, &self.plan, self.slot.host)?))
-    }
-
-    fn overruled(&self, found: Slot) -> PodError {
-        let Slot { state: expected, host, incarnation } = self.slot;
-        PodError::Overruled { host, incarnation, expected, found: found.state }
+        Err(overruled(self.slot, Slot::load(cx, &self.plan, self.slot.host)?))
     }
 
     fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {
