@@ -77,7 +77,10 @@ use crate::row::{Loader, Options, RowHost, RowSession, Takeover};
 use crate::schema::{SchemaError, TableSchema};
 use crate::txn::{TableId, TxnError};
 
+mod heart;
 pub mod storage;
+
+use heart::Heart;
 
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};
@@ -235,23 +238,28 @@ impl Pod {
         assert_eq!(memory.host(), host, "the memory is another host's");
         let cx = memory.cx(SERVICE_WORKER, options.seed);
         let joining = membership::join(&cx, &self.plan, cx.process())?;
-        if let Err(failed) = joining.self_test(&cx, &options.self_test) {
-            // The failure is what counts; that the number could not be given back as well shows in the pod.
-            let _ = joining.abandon(&cx);
-            return Err(failed.into());
-        }
+        // Only pods with logs take a silent host for dead.
+        let stored = options.storage.is_some();
+        let heart = stored.then(|| Heart::start(&memory, &self.plan, &joining, options.seed));
+        let tested = joining.self_test(&cx, &options.self_test).map_err(DbError::from);
+        // As a member it holds nobody back: its log has begun.
+        let begin = |storage: &HostStorage| {
+            let (disk, incarnation) = (storage.directory.disk(), joining.incarnation());
+            HostLog::new(&cx, &self.plan, incarnation, disk, storage.log)
+        };
+        let log = match tested.and_then(|_| Ok(options.storage.as_ref().map(begin).transpose()?)) {
+            Ok(log) => log,
+            Err(failed) => {
+                drop(heart);
+                // The failure is what counts; that the number could not be given back as well shows in the
+                // pod.
+                let _ = joining.abandon(&cx);
+                return Err(failed);
+            }
+        };
         let mut engine_options = options.engine;
         let mut checkpointer = None;
-        if let Some(storage) = options.storage {
-            // As a member it holds nobody back: its log has begun.
-            let (disk, incarnation) = (storage.directory.disk(), joining.incarnation());
-            let log = match HostLog::new(&cx, &self.plan, incarnation, disk, storage.log) {
-                Ok(log) => log,
-                Err(failed) => {
-                    let _ = joining.abandon(&cx);
-                    return Err(failed.into());
-                }
-            };
+        if let (Some(storage), Some(log)) = (options.storage, log) {
             let HostStorage { files, identity, directory, log: log_options, manifest, checkpoints } = storage;
             engine_options.takeover = Some(Takeover { files, identity, log: log_options });
             checkpointer = Some(Checkpointer::new(&cx, &log, directory, manifest, checkpoints));
@@ -260,6 +268,7 @@ impl Pod {
         let member = joining.finish(&cx)?;
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
         let engine = Arc::new(engine);
+        heart.iter().for_each(|heart| heart.serve(&engine));
         let (served, shipped) = (engine.clone(), engine.clone());
         let attend = move |cx: &_| if served.attend(cx) > 0 { 0 } else { IDLE_NS };
         let service = Service::start(&memory, SERVICE_WORKER, options.seed, attend);
@@ -276,20 +285,14 @@ impl Pod {
             let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));
             let keep = move |cx: &_| if kept.keep(cx) > 0 { 0 } else { rest_ns };
             let keeper = WorkerId(self.plan.config().workers);
-            let (beating, beat_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(5_000_000));
-            let beat = move |cx: &_| {
-                beating.beat(cx);
-                beat_ns
-            };
             Storing {
                 checkpointer,
                 turns,
-                pulse: Service::start(&memory, SERVICE_WORKER, options.seed, beat),
                 keeper: Service::start(&memory, keeper, options.seed, keep),
                 shipper: Service::start(&memory, SERVICE_WORKER, options.seed, ship),
             }
         });
-        Ok(Host { pod: self.clone(), memory, engine, service, storing, seed: options.seed })
+        Ok(Host { pod: self.clone(), memory, engine, service, storing, heart, seed: options.seed })
     }
 
     /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.
@@ -339,6 +342,8 @@ pub struct Host<M: HostMemory = NativeHost> {
     engine: Arc<RowHost>,
     service: Service,
     storing: Option<Storing>,
+    /// Shows that this process lives, whatever keeps the others from doing so.
+    heart: Option<Heart>,
     seed: u64,
 }
 
@@ -349,8 +354,6 @@ struct Storing {
     turns: Service,
     /// Watches the other hosts, and takes over from those that die; as a worker of its own.
     keeper: Service,
-    /// Shows that this process lives, whatever keeps the others from doing so.
-    pulse: Service,
     /// Writes the log.
     shipper: Service,
 }
@@ -528,9 +531,9 @@ impl<M: HostMemory> Host<M> {
     /// Leaves the pod, once its log is on storage. Its rows go with it: call it when the pod comes to rest.
     pub fn leave(self) -> Result<(), DbError> {
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        if let Some(Storing { checkpointer, turns, keeper, pulse, shipper }) = self.storing {
+        if let Some(Storing { checkpointer, turns, keeper, shipper }) = self.storing {
             // A checkpoint under way is given up: it may wait for the log.
-            drop((turns, checkpointer, keeper, pulse));
+            drop((turns, checkpointer, keeper));
             drop(shipper);
         }
         drop(self.service);
@@ -538,6 +541,8 @@ impl<M: HostMemory> Host<M> {
             log.drain(&cx, || self.engine.members(&cx))?;
             log.close(&cx, self.engine.members(&cx))?;
         }
+        // Last of all, for a log may take longer than a lease; and before the number is another life's.
+        drop(self.heart);
         let engine = Arc::into_inner(self.engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)
     }

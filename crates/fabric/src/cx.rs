@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 use crate::addr::{DataAddr, SyncAddr, lines};
-use crate::fabric::{Fabric, RangeUse, Work};
+use crate::fabric::{CutOff, Fabric, RangeUse, Work};
 use crate::layout::Layout;
 
 /// Number of a host in its pod, 0 to 15.
@@ -149,7 +149,7 @@ impl<F: Fabric> Cx<F> {
 
     /// See [`Fabric::cut_off`].
     #[track_caller]
-    pub fn cut_off(&self, host: HostId, process: u64) -> bool {
+    pub fn cut_off(&self, host: HostId, process: u64) -> CutOff {
         self.fabric.cut_off(host, process)
     }
 

@@ -58,6 +58,17 @@ impl Work {
     }
 }
 
+/// How far it is with a host that is to change the memory no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CutOff {
+    /// It can no longer change the memory.
+    Done,
+    /// It is being cut off: ask again.
+    Pending,
+    /// It may still change the memory, and nobody knows whether that will end; why.
+    Unknown(&'static str),
+}
+
 /// What the simulator is told about a range of data memory, so that it can catch uses of freed memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeUse {
@@ -134,18 +145,19 @@ pub trait Fabric {
         false
     }
 
-    /// What names this process among all that ever ran on its machine; 0 where there is no such thing.
+    /// What names this process among all that ever ran on its machine; 0 where there is no such thing, or it
+    /// cannot be found out.
     fn process(&self) -> u64 {
         0
     }
 
     /// Makes sure that `host`, in the process that [`Fabric::process`] named there, can no longer change the
-    /// memory: on a pod, the fabric manager detaches its port. True once that is certain; call it again until
-    /// it is. Never true for the caller's own process.
+    /// memory: on a pod, the fabric manager detaches its port. [`CutOff::Done`] once that is certain; call it
+    /// again until it is. Never for the caller's own process.
     #[track_caller]
-    fn cut_off(&self, host: HostId, process: u64) -> bool {
+    fn cut_off(&self, host: HostId, process: u64) -> CutOff {
         let _ = (host, process);
-        false
+        CutOff::Unknown("nothing can be cut off from this memory")
     }
 
     /// A call of a simulated disk, for `Disk::simulated`: only the simulator has any.

@@ -29,7 +29,7 @@ mod sync_mode;
 
 pub use addr::{DataAddr, LINE, SyncAddr, lines};
 pub use cx::{Counts, Cx, HostId, WorkerId};
-pub use fabric::{Fabric, RangeUse, Work};
+pub use fabric::{CutOff, Fabric, RangeUse, Work};
 pub use latch::{Latch, LatchGuard};
 pub use layout::Layout;
 pub use prefetch::prefetch;

@@ -117,6 +117,13 @@ pub enum PodError {
         /// What the owner says of itself (its process number).
         process: u64,
     },
+    /// A process that nobody could end may not be a host.
+    #[error("host {} cannot join: its process could not find out its own name (are there file \
+        descriptors to spare, and is /proc there, of this space of process numbers?)", host.0)]
+    Nameless {
+        /// The number.
+        host: HostId,
+    },
     /// An earlier life of the host ended without leaving, and what it held is not recovered.
     #[error("host {} is {state}: its incarnation {incarnation} did not leave: recover it before joining \
         again", host.0)]

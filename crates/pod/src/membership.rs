@@ -6,8 +6,8 @@
 //! 2. The state word keeps the number of the last incarnation when the host leaves, and joining takes the
 //!    next one: no incarnation is ever used twice.
 //! 3. Heartbeat, process and tested words are written only by the incarnation that the state word names.
-//! 4. A host is JOINING before it touches anything shared, and is counted as a member from then until its
-//!    leaving or its recovery is complete: nobody reuses what it may still read.
+//! 4. A host is JOINING before it touches anything shared, and is counted as a reader from then until it has
+//!    left or is cut off: nobody reuses what it may still read.
 //!
 //! ```text
 //! word 0  state      0..4 state | 8..16 host | 16..32 incarnation | 32..64 zero
@@ -69,9 +69,15 @@ impl HostState {
         )
     }
 
-    /// True for a host that may hold pins, cached lines or locks: reclamation waits for it.
+    /// True for a host that may hold locks, or has left what nobody has taken over yet.
     pub fn is_member(self) -> bool {
         !matches!(self, HostState::Free | HostState::Recovered)
+    }
+
+    /// True for a host that may hold pins or cached lines: reclamation waits for it, and not for one that is
+    /// cut off.
+    pub fn may_read(self) -> bool {
+        self.is_member() && self != HostState::Fenced
     }
 }
 
@@ -138,12 +144,21 @@ const FOUNDER: SyncAddr = Plan::SUPERBLOCK_STATE.word(1);
 /// The last life that a host number has. (Logs name those who close a dead host's log by greater numbers.)
 pub const MAX_INCARNATION: u16 = 0x7fff;
 
-/// Hosts that are members, bit h for host h; all that reclamation must wait for.
+/// Hosts that are members, bit h for host h.
 pub fn members<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
+    hosts_that(cx, plan, HostState::is_member)
+}
+
+/// Hosts that reclamation must wait for, bit h for host h.
+pub fn readers<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> u16 {
+    hosts_that(cx, plan, HostState::may_read)
+}
+
+fn hosts_that<F: Fabric>(cx: &Cx<F>, plan: &Plan, count: impl Fn(HostState) -> bool) -> u16 {
     plan.hosts().fold(0, |set, host| {
         // A damaged word counts: waiting for nobody is the lesser harm.
-        let is_member = Slot::load(cx, plan, host).map_or(true, |slot| slot.state.is_member());
-        set | u16::from(is_member) << host.0
+        let counts = Slot::load(cx, plan, host).map_or(true, |slot| count(slot.state));
+        set | u16::from(counts) << host.0
     })
 }
 
@@ -218,6 +233,13 @@ pub struct Joining {
     own: Own,
 }
 
+/// A host's sign of life: for whoever shows it while the host itself is busy joining or leaving. It must be
+/// gone before the host's number is given back.
+pub struct Pulse {
+    plan: Plan,
+    life: Slot,
+}
+
 /// This host, serving.
 pub struct Member {
     own: Own,
@@ -231,14 +253,19 @@ pub struct Leaving {
     own: Own,
 }
 
-/// Takes the caller's host number. `process` is what others are told of the caller (its process number).
+/// Takes the caller's host number. `process` is what others are told of the caller ([`Cx::process`]): by this
+/// name they cut it off.
 ///
 /// # Errors
-/// If the number is not in the pod, is taken, was never left properly, or is used up.
+/// If the caller has no name, or the number is not in the pod, is taken, was never left properly, or is used
+/// up.
 pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining, PodError> {
     let host = cx.host();
     if host.0 >= plan.config().hosts {
         return Err(PodError::NoSuchHost { host, hosts: plan.config().hosts });
+    }
+    if process == 0 {
+        return Err(PodError::Nameless { host });
     }
     let line = plan.membership(host);
     let found = Slot::load(cx, plan, host)?;
@@ -271,6 +298,11 @@ impl Joining {
     /// This life's number.
     pub fn incarnation(&self) -> u16 {
         self.own.slot.incarnation
+    }
+
+    /// This life's sign of life.
+    pub fn pulse(&self) -> Pulse {
+        Pulse { plan: self.own.plan.clone(), life: self.own.slot }
     }
 
     /// Checks the memory together with a member, waiting for the pod's first member if there is none yet.
@@ -327,6 +359,22 @@ impl Joining {
     }
 }
 
+impl Pulse {
+    /// Shows that this life goes on; call it several times in a lease.
+    ///
+    /// # Errors
+    /// [`PodError::Overruled`] when the pod no longer says that it does.
+    pub fn beat<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), PodError> {
+        let found = Slot::load(cx, &self.plan, self.life.host)?;
+        let goes_on = matches!(found.state, HostState::Joining | HostState::Alive | HostState::Leaving);
+        if !goes_on || found.incarnation != self.life.incarnation {
+            return Err(overruled(self.life, found));
+        }
+        beat(cx, &self.plan, self.life);
+        Ok(())
+    }
+}
+
 impl Member {
     /// This life's number.
     pub fn incarnation(&self) -> u16 {
@@ -350,7 +398,7 @@ impl Member {
                 self.renewed_ns.store(now_ns, Ordering::Relaxed);
                 Ok(())
             }
-            slot => Err(self.own.overruled(slot)),
+            slot => Err(overruled(self.own.slot, slot)),
         }
     }
 
@@ -401,6 +449,11 @@ pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
     cx.store(word, u64::from(own.incarnation) << 48 | count);
 }
 
+fn overruled(own: Slot, found: Slot) -> PodError {
+    let Slot { state: expected, host, incarnation } = own;
+    PodError::Overruled { host, incarnation, expected, found: found.state }
+}
+
 /// The slot this process owns.
 struct Own {
     plan: Plan,
@@ -415,12 +468,7 @@ impl Own {
         if self.slot.change(cx, &self.plan, next) {
             return Ok(Own { slot: next, ..self });
         }
-        Err(self.overruled(Slot::load(cx, &self.plan, self.slot.host)?))
-    }
-
-    fn overruled(&self, found: Slot) -> PodError {
-        let Slot { state: expected, host, incarnation } = self.slot;
-        PodError::Overruled { host, incarnation, expected, found: found.state }
+        Err(overruled(self.slot, Slot::load(cx, &self.plan, self.slot.host)?))
     }
 
     fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {

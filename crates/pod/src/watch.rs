@@ -16,7 +16,7 @@
 //! 4. One host at a time is the heir of all dead ones; an heir that dies is replaced, and is one of them. So
 //!    what dead hosts have left is never divided between two who do not know of each other.
 
-use liger_fabric::{Cx, Fabric, HostId};
+use liger_fabric::{CutOff, Cx, Fabric, HostId};
 
 use crate::error::PodError;
 use crate::membership::{self, HostState, Slot};
@@ -133,7 +133,7 @@ impl Watch {
             return Ok(());
         }
         let process = membership::process_of(cx, &self.plan, host);
-        if cx.sabotaged("watch.wait-for-proof") || cx.cut_off(host, process) {
+        if cx.sabotaged("watch.wait-for-proof") || cx.cut_off(host, process) == CutOff::Done {
             slot.change(cx, &self.plan, Slot { state: HostState::Fenced, ..slot });
             let _ = cx.compare_exchange(self.plan.controller(), accusation.encode(), 0);
         }

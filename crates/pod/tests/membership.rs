@@ -73,6 +73,8 @@ fn a_taken_number_is_refused() {
     assert_eq!(refused(), HostState::Leaving);
     let no_such = membership::join(&pod.cx(2), &pod.plan, 1).err();
     assert_eq!(no_such, Some(PodError::NoSuchHost { host: HostId(2), hosts: 2 }));
+    let nameless = membership::join(&pod.cx(1), &pod.plan, 0).err();
+    assert_eq!(nameless, Some(PodError::Nameless { host: HostId(1) }));
 }
 
 #[test]

@@ -323,7 +323,12 @@ impl RowHost {
         TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.nodes }
     }
 
-    /// The live hosts, bit h for host h.
+    /// The hosts that reclamation waits for, bit h for host h.
+    pub(super) fn readers<F: Fabric>(&self, cx: &Cx<F>) -> u16 {
+        membership::readers(cx, &self.plan)
+    }
+
+    /// The members of the pod, bit h for host h.
     pub(crate) fn members<F: Fabric>(&self, cx: &Cx<F>) -> u16 {
         membership::members(cx, &self.plan)
     }

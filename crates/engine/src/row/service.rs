@@ -181,6 +181,6 @@ impl RowHost {
 
     /// This host's share of reclamation.
     pub(super) fn collect<F: Fabric>(&self, cx: &Cx<F>) {
-        self.epochs.collect(cx, &self.heap, |cx| self.members(cx));
+        self.epochs.collect(cx, &self.heap, |cx| self.readers(cx));
     }
 }

@@ -259,7 +259,7 @@ impl RowHost {
         keeper: &mut Keeper,
         slot: Slot,
     ) -> Result<(), RecoveryError> {
-        while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.members(cx)).is_none() {
+        while self.epochs.finish_batch(cx, &self.heap, slot.host, |cx| self.readers(cx)).is_none() {
             self.check_still_here()?;
             self.turn(cx, keeper);
             cx.pause();

@@ -40,7 +40,7 @@ pub use workers::{WorkerPanicked, run_hosts, run_workers};
 
 use crate::addr::{DataAddr, LINE, SyncAddr};
 use crate::cx::HostId;
-use crate::fabric::Fabric;
+use crate::fabric::{CutOff, Fabric};
 use crate::sync_mode::SyncMode;
 use clock::Clock;
 
@@ -267,7 +267,7 @@ impl Fabric for Native {
         process::own()
     }
 
-    fn cut_off(&self, _: HostId, process: u64) -> bool {
+    fn cut_off(&self, _: HostId, process: u64) -> CutOff {
         process::cut_off(process)
     }
 

@@ -1,27 +1,42 @@
 //! Processes of this machine that stand for hosts: naming one for ever, and ending one for good.
 //!
 //! Invariants:
-//! 1. A name says the process number and when the process started, so a number that was used again names
-//!    another process.
-//! 2. A process that is said to be cut off runs no more: it has gone, or is a zombie that nobody has waited
-//!    for.
+//! 1. A name says the process number, when the process started, and in which space of process numbers of
+//!    which run of the system: a number that was used again, or is another's elsewhere, names another
+//!    process.
+//! 2. A process that is said to be cut off runs no more: the system knows no process of this number, or
+//!    another one, or a zombie that nobody has waited for. Whatever cannot be found out is no proof.
+//! 3. No process is ended that was not seen to have the name.
 //!
-//! What it cannot know: processes of other machines, and of other namespaces of process numbers.
+//! What it cannot reach: processes of other machines, and of other spaces of process numbers.
 
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::fabric::CutOff;
 
 /// Bits of a name that hold the process number.
 const NUMBER_BITS: u32 = 22;
+/// Bits that hold when it started, in ticks after the system's start; the uppermost of these are left out.
+const START_BITS: u32 = 26;
+/// What is left says where the number counts.
+const PLACE_SHIFT: u32 = NUMBER_BITS + START_BITS;
 
-/// The name of this process.
+/// The name of this process; 0 if the system does not tell this process who it is. Nobody could end it then.
 pub fn own() -> u64 {
     static OWN: OnceLock<u64> = OnceLock::new();
-    *OWN.get_or_init(|| {
-        let number = std::process::id();
-        look(number).map_or(u64::from(number), |found| name(number, found.start))
-    })
+    if let Some(own) = OWN.get() {
+        return *own;
+    }
+    let number = std::process::id();
+    let named = || Ok::<_, io::Error>(name(number, look(number)?.start, place(number)?));
+    // Not kept if it fails: there may be a file descriptor to spare next time.
+    named().map_or(0, |own| *OWN.get_or_init(|| own))
 }
 
 /// The process number in a name.
@@ -29,27 +44,58 @@ pub fn number_of(name: u64) -> u32 {
     (name & ((1 << NUMBER_BITS) - 1)) as u32
 }
 
-/// Ends the process of this name; true once it runs no more.
-pub fn cut_off(named: u64) -> bool {
-    let number = number_of(named);
-    if named == 0 || named == own() {
-        return false;
+/// Ends the process of this name.
+pub fn cut_off(named: u64) -> CutOff {
+    let (number, own) = (number_of(named), own());
+    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+    let (Some(pid), true) = (pid, own != 0) else {
+        return CutOff::Unknown("it is not known which process it is");
+    };
+    if named == own {
+        return CutOff::Unknown("it is this process");
+    }
+    if named >> PLACE_SHIFT != own >> PLACE_SHIFT {
+        return CutOff::Unknown("its process is of another machine, or of another space of process numbers");
+    }
+    // Asked first: this needs no file descriptor, and files of other users' processes may be hidden.
+    if test_kill_process(pid) == Err(Errno::SRCH) {
+        return CutOff::Done;
     }
     match look(number) {
-        None => true,
-        Some(found) if found.is_gone || name(number, found.start) != named => true,
-        Some(_) => {
-            if let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) {
-                // If it is refused, the process still runs at the next look.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            false
+        Ok(found) if found.is_gone || name(number, found.start, 0) != named & ((1 << PLACE_SHIFT) - 1) => {
+            CutOff::Done
         }
+        Ok(_) => match kill_process(pid, Signal::KILL) {
+            Ok(()) => CutOff::Pending,
+            Err(Errno::SRCH) => CutOff::Done,
+            Err(_) => CutOff::Unknown("this host may not end its process"),
+        },
+        Err(_) => CutOff::Unknown("the system does not say whether its process runs"),
     }
 }
 
-fn name(number: u32, start: u64) -> u64 {
-    start << NUMBER_BITS | u64::from(number)
+fn name(number: u32, start: u64, place: u16) -> u64 {
+    let start = start & ((1 << START_BITS) - 1);
+    u64::from(place) << PLACE_SHIFT | start << NUMBER_BITS | u64::from(number)
+}
+
+/// Where this process's number counts: this run of this system, and a space of process numbers in it.
+fn place(number: u32) -> io::Result<u16> {
+    // The files may be those of another space of numbers than this process's own.
+    if std::fs::read_link("/proc/self")? != Path::new(&number.to_string()) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let space = std::fs::read_link("/proc/self/ns/pid")?;
+    let run = match std::fs::read("/proc/sys/kernel/random/boot_id") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read?,
+    };
+    // FNV-1a: all processes, of whatever build, must come to the same.
+    let bytes = run.iter().chain(space.as_os_str().as_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    Ok((hash >> 48) as u16)
 }
 
 /// What the system says of a process.
@@ -59,31 +105,76 @@ struct Found {
     start: u64,
 }
 
-fn look(number: u32) -> Option<Found> {
-    let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+fn look(number: u32) -> io::Result<Found> {
+    let text = std::fs::read_to_string(format!("/proc/{number}/stat"))?;
+    let (state, start) = state_and_start(&text).ok_or(io::ErrorKind::InvalidData)?;
+    let mut is_gone = matches!(state, "Z" | "X" | "x");
+    if is_gone {
+        // Its first thread may be a zombie while others still run, and hold its locks.
+        let threads = std::fs::read_dir(format!("/proc/{number}/task"))?;
+        is_gone = threads.collect::<io::Result<Vec<_>>>()?.len() <= 1;
+    }
+    Ok(Found { is_gone, start })
+}
+
+fn state_and_start(stat: &str) -> Option<(&str, u64)> {
     // The name in parentheses may hold anything; the state is the first field behind it, the start the 20th.
-    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    // Its first thread may be a zombie while others still run, and hold its locks.
-    let threads = || std::fs::read_dir(format!("/proc/{number}/task")).map_or(0, Iterator::count);
-    let is_gone = matches!(fields.next()?, "Z" | "X" | "x") && threads() <= 1;
-    let start = fields.nth(18)?.parse().ok()?;
-    Some(Found { is_gone, start })
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some((fields.next()?, fields.nth(18)?.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
     use super::*;
+
+    /// A process that waits, and its name.
+    fn child() -> (Child, u64) {
+        let child = Command::new("sleep").arg("60").spawn().expect("there is a sleep");
+        let start = look(child.id()).expect("it runs").start;
+        let place = (own() >> PLACE_SHIFT) as u16;
+        let named = name(child.id(), start, place);
+        (child, named)
+    }
 
     #[test]
     fn a_process_is_named_once_and_ended_for_good() {
         assert_eq!(number_of(own()), std::process::id());
-        assert!(!cut_off(own()), "never oneself");
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("there is a sleep");
-        let named = name(child.id(), look(child.id()).expect("it runs").start);
-        assert!(cut_off(named + (1 << NUMBER_BITS)), "another one had this number");
-        assert!(look(child.id()).is_some_and(|found| !found.is_gone), "and this one was spared");
-        while !cut_off(named) {}
+        assert!(matches!(cut_off(own()), CutOff::Unknown(_)), "never oneself");
+        let (mut child, named) = child();
+        assert_eq!(cut_off(named ^ 1 << NUMBER_BITS), CutOff::Done, "another one had this number");
+        assert!(matches!(cut_off(named ^ 1 << PLACE_SHIFT), CutOff::Unknown(_)), "of another machine");
+        assert!(matches!(cut_off(0), CutOff::Unknown(_)), "nobody");
+        assert!(look(child.id()).is_ok_and(|found| !found.is_gone), "and this one was spared");
+        while cut_off(named) != CutOff::Done {}
         assert!(!child.wait().expect("it is ours").success());
-        assert!(cut_off(named), "it stays gone");
+        assert_eq!(cut_off(named), CutOff::Done, "it stays gone");
+    }
+
+    /// In a process of its own, for the limit is the process's.
+    #[test]
+    fn who_cannot_look_has_no_proof() {
+        const ALONE: &str = "LIGER_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let mut again = Command::new(std::env::current_exe().expect("this test"));
+            again.args(["--exact", "native::process::tests::who_cannot_look_has_no_proof"]);
+            assert!(again.env(ALONE, "1").status().expect("it starts").success());
+            return;
+        }
+        let (mut child, named) = child();
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).expect("less is allowed");
+        assert_eq!(cut_off(named), CutOff::Unknown("the system does not say whether its process runs"));
+        assert!(child.try_wait().expect("it is ours").is_none(), "it lives");
+        setrlimit(Resource::Nofile, limit).expect("as before");
+        while cut_off(named) != CutOff::Done {}
+        child.wait().expect("it is ours");
+        // Who is gone is gone, also for somebody who can open nothing.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).expect("less is allowed");
+        assert_eq!(cut_off(named), CutOff::Done);
+        setrlimit(Resource::Nofile, limit).expect("as before");
     }
 }

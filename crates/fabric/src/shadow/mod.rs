@@ -50,7 +50,7 @@ pub use config::{Omission, ShadowConfig, UnknownOmission};
 
 use crate::addr::{DataAddr, LINE, SyncAddr, lines};
 use crate::cx::HostId;
-use crate::fabric::Fabric;
+use crate::fabric::{CutOff, Fabric};
 use crate::native::{HostMemory, Native, NativeHost};
 use cache::{Cache, Tally};
 
@@ -298,7 +298,7 @@ impl Fabric for Shadow {
         self.native.process()
     }
 
-    fn cut_off(&self, host: HostId, process: u64) -> bool {
+    fn cut_off(&self, host: HostId, process: u64) -> CutOff {
         self.native.cut_off(host, process)
     }
 

@@ -10,7 +10,7 @@ use super::{CrashDomain, Sim};
 use crate::addr::{DataAddr, LINE, SyncAddr, lines};
 use crate::cx::HostId;
 use crate::disk::{DiskAnswer, DiskCall, DiskErrorKind};
-use crate::fabric::{Fabric, RangeUse, Work};
+use crate::fabric::{CutOff, Fabric, RangeUse, Work};
 
 impl Sim {
     /// The bytes of a read or write that one turn covers, from `done` on: a line, or (timed) everything.
@@ -168,21 +168,23 @@ impl Fabric for Sim {
     }
 
     /// A host that still lives loses its port now, in a crash domain that the seed picks.
-    fn cut_off(&self, host: HostId, process: u64) -> bool {
-        let Some(mut state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
+    fn cut_off(&self, host: HostId, process: u64) -> CutOff {
+        let Some(mut state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else {
+            return CutOff::Pending;
+        };
         let named = usize::from(host.0);
         if state.hosts[named].life() != process {
-            return true;
+            return CutOff::Done;
         }
         if named == state.workers[self.me].host || state.spared {
-            return false;
+            return CutOff::Pending;
         }
         let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
         let domain = domains[state.random.below(domains.len())];
         state.kill(named, domain);
         drop(state);
         self.suspend();
-        true
+        CutOff::Done
     }
 
     fn spend(&self, work: Work, times: u32) {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use liger_fabric::native::Native;
 
 use super::*;
+use crate::membership::{self, HostState, Slot};
 use crate::plan::PodConfig;
 use crate::testing::TestPod;
 
@@ -104,6 +105,36 @@ fn a_survivor_finishes_the_batch_of_a_dead_host() {
     // The next life of host 0 starts with a clean sheet.
     let again = Epochs::new(&h.cxs[0], &h.pod.plan);
     assert_eq!(again.backlog(&h.cxs[0]), 0);
+}
+
+#[test]
+fn a_dead_host_is_not_waited_for_by_the_heir_of_another() {
+    let h = hosts();
+    let plan = &h.pod.plan;
+    for cx in &h.cxs {
+        membership::join(cx, plan, 1).expect("join").finish(cx).expect("nobody else is there");
+    }
+    let die = |host| {
+        for state in [HostState::Suspect, HostState::Fenced] {
+            let slot = Slot::load(&h.cxs[1], plan, HostId(host)).expect("an intact word");
+            assert!(slot.change(&h.cxs[1], plan, Slot { state, ..slot }));
+        }
+    };
+    let readers = |cx: &Cx<Native>| membership::readers(cx, plan);
+    let collect = |host: usize| h.epochs[host].collect(&h.cxs[host], &h.heaps[host], readers);
+    // Host 2 is cut off and not yet recovered: it drops nothing any more, and its summary stays.
+    die(2);
+    (0..4).for_each(|_| _ = h.retire_node(0));
+    let freed = (0..10).map(|_| collect(1) + collect(0)).sum::<usize>();
+    assert_eq!(freed, 4, "the living go on");
+    // Host 0 publishes one more batch, and dies.
+    (0..4).for_each(|_| _ = h.retire_node(0));
+    while Batch::decode(h.cxs[1].load(published_word(plan, HostId(0)))).number == 1 {
+        assert_eq!((collect(1), collect(0)), (0, 0));
+    }
+    die(0);
+    collect(1);
+    assert_eq!(h.epochs[1].finish_batch(&h.cxs[1], &h.heaps[1], HostId(0), readers), Some(4));
 }
 
 #[test]

@@ -1,0 +1,176 @@
+//! Hosts that take longer than a lease to join or to leave: they are busy, not dead.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
+use liger_engine::table;
+use liger_fabric::native::{HostMemory, MemorySpec, Native, NativeHost};
+use liger_fabric::{CutOff, DataAddr, Fabric, HostId, SyncAddr};
+use liger_pod::membership::{HostState, Slot};
+
+table! {
+    /// Something to own.
+    pub mod things: "things" {
+        ID: Int,
+    }
+    primary key (ID);
+}
+
+const LEASE_NS: u64 = 200_000_000;
+
+/// Real memory, in which a host takes long over every change of one word: as if it waited for its disk there.
+#[derive(Clone)]
+struct SlowAt {
+    host: NativeHost,
+    word: SyncAddr,
+    changes: Arc<AtomicU64>,
+}
+
+struct View(Native, SlowAt);
+
+impl HostMemory for SlowAt {
+    type View = View;
+
+    fn host(&self) -> HostId {
+        self.host.host()
+    }
+
+    fn view(&self) -> View {
+        View(self.host.view(), self.clone())
+    }
+}
+
+impl View {
+    #[expect(clippy::disallowed_methods, reason = "stands for a disk that is slow")]
+    fn change(&self, at: SyncAddr) {
+        if at == self.1.word {
+            self.1.changes.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_nanos(3 * LEASE_NS));
+        }
+    }
+}
+
+impl Fabric for View {
+    const CHECKED: bool = false;
+
+    fn load(&self, at: SyncAddr) -> u64 {
+        self.0.load(at)
+    }
+
+    fn store(&self, at: SyncAddr, value: u64) {
+        self.change(at);
+        self.0.store(at, value);
+    }
+
+    fn compare_exchange(&self, at: SyncAddr, current: u64, new: u64) -> Result<u64, u64> {
+        if new == u64::MAX {
+            self.change(at);
+        }
+        self.0.compare_exchange(at, current, new)
+    }
+
+    fn read(&self, at: DataAddr, out: &mut [u8]) {
+        self.0.read(at, out);
+    }
+
+    fn write(&self, at: DataAddr, bytes: &[u8]) {
+        self.0.write(at, bytes);
+    }
+
+    fn write_back(&self, at: DataAddr, len: usize) {
+        self.0.write_back(at, len);
+    }
+
+    fn invalidate(&self, at: DataAddr, len: usize) {
+        self.0.invalidate(at, len);
+    }
+
+    fn fence(&self) {
+        self.0.fence();
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns()
+    }
+
+    fn pause(&self) {
+        self.0.pause();
+    }
+
+    fn process(&self) -> u64 {
+        self.0.process()
+    }
+
+    fn cut_off(&self, _: HostId, _: u64) -> CutOff {
+        CutOff::Unknown("a test has one process")
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("liger-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Opened {
+    pod: Pod,
+    data: DataDirectory,
+    _folder: Folder,
+}
+
+fn opened(name: &str, hosts: u8) -> Opened {
+    let config = PodConfig { lease_ns: LEASE_NS, ..PodConfig::new(hosts, 1, 4 << 20, 64 << 20) };
+    let pod = Pod::create(&MemorySpec::Memfd, &config, &[things::schema()]).expect("memory");
+    let folder = Folder::new(name);
+    let data = DataDirectory::create(&pod.control(), &folder.0, pod.identity(7)).expect("a new pod");
+    Opened { pod, data, _folder: folder }
+}
+
+impl Opened {
+    /// Joins with storage, slowly wherever a word is changed.
+    fn join(&self, host: u8, word: SyncAddr) -> (Host<SlowAt>, Arc<AtomicU64>) {
+        let (id, changes) = (HostId(host), Arc::<AtomicU64>::default());
+        let mut options = JoinOptions::new(self.pod.plan());
+        options.storage = Some(self.data.hold(&self.pod.control(), id).expect("nobody holds it"));
+        let slow = |host| SlowAt { host, word, changes: changes.clone() };
+        (self.pod.join_through(id, options, slow).expect("it is only slow"), changes)
+    }
+
+    fn state(&self, host: u8) -> HostState {
+        Slot::load(&self.pod.control(), self.pod.plan(), HostId(host)).expect("an intact word").state
+    }
+}
+
+/// No word of the pod's.
+const NOWHERE: SyncAddr = SyncAddr::new(0);
+
+#[test]
+fn a_host_may_take_longer_than_a_lease_to_begin_and_to_end_its_log() {
+    let opened = opened("slow", 3);
+    let log_word = |host| opened.pod.plan().log_line(HostId(host));
+    let (watching, _) = opened.join(0, NOWHERE);
+    // Word 1 is cleared when the log is opened.
+    let (begun, changes) = opened.join(1, log_word(1).word(1));
+    assert!(changes.load(Ordering::Relaxed) > 0, "it was slow");
+    assert_eq!(opened.state(1), HostState::Alive);
+    // Word 0 says in the end that the log is closed.
+    let (ended, changes) = opened.join(2, log_word(2));
+    ended.leave().expect("nobody suspects it");
+    assert!(changes.load(Ordering::Relaxed) > 0, "it was slow");
+    assert_eq!(opened.state(2), HostState::Free);
+    begun.leave().expect("it was only slow");
+    watching.leave().expect("it was never suspected");
+}
