@@ -72,6 +72,9 @@ pub struct UpArguments {
 /// How a pod of a directory is made.
 #[derive(Args, Clone)]
 pub struct PodShape {
+    /// What stands between hosts and memory: the processor's caches, or a software cache for each host
+    #[arg(long, value_enum, default_value = "native")]
+    pub backend: Backend,
     /// Data memory, like 512M [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
@@ -174,7 +177,7 @@ impl PodShape {
             book: contents.ok(),
             hosts,
             workers,
-            backend: Backend::Native,
+            backend: self.backend,
             omit: None,
             scale,
             remote: "spec".parse().expect("a word it knows"),

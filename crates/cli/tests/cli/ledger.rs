@@ -76,11 +76,18 @@ fn a_host_hangs_and_nothing_is_lost_or_doubled() {
 }
 
 #[test]
+fn a_host_dies_with_what_its_cache_has_not_written_back() {
+    let kill = "--time 2s --lease 200ms --kill-every 500ms --kills 1";
+    let report = exactly_once(&format!("--backend shadow --hosts 3 --remote 60 --durability pod {kill}"));
+    assert!(report["kills"].as_u64() >= Some(1), "{report}");
+}
+
+#[test]
 fn tpcc_goes_on_when_a_host_hangs_or_dies() {
-    for mode in ["hang", "kill"] {
+    for (mode, backend) in [("hang", "native"), ("kill", "native"), ("kill", "shadow")] {
         let arguments =
             format!("--kill-every 300ms --kill-mode {mode} --kills 1 --lease 100ms --seconds 1.5");
-        let mut command = tpcc(&format!("--remote 60/90 --durability pod {arguments}"));
+        let mut command = tpcc(&format!("--backend {backend} --remote 60/90 --durability pod {arguments}"));
         if exists("/dev/shm") {
             command.env("TMPDIR", "/dev/shm");
         }
