@@ -315,11 +315,12 @@ impl Joining {
         let start_ns = cx.now_ns();
         loop {
             for peer in self.own.alive_others(cx)? {
-                match selftest::run(cx, &self.own.plan, self.own.slot, peer.host, effort) {
+                match selftest::run(cx, &self.own.plan, self.own.slot, peer, effort) {
                     Ok(()) => {
                         self.own.record_tested(cx, peer);
                         return Ok(Some(peer.host));
                     }
+                    Err(SelfTestFailure::Gone { .. }) => {}
                     Err(failure @ SelfTestFailure::NoAnswer { .. }) => silent = Some(failure),
                     Err(failure) => return Err(failure.into()),
                 }

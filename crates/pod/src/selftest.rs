@@ -78,6 +78,12 @@ pub enum SelfTestFailure {
         /// How long the joiner waited.
         waited_ns: u64,
     },
+    /// It is no member any more: another one may answer.
+    #[error("host {} ended in the middle of the self-test", peer.0)]
+    Gone {
+        /// The member asked.
+        peer: HostId,
+    },
     /// Compare-and-swap is not atomic.
     #[error("compare-and-swap is not atomic between this host and host {}: {made} additions were made, \
         {counted} counted ({} lost): this memory cannot hold sync words in this mode; another sync_mode may",
@@ -318,11 +324,11 @@ pub fn run<F: Fabric>(
     cx: &Cx<F>,
     plan: &Plan,
     own: Slot,
-    peer: HostId,
+    peer: Slot,
     effort: &Effort,
 ) -> Result<(), SelfTestFailure> {
     assert_eq!(own.host, cx.host());
-    let lines = Lines::of(plan, own.host, peer);
+    let lines = Lines::of(plan, own.host, peer.host);
     let number = number_of(cx.load(lines.order));
     let beaten_ns = Cell::new(cx.now_ns());
     let mut joiner = Joiner { cx, plan, own, peer, effort, lines, number, beaten_ns };
@@ -330,7 +336,7 @@ pub fn run<F: Fabric>(
     joiner.ring(mine)?;
     let outcome = joiner.all_tests();
     // Fails only if somebody took this host for dead and the bell from it.
-    let _ = cx.compare_exchange(bell(plan, peer), mine, 0);
+    let _ = cx.compare_exchange(bell(plan, peer.host), mine, 0);
     outcome
 }
 
@@ -338,7 +344,7 @@ struct Joiner<'a, F: Fabric> {
     cx: &'a Cx<F>,
     plan: &'a Plan,
     own: Slot,
-    peer: HostId,
+    peer: Slot,
     effort: &'a Effort,
     lines: Lines,
     /// Number of the last order.
@@ -350,7 +356,7 @@ struct Joiner<'a, F: Fabric> {
 impl<F: Fabric> Joiner<'_, F> {
     /// Takes the member's bell, from a joiner that is gone if need be.
     fn ring(&self, mine: u64) -> Result<(), SelfTestFailure> {
-        let bell = bell(self.plan, self.peer);
+        let bell = bell(self.plan, self.peer.host);
         let start_ns = self.cx.now_ns();
         loop {
             let seen = self.cx.load(bell);
@@ -402,12 +408,16 @@ impl<F: Fabric> Joiner<'_, F> {
         if now_ns.saturating_sub(self.beaten_ns.get()) >= BEAT_NS {
             membership::beat(self.cx, self.plan, self.own);
             self.beaten_ns.set(now_ns);
+            // It may have died, or have been taken for dead, in the middle of this.
+            if Slot::load(self.cx, self.plan, self.peer.host) != Ok(self.peer) {
+                return Err(SelfTestFailure::Gone { peer: self.peer.host });
+            }
         }
         let waited_ns = now_ns.saturating_sub(start_ns);
         if waited_ns <= self.effort.answer_ns {
             return Ok(());
         }
-        Err(SelfTestFailure::NoAnswer { peer: self.peer, step, waited_ns })
+        Err(SelfTestFailure::NoAnswer { peer: self.peer.host, step, waited_ns })
     }
 
     fn wait(&self, kind: Order) -> Result<u32, SelfTestFailure> {
@@ -450,13 +460,13 @@ impl<F: Fabric> Joiner<'_, F> {
         if counted == made {
             return Ok(());
         }
-        Err(SelfTestFailure::LostAdditions { peer: self.peer, made, counted })
+        Err(SelfTestFailure::LostAdditions { peer: self.peer.host, made, counted })
     }
 
     /// Round 0 reads a line for the first time, so it must have been written back; before every later round
     /// the line lies in this host's cache, so it must be dropped.
     fn lines_from_responder(&mut self) -> Result<(), SelfTestFailure> {
-        let (writer, reader, at) = (self.peer, self.cx.host(), self.lines.from_responder);
+        let (writer, reader, at) = (self.peer.host, self.cx.host(), self.lines.from_responder);
         for round in 0..self.effort.rounds {
             self.order(Order::Publish, 0);
             self.wait(Order::Publish)?;
@@ -468,7 +478,7 @@ impl<F: Fabric> Joiner<'_, F> {
     }
 
     fn lines_to_responder(&mut self) -> Result<(), SelfTestFailure> {
-        let (writer, reader, at) = (self.cx.host(), self.peer, self.lines.from_joiner);
+        let (writer, reader, at) = (self.cx.host(), self.peer.host, self.lines.from_joiner);
         for round in 0..self.effort.rounds {
             self.cx.publish(at, &pattern(self.number.wrapping_add(1)));
             self.order(Order::Check, 0);
@@ -511,7 +521,7 @@ impl<F: Fabric> Joiner<'_, F> {
         if out_of_order == 0 {
             return Ok(());
         }
-        Err(SelfTestFailure::OutOfOrder { peer: self.peer, out_of_order, looks })
+        Err(SelfTestFailure::OutOfOrder { peer: self.peer.host, out_of_order, looks })
     }
 
     fn exclusion(&mut self) -> Result<(), SelfTestFailure> {
@@ -533,6 +543,6 @@ impl<F: Fabric> Joiner<'_, F> {
         if counted == entered {
             return Ok(());
         }
-        Err(SelfTestFailure::FenceLeaks { peer: self.peer, entered, counted })
+        Err(SelfTestFailure::FenceLeaks { peer: self.peer.host, entered, counted })
     }
 }

@@ -187,6 +187,34 @@ fn a_member_that_does_not_answer_is_named() {
 }
 
 #[test]
+fn a_member_that_goes_in_the_middle_of_a_self_test_is_not_waited_for() {
+    let pod = Pod::new(2);
+    let state = |cx: &_, host| Slot::load(cx, &pod.plan, HostId(host)).expect("sane").state;
+    let patient = Effort { answer_ns: 60_000_000_000, ..Effort::SMALL };
+    let tested = run_hosts(&pod.mapping, SyncMode::Hwcc, 2, 1, 1, |cx| {
+        if cx.host() == HostId(0) {
+            let member = membership::join(cx, &pod.plan, 1).expect("join").finish(cx).expect("finish");
+            while state(cx, 1) != HostState::Joining {
+                cx.pause();
+            }
+            // It has been chosen, and answers nothing.
+            let start_ns = cx.now_ns();
+            while cx.now_ns() - start_ns < 30_000_000 {
+                member.heartbeat(cx).expect("alive");
+                cx.pause();
+            }
+            return member.leave(cx).and_then(|leaving| leaving.finish(cx)).map(|()| None);
+        }
+        while state(cx, 0) != HostState::Alive {
+            cx.pause();
+        }
+        membership::join(cx, &pod.plan, 1).expect("join").self_test(cx, &patient)
+    });
+    // Nobody is left to test with.
+    assert!(matches!(tested[1].as_ref().expect("no panic"), Ok(None)), "{tested:?}");
+}
+
+#[test]
 fn a_founder_that_never_starts_is_named() {
     let pod = Pod::new(2);
     let (founder, cx) = (pod.cx(0), pod.cx(1));

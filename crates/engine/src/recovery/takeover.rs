@@ -30,7 +30,8 @@ pub fn load_replicas<F: Fabric>(
     identity: &Identity,
 ) -> Result<u64, RecoveryError> {
     // No record changes such a table.
-    let plan = Plan::of_living(cx, directories, identity, 0, &mut || _ = host.attend(cx))?;
+    let turn = &mut || _ = host.attend(cx);
+    let plan = anew(turn, |turn| Plan::of_living(cx, directories, identity, 0, turn))?;
     if plan.image_of(REPLICAS).is_none() {
         return Ok(0);
     }
@@ -52,6 +53,21 @@ pub fn load_replicas<F: Fabric>(
 /// How often files are read anew because a log was shortened meanwhile.
 const TRIES: u32 = 8;
 
+/// Reads files, anew if one is gone that was there before.
+fn anew<Turn: FnMut(), T>(
+    turn: &mut Turn,
+    mut read: impl FnMut(&mut Turn) -> Result<T, RecoveryError>,
+) -> Result<T, RecoveryError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match read(turn) {
+            Err(RecoveryError::Missing { .. }) if tries < TRIES => turn(),
+            read => return read,
+        }
+    }
+}
+
 /// What an heir rebuilds.
 pub(crate) struct Rebuilding<'a> {
     pub host: &'a RowHost,
@@ -69,14 +85,7 @@ impl Rebuilding<'_> {
     pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(u64, u64), RecoveryError> {
         let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
         let directories = directories.collect::<Result<Vec<_>, _>>()?;
-        let mut tries = 0;
-        let (plan, mut changes, mut bytes) = loop {
-            tries += 1;
-            match self.read(cx, &directories, &mut turn) {
-                Err(RecoveryError::Missing { .. }) if tries < TRIES => turn(),
-                read => break read?,
-            }
-        };
+        let (plan, mut changes, mut bytes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
         let sources = self.sources(&plan, &directories);
         let (scattered, mut rows) = (self.scattered(), 0);
         for partition in 0..self.host.partition_count() {
