@@ -136,16 +136,22 @@ impl RowHost {
     }
 
     fn show_failed<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) {
-        *self.troubles.lock(cx) = keeper.failed.iter().map(|f| (f.dead.host, f.why.clone())).collect();
+        let failed = keeper.failed.iter().map(|f| (f.dead.host, f.why.clone()));
+        let unproven = keeper.watch.unproven().map(|(host, why)| (host, why.to_owned()));
+        *self.troubles.lock(cx) = failed.chain(unproven).collect();
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
     /// partitions to their new owners. A takeover does this all the time. Returns how much it did, and whose
     /// heir this host is.
     pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
+        let unproven = keeper.watch.unproven();
         if self.member.keep_alive(cx).is_err() || keeper.watch.look(cx).is_err() {
             self.overrule();
             return (0, Vec::new());
+        }
+        if keeper.watch.unproven() != unproven {
+            self.show_failed(cx, keeper);
         }
         let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
         let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, keeper) };
