@@ -60,6 +60,9 @@ pub enum Order {
     },
     /// Leave the pod and end.
     Leave,
+    /// End without leaving, once everything that was committed is on storage: the other hosts take over the
+    /// partitions.
+    GiveUp,
 }
 
 /// What a host answers.

@@ -120,9 +120,7 @@ impl Desks {
 
 /// Shows which partitions this host owns, and what it cannot do.
 pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
-    let failures = host.takeover_failures(cx).into_iter();
-    let troubles = failures.map(|(dead, why)| format!("cannot take over from host {}: {why}", dead.0));
-    *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = troubles.collect();
+    *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.troubles(cx);
     let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);
     partitions.clear();
     partitions.extend(host.own_partitions());

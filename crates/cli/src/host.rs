@@ -133,6 +133,14 @@ fn serve<M: HostMemory>(
             tell(&Answer::Done);
             return Ok(ExitCode::SUCCESS);
         }
+        if order == Order::GiveUp {
+            match carried.sync() {
+                Ok(answer) => tell(&answer),
+                Err(message) => return fail(&message, false),
+            }
+            // Nothing is given back: to the others it is dead, which they know how to deal with.
+            std::process::exit(0);
+        }
         let carried_out = match (order, clients) {
             (Order::Open, Some(path)) => carried.desks(path).map(|opened| {
                 desks = Some(opened);
@@ -277,9 +285,12 @@ impl<M: HostMemory> Serving<M> {
             Order::Settle => Ok(self.settle()),
             Order::Check => self.check(),
             Order::Dump { table } => self.dump(TableId(table)),
-            Order::Join { .. } | Order::Enter | Order::Leave | Order::Open | Order::Status => {
-                Err(format!("this is not the time for {order:?}"))
-            }
+            Order::Join { .. }
+            | Order::Enter
+            | Order::Leave
+            | Order::GiveUp
+            | Order::Open
+            | Order::Status => Err(format!("this is not the time for {order:?}")),
         }
     }
 

@@ -17,10 +17,9 @@ use liger_pod::membership::{HostView, Observer};
 use liger_pod::superblock;
 use serde_json::{Value, json};
 
-use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::pod::process::Doing;
-use crate::pod::{Line, PodDir, Process};
+use crate::pod::{PodDir, Process, Said, ask_host};
 use crate::sizes;
 
 /// Heartbeats are watched for this time, in so many looks.
@@ -52,13 +51,6 @@ struct Row {
     process: Option<Process>,
     /// What it says itself.
     said: Option<Said>,
-}
-
-/// What a host says of itself.
-struct Said {
-    transactions: u64,
-    partitions: Vec<u16>,
-    troubles: Vec<String>,
 }
 
 /// Shows a pod.
@@ -162,18 +154,7 @@ fn row_without_memory(dir: &PodDir, host: usize) -> Row {
         logged_bytes: None,
         stored_bytes: bytes.sum(),
         process,
-        said: ask(dir, host).ok(),
-    }
-}
-
-fn ask(dir: &PodDir, host: usize) -> Result<Said, Failure> {
-    let mut line = Line::connect(dir, host, SOON)?;
-    line.order(&Order::Status)?;
-    match line.last(|_, _| ())? {
-        Answer::Status { transactions, partitions, troubles } => {
-            Ok(Said { transactions, partitions, troubles })
-        }
-        other => Err(Failure::Broken(format!("{other:?}"))),
+        said: ask_host(dir, host, SOON).ok(),
     }
 }
 

@@ -153,9 +153,10 @@ impl HostLog {
     }
 
     /// The last record of each ring of a dead host, as bytes: all whose rows may not be changed yet.
-    pub fn last_records<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) -> Vec<Vec<u8>> {
+    pub fn last_records<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) -> Vec<(WorkerId, Vec<u8>)> {
         let workers = (0..self.plan.config().workers).map(WorkerId);
-        workers.filter_map(|worker| RingReader::new(&self.plan, dead, worker).last_record(cx)).collect()
+        let last = |worker| Some((worker, RingReader::new(&self.plan, dead, worker).last_record(cx)?));
+        workers.filter_map(last).collect()
     }
 
     /// The part of one of this host's workers; each worker asks once.

@@ -50,8 +50,8 @@ pub struct CheckpointOptions {
     pub replay_bytes: u64,
     /// How a checkpoint copies and writes.
     pub pace: Pace,
-    /// Share of the time for it, in percent; all of it when the log has three quarters of its bound, or a dead
-    /// host can come back only when this one has its partitions on storage.
+    /// Share of the time for it, in percent; all of it when the log has three quarters of its bound, or a
+    /// dead host can come back only when this one has its partitions on storage.
     pub busy_percent: u64,
     /// Time between two looks at how long the log is.
     pub look_ns: u64,

@@ -132,7 +132,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Err(Conflict::WriteLocked.into());
             }
             shard.remove(&hash);
-            host.leaving.lock(cx).remove(&hash);
+            host.leaving.lock(cx).remove(hash);
             return Ok(Try::Stale);
         }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
@@ -446,7 +446,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             .insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 })
             .is_some_and(|e| e.is_leaving())
         {
-            host.leaving.lock(cx).remove(&hash);
+            host.leaving.lock(cx).remove(hash);
         }
         drop(shard);
         let block = host.shared.peek(cx, word).row();

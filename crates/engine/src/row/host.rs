@@ -10,7 +10,7 @@
 //!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before
 //!    all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,8 @@ use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
 
 use super::keeper::{Keeper, Takeover};
-use super::message::{Answer, Message};
+use super::leaving::Leaving;
+use super::message::Answer;
 use super::owners::Owners;
 use super::partition::{Partition, TablePart};
 use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteThrough};
@@ -151,12 +152,11 @@ pub struct RowHost {
     pub(super) nodes: NodeCache,
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
-    /// Rows that this host has given to their owners to remove, by hash: who takes over from an owner that
-    /// died before it did so is told again.
-    pub(super) leaving: Latch<BTreeMap<u64, Message>>,
+    /// Rows that this host has given to their owners to remove.
+    pub(super) leaving: Latch<Leaving>,
     pub(super) keeper: Latch<Keeper>,
-    /// What the keeper cannot do at present, and why: dead hosts that nobody can take over from.
-    pub(super) troubles: Latch<Vec<(HostId, String)>>,
+    /// What the keeper cannot do at present, and why.
+    pub(super) troubles: Latch<Vec<String>>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,

@@ -12,21 +12,22 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, SyncAddr};
 use liger_pod::membership::Slot;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::keeper::{Keeper, Takeover};
+use super::keeper::{Keeper, Takeover, Task};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{RowHead, VERSION, freshen};
+use super::shared::{RowHead, VERSION, block_is, freshen, row_start};
 use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
+use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["takeover.sweep-orphans", "takeover.await-logs"];
@@ -43,10 +44,10 @@ impl RowHost {
         match self.take_over(cx, keeper, &takeover, &dead) {
             Ok(epoch) => {
                 keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
-                self.forget_failed(cx, keeper, &dead);
+                self.forget_failed(cx, keeper, (Task::TakeOver, &dead));
             }
             Err(_) if self.is_overruled() => {}
-            Err(failure) => self.note_failed(cx, keeper, &dead, &failure.to_string()),
+            Err(failure) => self.note_failed(cx, keeper, (Task::TakeOver, &dead), &failure),
         }
         keeper.taking.clear();
         1
@@ -90,17 +91,19 @@ impl RowHost {
         if !cx.sabotaged("takeover.sweep-orphans") {
             // Also of those who died before: the last owner may not have lived to settle them.
             for slot in watch::fenced(cx, &self.plan).unwrap_or_default() {
-                let dead = self.dead(cx, slot);
+                let dead = self.dead(cx, slot)?;
                 for &partition in &orphans {
                     self.sweep_orphan(cx, partition, &dead)?;
                 }
             }
         }
-        let upto = self.await_logs(cx, keeper, log)?;
-        orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
-        let (files, identity) = (&takeover.files, &takeover.identity);
-        let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
-        rebuilding.run(cx, || self.turn(cx, keeper))?;
+        if !orphans.is_empty() {
+            let upto = self.await_logs(cx, keeper, log)?;
+            orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
+            let (files, identity) = (&takeover.files, &takeover.identity);
+            let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
+            rebuilding.run(cx, || self.turn(cx, keeper))?;
+        }
         self.check_still_here()?;
         orphans.iter().for_each(|&partition| self.owners.close(partition));
         self.await_transactions(cx, keeper)?;
@@ -194,12 +197,13 @@ impl RowHost {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(relation.id.0);
-            part.max_removed_llsn = removed;
+            (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 let (found, next) = self.batch(cx, &part.index, &key)?;
                 for (key, at) in found {
-                    if !self.shared.adopt(cx, at) {
+                    // An entry that its owner could not take out may lead to another row by now.
+                    if !self.leads_to(cx, at, (partition, relation.id), &key) || !self.shared.adopt(cx, at) {
                         part.stale.push(key);
                         continue;
                     }
@@ -215,13 +219,23 @@ impl RowHost {
         Ok(())
     }
 
+    /// True if a word of the shared index is this key's.
+    fn leads_to<F: Fabric>(&self, cx: &Cx<F>, at: SyncAddr, place: (u16, TableId), key: &Key) -> bool {
+        let word = self.shared.peek(cx, at);
+        if !word.is_live() {
+            return false;
+        }
+        freshen(cx, word.row(), row_start(key.width()) as usize);
+        block_is(cx, word.row(), place.1.0, place.0, key).is_some()
+    }
+
     /// The row of a shared key: the one that was rebuilt, or a new one, whose bytes are in its block.
     fn row_of<F: Fabric>(
         &self,
         cx: &Cx<F>,
         part: &mut TablePart,
         key: &Key,
-        at: liger_fabric::SyncAddr,
+        at: SyncAddr,
     ) -> Result<RowId, TreeError> {
         if *key == sentinel_key(part.key_words) {
             return Ok(part.sentinel);
