@@ -102,9 +102,9 @@ impl RowHost {
         worked + self.release_heirs(cx, &mut keeper)
     }
 
-    /// Shows that this host lives, if it is time to. For whoever does nothing else that might take long.
+    /// Shows that this host lives, if it is time to and it still does.
     pub fn beat<F: Fabric>(&self, cx: &Cx<F>) {
-        if self.member.keep_alive(cx).is_err() {
+        if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
             self.overrule();
         }
     }
@@ -177,7 +177,8 @@ impl RowHost {
     /// heir this host is.
     pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
         let unproven = keeper.watch.unproven();
-        if self.member.keep_alive(cx).is_err() || keeper.watch.look(cx).is_err() {
+        self.beat(cx);
+        if self.is_overruled() || keeper.watch.look(cx).is_err() {
             self.overrule();
             return (0, Vec::new());
         }
