@@ -66,6 +66,7 @@ use liger_pod::plan::Plan;
 pub use liger_pod::plan::PodConfig;
 use liger_pod::selftest::Effort;
 use liger_pod::superblock::{self, FormatOver};
+use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
 use crate::log::HostLog;
@@ -582,6 +583,12 @@ impl<M: HostMemory> Host<M> {
         if let Some(log) = self.engine.log() {
             log.drain(&cx, || self.engine.members(&cx))?;
             log.close(&cx, self.engine.members(&cx))?;
+            let (plan, me) = (&self.pod.plan, self.engine.id());
+            let is_mine = |partition| Owner::load(&cx, plan, partition).is_some_and(|owner| owner.host == me);
+            if !(0..plan.config().partitions).any(is_mine) {
+                // Nothing is ever loaded from its files; otherwise all logs are kept from its checkpoint on.
+                log.needs_nothing(&cx, me);
+            }
         }
         // Last of all, for a log may take longer than a lease; and before the number is another life's.
         drop(self.heart);

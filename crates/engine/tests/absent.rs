@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
+use liger_engine::log::Durability;
 use liger_engine::recovery::{Identity, Plan};
 use liger_engine::{Key, NewRow, Session, Transaction, table};
 use liger_fabric::HostId;
@@ -59,6 +60,7 @@ impl Opened {
         let table = self.pod.catalog().table_named("notes").expect("declared above");
         let key = Key::build().i32(1).finish();
         host.alone(|session| {
+            session.set_durability(Durability::Pod);
             for round in 0..times {
                 let text = format!("{round:0200}");
                 let changed = session.transact(|tx| {
@@ -68,6 +70,7 @@ impl Opened {
                 });
                 changed.expect("nobody is in the way");
             }
+            session.set_durability(Durability::Storage);
             let ticket = session.ticket();
             while !session.is_durable(ticket).expect("good disks") {}
         });
@@ -101,4 +104,25 @@ fn a_host_that_has_not_joined_keeps_nobody_from_recovery() {
     drop((first, second));
     let plan = Plan::make(&cx, &directories, identity).expect("nor when the pod is recovered");
     assert!(plan.durable_epoch >= durable, "{} of {durable}", plan.durable_epoch);
+}
+
+#[test]
+fn a_host_that_owned_nothing_and_left_keeps_no_log_from_shrinking() {
+    let opened = opened("left", 2, 1);
+    let (mut stays, mut leaves) = (opened.join(0), opened.join(1));
+    opened.fill(&mut stays);
+    leaves.checkpoint().expect("good disks");
+    stays.checkpoint().expect("good disks");
+    leaves.leave().expect("it lives");
+    for _ in 0..40 {
+        opened.write(&mut stays, 100);
+    }
+    let log = stays.engine().log().expect("it has storage");
+    assert!(log.appended_bytes() > 4 * LOG_BYTES, "{}", log.appended_bytes());
+    let cx = opened.pod.control();
+    let start_ns = cx.now_ns();
+    while log.held_bytes() > 2 * LOG_BYTES {
+        assert!(cx.now_ns() - start_ns < 20_000_000_000, "{} bytes stay", log.held_bytes());
+        cx.pause();
+    }
 }
