@@ -188,7 +188,8 @@ fn said_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> u64 {
 }
 
 /// The process that a life's process word names; also the word for the name. The word of a process that comes
-/// again is another one each time: so no compare-and-swap takes a later life's word for the one before its own.
+/// again is another one each time: so no compare-and-swap takes a later life's word for the one before its
+/// own.
 fn process_in(word: u64, incarnation: u16) -> u64 {
     word ^ u64::from(incarnation) << 48
 }
