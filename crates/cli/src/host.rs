@@ -148,6 +148,9 @@ fn serve<M: HostMemory>(
             }),
             (order, _) => carried.carry_out(order),
         };
+        if let Some(failure) = carried.host.failure() {
+            return fail(&failure, false);
+        }
         if carried.host.engine().is_overruled() {
             return fail("the pod has declared this host dead", false);
         }

@@ -66,6 +66,7 @@ use liger_pod::plan::Plan;
 pub use liger_pod::plan::PodConfig;
 use liger_pod::selftest::Effort;
 use liger_pod::superblock::{self, FormatOver};
+use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
 use crate::log::HostLog;
@@ -113,6 +114,9 @@ pub enum DbError {
     /// The host has no log and no checkpoints.
     #[error("this host has no storage: join with some")]
     NoStorage,
+    /// A thread that kept the host in the pod has panicked. To the others it is dead.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// A pod in this process's address space. Cheap to clone.
@@ -270,20 +274,30 @@ impl Pod {
         let engine = Arc::new(engine);
         heart.iter().for_each(|heart| heart.serve(&engine));
         let (served, shipped) = (engine.clone(), engine.clone());
-        let attend = move |cx: &_| if served.attend(cx) > 0 { 0 } else { IDLE_NS };
+        let attend = move |cx: &_| {
+            let _fuse = Fuse(&served);
+            if served.attend(cx) > 0 { 0 } else { IDLE_NS }
+        };
         let service = Service::start(&memory, SERVICE_WORKER, options.seed, attend);
-        let ship = move |cx: &_| shipped.ship(cx);
+        let ship = move |cx: &_| {
+            let _fuse = Fuse(&shipped);
+            shipped.ship(cx)
+        };
         let storing = checkpointer.map(|checkpointer| {
             let checkpointer = Arc::new(Latch::new(checkpointer));
             let (its_own, imaged) = (checkpointer.clone(), engine.clone());
             // Whoever holds it takes a checkpoint.
             let turn = move |cx: &_| {
+                let _fuse = Fuse(&imaged);
                 let worked = its_own.try_lock().map_or(0, |mut it| it.turn(cx, &imaged));
                 if worked > 0 { 0 } else { IDLE_NS }
             };
             let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
             let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));
-            let keep = move |cx: &_| if kept.keep(cx) > 0 { 0 } else { rest_ns };
+            let keep = move |cx: &_| {
+                let _fuse = Fuse(&kept);
+                if kept.keep(cx) > 0 { 0 } else { rest_ns }
+            };
             let keeper = WorkerId(self.plan.config().workers);
             Storing {
                 checkpointer,
@@ -378,6 +392,18 @@ impl<M: HostMemory> Rows<'_, M> {
     }
 }
 
+/// Silences the host if a thread panics that keeps it in the pod: a host that lives, and ships nothing or
+/// takes nothing over, would keep all others from going on.
+struct Fuse<'a>(&'a RowHost);
+
+impl Drop for Fuse<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.overrule();
+        }
+    }
+}
+
 /// Counts a worker's work as done, also when it panics.
 struct Done<'a>(&'a AtomicU32);
 
@@ -406,6 +432,16 @@ impl<M: HostMemory> Host<M> {
     /// The row engine below.
     pub fn engine(&self) -> &RowHost {
         &self.engine
+    }
+
+    /// Which thread that keeps this host in the pod has panicked, and what it said, if one has. The host is
+    /// silent since then, and its transactions end with [`TxnError::Fenced`]: the others take it for dead.
+    pub fn failure(&self) -> Option<String> {
+        let storing = self.storing.iter().flat_map(|storing| {
+            [("keeper", &storing.keeper), ("shipper", &storing.shipper), ("checkpointer", &storing.turns)]
+        });
+        let mut all = storing.chain([("service", &self.service)]);
+        all.find_map(|(name, service)| Some(format!("the {name} has panicked: {}", service.failure()?)))
     }
 
     /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come
@@ -529,7 +565,14 @@ impl<M: HostMemory> Host<M> {
     }
 
     /// Leaves the pod, once its log is on storage. Its rows go with it: call it when the pod comes to rest.
+    ///
+    /// # Errors
+    /// If a thread has panicked ([`Host::failure`]), its log fails, or the others take it for dead: what it
+    /// holds is theirs then, once the process has ended.
     pub fn leave(self) -> Result<(), DbError> {
+        if let Some(failure) = self.failure() {
+            return Err(DbError::Failed(failure));
+        }
         let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         if let Some(Storing { checkpointer, turns, keeper, shipper }) = self.storing {
             // A checkpoint under way is given up: it may wait for the log.
@@ -540,6 +583,12 @@ impl<M: HostMemory> Host<M> {
         if let Some(log) = self.engine.log() {
             log.drain(&cx, || self.engine.members(&cx))?;
             log.close(&cx, self.engine.members(&cx))?;
+            let (plan, me) = (&self.pod.plan, self.engine.id());
+            let is_mine = |partition| Owner::load(&cx, plan, partition).is_some_and(|owner| owner.host == me);
+            if !(0..plan.config().partitions).any(is_mine) {
+                // Nothing is ever loaded from its files; otherwise all logs are kept from its checkpoint on.
+                log.needs_nothing(&cx, me);
+            }
         }
         // Last of all, for a log may take longer than a lease; and before the number is another life's.
         drop(self.heart);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
-use liger_engine::table;
+use liger_engine::{Session, TxnError, table};
 use liger_fabric::native::{HostMemory, MemorySpec, Native, NativeHost};
-use liger_fabric::{CutOff, DataAddr, Fabric, HostId, SyncAddr};
-use liger_pod::membership::{HostState, Slot};
+use liger_fabric::{CutOff, Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
+use liger_pod::membership::{self, HostState, Observer, Slot};
 
 table! {
     /// Something to own.
@@ -105,7 +105,7 @@ impl Fabric for View {
     }
 
     fn cut_off(&self, _: HostId, _: u64) -> CutOff {
-        CutOff::Unknown("a test has one process")
+        panic!("no host of these tests is to be cut off");
     }
 }
 
@@ -173,4 +173,29 @@ fn a_host_may_take_longer_than_a_lease_to_begin_and_to_end_its_log() {
     assert_eq!(opened.state(2), HostState::Free);
     begun.leave().expect("it was only slow");
     watching.leave().expect("it was never suspected");
+}
+
+/// Its keeper panics over a host that joins and goes no further.
+#[test]
+fn a_host_whose_keeper_has_panicked_is_silent() {
+    let opened = opened("fuse", 2);
+    let (mut host, _) = opened.join(0, NOWHERE);
+    assert_eq!(host.failure(), None);
+    // Host 1 of the same memory.
+    let cx = Cx::new(host.memory().view().0, HostId(1), WorkerId(0), 1);
+    let _silent = membership::join(&cx, opened.pod.plan(), 1).expect("the number is free");
+    while host.failure().is_none() {
+        cx.pause();
+    }
+    let mut observer = Observer::new(opened.pod.plan());
+    let mut age_ns = || observer.observe(&cx).expect("intact words")[0].heartbeat_age_ns;
+    let start_ns = cx.now_ns();
+    while age_ns() <= LEASE_NS {
+        assert!(cx.now_ns() - start_ns < 20 * LEASE_NS, "it shows that it lives");
+        cx.pause();
+    }
+    let refused = host.alone(|session| session.transact(|_| Ok(())));
+    assert_eq!(refused, Err(TxnError::Fenced));
+    let why = host.leave().expect_err("it is dead").to_string();
+    assert_eq!(why, "the keeper has panicked: no host of these tests is to be cut off");
 }

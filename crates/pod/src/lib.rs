@@ -38,5 +38,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "epochs.drop-nodes",
     "selftest.hello-first",
     "superblock.clear-sync-region",
+    "membership.look-after-naming",
     "watch.wait-for-proof",
 ];

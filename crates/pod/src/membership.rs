@@ -5,14 +5,15 @@
 //!    word.
 //! 2. The state word keeps the number of the last incarnation when the host leaves, and joining takes the
 //!    next one: no incarnation is ever used twice.
-//! 3. Heartbeat, process and tested words are written only by the incarnation that the state word names.
+//! 3. Heartbeat, process and tested words are written only by the incarnation that the state word names; a
+//!    process word belongs to that incarnation once the heartbeat does.
 //! 4. A host is JOINING before it touches anything shared, and is counted as a reader from then until it has
 //!    left or is cut off: nobody reuses what it may still read.
 //!
 //! ```text
 //! word 0  state      0..4 state | 8..16 host | 16..32 incarnation | 32..64 zero
 //! word 1  heartbeat  48..64 incarnation | 0..48 count
-//! word 2  process    what the host says of itself (its process number)
+//! word 2  process    what the host says of itself: the name of its process ^ incarnation << 48
 //! word 3  tested     0 = no self-test ran | 63 = 1 | 8..16 peer | 16..32 the peer's incarnation
 //! ```
 //!
@@ -132,6 +133,9 @@ impl Slot {
     }
 }
 
+/// Protocol steps that a mutation test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &["membership.look-after-naming"];
+
 const STATE: u64 = 0;
 const HEARTBEAT: u64 = 1;
 const PROCESS: u64 = 2;
@@ -167,9 +171,27 @@ pub(crate) fn heartbeat_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> 
     cx.load(plan.membership(host).word(HEARTBEAT))
 }
 
-/// What a host says of its process.
+/// The process of this life of a host; none if it has not said it yet.
+pub(crate) fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<u64> {
+    // Its name came before its first heartbeat.
+    let has_said = heartbeat_of(cx, plan, life.host) >> 48 == u64::from(life.incarnation);
+    has_said.then(|| said_of(cx, plan, life))
+}
+
+/// What a host says of its process. Nothing of it is true of a life that has just begun.
 pub fn process_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
-    cx.load(plan.membership(host).word(PROCESS))
+    Slot::load(cx, plan, host).map_or(0, |life| said_of(cx, plan, life))
+}
+
+fn said_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> u64 {
+    process_in(cx.load(plan.membership(life.host).word(PROCESS)), life.incarnation)
+}
+
+/// The process that a life's process word names; also the word for the name. The word of a process that comes
+/// again is another one each time: so no compare-and-swap takes a later life's word for the one before its
+/// own.
+fn process_in(word: u64, incarnation: u16) -> u64 {
+    word ^ u64::from(incarnation) << 48
 }
 
 /// What the pod says of one host.
@@ -220,7 +242,7 @@ impl Observer {
         *last = Some((heartbeat, since_ns));
         Ok(HostView {
             slot,
-            process: cx.load(line.word(PROCESS)),
+            process: said_of(cx, &self.plan, slot),
             heartbeat_age_ns: now_ns.saturating_sub(since_ns),
             tested_with: (tested != 0).then_some(HostId((tested >> 8) as u8)),
         })
@@ -270,7 +292,7 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
     let line = plan.membership(host);
     let found = Slot::load(cx, plan, host)?;
     let Slot { state, incarnation, .. } = found;
-    let process_there = || cx.load(line.word(PROCESS));
+    let process_there = || process_of(cx, plan, host);
     match state {
         HostState::Free => {}
         HostState::Joining | HostState::Alive | HostState::Leaving => {
@@ -280,6 +302,7 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
             return Err(PodError::HostNotRecovered { host, state, incarnation });
         }
     }
+    let before = (cx.load(line.word(PROCESS)), cx.load(line.word(HEARTBEAT)));
     let used_up = PodError::IncarnationsUsedUp { host };
     let incarnation = Some(incarnation).filter(|last| *last < MAX_INCARNATION).ok_or(used_up)? + 1;
     let slot = Slot { state: HostState::Joining, host, incarnation };
@@ -288,10 +311,10 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
         let (state, incarnation) = (now.state, now.incarnation);
         return Err(PodError::HostInUse { host, state, incarnation, process: process_there() });
     }
-    cx.store(line.word(HEARTBEAT), u64::from(incarnation) << 48);
-    cx.store(line.word(PROCESS), process);
+    let own = Own { plan: plan.clone(), slot };
+    own.say_name(cx, process, before)?;
     cx.store(line.word(TESTED), 0);
-    Ok(Joining { own: Own { plan: plan.clone(), slot } })
+    Ok(Joining { own })
 }
 
 impl Joining {
@@ -470,6 +493,27 @@ impl Own {
             return Ok(Own { slot: next, ..self });
         }
         Err(overruled(self.slot, Slot::load(cx, &self.plan, self.slot.host)?))
+    }
+
+    /// Says by which name this life can be cut off; `before` is what the two words held before it began. If
+    /// the pod has ruled against it meanwhile, because nobody knew its name, it stops here: it has touched
+    /// nothing yet, and may be taken for cut off as it is.
+    fn say_name<F: Fabric>(&self, cx: &Cx<F>, process: u64, before: (u64, u64)) -> Result<(), PodError> {
+        let Slot { host, incarnation, .. } = self.slot;
+        let line = self.plan.membership(host);
+        // By compare-and-swap: a process that stood still here for a life or two changes nothing.
+        let name = process_in(process, incarnation);
+        let said = cx.compare_exchange(line.word(PROCESS), before.0, name).is_ok()
+            && cx.compare_exchange(line.word(HEARTBEAT), before.1, u64::from(incarnation) << 48).is_ok();
+        let found = Slot::load(cx, &self.plan, host)?;
+        if cx.sabotaged("membership.look-after-naming") || (said && found == self.slot) {
+            return Ok(());
+        }
+        if found == self.slot {
+            // Such a process came in between; the next try finds what it said.
+            self.slot.change(cx, &self.plan, Slot { state: HostState::Free, ..self.slot });
+        }
+        Err(overruled(self.slot, found))
     }
 
     fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {

@@ -67,12 +67,24 @@ pub struct Watch {
     me: Slot,
     seen: [Seen; MAX_HOSTS],
     looked_ns: u64,
+    unproven: Option<(HostId, &'static str)>,
 }
 
 impl Watch {
     /// The eye of a member.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Self {
-        Self { plan: plan.clone(), me, seen: [Seen::default(); MAX_HOSTS], looked_ns: cx.now_ns() }
+        Self {
+            plan: plan.clone(),
+            me,
+            seen: [Seen::default(); MAX_HOSTS],
+            looked_ns: cx.now_ns(),
+            unproven: None,
+        }
+    }
+
+    /// A host that cannot be proven dead, and why: until it is, nobody else is found dead either.
+    pub fn unproven(&self) -> Option<(HostId, &'static str)> {
+        self.unproven
     }
 
     /// Looks at every host, and takes the next step against one that is dead. A few loads a call; often
@@ -87,6 +99,7 @@ impl Watch {
         if let Some(accusation) = Accusation::load(cx, &self.plan) {
             return self.carry_out(cx, accusation);
         }
+        self.unproven = None;
         let mut dead = None;
         for host in self.plan.hosts().filter(|host| *host != self.me.host) {
             let slot = Slot::load(cx, &self.plan, host)?;
@@ -132,8 +145,21 @@ impl Watch {
             slot.change(cx, &self.plan, Slot { state: HostState::Suspect, ..slot });
             return Ok(());
         }
-        let process = membership::process_of(cx, &self.plan, host);
-        if cx.sabotaged("watch.wait-for-proof") || cx.cut_off(host, process) == CutOff::Done {
+        let name = membership::name_of(cx, &self.plan, slot);
+        if Slot::load(cx, &self.plan, host)? != slot {
+            // It may have been the name of a later life.
+            return Ok(());
+        }
+        let cut_off = match name {
+            Some(process) => cx.cut_off(host, process),
+            // Before it touches anything it says its name and looks at its state: it will find this one.
+            None => CutOff::Done,
+        };
+        self.unproven = match cut_off {
+            CutOff::Unknown(why) => Some((host, why)),
+            CutOff::Done | CutOff::Pending => None,
+        };
+        if cx.sabotaged("watch.wait-for-proof") || cut_off == CutOff::Done {
             slot.change(cx, &self.plan, Slot { state: HostState::Fenced, ..slot });
             let _ = cx.compare_exchange(self.plan.controller(), accusation.encode(), 0);
         }

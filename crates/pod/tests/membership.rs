@@ -9,6 +9,7 @@ use liger_pod::membership::{self, HostState, Observer, Slot};
 use liger_pod::plan::{Plan, PodConfig};
 use liger_pod::selftest::{Effort, Responder, SelfTestFailure};
 use liger_pod::superblock::{self, FormatOver};
+use liger_pod::watch::{Accusation, Watch};
 
 struct Pod {
     mapping: Arc<Mapping>,
@@ -17,11 +18,14 @@ struct Pod {
 
 impl Pod {
     fn new(hosts: u8) -> Self {
-        let config = PodConfig::small(hosts, 1);
-        let bytes = Plan::new(&config).expect("plan").len();
+        Self::of(&PodConfig::small(hosts, 1))
+    }
+
+    fn of(config: &PodConfig) -> Self {
+        let bytes = Plan::new(config).expect("plan").len();
         let mapping = Mapping::anonymous(bytes as usize).expect("memory");
         let cx = Cx::new(Native::new(mapping.clone()), HostId(0), WorkerId(0), 1);
-        let plan = superblock::format(&cx, &config, bytes, FormatOver::Zeros).expect("format");
+        let plan = superblock::format(&cx, config, bytes, FormatOver::Zeros).expect("format");
         Self { mapping, plan }
     }
 
@@ -113,6 +117,40 @@ fn a_host_that_was_suspected_learns_it() {
     };
     assert_eq!(member.heartbeat(&cx), Err(overruled.clone()));
     assert_eq!(member.leave(&cx).err(), Some(overruled));
+}
+
+#[test]
+fn why_a_host_is_not_found_dead_is_told_and_a_nameless_one_needs_no_proof() {
+    let pod = Pod::of(&PodConfig { lease_ns: 1_000_000, ..PodConfig::small(3, 1) });
+    let cx = pod.cx(0);
+    let member = membership::join(&cx, &pod.plan, 7).expect("join").finish(&cx).expect("finish");
+    let state = |host| Slot::load(&cx, &pod.plan, HostId(host)).expect("sane");
+    let mut eye = Watch::new(&cx, &pod.plan, member.slot());
+    // Killed between its swap to JOINING and the stores behind it, in its second life.
+    membership::join(&pod.cx(1), &pod.plan, 8).expect("join").abandon(&pod.cx(1)).expect("abandoned");
+    let word = pod.plan.membership(HostId(1));
+    cx.compare_exchange(word, cx.load(word), 2 << 16 | 1 << 8 | 1).expect("the word of JOINING");
+    while state(1).state != HostState::Fenced {
+        eye.look(&cx).expect("alive");
+        cx.pause();
+    }
+    assert_eq!((state(1).incarnation, eye.unproven()), (2, None));
+    // A process of nowhere.
+    let joining = membership::join(&pod.cx(2), &pod.plan, 0xdead << 48 | 9).expect("join");
+    while eye.unproven().is_none() {
+        eye.look(&cx).expect("alive");
+        cx.pause();
+    }
+    let (host, why) = eye.unproven().expect("it cannot be reached");
+    assert!(host == HostId(2) && why.contains("another machine"), "{host:?}: {why}");
+    assert_eq!(state(2).state, HostState::Suspect);
+    drop(joining);
+    // Another host can reach it, say.
+    let word = pod.plan.membership(HostId(2));
+    cx.compare_exchange(word, cx.load(word), cx.load(word) & !0xff | 5).expect("the word of FENCED");
+    while Accusation::load(&cx, &pod.plan).is_some() || eye.unproven().is_some() {
+        eye.look(&cx).expect("alive");
+    }
 }
 
 #[test]

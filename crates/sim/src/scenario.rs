@@ -3,7 +3,8 @@
 //! Every scenario can be told to leave one instruction or one protocol step out ([`LeftOut`]); mutation
 //! testing ([`crate::mutation`]) asks which of them notices.
 //!
-//! * [`control`]: format, open, join, self-test, heartbeat, leave; [`lanes`]: messages;
+//! * [`control`]: format, open, join, self-test, heartbeat, leave; [`suspicion`]: hosts that are taken for
+//!   dead while they join; [`lanes`]: messages;
 //! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;
 //! * [`index`]: the shared index, [`index_kill`]: with a host that dies;
 //! * [`log`]: records on their way to storage, hosts that die and devices that fail;
@@ -29,6 +30,7 @@ pub mod log;
 pub mod rows;
 pub mod staged;
 pub mod survival;
+pub mod suspicion;
 
 use std::fmt;
 
@@ -104,6 +106,7 @@ pub const ALL: &[&[Scenario]] = &[
     checkpoint::SCENARIOS,
     durable::SCENARIOS,
     survival::SCENARIOS,
+    suspicion::SCENARIOS,
 ];
 
 /// All scenarios in one line.

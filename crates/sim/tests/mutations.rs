@@ -55,6 +55,12 @@ fn every_step_of_a_checkpoint_is_needed() {
 }
 
 #[test]
+fn who_says_its_name_too_late_is_noticed() {
+    let report = sample("control-suspicion", Some("membership.look-after-naming"));
+    assert!(report.passed() && report.mutants.len() == 1, "{}", report.table());
+}
+
+#[test]
 fn names_of_steps_are_told_apart() {
     let all: Vec<&str> = listed_steps().collect();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");

@@ -7,9 +7,9 @@
 //! Invariants:
 //! 1. A host's begin is the one of a checkpoint that its manifest names on storage, or an earlier one; it
 //!    never falls in one life. A host that has not told any since the pod's memory was made needs everything.
-//! 2. Whoever left or died leaves its begin: its partitions may be loaded from there. When another host has
-//!    taken them over, and has a checkpoint of them, the dead one needs nothing; its next life begins where
-//!    it joins.
+//! 2. Whoever left or died leaves its begin: its partitions may be loaded from there. When it left without
+//!    any, or another host has taken them over and has a checkpoint of them, it needs nothing; its next life
+//!    begins where it joins.
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 use liger_pod::plan::Plan;
@@ -41,7 +41,7 @@ impl Begins {
         cx.load(self.hosts[usize::from(host.0)])
     }
 
-    /// Says that nothing is loaded from the files of `host`, which is dead, any more.
+    /// Says that nothing is loaded from the files of `host`, which is dead or leaves, any more.
     pub(super) fn end<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
         raise(cx, self.hosts[usize::from(host.0)], NOTHING);
     }

@@ -275,9 +275,9 @@ impl HostLog {
         self.begins.of(cx, host)
     }
 
-    /// Says that nobody loads anything from the files of a dead host any more.
-    pub fn needs_nothing<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) {
-        self.begins.end(cx, dead);
+    /// Says that nobody loads anything from the files of a host that is dead, or leaves, any more.
+    pub fn needs_nothing<F: Fabric>(&self, cx: &Cx<F>, host: HostId) {
+        self.begins.end(cx, host);
     }
 
     /// Says that a checkpoint of this host counts that begins at `epoch`.

@@ -75,6 +75,9 @@ pub struct Marks {
     pub last: u64,
     /// Greatest epoch that one knew to be durable in the whole pod.
     pub pod: u64,
+    /// Generation of the pod in which the last one was written. The host has no record of a later one: it
+    /// marks its log before it becomes a member.
+    pub generation: u64,
     /// The host died, its log was closed, and no later life has told anything: it holds nobody back.
     pub closed: bool,
 }
@@ -199,6 +202,7 @@ impl Scanner {
         if is_first {
             // What is removed before it had this mark.
             self.marks.last = head.mark;
+            self.marks.generation = if head.mark > 0 { head.generation } else { 0 };
             self.newest_epoch = head.mark;
         } else if head.mark > self.marks.last {
             let (mark, last) = (head.mark, self.marks.last);
@@ -242,12 +246,12 @@ impl Scanner {
         }
         match frame.kind {
             FrameKind::Mark { epoch, pod_durable } => {
-                let Marks { last, pod, .. } = self.marks;
+                let (Marks { last, pod, .. }, generation) = (self.marks, self.generation);
                 if epoch < last || pod_durable > epoch {
                     let why = format!("a mark of epochs {epoch} and {pod_durable} behind {last} and {pod}");
                     return Err((at, why));
                 }
-                self.marks = Marks { last: epoch, pod: pod.max(pod_durable), closed: false };
+                self.marks = Marks { last: epoch, pod: pod.max(pod_durable), generation, closed: false };
                 self.newest_epoch = self.newest_epoch.max(epoch);
                 Ok(())
             }

@@ -93,6 +93,19 @@ impl HostFiles {
         checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
     }
 
+    /// True if nothing of the pod's generation counts beyond the last mark of this log: not if it is closed,
+    /// or the host has not been a member in that generation.
+    fn holds_back(&self, pod: &PodManifest) -> bool {
+        let Marks { closed, generation, .. } = self.scan.marks;
+        // Whoever has taken a checkpoint has been a member.
+        !closed && (generation == pod.generation || self.end_epoch() >= pod.first_epoch)
+    }
+
+    /// The last epoch that its checkpoint has something of; 0 if it has none.
+    fn end_epoch(&self) -> u64 {
+        self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.end_epoch)
+    }
+
     /// The least epoch that has to be applied to its images.
     pub fn begin_epoch(&self) -> u64 {
         self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
@@ -143,7 +156,7 @@ impl Plan {
         check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
         let read = |directory| read_host(cx, directory, identity, &mut || ());
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let open = hosts.iter().filter(|files| !files.scan.marks.closed);
+        let open = hosts.iter().filter(|files| files.holds_back(&pod));
         let least = open.map(|files| files.scan.marks.last.max(pod.first_epoch - 1)).min();
         // If all hosts are dead and buried, everything is in their logs.
         let newest = || hosts.iter().map(|files| files.scan.newest_epoch).max().unwrap_or(0);
@@ -171,8 +184,8 @@ impl Plan {
         let read = |directory| read_host(cx, directory, identity, &mut *turn);
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         for files in &hosts {
-            let Marks { last, closed, .. } = files.scan.marks;
-            if last < upto && !closed {
+            let Marks { last, .. } = files.scan.marks;
+            if last < upto && files.holds_back(&pod) {
                 let why = format!("the log ends with a mark of epoch {last}, and epoch {upto} is durable");
                 return Err(RecoveryError::damaged(end_of(files), why));
             }
@@ -199,21 +212,19 @@ impl Plan {
 
     /// The first epoch that nobody has used.
     pub fn next_epoch(&self) -> u64 {
-        let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
-        let used = self.hosts.iter().map(|files| files.scan.newest_epoch.max(end(files))).max();
+        let used = self.hosts.iter().map(|files| files.scan.newest_epoch.max(files.end_epoch())).max();
         used.unwrap_or(0).max(self.durable_epoch).max(self.pod.first_epoch) + 1
     }
 
     /// Checks the hosts' files against each other: whoever knew that an epoch was durable in the whole pod
     /// knew that every host's log had a mark of it.
     fn check(&self) -> Result<(), RecoveryError> {
-        let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
-        let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(end(files)));
+        let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(files.end_epoch()));
         let cuts = self.pod.ended.iter().map(|cut| cut.last_epoch);
         let known = marks.chain(cuts).max().unwrap_or(0);
         for files in &self.hosts {
-            let Marks { last, closed, .. } = files.scan.marks;
-            if last < known && !closed {
+            let Marks { last, .. } = files.scan.marks;
+            if last < known && files.holds_back(&self.pod) {
                 let why = format!(
                     "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in \
                      the whole pod"
@@ -221,9 +232,9 @@ impl Plan {
                 return Err(RecoveryError::damaged(end_of(files), why));
             }
         }
-        let lost = self.hosts.iter().find(|files| end(files) > 0 && !self.counts(end(files)));
+        let lost = self.hosts.iter().find(|files| files.end_epoch() > 0 && !self.counts(files.end_epoch()));
         if let Some(files) = lost {
-            let why = format!("its checkpoint ends in epoch {}, which was never durable", end(files));
+            let why = format!("its checkpoint ends in epoch {}, which was never durable", files.end_epoch());
             let at = FileByte::new(files.manifest.host, HOST_MANIFEST, 0);
             return Err(RecoveryError::damaged(at, why));
         }

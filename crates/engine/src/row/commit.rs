@@ -81,7 +81,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             return Ok(());
         };
         // A host that the others may take for dead commits nothing.
-        if host.member.confirm(cx).is_err() {
+        if host.is_overruled() || host.member.confirm(cx).is_err() {
             host.overrule();
             return Err(TxnError::Fenced);
         }

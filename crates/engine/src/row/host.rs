@@ -333,7 +333,8 @@ impl RowHost {
         membership::members(cx, &self.plan)
     }
 
-    /// True once the pod has ruled that this host is not a member any more: nothing may be committed.
+    /// True once the pod has ruled that this host is not a member any more, or this host that it cannot be
+    /// one: nothing may be committed, and it shows no sign of life.
     #[inline]
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)
@@ -344,8 +345,8 @@ impl RowHost {
         self.waited_for.load(Ordering::Relaxed)
     }
 
-    /// Remembers that the pod has ruled against this host.
-    pub(super) fn overrule(&self) {
+    /// Remembers that the pod has ruled against this host, or will: from now on it is silent.
+    pub(crate) fn overrule(&self) {
         self.overruled.store(true, Ordering::Relaxed);
     }
 

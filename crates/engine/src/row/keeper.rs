@@ -102,9 +102,9 @@ impl RowHost {
         worked + self.release_heirs(cx, &mut keeper)
     }
 
-    /// Shows that this host lives, if it is time to. For whoever does nothing else that might take long.
+    /// Shows that this host lives, if it is time to and it still does.
     pub fn beat<F: Fabric>(&self, cx: &Cx<F>) {
-        if self.member.keep_alive(cx).is_err() {
+        if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
             self.overrule();
         }
     }
@@ -166,16 +166,24 @@ impl RowHost {
                 Task::TakeOver => format!("cannot take over from host {dead}: {why}"),
             }
         };
-        *self.troubles.lock(cx) = keeper.failed.iter().map(told).collect();
+        let unproven = keeper.watch.unproven().map(|(host, why)| {
+            format!("cannot find any host dead before there is proof that host {} is: {why}", host.0)
+        });
+        *self.troubles.lock(cx) = keeper.failed.iter().map(told).chain(unproven).collect();
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
     /// partitions to their new owners. A takeover does this all the time. Returns how much it did, and whose
     /// heir this host is.
     pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
-        if self.member.keep_alive(cx).is_err() || keeper.watch.look(cx).is_err() {
+        let unproven = keeper.watch.unproven();
+        self.beat(cx);
+        if self.is_overruled() || keeper.watch.look(cx).is_err() {
             self.overrule();
             return (0, Vec::new());
+        }
+        if keeper.watch.unproven() != unproven {
+            self.show_failed(cx, keeper);
         }
         let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
         let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, keeper) };

@@ -172,9 +172,7 @@ impl RowHost {
     /// reclamation.
     pub(super) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
-        if self.member.keep_alive(cx).is_err() {
-            self.overrule();
-        }
+        self.beat(cx);
         self.forget_removed(cx);
         self.collect(cx);
     }

@@ -144,7 +144,10 @@ fn what_was_written_is_read() {
         let (scan, seen) = read(&log.segments);
         assert_eq!(scan.end, End::Clean { at: place(&log.segments) });
         assert_eq!(seen, log.records.iter().map(|(version, _)| *version).collect::<Vec<_>>());
-        assert_eq!(scan.marks, Marks { last: log.last_mark, pod: log.last_mark - 1, closed: false });
+        assert_eq!(
+            scan.marks,
+            Marks { last: log.last_mark, pod: log.last_mark - 1, generation: 1, closed: false }
+        );
         assert_eq!(scan.records, seen.len() as u64);
         // Space that was taken in advance is no difference.
         let mut padded = log.segments.clone();
