@@ -37,6 +37,20 @@ fn what_was_acknowledged_survives_logs_that_are_shortened() {
 }
 
 #[test]
+fn what_returned_survives_when_the_memory_does() {
+    let (seeds, [_, checkpoints, _, committed, acknowledged, lost]) =
+        sums_of(DurableRun::with_memory_kept, 150);
+    // Many were not on storage when the hosts died.
+    assert!(committed > acknowledged + 5 * seeds && checkpoints > seeds && lost == 0);
+}
+
+#[test]
+fn of_what_had_not_returned_all_or_nothing_is_there() {
+    let in_doubt: u64 = (1..=150).map(|seed| run(&DurableRun::with_memory_kept(seed)).in_doubt).sum();
+    assert!(in_doubt > 10, "{in_doubt} transactions had left a record and had not returned");
+}
+
+#[test]
 fn a_run_replays_from_its_seed() {
     let trace = |seed| {
         let result = run(&DurableRun::from_seed(seed));

@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 
 use liger_fabric::disk::{Disk, DiskError};
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::plan::Plan;
 
 use crate::log::ship::LogOptions;
 use crate::recovery::checkpointer::CheckpointOptions;
 use crate::recovery::directory::{Directory, PodFiles};
 use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
+use crate::recovery::salvage::{SalvageError, Salvaged};
 use crate::recovery::{self, Identity, RecoveryError};
 
 /// Why a pod's data directory cannot be used.
@@ -39,7 +41,13 @@ pub enum StorageError {
     /// What is in them is missing, damaged, or another pod's.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// What is in the memory cannot be brought to them.
+    #[error(transparent)]
+    Salvage(#[from] SalvageError),
 }
+
+/// The pod's manifest in its new generation, and what its memory had that the files had not.
+pub type Begun = (PodManifest, Option<Salvaged>);
 
 /// A pod's data on this machine.
 #[derive(Clone, Debug)]
@@ -125,6 +133,19 @@ impl DataDirectory {
         let held = self.hold_all()?;
         let plan = recovery::Plan::make(cx, &held, &self.identity)?;
         Ok(recovery::begin_generation(cx, &held, &plan)?)
+    }
+
+    /// As [`DataDirectory::begin`], for a pod whose hosts are all dead and whose memory is still there: what only
+    /// the memory holds is put into the logs before ([`recovery::salvage`]). Then the memory may be made anew.
+    ///
+    /// # Errors
+    /// As there; and if a host lives, the memory is damaged, or not this pod's. No file has changed then.
+    pub fn begin_from<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Begun, StorageError> {
+        let held = self.hold_all()?;
+        let mut reading = recovery::Reading::begin(cx, &held, &self.identity)?;
+        let salvaged = recovery::salvage::salvage(cx, memory, &held, &mut reading)?;
+        let plan = reading.finish()?;
+        Ok((recovery::begin_generation(cx, &held, &plan)?, salvaged))
     }
 
     /// Takes hold of a host's folder, in the pod's present generation.

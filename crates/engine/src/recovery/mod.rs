@@ -1,5 +1,6 @@
 //! A pod comes back after its memory was lost: from checkpoints and logs to rows in partitions.
 //!
+//! 0. if the memory is there after all, [`salvage`] puts what only it holds into the logs;
 //! 1. [`Plan::make`] reads what all hosts' directories hold, and decides up to which epoch it counts;
 //! 2. [`Loading`] puts the rows of one host where they belong, with as many workers as call it;
 //! 3. [`begin_generation`] makes it final, in one step: from then on the same files give the same pod.
@@ -21,25 +22,29 @@ pub mod error;
 pub mod image;
 mod loading;
 pub mod manifest;
+mod reading;
 pub mod replay;
+pub mod salvage;
 mod sources;
 mod takeover;
 
 use liger_fabric::{Cx, Fabric};
 
-use crate::log::scan::{End, Marks, Scan, Scanner};
-use crate::log::segment::{Place, segment_name, segment_number};
+use crate::log::scan::{Marks, Scan};
+use crate::log::segment::{Place, segment_name};
 use directory::{Directory, read_whole, replace};
-use manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
+pub use reading::Reading;
 pub(crate) use takeover::Rebuilding;
 pub use takeover::load_replicas;
 
-/// Protocol steps of checkpoints that a mutation test can leave out.
+/// Protocol steps of checkpoints and of salvage that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS].into_iter().flatten().copied()
+    let all = [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS, salvage::SABOTAGE_STEPS];
+    all.into_iter().flatten().copied()
 }
 
 /// What all hosts of a pod agree on.
@@ -131,18 +136,11 @@ impl Plan {
         directories: &[Directory],
         identity: &Identity,
     ) -> Result<Self, RecoveryError> {
-        assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
-        let home = &directories[0];
-        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let expected = [
-            ("pod", pod.pod, identity.pod),
-            ("configuration", pod.configuration, identity.configuration),
-            ("hash of layouts", pod.layouts, identity.layouts),
-            ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
-        ];
-        check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
-        let read = |directory| read_host(cx, directory, identity, &mut || ());
-        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        Reading::begin(cx, directories, identity)?.finish()
+    }
+
+    /// Decides what counts of what was read.
+    fn decide(pod: PodManifest, hosts: Vec<HostFiles>) -> Result<Self, RecoveryError> {
         let open = hosts.iter().filter(|files| !files.scan.marks.closed);
         let least = open.map(|files| files.scan.marks.last.max(pod.first_epoch - 1)).min();
         // If all hosts are dead and buried, everything is in their logs.
@@ -168,7 +166,7 @@ impl Plan {
     ) -> Result<Self, RecoveryError> {
         let home = &directories[0];
         let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let read = |directory| read_host(cx, directory, identity, &mut *turn);
+        let read = |directory| reading::read_host(cx, directory, identity, &mut *turn);
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         for files in &hosts {
             let Marks { last, closed, .. } = files.scan.marks;
@@ -244,41 +242,6 @@ fn check_same(at: &FileByte, pairs: &[(&'static str, u64, u64)]) -> Result<(), R
             Err(RecoveryError::Foreign { at: at.clone(), what, found, expected })
         }
     }
-}
-
-fn read_host<F: Fabric>(
-    cx: &Cx<F>,
-    directory: &Directory,
-    identity: &Identity,
-    turn: &mut impl FnMut(),
-) -> Result<HostFiles, RecoveryError> {
-    let host = directory.host();
-    let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
-    let expected = [
-        ("pod", manifest.pod, identity.pod),
-        ("host", u64::from(manifest.host.0), u64::from(host.0)),
-        ("hash of layouts", manifest.layouts, identity.layouts),
-    ];
-    check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
-    let mut segments: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
-    segments.retain(|number| *number >= manifest.first_segment);
-    segments.sort_unstable();
-    // A log that has lost segments keeps the one that is being written.
-    let needed = manifest.first_segment;
-    if segments.first().map_or(needed > FIRST_SEGMENT, |first| *first != needed) {
-        return Err(RecoveryError::Missing { host, file: segment_name(manifest.first_segment) });
-    }
-    let mut scanner = Scanner::new(identity.pod, host);
-    for &number in &segments {
-        turn();
-        scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
-    }
-    let scan = scanner.finish();
-    if let End::Damaged { at, why } = scan.end {
-        let at = FileByte::new(host, segment_name(at.segment), at.byte);
-        return Err(RecoveryError::damaged(at, why));
-    }
-    Ok(HostFiles { manifest, segments, scan })
 }
 
 /// Makes a recovery final: the pod's next generation begins with an epoch that nobody has used. Every host's

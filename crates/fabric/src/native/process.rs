@@ -31,21 +31,26 @@ pub fn number_of(name: u64) -> u32 {
 
 /// Ends the process of this name; true once it runs no more.
 pub fn cut_off(named: u64) -> bool {
+    if is_gone(named) {
+        return true;
+    }
+    if named != 0
+        && named != own()
+        && let Some(pid) = i32::try_from(number_of(named)).ok().and_then(Pid::from_raw)
+    {
+        // If it is refused, the process still runs at the next look.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    false
+}
+
+/// True if the process of this name runs no more.
+pub fn is_gone(named: u64) -> bool {
     let number = number_of(named);
     if named == 0 || named == own() {
         return false;
     }
-    match look(number) {
-        None => true,
-        Some(found) if found.is_gone || name(number, found.start) != named => true,
-        Some(_) => {
-            if let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) {
-                // If it is refused, the process still runs at the next look.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            false
-        }
-    }
+    look(number).is_none_or(|found| found.is_gone || name(number, found.start) != named)
 }
 
 fn name(number: u32, start: u64) -> u64 {
@@ -82,8 +87,9 @@ mod tests {
         let named = name(child.id(), look(child.id()).expect("it runs").start);
         assert!(cut_off(named + (1 << NUMBER_BITS)), "another one had this number");
         assert!(look(child.id()).is_some_and(|found| !found.is_gone), "and this one was spared");
+        assert!(!is_gone(named) && !is_gone(own()));
         while !cut_off(named) {}
         assert!(!child.wait().expect("it is ours").success());
-        assert!(cut_off(named), "it stays gone");
+        assert!(cut_off(named) && is_gone(named), "it stays gone");
     }
 }

@@ -185,6 +185,11 @@ impl Fabric for Sim {
         true
     }
 
+    fn is_gone(&self, host: HostId, process: u64) -> bool {
+        let Some(state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
+        state.hosts[usize::from(host.0)].life() != process
+    }
+
     fn spend(&self, work: Work, times: u32) {
         if !self.timed {
             return;
