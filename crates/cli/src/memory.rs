@@ -125,8 +125,9 @@ impl fmt::Display for Found {
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
 impl PodMemory {
-    /// The memory of a pod that starts again from the files in `data`, made anew; and the pod's generation. If it
-    /// has outlived the hosts, what only it holds is put into their logs before; with `discard`, it is lost.
+    /// The memory of a pod that starts again from the files in `data`, made anew; and the pod's generation.
+    /// If it has outlived the hosts, what only it holds is put into their logs before; with `discard`, it
+    /// is lost.
     pub fn again(
         spec: &MemorySpec,
         (config, tables): (&PodConfig, &[TableSchema]),
@@ -157,6 +158,11 @@ impl PodMemory {
         }
         let generation = memory.begin(data)?;
         Ok((memory, generation, Found::Files))
+    }
+
+    /// Puts what only the memory holds into the logs, so that it may go; no host lives any more.
+    pub fn put_away(&self, data: &Path) -> Result<Found, Failure> {
+        salvage(&self.name.parse()?, &self.pod, data).map(|(_, found)| found)
     }
 
     /// Leaves the memory to whoever comes next.
@@ -205,8 +211,8 @@ fn salvage(spec: &MemorySpec, pod: &Pod, data: &Path) -> Result<(u64, Found), Fa
 /// Something is wrong with memory that may hold what nothing else holds.
 fn in_danger(spec: &MemorySpec, error: &str, what: &str) -> Failure {
     Failure::Refused(format!(
-        "{spec}: {error}: {what} was acknowledged at durability \"pod\" may be nowhere else: make it right, or \
-         give that up with --discard-memory and go on from files alone"
+        "{spec}: {error}: {what} was acknowledged at durability \"pod\" may be nowhere else: make it \
+         right, or give that up with --discard-memory and go on from files alone"
     ))
 }
 

@@ -148,8 +148,8 @@ pub trait Fabric {
         false
     }
 
-    /// True if `host`, in the process that [`Fabric::process`] named there, can no longer change the memory. As
-    /// [`Fabric::cut_off`], but a process that runs is left alone.
+    /// True if `host`, in the process that [`Fabric::process`] named there, can no longer change the
+    /// memory. As [`Fabric::cut_off`], but a process that runs is left alone.
     #[track_caller]
     fn is_gone(&self, host: HostId, process: u64) -> bool {
         let _ = (host, process);

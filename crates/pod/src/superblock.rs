@@ -140,8 +140,8 @@ pub fn open<F: Fabric>(cx: &Cx<F>, memory_bytes: u64) -> Result<Plan, PodError> 
     Ok(plan)
 }
 
-/// True if nobody has formatted the memory, or somebody has begun to and has not ended: there is no pod in it,
-/// and no host has joined one since.
+/// True if nobody has formatted the memory, or somebody has begun to and has not ended: there is no pod in
+/// it, and no host has joined one since.
 pub fn is_unfinished<F: Fabric>(cx: &Cx<F>) -> bool {
     match cx.load(Plan::SUPERBLOCK_STATE) {
         FORMATTING => true,

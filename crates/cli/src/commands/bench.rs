@@ -48,8 +48,8 @@ const OMISSIONS: &str = "shadow_omissions";
 const CLIENTS: usize = 1000;
 
 /// Why a crash needs transactions that are on storage.
-const LOST_WITH_MEMORY: &str = "--crash-after loses the shared memory, which only --durability storage survives: \
-                                add that, or --keep-memory";
+const LOST_WITH_MEMORY: &str = "--crash-after loses the shared memory, which only --durability storage \
+                                survives: add that, or --keep-memory";
 
 /// A log cannot be kept shorter than this: a host writes so much while a checkpoint is taken.
 const MIN_REPLAY_LIMIT: u64 = 256 << 10;

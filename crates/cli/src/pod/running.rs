@@ -166,6 +166,11 @@ impl Running {
         let phase = Phase::start("ending");
         let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
         order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ())?;
+        // Clients may have gone on asking meanwhile.
+        (0..self.hosts.dir().hosts()).for_each(|host| self.hosts.kill(host));
+        if let Some(data) = &self.hosts.dir().file.job.data {
+            self.memory.put_away(&data.path)?;
+        }
         self.outlives = false;
         drop(self);
         phase.done("everything is on storage");

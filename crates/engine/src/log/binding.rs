@@ -1,13 +1,14 @@
-//! Whose memory it is: the pod and its generation, in two words beside the epoch. Positions of rings and epochs
-//! mean something only together with the files of that generation, so whoever looks for records in a memory that
-//! has outlived its hosts must know.
+//! Whose memory it is: the pod and its generation, in two words beside the epoch. Positions of rings and
+//! epochs mean something only together with the files of that generation, so whoever looks for records in a
+//! memory that has outlived its hosts must know.
 //!
 //! ```text
 //! epoch's line   3 pod   4: 32..64 CRC-32C of pod and generation   0..32 generation
 //! ```
 //!
 //! Invariants:
-//! 1. The words are written once, by the first host that begins a log, before it does; every other checks them.
+//! 1. The words are written once, by the first host that begins a log, before it does; every other checks
+//!    them.
 //! 2. A memory whose second word is 0 has never held a record.
 
 use liger_fabric::{Cx, Fabric, SyncAddr};

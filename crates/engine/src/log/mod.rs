@@ -352,8 +352,8 @@ pub(crate) fn bury_all_alone<F: Fabric>(
     bury(cx, (plan, &clock), (dead, disk), Life::Salvager, options, 0)
 }
 
-/// Ships what a dead host has left in its rings to its disk, and closes its log. What is shipped may have been
-/// shipped before: by the dead host, or by somebody else who died over it.
+/// Ships what a dead host has left in its rings to its disk, and closes its log. What is shipped may have
+/// been shipped before: by the dead host, or by somebody else who died over it.
 fn bury<F: Fabric>(
     cx: &Cx<F>,
     (plan, clock): (&Plan, &LogClock),

@@ -56,8 +56,8 @@ pub fn is_used<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId, worker: WorkerI
     RingReader::new(plan, host, worker).words(cx) != (0, 0, 0)
 }
 
-/// Checks the ring of a worker of a dead host. `epochs`: of which its records can be. `logged`: where the stream
-/// ends that the host's log holds, if it holds any of it.
+/// Checks the ring of a worker of a dead host. `epochs`: of which its records can be. `logged`: where the
+/// stream ends that the host's log holds, if it holds any of it.
 ///
 /// # Errors
 /// The first thing that cannot be what the worker left.
@@ -115,4 +115,80 @@ pub fn check<F: Fabric>(
         records += 1;
     }
     Ok(Rest { records, bytes: tail - head })
+}
+
+#[cfg(test)]
+mod tests {
+    use liger_fabric::native::Native;
+    use liger_pod::plan::PodConfig;
+    use liger_pod::testing::TestPod;
+
+    use super::*;
+    use crate::key::Key;
+    use crate::log::record::{Op, Origin, RecordWriter, first_of};
+    use crate::log::ring::Ring;
+
+    const EPOCH: u64 = 9;
+    const RING: (HostId, WorkerId) = (HostId(1), WorkerId(0));
+
+    /// A ring with `records` records of different lengths, of which `shipped` have been shipped.
+    fn ring(records: u64, shipped: u64) -> (TestPod, Vec<u64>) {
+        let pod = TestPod::new(&PodConfig::small(2, 1));
+        let cx = pod.cx(1, 0);
+        let (mut ring, mut writer) = (Ring::new(&cx, &pod.plan, RING.1), RecordWriter::default());
+        let origin = Origin { host: RING.0, incarnation: 1, worker: 0 };
+        let mut ends = vec![0];
+        for number in 0..records {
+            writer.begin();
+            writer.change((0, 0), Op::Update, &Key::build().i32(number as i32).finish(), 1);
+            writer.piece(0, &vec![7; 8 + 16 * (number % 3) as usize]);
+            let appended = ring.append(&cx, &mut writer, first_of(EPOCH) + number, origin, |_| false);
+            ends.push(appended.expect("there is room") + writer.len() as u64);
+        }
+        RingReader::new(&pod.plan, RING.0, RING.1).release(&cx, ends[shipped as usize]);
+        (pod, ends)
+    }
+
+    fn look(pod: &TestPod, logged: Option<u64>) -> Result<Rest, DamagedRing> {
+        check::<Native>(&pod.cx(0, 0), &pod.plan, RING, &(1..=EPOCH), logged)
+    }
+
+    #[test]
+    fn what_was_not_shipped_is_counted() {
+        let (pod, ends) = ring(7, 3);
+        let rest = Rest { records: 4, bytes: ends[7] - ends[3] };
+        for logged in [None, Some(ends[3]), Some(ends[7])] {
+            assert_eq!(look(&pod, logged), Ok(rest));
+        }
+        assert_eq!(look(&ring(7, 7).0, None), Ok(Rest::default()));
+        assert_eq!(look(&ring(0, 0).0, None), Ok(Rest::default()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found_and_named() {
+        let (pod, ends) = ring(7, 3);
+        let (cx, (bytes, _)) = (pod.cx(1, 0), pod.plan.ring_bytes(RING.0, RING.1));
+        for at in ends[3]..ends[7] {
+            let mut byte = [0];
+            cx.read(bytes.byte(at), &mut byte);
+            cx.write(bytes.byte(at), &[byte[0] ^ 1 << (at % 8)]);
+            let damaged = look(&pod, None).expect_err("a byte has changed");
+            assert_eq!((damaged.host, damaged.worker), RING, "{damaged}");
+            assert!((ends[3]..=at).contains(&damaged.position), "{damaged}");
+            cx.write(bytes.byte(at), &byte);
+        }
+        let line = pod.plan.ring_line(RING.0, RING.1);
+        for (word, bit) in (0..2).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+            let value = cx.load(line.word(word));
+            cx.store(line.word(word), value ^ 1 << bit);
+            match look(&pod, Some(ends[3])) {
+                Err(damaged) => assert_eq!((damaged.host, damaged.worker), RING, "{damaged}"),
+                // From an earlier record on: that is shipped again.
+                Ok(rest) => assert!(word == 1 && rest.bytes > ends[7] - ends[3], "{rest:?}, bit {bit}"),
+            }
+            cx.store(line.word(word), value);
+        }
+        assert!(look(&pod, Some(ends[3])).is_ok());
+        assert!(check::<Native>(&cx, &pod.plan, RING, &(1..=EPOCH - 1), None).is_err(), "too new an epoch");
+    }
 }

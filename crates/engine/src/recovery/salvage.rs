@@ -1,6 +1,7 @@
-//! Salvage: all hosts of a pod are dead, and its memory is not. What only their rings hold goes to their logs,
-//! and the pod is recovered from files, as if its memory were lost; nothing that was acknowledged at `pod` is.
-//! docs/protocols/takeover.md has the steps, and what is left if whoever takes them dies after each.
+//! Salvage: all hosts of a pod are dead, and its memory is not. What only their rings hold goes to their
+//! logs, and the pod is recovered from files, as if its memory were lost; nothing that was acknowledged at
+//! `pod` is. docs/protocols/takeover.md has the steps, and what is left if whoever takes them dies after
+//! each.
 //!
 //! Invariants:
 //! 1. Nothing is shipped before it is certain that no host runs, that the memory is this pod's in its present
@@ -61,8 +62,8 @@ pub enum SalvageError {
     Binding(#[from] BadBinding),
     /// The memory is of an earlier generation, and what it holds was never salvaged.
     #[error(
-        "the memory is of generation {found}, and the files have gone on to generation {expected} without the \
-         {bytes} bytes of records that it holds"
+        "the memory is of generation {found}, and the files have gone on to generation {expected} without \
+         the {bytes} bytes of records that it holds"
     )]
     LeftBehind {
         /// The memory's.
@@ -101,9 +102,9 @@ pub enum SalvageError {
     Files(#[from] RecoveryError),
 }
 
-/// Ships what the rings of all hosts of this memory hold beyond their logs, and closes these. `directories` are
-/// those of all hosts, which the caller holds; `reading` is what is in them, and goes on to what is shipped.
-/// `None`: the memory holds nothing that the files lack.
+/// Ships what the rings of all hosts of this memory hold beyond their logs, and closes these. `directories`
+/// are those of all hosts, which the caller holds; `reading` is what is in them, and goes on to what is
+/// shipped. `None`: the memory holds nothing that the files lack.
 ///
 /// # Errors
 /// See [`SalvageError`]. It may be tried again.
@@ -133,8 +134,8 @@ pub fn salvage<F: Fabric>(
     Ok(Some(salvaged))
 }
 
-/// Bytes between heads and tails of all rings, as far as their words make sense: what is lost with the memory, at
-/// most, of what was acknowledged at `pod`.
+/// Bytes between heads and tails of all rings, as far as their words make sense: what is lost with the
+/// memory, at most, of what was acknowledged at `pod`.
 pub fn unshipped_bytes<F: Fabric>(cx: &Cx<F>, memory: &Memory) -> u64 {
     if !memory.has_log() {
         return 0;
@@ -157,7 +158,8 @@ fn prove_dead<F: Fabric>(cx: &Cx<F>, memory: &Memory) -> Result<(), SalvageError
         let process = membership::process_of(cx, memory, host);
         let proven = match state {
             HostState::Free | HostState::Fenced | HostState::Recovered => true,
-            // It has not said who it is, so it has not touched anything. It will not: the caller has its files.
+            // It has not said who it is, so it has not touched anything. It will not: the caller has its
+            // files.
             HostState::Joining if process == 0 => true,
             HostState::Joining | HostState::Alive | HostState::Leaving | HostState::Suspect => {
                 cx.is_gone(host, process)

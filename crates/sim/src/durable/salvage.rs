@@ -1,5 +1,5 @@
-//! A pod whose hosts all die at once, and whose memory does not: whoever starts it again puts what only the rings
-//! hold into the logs, and dies over that now and then.
+//! A pod whose hosts all die at once, and whose memory does not: whoever starts it again puts what only the
+//! rings hold into the logs, and dies over that now and then.
 //!
 //! Checked here, beside what [`super`] checks of every next life:
 //! 1. Nobody salvages while a host lives.

@@ -1,8 +1,8 @@
 //! `liger bench tpcc --crash-after S`: all hosts are killed while they run, a new pod recovers from the data
 //! directory, and every transaction that somebody outside the hosts was told of has to be there.
 //!
-//! The memory of the pod is thrown away with the hosts, so only the files are left; unless it is to be kept. What was acknowledged is
-//! counted here, from what the hosts said before they died.
+//! The memory of the pod is thrown away with the hosts, so only the files are left; unless it is to be
+//! kept. What was acknowledged is counted here, from what the hosts said before they died.
 
 #![expect(clippy::disallowed_methods, reason = "the command measures the crash from outside the hosts")]
 
@@ -46,8 +46,8 @@ pub struct Survived {
     /// Records that only the memory had, and their bytes.
     salvaged_records: u64,
     salvaged_bytes: u64,
-    /// From the first look at the files to the last row in its place; of that, until it was known what counts,
-    /// and until all hosts had joined.
+    /// From the first look at the files to the last row in its place; of that, until it was known what
+    /// counts, and until all hosts had joined.
     recovery_s: f64,
     begun_s: f64,
     joined_s: f64,
