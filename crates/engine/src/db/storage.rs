@@ -125,6 +125,15 @@ impl DataDirectory {
         Ok(recovery::Plan::make(cx, &self.look_all()?, &self.identity)?)
     }
 
+    /// As [`DataDirectory::plan`], for files that [`DataDirectory::begin`] has made final just now: logs
+    /// are not read for it, but by the hosts that load them.
+    ///
+    /// # Errors
+    /// If a manifest is missing, damaged, or of another pod.
+    pub fn plan_of_begun<F: Fabric>(&self, cx: &Cx<F>) -> Result<recovery::Plan, StorageError> {
+        Ok(recovery::Plan::of_begun(cx, &self.look_all()?, &self.identity)?)
+    }
+
     /// Makes what a plan found final, and begins the pod's next generation. Nobody may hold a folder.
     ///
     /// # Errors
@@ -135,8 +144,9 @@ impl DataDirectory {
         Ok(recovery::begin_generation(cx, &held, &plan)?)
     }
 
-    /// As [`DataDirectory::begin`], for a pod whose hosts are all dead and whose memory is still there: what only
-    /// the memory holds is put into the logs before ([`recovery::salvage`]). Then the memory may be made anew.
+    /// As [`DataDirectory::begin`], for a pod whose hosts are all dead and whose memory is still there:
+    /// what only the memory holds is put into the logs before ([`recovery::salvage`]). Then the memory may
+    /// be made anew.
     ///
     /// # Errors
     /// As there; and if a host lives, the memory is damaged, or not this pod's. No file has changed then.

@@ -87,8 +87,8 @@ pub struct HostFiles {
     pub manifest: HostManifest,
     /// Numbers of the segments that were read.
     pub segments: Vec<u32>,
-    /// What is in them.
-    pub scan: Scan,
+    /// What is in them; `None`: they were not read, because what counts had been decided before.
+    pub scan: Option<Scan>,
 }
 
 impl HostFiles {
@@ -103,12 +103,20 @@ impl HostFiles {
         self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
     }
 
+    /// What is in its log.
+    ///
+    /// # Panics
+    /// If the log was not read.
+    pub fn read(&self) -> &Scan {
+        self.scan.as_ref().expect("its log was read")
+    }
+
     /// The segment that its log goes on with, and how many bytes of the segment before it count.
     pub fn next_segment(&self) -> (u32, u64) {
         match self.segments.is_empty() {
             true => (self.manifest.first_segment, 0),
             false => {
-                let Place { segment, byte } = self.scan.end.at();
+                let Place { segment, byte } = self.read().end.at();
                 (segment + 1, byte)
             }
         }
@@ -141,14 +149,31 @@ impl Plan {
 
     /// Decides what counts of what was read.
     fn decide(pod: PodManifest, hosts: Vec<HostFiles>) -> Result<Self, RecoveryError> {
-        let open = hosts.iter().filter(|files| !files.scan.marks.closed);
-        let least = open.map(|files| files.scan.marks.last.max(pod.first_epoch - 1)).min();
+        let open = hosts.iter().filter(|files| !files.read().marks.closed);
+        let least = open.map(|files| files.read().marks.last.max(pod.first_epoch - 1)).min();
         // If all hosts are dead and buried, everything is in their logs.
-        let newest = || hosts.iter().map(|files| files.scan.newest_epoch).max().unwrap_or(0);
+        let newest = || hosts.iter().map(|files| files.read().newest_epoch).max().unwrap_or(0);
         let durable_epoch = least.unwrap_or_else(|| newest().max(pod.first_epoch - 1));
         let plan = Self { pod, hosts, durable_epoch };
         plan.check()?;
         Ok(plan)
+    }
+
+    /// The plan of files whose generation has begun ([`begin_generation`]), and that nobody has written to
+    /// since: what counts is decided, so the logs are read only once, by whoever loads them.
+    ///
+    /// # Errors
+    /// If a manifest is missing, damaged, or of another pod.
+    pub fn of_begun<F: Fabric>(
+        cx: &Cx<F>,
+        directories: &[Directory],
+        identity: &Identity,
+    ) -> Result<Self, RecoveryError> {
+        let pod = reading::read_pod(cx, directories, identity)?;
+        let look = |directory| reading::look_at_host(cx, directory, identity);
+        let hosts = directories.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+        let durable_epoch = pod.first_epoch - 1;
+        Ok(Self { pod, hosts, durable_epoch })
     }
 
     /// Reads manifests and logs of a pod that lives: what counts are the records up to epoch `upto`, which is
@@ -169,7 +194,7 @@ impl Plan {
         let read = |directory| reading::read_host(cx, directory, identity, &mut *turn);
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         for files in &hosts {
-            let Marks { last, closed, .. } = files.scan.marks;
+            let Marks { last, closed, .. } = files.read().marks;
             if last < upto && !closed {
                 let why = format!("the log ends with a mark of epoch {last}, and epoch {upto} is durable");
                 return Err(RecoveryError::damaged(end_of(files), why));
@@ -198,7 +223,7 @@ impl Plan {
     /// The first epoch that nobody has used.
     pub fn next_epoch(&self) -> u64 {
         let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
-        let used = self.hosts.iter().map(|files| files.scan.newest_epoch.max(end(files))).max();
+        let used = self.hosts.iter().map(|files| files.read().newest_epoch.max(end(files))).max();
         used.unwrap_or(0).max(self.durable_epoch).max(self.pod.first_epoch) + 1
     }
 
@@ -206,11 +231,11 @@ impl Plan {
     /// knew that every host's log had a mark of it.
     fn check(&self) -> Result<(), RecoveryError> {
         let end = |files: &HostFiles| files.manifest.checkpoint.as_ref().map_or(0, |c| c.end_epoch);
-        let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(end(files)));
+        let marks = self.hosts.iter().map(|files| files.read().marks.pod.max(end(files)));
         let cuts = self.pod.ended.iter().map(|cut| cut.last_epoch);
         let known = marks.chain(cuts).max().unwrap_or(0);
         for files in &self.hosts {
-            let Marks { last, closed, .. } = files.scan.marks;
+            let Marks { last, closed, .. } = files.read().marks;
             if last < known && !closed {
                 let why = format!(
                     "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in \
@@ -231,7 +256,7 @@ impl Plan {
 
 /// Where a host's log ends.
 fn end_of(files: &HostFiles) -> FileByte {
-    let Place { segment, byte } = files.scan.end.at();
+    let Place { segment, byte } = files.read().end.at();
     FileByte::new(files.manifest.host, segment_name(segment), byte)
 }
 
@@ -255,7 +280,7 @@ pub fn begin_generation<F: Fabric>(
     plan: &Plan,
 ) -> Result<PodManifest, RecoveryError> {
     for (directory, files) in directories.iter().zip(&plan.hosts) {
-        for &number in files.segments.iter().filter(|number| **number <= files.scan.end.at().segment) {
+        for &number in files.segments.iter().filter(|number| **number <= files.read().end.at().segment) {
             let name = segment_name(number);
             let missing = || RecoveryError::Missing { host: directory.host(), file: name.clone() };
             let file = directory.open(cx, &name)?.ok_or_else(missing)?;
@@ -267,7 +292,7 @@ pub fn begin_generation<F: Fabric>(
     let next = plan.pod.next_generation(plan.durable_epoch, plan.next_epoch(), oldest_begin);
     replace(cx, &directories[0], POD_MANIFEST, &next.encode())?;
     for (directory, files) in directories.iter().zip(&plan.hosts) {
-        let torn = files.segments.iter().filter(|number| **number > files.scan.end.at().segment);
+        let torn = files.segments.iter().filter(|number| **number > files.read().end.at().segment);
         for &number in torn.clone() {
             directory.remove(cx, &segment_name(number))?;
         }

@@ -35,16 +35,7 @@ impl Reading {
         directories: &[Directory],
         identity: &Identity,
     ) -> Result<Self, RecoveryError> {
-        assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
-        let home = &directories[0];
-        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let expected = [
-            ("pod", pod.pod, identity.pod),
-            ("configuration", pod.configuration, identity.configuration),
-            ("hash of layouts", pod.layouts, identity.layouts),
-            ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
-        ];
-        check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
+        let pod = read_pod(cx, directories, identity)?;
         let read = |directory| HostReading::begin(cx, directory, identity, &mut || ());
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { pod, hosts })
@@ -78,6 +69,38 @@ impl Reading {
     }
 }
 
+/// Reads the pod's manifest.
+pub(super) fn read_pod<F: Fabric>(
+    cx: &Cx<F>,
+    directories: &[Directory],
+    identity: &Identity,
+) -> Result<PodManifest, RecoveryError> {
+    assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
+    let home = &directories[0];
+    let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
+    let expected = [
+        ("pod", pod.pod, identity.pod),
+        ("configuration", pod.configuration, identity.configuration),
+        ("hash of layouts", pod.layouts, identity.layouts),
+        ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
+    ];
+    check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
+    Ok(pod)
+}
+
+/// Reads the manifest of one host, and the names of its segments.
+pub(super) fn look_at_host<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    identity: &Identity,
+) -> Result<HostFiles, RecoveryError> {
+    let mut reading = HostReading::open(cx, directory, identity)?;
+    let segments = reading.fresh(cx, directory)?;
+    reading.segments = segments;
+    reading.check_first(directory)?;
+    Ok(HostFiles { scan: None, ..reading.finish() })
+}
+
 /// Reads the manifest and the log of one host; `turn` is called now and then.
 pub(super) fn read_host<F: Fabric>(
     cx: &Cx<F>,
@@ -95,6 +118,18 @@ impl HostReading {
         identity: &Identity,
         turn: &mut impl FnMut(),
     ) -> Result<Self, RecoveryError> {
+        let mut reading = Self::open(cx, directory, identity)?;
+        reading.go_on(cx, directory, turn)?;
+        reading.check_first(directory)?;
+        Ok(reading)
+    }
+
+    /// Reads the manifest.
+    fn open<F: Fabric>(
+        cx: &Cx<F>,
+        directory: &Directory,
+        identity: &Identity,
+    ) -> Result<Self, RecoveryError> {
         let host = directory.host();
         let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
         let expected = [
@@ -104,14 +139,25 @@ impl HostReading {
         ];
         check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
         let scanner = Scanner::new(identity.pod, host);
-        let mut reading = Self { manifest, segments: Vec::new(), scanner };
-        reading.go_on(cx, directory, turn)?;
-        // A log that has lost segments keeps the one that is being written.
-        let needed = reading.manifest.first_segment;
-        if reading.segments.first().map_or(needed > FIRST_SEGMENT, |first| *first != needed) {
-            return Err(RecoveryError::Missing { host, file: segment_name(needed) });
+        Ok(Self { manifest, segments: Vec::new(), scanner })
+    }
+
+    /// A log that has lost segments keeps the one that is being written.
+    fn check_first(&self, directory: &Directory) -> Result<(), RecoveryError> {
+        let needed = self.manifest.first_segment;
+        if self.segments.first().map_or(needed > FIRST_SEGMENT, |first| *first != needed) {
+            return Err(RecoveryError::Missing { host: directory.host(), file: segment_name(needed) });
         }
-        Ok(reading)
+        Ok(())
+    }
+
+    /// Numbers of segments that were not read yet.
+    fn fresh<F: Fabric>(&self, cx: &Cx<F>, directory: &Directory) -> Result<Vec<u32>, RecoveryError> {
+        let first = self.segments.last().map_or(self.manifest.first_segment, |last| last + 1);
+        let mut fresh: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
+        fresh.retain(|number| *number >= first);
+        fresh.sort_unstable();
+        Ok(fresh)
     }
 
     fn go_on<F: Fabric>(
@@ -120,10 +166,7 @@ impl HostReading {
         directory: &Directory,
         turn: &mut impl FnMut(),
     ) -> Result<(), RecoveryError> {
-        let first = self.segments.last().map_or(self.manifest.first_segment, |last| last + 1);
-        let mut fresh: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
-        fresh.retain(|number| *number >= first);
-        fresh.sort_unstable();
+        let fresh = self.fresh(cx, directory)?;
         for &number in &fresh {
             turn();
             self.scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
@@ -139,6 +182,6 @@ impl HostReading {
     }
 
     fn finish(self) -> HostFiles {
-        HostFiles { manifest: self.manifest, segments: self.segments, scan: self.scanner.finish() }
+        HostFiles { manifest: self.manifest, segments: self.segments, scan: Some(self.scanner.finish()) }
     }
 }
