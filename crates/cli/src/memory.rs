@@ -142,14 +142,19 @@ impl PodMemory {
         if is_there && !discard {
             refuse_if_in_use(spec)?;
             if let Some(pod) = of_old(spec, config, tables)? {
-                let (generation, found) = salvage(spec, &pod, data)?;
+                let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan());
+                let (manifest, salvaged) = salvage(spec, &pod, data, begin)?;
                 pod.format_again().map_err(of_memory(spec))?;
                 let to_remove = match spec {
                     MemorySpec::File(path) => Some(path.clone()),
                     _ => None,
                 };
                 let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
-                return Ok((Self { name, kind: spec.to_string(), to_remove, pod }, generation, found));
+                return Ok((
+                    Self { name, kind: spec.to_string(), to_remove, pod },
+                    manifest.generation,
+                    found(salvaged),
+                ));
             }
         }
         let mut memory = Self::make(spec, config, tables, (false, true))?;
@@ -162,7 +167,8 @@ impl PodMemory {
 
     /// Puts what only the memory holds into the logs, so that it may go; no host lives any more.
     pub fn put_away(&self, data: &Path) -> Result<Found, Failure> {
-        salvage(&self.name.parse()?, &self.pod, data).map(|(_, found)| found)
+        let put_away = |data: &DataDirectory| data.salvage(&self.pod.control(), self.pod.plan());
+        salvage(&self.name.parse()?, &self.pod, data, put_away).map(found)
     }
 
     /// Leaves the memory to whoever comes next.
@@ -184,16 +190,22 @@ fn of_old(spec: &MemorySpec, config: &PodConfig, tables: &[TableSchema]) -> Resu
     }
 }
 
-/// Puts what only the memory holds into the logs, and begins the pod's next generation.
-fn salvage(spec: &MemorySpec, pod: &Pod, data: &Path) -> Result<(u64, Found), Failure> {
+fn found(salvaged: Option<Salvaged>) -> Found {
+    salvaged.map_or(Found::NothingMore, Found::Memory)
+}
+
+/// Puts what only the memory holds into the logs, in the way that `salvage` does.
+fn salvage<T>(
+    spec: &MemorySpec,
+    pod: &Pod,
+    data: &Path,
+    salvage: impl Fn(&DataDirectory) -> Result<T, StorageError>,
+) -> Result<T, Failure> {
     let (cx, started) = (pod.control(), Instant::now());
     let directory = DataDirectory::open(&cx, data, pod.identity(0)).map_err(of_data)?;
     loop {
-        match directory.begin_from(&cx, pod.plan()) {
-            Ok((manifest, salvaged)) => {
-                let found = salvaged.map_or(Found::NothingMore, Found::Memory);
-                return Ok((manifest.generation, found));
-            }
+        match salvage(&directory) {
+            Ok(salvaged) => return Ok(salvaged),
             Err(StorageError::Salvage(SalvageError::Living { .. }) | StorageError::Disk(_))
                 if started.elapsed() < LAST_STEPS =>
             {

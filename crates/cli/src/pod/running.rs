@@ -1,5 +1,7 @@
 //! A pod that this process has started: its memory and its hosts, from the first join to the end.
 
+#![expect(clippy::disallowed_methods, reason = "a process that ends is waited for")]
+
 use std::time::Duration;
 
 use liger_fabric::native::MemorySpec;
@@ -15,6 +17,9 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Logs are on storage within this time, unless a host is dead that nobody has taken over from.
 const END_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process that has said its last word is gone within this time.
+const JUST_NOW: Duration = Duration::from_millis(100);
 
 /// What a recovery has read and put into partitions.
 #[derive(Clone, Copy, Default, Debug)]
@@ -160,12 +165,22 @@ impl Running {
 
     /// Ends the pod once all logs are on storage.
     ///
-    /// Hosts do not leave one by one: those left would come to know of epochs as durable in the whole pod
-    /// of which those that have left have no mark, and recovery takes that for a lost piece of a log.
+    /// Hosts do not leave one by one: partitions have no owner then, and clients of those left would be told.
     pub fn end(mut self) -> Result<(), Failure> {
         let phase = Phase::start("ending");
-        let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
-        order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ())?;
+        loop {
+            while self.hosts.ended().is_some() {}
+            let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
+            let Err(failure) = order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ())
+            else {
+                break;
+            };
+            // One that was removed just now, perhaps: its process ends a little later than it says so.
+            std::thread::sleep(JUST_NOW);
+            if self.hosts.ended().is_none() {
+                return Err(failure);
+            }
+        }
         // Clients may have gone on asking meanwhile.
         (0..self.hosts.dir().hosts()).for_each(|host| self.hosts.kill(host));
         if let Some(data) = &self.hosts.dir().file.job.data {

@@ -49,6 +49,9 @@ pub enum StorageError {
 /// The pod's manifest in its new generation, and what its memory had that the files had not.
 pub type Begun = (PodManifest, Option<Salvaged>);
 
+/// All folders, what is in them, and what has just been put there.
+type Holding = (Vec<Directory>, recovery::Reading, Option<Salvaged>);
+
 /// A pod's data on this machine.
 #[derive(Clone, Debug)]
 pub struct DataDirectory {
@@ -151,11 +154,24 @@ impl DataDirectory {
     /// # Errors
     /// As there; and if a host lives, the memory is damaged, or not this pod's. No file has changed then.
     pub fn begin_from<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Begun, StorageError> {
+        let (held, reading, salvaged) = self.salvaged(cx, memory)?;
+        let plan = reading.finish()?;
+        Ok((recovery::begin_generation(cx, &held, &plan)?, salvaged))
+    }
+
+    /// Puts what only the memory of a pod holds into its logs, and closes these: then the memory may go.
+    ///
+    /// # Errors
+    /// As [`DataDirectory::begin_from`].
+    pub fn salvage<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Option<Salvaged>, StorageError> {
+        self.salvaged(cx, memory).map(|(_, _, salvaged)| salvaged)
+    }
+
+    fn salvaged<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Holding, StorageError> {
         let held = self.hold_all()?;
         let mut reading = recovery::Reading::begin(cx, &held, &self.identity)?;
         let salvaged = recovery::salvage::salvage(cx, memory, &held, &mut reading)?;
-        let plan = reading.finish()?;
-        Ok((recovery::begin_generation(cx, &held, &plan)?, salvaged))
+        Ok((held, reading, salvaged))
     }
 
     /// Takes hold of a host's folder, in the pod's present generation.

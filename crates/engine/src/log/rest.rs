@@ -51,9 +51,24 @@ pub fn unshipped<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId, worker: Worke
     tail.checked_sub(head).filter(|bytes| *bytes <= ring.ring_bytes()).unwrap_or(0)
 }
 
-/// True if the ring's words say that something was ever appended.
-pub fn is_used<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId, worker: WorkerId) -> bool {
-    RingReader::new(plan, host, worker).words(cx) != (0, 0, 0)
+/// Checks a ring of a memory in which no log was begun.
+///
+/// # Errors
+/// If its words say that something was ever appended.
+pub fn check_unused<F: Fabric>(
+    cx: &Cx<F>,
+    plan: &Plan,
+    host: HostId,
+    worker: WorkerId,
+) -> Result<(), DamagedRing> {
+    match RingReader::new(plan, host, worker).words(cx) {
+        (0, 0, 0) => Ok(()),
+        (head, tail, last) => {
+            let why = format!("no log was begun, and its words are {head}, {tail} and {last}");
+            let byte = plan.ring_line(host, worker).offset();
+            Err(DamagedRing { host, worker, position: tail, byte, why })
+        }
+    }
 }
 
 /// Checks the ring of a worker of a dead host. `epochs`: of which its records can be. `logged`: where the

@@ -177,12 +177,10 @@ fn is_present<F: Fabric>(cx: &Cx<F>, memory: &Memory, pod: &PodManifest) -> Resu
     let bytes = unshipped_bytes(cx, memory);
     let Some(found) = Binding::load(cx, memory)? else {
         // Nobody has begun a log in it.
-        return match rings(memory).find(|&(host, worker)| rest::is_used(cx, memory, host, worker)) {
-            None => Ok(false),
-            Some(ring) => {
-                Err(rest::check(cx, memory, ring, &(1..=0), None).expect_err("no epoch fits").into())
-            }
-        };
+        for (host, worker) in rings(memory) {
+            rest::check_unused(cx, memory, host, worker)?;
+        }
+        return Ok(false);
     };
     let other = |what, found, expected| Err(BadBinding::Other { what, found, expected }.into());
     match (found.pod == pod.pod, found.generation, pod.generation) {
