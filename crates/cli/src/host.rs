@@ -210,7 +210,7 @@ impl<M: HostMemory> Serving<M> {
         if let Some(data) = job.data.as_ref().filter(|data| data.recover && !again) {
             let cx = pod.control();
             let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
-            let plan = directory.plan(&cx)?;
+            let plan = directory.plan_of_begun(&cx)?;
             enter();
             recovery = Some((directory, plan));
         }

@@ -48,7 +48,8 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Make a pod in a directory: one process for each host, supervised until an interrupt.
     Up(Box<up::UpArguments>),
-    /// Start the pod of a directory again, from its logs and checkpoints.
+    /// Start the pod of a directory again, from its logs and checkpoints, and from its memory if that is
+    /// there.
     Recover(up::RecoverArguments),
     /// Show the hosts of a pod directory; changes nothing.
     Status(status::Arguments),

@@ -1,11 +1,15 @@
-//! The memory of a benchmark's pod: made, named for the hosts, and removed again.
+//! The memory of a pod: made, named for the hosts, salvaged when it has outlived them, and removed again.
 
+#![expect(clippy::disallowed_methods, reason = "processes that are about to end are waited for")]
+
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use liger_engine::db::{DataDirectory, DbError, Pod, PodConfig, StorageError};
+use liger_engine::recovery::salvage::{SalvageError, Salvaged, unshipped_bytes};
 use liger_engine::{Catalog, TableSchema};
-use liger_fabric::native::process::number_of;
+use liger_fabric::native::process::{is_gone, number_of};
 use liger_fabric::native::{MemoryError, MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
@@ -70,7 +74,6 @@ impl PodMemory {
     /// Makes the data directory of a new pod; returns its generation.
     pub fn create(&self, path: &Path) -> Result<u64, Failure> {
         // Pods are told apart by when they were made.
-        #[expect(clippy::disallowed_methods, reason = "no host has joined: there is no context yet")]
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let identity = self.pod.identity(now.as_nanos() as u64);
         DataDirectory::create(&self.pod.control(), path, identity).map_err(of_data)?;
@@ -83,6 +86,146 @@ impl PodMemory {
         let data = DataDirectory::open(&cx, path, self.pod.identity(0)).map_err(of_data)?;
         Ok(data.begin(&cx).map_err(of_data)?.generation)
     }
+}
+
+/// What a pod that starts again has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Its memory, and in the rings so much that was in no log.
+    Memory(Salvaged),
+    /// Its memory, with nothing that the files lack.
+    NothingMore,
+    /// No memory.
+    Files,
+}
+
+impl Found {
+    /// What was salvaged; perhaps nothing.
+    pub fn salvaged(&self) -> Salvaged {
+        match self {
+            Self::Memory(salvaged) => *salvaged,
+            Self::NothingMore | Self::Files => Salvaged::default(),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(Salvaged { records, bytes, .. }) => {
+                write!(f, "memory intact: {records} records in {bytes} bytes of rings salvaged")
+            }
+            Self::NothingMore => f.write_str("the memory holds nothing that the files lack"),
+            Self::Files => f.write_str("memory lost: from files alone"),
+        }
+    }
+}
+
+/// Hosts whose supervisor was killed end by themselves within this time.
+const LAST_STEPS: Duration = Duration::from_secs(2);
+
+impl PodMemory {
+    /// The memory of a pod that starts again from the files in `data`, made anew; and the pod's generation.
+    /// If it has outlived the hosts, what only it holds is put into their logs before; with `discard`, it
+    /// is lost.
+    pub fn again(
+        spec: &MemorySpec,
+        (config, tables): (&PodConfig, &[TableSchema]),
+        data: &Path,
+        discard: bool,
+    ) -> Result<(Self, u64, Found), Failure> {
+        let is_there = match spec {
+            MemorySpec::File(path) => path.exists(),
+            MemorySpec::Dax(_) | MemorySpec::Pci(_) | MemorySpec::Fd(_) => true,
+            MemorySpec::Memfd => false,
+        };
+        if is_there && !discard {
+            refuse_if_in_use(spec)?;
+            if let Some(pod) = of_old(spec, config, tables)? {
+                let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan());
+                let (manifest, salvaged) = salvage(spec, &pod, data, begin)?;
+                pod.format_again().map_err(of_memory(spec))?;
+                let to_remove = match spec {
+                    MemorySpec::File(path) => Some(path.clone()),
+                    _ => None,
+                };
+                let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
+                return Ok((
+                    Self { name, kind: spec.to_string(), to_remove, pod },
+                    manifest.generation,
+                    found(salvaged),
+                ));
+            }
+        }
+        let mut memory = Self::make(spec, config, tables, (false, true))?;
+        if let MemorySpec::File(path) = spec {
+            memory.to_remove = Some(path.clone());
+        }
+        let generation = memory.begin(data)?;
+        Ok((memory, generation, Found::Files))
+    }
+
+    /// Puts what only the memory holds into the logs, so that it may go; no host lives any more.
+    pub fn put_away(&self, data: &Path) -> Result<Found, Failure> {
+        let put_away = |data: &DataDirectory| data.salvage(&self.pod.control(), self.pod.plan());
+        salvage(&self.name.parse()?, &self.pod, data, put_away).map(found)
+    }
+
+    /// Leaves the memory to whoever comes next.
+    pub fn keep(&mut self) {
+        self.to_remove = None;
+    }
+}
+
+/// The pod in memory that is there; none if making one was never finished.
+fn of_old(spec: &MemorySpec, config: &PodConfig, tables: &[TableSchema]) -> Result<Option<Pod>, Failure> {
+    let failed = match Pod::open_as(spec, config, tables) {
+        Ok(pod) => return Ok(Some(pod)),
+        Err(failed) => failed,
+    };
+    let reader = |mapping| Cx::new(NativeReader::new(mapping), HostId(0), WorkerId(0), 0);
+    match spec.open_read_only().map(reader) {
+        Ok(cx) if superblock::is_unfinished(&cx) => Ok(None),
+        _ => Err(in_danger(spec, &failed.to_string(), "what")),
+    }
+}
+
+fn found(salvaged: Option<Salvaged>) -> Found {
+    salvaged.map_or(Found::NothingMore, Found::Memory)
+}
+
+/// Puts what only the memory holds into the logs, in the way that `salvage` does.
+fn salvage<T>(
+    spec: &MemorySpec,
+    pod: &Pod,
+    data: &Path,
+    salvage: impl Fn(&DataDirectory) -> Result<T, StorageError>,
+) -> Result<T, Failure> {
+    let (cx, started) = (pod.control(), Instant::now());
+    let directory = DataDirectory::open(&cx, data, pod.identity(0)).map_err(of_data)?;
+    loop {
+        match salvage(&directory) {
+            Ok(salvaged) => return Ok(salvaged),
+            Err(StorageError::Salvage(SalvageError::Living { .. }) | StorageError::Disk(_))
+                if started.elapsed() < LAST_STEPS =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(StorageError::Salvage(error)) if !matches!(error, SalvageError::Living { .. }) => {
+                let bytes = unshipped_bytes(&cx, pod.plan());
+                return Err(in_danger(spec, &error.to_string(), &format!("up to {bytes} bytes of what")));
+            }
+            Err(error) => return Err(Failure::Refused(format!("{spec}: {error}"))),
+        }
+    }
+}
+
+/// Something is wrong with memory that may hold what nothing else holds.
+fn in_danger(spec: &MemorySpec, error: &str, what: &str) -> Failure {
+    Failure::Refused(format!(
+        "{spec}: {error}: {what} was acknowledged at durability \"pod\" may be nowhere else: make it \
+         right, or give that up with --discard-memory and go on from files alone"
+    ))
 }
 
 fn of_data(error: StorageError) -> Failure {
@@ -123,7 +266,7 @@ fn refuse_if_in_use(spec: &MemorySpec) -> Result<(), Failure> {
     let cx = Cx::new(NativeReader::new(mapping), HostId(0), WorkerId(0), 0);
     let Ok(plan) = superblock::open(&cx, len) else { return Ok(()) };
     let Ok(hosts) = Observer::new(&plan).observe(&cx) else { return Ok(()) };
-    let lives = |named: u64| std::path::Path::new(&format!("/proc/{}", number_of(named))).exists();
+    let lives = |named: u64| named != 0 && !is_gone(named);
     match hosts.iter().find(|host| host.slot.state.is_member() && lives(host.process)) {
         None => Ok(()),
         Some(host) => Err(Failure::Refused(format!(

@@ -175,6 +175,13 @@ impl Pod {
         Ok(Self { mapping, plan, catalog })
     }
 
+    /// Makes this pod's memory anew. What it holds is lost, and no host may be using it.
+    pub fn format_again(&self) -> Result<(), DbError> {
+        let len = self.mapping.len() as u64;
+        superblock::format(&self.control(), self.plan.config(), len, FormatOver::OldPod)?;
+        Ok(())
+    }
+
     /// Opens a pod that has these tables.
     pub fn open(spec: &MemorySpec, tables: &[TableSchema]) -> Result<Self, DbError> {
         Self::open_checked(spec, tables, None)

@@ -153,6 +153,12 @@ impl<F: Fabric> Cx<F> {
         self.fabric.cut_off(host, process)
     }
 
+    /// See [`Fabric::is_gone`].
+    #[track_caller]
+    pub fn is_gone(&self, host: HostId, process: u64) -> bool {
+        self.fabric.is_gone(host, process)
+    }
+
     /// See [`Fabric::spend`].
     #[inline]
     pub fn spend(&self, work: Work, times: u32) {

@@ -160,6 +160,14 @@ pub trait Fabric {
         CutOff::Unknown("nothing can be cut off from this memory")
     }
 
+    /// True if `host`, in the process that [`Fabric::process`] named there, can no longer change the
+    /// memory. As [`Fabric::cut_off`], but a process that runs is left alone.
+    #[track_caller]
+    fn is_gone(&self, host: HostId, process: u64) -> bool {
+        let _ = (host, process);
+        false
+    }
+
     /// A call of a simulated disk, for `Disk::simulated`: only the simulator has any.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use crate::error::PodError;
 use crate::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 /// Version of everything that lies in a pod. It changes when any layout or protocol word does.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMATTING: u64 = u64::from_le_bytes(*b"LigerFmt");
@@ -138,6 +138,19 @@ pub fn open<F: Fabric>(cx: &Cx<F>, memory_bytes: u64) -> Result<Plan, PodError> 
     let plan = block.checked_plan()?;
     check_room(memory_bytes, plan.len())?;
     Ok(plan)
+}
+
+/// True if nobody has formatted the memory, or somebody has begun to and has not ended: there is no pod in
+/// it, and no host has joined one since.
+pub fn is_unfinished<F: Fabric>(cx: &Cx<F>) -> bool {
+    match cx.load(Plan::SUPERBLOCK_STATE) {
+        FORMATTING => true,
+        0 => {
+            let block: Superblock = cx.refresh_layout(SUPERBLOCK);
+            block.magic == 0 && block.checksum == 0
+        }
+        _ => false,
+    }
 }
 
 /// As [`open`], for a host that knows what configuration it expects.

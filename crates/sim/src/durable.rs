@@ -12,6 +12,9 @@
 //!    of the next life are what they made, to the byte and the version.
 //! 3. The next life is at rest, its indexes agree with its rows, and it can do all that again.
 //!
+//! In some runs the memory outlives the hosts ([`salvage`]). Then every transaction that returned is
+//! acknowledged, and of one that had not, all or nothing is there.
+//!
 //! Not here: the death of some of the hosts, whose memory another host still reads.
 
 use std::cell::{Cell, RefCell};
@@ -20,26 +23,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::log::HostLog;
-use liger_engine::log::record::epoch_of;
 use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::directory::Directory;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Key, KeyRange, Session, Ticket, Transaction as _, TxnError};
 use liger_fabric::disk::{DiskFault, SimDisks};
-use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome, Report, Sim, SimConfig, Simulation};
+use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome as End, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 
 use crate::Picker;
-use crate::history::{Change, History, Key as HistoryKey, Operation, Transaction};
+use crate::history::Key as HistoryKey;
 use crate::pod::{SimPod, directories, directory};
 use crate::recorder::Recorder;
 use crate::rows::{self, BY_GROUP, GROUPS, ITEMS, RowsRun, items, keys_of, new_row};
 use crate::serializability;
 
 mod checkpoints;
+mod left;
+mod salvage;
 
 use checkpoints::take_checkpoints;
+use left::Left;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -58,6 +63,8 @@ pub struct DurableRun {
     pub replay_bytes: u64,
     /// Percentage of lives in which a disk fails, or is slow.
     pub faults: u64,
+    /// The memory outlives the hosts.
+    pub keeps_memory: bool,
 }
 
 impl DurableRun {
@@ -75,7 +82,14 @@ impl DurableRun {
             checkpoints: pick.below(4),
             replay_bytes: 400 << pick.below(6),
             faults: 15,
+            keeps_memory: false,
         }
+    }
+
+    /// All hosts die at once, and the memory does not. Little is on storage then: syncs are rare.
+    pub fn with_memory_kept(seed: u64) -> Self {
+        let run = Self::from_seed(seed);
+        Self { faults: 0, keeps_memory: true, ..run }
     }
 
     /// Few rows that change all the time, and logs that must stay very short, through several generations.
@@ -97,7 +111,7 @@ impl DurableRun {
 /// How it ended.
 #[derive(Debug)]
 pub struct DurableResult {
-    /// The simulator's report of the first life.
+    /// The simulator's report of the first life; if its memory outlived it, of the salvage too.
     pub report: Report,
     /// Verbs of all lives.
     pub verbs: u64,
@@ -107,6 +121,10 @@ pub struct DurableResult {
     pub acknowledged: u64,
     /// Of them, not there any more after a crash: never acknowledged.
     pub lost: u64,
+    /// Transactions that are there although their hosts died before they returned.
+    pub in_doubt: u64,
+    /// How often memory was salvaged.
+    pub salvages: u64,
     /// Checkpoints that were finished.
     pub checkpoints: u64,
     /// Segments that were removed.
@@ -123,17 +141,13 @@ type Rows = BTreeMap<(i16, i32), (u64, i64)>;
 struct Life {
     running: Cell<u32>,
     faulty: Cell<bool>,
+    /// By host and worker: the number of the transaction that it has begun last.
+    begun: RefCell<BTreeMap<(u8, u8), i64>>,
     /// What each transaction wrote as values, by its number in the history.
     values: RefCell<BTreeMap<u64, i64>>,
     acknowledged: RefCell<BTreeSet<u64>>,
     checkpoints: Cell<u64>,
     removed: Cell<u64>,
-}
-
-/// What a life leaves to be judged when it is known what survived.
-struct Left {
-    history: History,
-    life: Rc<Life>,
 }
 
 /// The disks of a run, and what it is known to be.
@@ -152,7 +166,10 @@ pub fn run(run: &DurableRun) -> DurableResult {
     let mut rows: Rows = rows::loaded(&run.rows).map(|row| (row, (0, 100))).collect();
     let (mut left, mut result): (Option<Left>, Option<DurableResult>) = (None, None);
     for number in 0..=run.crashes {
-        let begun = if number == 0 { storage.create() } else { storage.begin(&mut pick) };
+        let begun = match (left.as_mut(), result.as_mut()) {
+            (Some(left), Some(result)) => left.begin(&storage, &mut pick, result),
+            _ => storage.create(),
+        };
         let (durable, plan) = match begun {
             Ok(begun) => begun,
             Err(problem) => {
@@ -172,7 +189,9 @@ pub fn run(run: &DurableRun) -> DurableResult {
             problems = life.work(&storage, &mut pick);
         }
         let ended = life.end(&rows, problems, number);
-        storage.disks.lose_power();
+        if !run.keeps_memory {
+            storage.disks.lose_power();
+        }
         (0..run.rows.hosts).for_each(|host| storage.disks.heal(HostId(host)));
         match &mut result {
             None => result = Some(ended.0),
@@ -350,6 +369,12 @@ impl<'r> OneLife<'r> {
     /// Transactions, until all of them have ended or everybody dies.
     fn work(&mut self, storage: &Storage, pick: &mut Picker) -> Vec<String> {
         let run = self.run;
+        if run.keeps_memory
+            && pick.chance(20)
+            && let Some(problem) = salvage::is_refused_to_the_living(&mut self.pod, storage.identity)
+        {
+            return vec![problem];
+        }
         if pick.chance(run.faults) {
             self.life.faulty.set(true);
             let fault = match pick.below(3) {
@@ -371,14 +396,24 @@ impl<'r> OneLife<'r> {
             }
         }
         let picked = 1 + pick.below(run.crash_verbs);
-        self.pod.sim.end_after(run.crash_at.unwrap_or(picked));
+        let crash_at = run.crash_at.unwrap_or(picked);
+        if run.keeps_memory {
+            salvage::kill_all(&mut self.pod, crash_at, pick);
+        } else {
+            self.pod.sim.end_after(crash_at);
+        }
         let report = self.pod.sim.run();
         self.pod.sim.end_after(run.rows.max_verbs);
         let problems = match &report.outcome {
-            Outcome::OutOfVerbs { .. } => Vec::new(),
-            Outcome::Completed => self.pod.check(),
+            End::OutOfVerbs { .. } if !run.keeps_memory => Vec::new(),
+            End::Completed if run.keeps_memory => Vec::new(),
+            End::Completed => self.pod.check(),
             other => vec![other.to_string()],
         };
+        if run.keeps_memory && problems.is_empty() {
+            salvage::until_all_are_dead(&mut self.pod, &report);
+            (0..run.rows.hosts).for_each(|host| self.recorder.bury(host));
+        }
         self.report = Some(report);
         problems
     }
@@ -413,6 +448,7 @@ impl<'r> OneLife<'r> {
 
     /// What it came to, and what it leaves.
     fn end(self, rows: &Rows, mut problems: Vec<String>, number: u32) -> (DurableResult, Left) {
+        let keeps_memory = self.run.keeps_memory;
         let history = self.recorder.history(initial(rows));
         let verdict = serializability::check(&history);
         problems.extend(verdict.anomalies.iter().map(ToString::to_string));
@@ -423,11 +459,14 @@ impl<'r> OneLife<'r> {
             committed: history.transactions.len() as u64,
             acknowledged: self.life.acknowledged.borrow().len() as u64,
             lost: 0,
+            in_doubt: 0,
+            salvages: 0,
             checkpoints: self.life.checkpoints.get(),
             removed: self.life.removed.get(),
             problems,
         };
-        (result, Left { history, life: self.life })
+        let memory = keeps_memory.then_some(self.pod);
+        (result, Left { history, life: self.life, memory, logged: None })
     }
 }
 
@@ -464,6 +503,7 @@ impl<'h> Client<'h> {
         let cx = self.session.cx();
         for _ in 0..run.transactions {
             let number = cx.random();
+            self.life.begun.borrow_mut().insert((cx.host().0, cx.worker().0), number as i64);
             match self.session.attempt(|txn| rows::transaction(cx, txn, run, &run.mix, number)) {
                 Ok(()) => self.committed(number),
                 Err(TxnError::Conflict(_)) => self.session.back_off(1),
@@ -514,63 +554,4 @@ impl<'h> Client<'h> {
 fn initial(rows: &Rows) -> Vec<(HistoryKey, u64)> {
     let all = rows.iter().flat_map(|(&(part, id), &(version, _))| keys_of(part, id).map(|k| (k, version)));
     all.collect()
-}
-
-/// The epoch of what it wrote; `None` if it only read.
-fn epoch(transaction: &Transaction) -> Option<u64> {
-    transaction.operations.iter().find_map(|operation| match operation {
-        Operation::Write { change, .. } => Some(epoch_of(change.installed())),
-        _ => None,
-    })
-}
-
-impl Left {
-    /// The rows that the next life must have if everything up to `durable` counts, and what is wrong with
-    /// that.
-    fn survivors(self, run: &RowsRun, rows: &Rows, durable: u64, result: &mut DurableResult) -> Rows {
-        let acknowledged = self.life.acknowledged.borrow();
-        let mut problems = Vec::new();
-        let survives = |transaction: &Transaction| {
-            let told = acknowledged.contains(&transaction.id);
-            match epoch(transaction) {
-                Some(epoch) if epoch <= durable => true,
-                Some(epoch) => {
-                    if told {
-                        problems
-                            .push(format!("acknowledged, of epoch {epoch}, {durable} counts: {transaction}"));
-                    }
-                    result.lost += 1;
-                    false
-                }
-                None => told,
-            }
-        };
-        let mut transactions = self.history.transactions;
-        transactions.retain(survives);
-        let history = History { initial: self.history.initial, transactions };
-        let verdict = serializability::check(&history);
-        problems.extend(verdict.anomalies.iter().map(|anomaly| format!("of what survived: {anomaly}")));
-        let values = self.life.values.borrow();
-        let mut rows = rows.clone();
-        let parts = 0..run.partitions() as i16;
-        let all = parts.flat_map(|part| (0..run.keys).map(move |id| (part, id)));
-        let named: BTreeMap<HistoryKey, (i16, i32)> =
-            all.map(|(part, id)| (keys_of(part, id)[0].clone(), (part, id))).collect();
-        for transaction in &history.transactions {
-            for operation in &transaction.operations {
-                let Operation::Write { key, change } = operation else { continue };
-                let Some(&at) = named.get(key) else { continue };
-                match change {
-                    Change::Delete { .. } => rows.remove(&at),
-                    Change::Insert { new } | Change::Update { new, .. } => {
-                        let value = values.get(&transaction.id).copied();
-                        problems.extend(value.is_none().then(|| format!("it never returned: {transaction}")));
-                        rows.insert(at, (*new, value.unwrap_or_default()))
-                    }
-                };
-            }
-        }
-        result.problems.extend(problems);
-        rows
-    }
 }

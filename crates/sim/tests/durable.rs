@@ -37,6 +37,20 @@ fn what_was_acknowledged_survives_logs_that_are_shortened() {
 }
 
 #[test]
+fn what_returned_survives_when_the_memory_does() {
+    let (seeds, [_, checkpoints, _, committed, acknowledged, lost]) =
+        sums_of(DurableRun::with_memory_kept, 150);
+    // Many were not on storage when the hosts died.
+    assert!(committed > acknowledged + 5 * seeds && checkpoints > seeds && lost == 0);
+}
+
+#[test]
+fn of_what_had_not_returned_all_is_there_or_nothing() {
+    let in_doubt = |seed| run(&DurableRun::with_memory_kept(seed)).in_doubt;
+    assert!((1..=150).any(|seed| in_doubt(seed) > 0), "some had left a record");
+}
+
+#[test]
 fn a_run_replays_from_its_seed() {
     let trace = |seed| {
         let result = run(&DurableRun::from_seed(seed));

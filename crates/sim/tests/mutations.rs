@@ -61,6 +61,12 @@ fn who_says_its_name_too_late_is_noticed() {
 }
 
 #[test]
+fn every_step_of_salvage_is_needed() {
+    let report = sample("durable-memory-kept", Some("salvage."));
+    assert!(report.passed() && report.mutants.len() == 3, "{}", report.table());
+}
+
+#[test]
 fn names_of_steps_are_told_apart() {
     let all: Vec<&str> = listed_steps().collect();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");

@@ -47,6 +47,10 @@ const OMISSIONS: &str = "shadow_omissions";
 /// Clients that a worker stands for when each waits for storage.
 const CLIENTS: usize = 1000;
 
+/// Why a crash needs transactions that are on storage.
+const LOST_WITH_MEMORY: &str = "--crash-after loses the shared memory, which only --durability storage \
+                                survives: add that, or --keep-memory";
+
 /// A log cannot be kept shorter than this: a host writes so much while a checkpoint is taken.
 const MIN_REPLAY_LIMIT: u64 = 256 << 10;
 
@@ -156,6 +160,9 @@ pub struct TpccArguments {
     /// is there
     #[arg(long, value_parser = seconds, requires = "data")]
     crash_after: Option<f64>,
+    /// With --crash-after: the shared memory outlives the hosts
+    #[arg(long, requires = "crash_after")]
+    keep_memory: bool,
     /// Let a random host fail about so often, like 2s; it joins again. Needs --durability pod or storage; the
     /// pod is kept in --data, or removed after the run
     #[arg(long, value_parser = duration, conflicts_with_all = ["crash_after", "recover", "share_all"])]
@@ -239,11 +246,12 @@ impl TpccArguments {
                     .to_owned(),
             ));
         }
-        if self.crash_after.is_some() && self.durability != Durable::Storage {
-            return Err(Failure::Refused(
-                "--crash-after loses the shared memory, which only --durability storage survives: add that"
-                    .to_owned(),
-            ));
+        if self.crash_after.is_some() && self.durability != Durable::Storage && !self.keep_memory {
+            return Err(Failure::Refused(LOST_WITH_MEMORY.to_owned()));
+        }
+        if self.keep_memory && self.durability == Durable::None {
+            let message = "--durability none keeps no log, and so no memory: use pod or storage";
+            return Err(Failure::Refused(message.to_owned()));
         }
         let in_flight = self.in_flight.map_or_else(
             || if self.durability == Durable::Storage { CLIENTS } else { 1 },
@@ -312,6 +320,7 @@ fn run_with_kills(arguments: &TpccArguments, job: Job, period: Duration) -> Resu
         mode: arguments.kill_mode,
         kills: arguments.kills.unwrap_or(u32::MAX),
         crash_after: None,
+        keep_memory: false,
         seed: job.seed,
     };
     let memory = match &arguments.memory {
@@ -336,7 +345,7 @@ fn run_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
         data.generation = if data.recover { memory.begin(&data.path)? } else { memory.create(&data.path)? };
     }
     if let Some(seconds) = arguments.crash_after {
-        let survived = crash::run(fleet, memory, job, seconds, &arguments.memory)?;
+        let survived = crash::run(fleet, memory, job, seconds, (&arguments.memory, arguments.keep_memory))?;
         println!("{}", if arguments.json { survived.json() } else { survived.table() });
         return Ok(if survived.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }

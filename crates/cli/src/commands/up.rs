@@ -108,6 +108,10 @@ pub struct RecoverArguments {
     /// Start a host again that has ended
     #[arg(long)]
     restart: bool,
+    /// Give the shared memory up that has outlived the hosts, and with it what was acknowledged at durability
+    /// "pod" and is in no log
+    #[arg(long)]
+    discard_memory: bool,
 }
 
 /// Reads `500ms`, `2s` or `1.5s`.
@@ -237,7 +241,7 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
 pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
     let dir = PodDir::open(&arguments.dir)?;
     terminal::note_interrupts()?;
-    let (running, recovered) = Running::recover(dir)?;
+    let (running, recovered) = Running::recover(dir, arguments.discard_memory)?;
     eprintln!("read {:.1} MB of images and logs", recovered.bytes as f64 / 1e6);
     supervise(running, arguments.restart)
 }
@@ -265,6 +269,7 @@ type Rejoined = (usize, Result<(), Failure>, Option<UnixStream>);
 
 /// Looks after the hosts until an interrupt, or until none is left.
 fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
+    running.let_memory_outlive();
     let dir = running.hosts.dir().clone();
     let listener = orders::listen(&dir.supervisor())?;
     listener.set_nonblocking(true).map_err(|e| Failure::Broken(e.to_string()))?;

@@ -191,9 +191,9 @@ impl Audit {
         let log = |(host, files): (u8, &liger_engine::recovery::HostFiles)| Log {
             host,
             segments: files.segments.len(),
-            records: files.scan.records,
-            log_bytes: files.scan.bytes,
-            last_mark: files.scan.marks.last,
+            records: files.read().records,
+            log_bytes: files.read().bytes,
+            last_mark: files.read().marks.last,
             checkpoint: files.manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.number),
         };
         Ok(Files {

@@ -10,8 +10,8 @@
 //! DIR/host-N/said       what it wrote to its standard error output
 //! ```
 //!
-//! The shared memory is a file elsewhere, in memory if there is a place for that, and is gone with the pod's
-//! processes; `data` stays.
+//! The shared memory is a file elsewhere, in memory if there is a place for that. It is removed when the
+//! pod ends in order; if its processes die, it stays for whoever starts the pod again. `data` always stays.
 
 pub mod directory;
 pub mod hosts;

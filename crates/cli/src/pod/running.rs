@@ -9,7 +9,7 @@ use liger_fabric::native::MemorySpec;
 use super::{Hosts, Line, PodDir, order_all};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
-use crate::memory::PodMemory;
+use crate::memory::{Found, PodMemory};
 use crate::terminal::Phase;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
@@ -30,13 +30,25 @@ pub struct Recovered {
     pub rows: u64,
     /// Changes of rows.
     pub changes: u64,
+    /// What was there besides files.
+    pub found: Option<Found>,
 }
 
 /// A pod.
 pub struct Running {
     /// Hosts end before their memory is removed.
     pub hosts: Hosts,
-    _memory: PodMemory,
+    memory: PodMemory,
+    outlives: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.outlives {
+            // Whoever starts the pod again finds in it what no log holds.
+            self.memory.keep();
+        }
+    }
 }
 
 fn confused(answer: &Answer) -> Failure {
@@ -52,7 +64,7 @@ impl Running {
         if let Some(data) = &job.data {
             memory.create(&data.path)?;
         }
-        let mut running = Self { hosts: Hosts::new(dir), _memory: memory };
+        let mut running = Self { hosts: Hosts::new(dir), memory, outlives: false };
         running.join_all()?;
         let job = &running.hosts.dir().file.job;
         let phase = Phase::of_rows("loading", job.rows());
@@ -71,21 +83,25 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts a pod again from its files: its memory is lost.
-    pub fn recover(mut dir: PodDir) -> Result<(Self, Recovered), Failure> {
+    /// Starts a pod again from its files, and from its memory, unless that is lost or to be discarded.
+    pub fn recover(mut dir: PodDir, discard_memory: bool) -> Result<(Self, Recovered), Failure> {
         let spec: MemorySpec = dir.file.memory.parse()?;
         let job = &mut dir.file.job;
-        let memory = PodMemory::make(&spec, &job.pod_config(), &job.schemas(), (false, true))?;
+        let (config, schemas) = (job.pod_config(), job.schemas());
         let Some(data) = &mut job.data else {
             let path = dir.path().display();
             return Err(Failure::Refused(format!("{path} keeps no log: there is nothing to recover")));
         };
-        (data.recover, data.generation) = (true, memory.begin(&data.path)?);
+        let phase = Phase::start("looking for what is left");
+        let (memory, generation, found) =
+            PodMemory::again(&spec, (&config, &schemas), &data.path, discard_memory)?;
+        phase.done(&found.to_string());
+        (data.recover, data.generation) = (true, generation);
         dir.save()?;
-        let mut running = Self { hosts: Hosts::new(dir), _memory: memory };
+        let mut running = Self { hosts: Hosts::new(dir), memory, outlives: false };
         running.join_all()?;
         let phase = Phase::start("recovering");
-        let mut all = Recovered::default();
+        let mut all = Recovered { found: Some(found), ..Recovered::default() };
         for answer in running.order_all(&Order::Recover, |_| ())? {
             let Answer::Recovered { bytes, rows, changes, .. } = answer else {
                 return Err(confused(&answer));
@@ -141,6 +157,12 @@ impl Running {
         Ok(self.hosts.join(host, true))
     }
 
+    /// From now on the memory outlives this process and the hosts, until [`Running::end`]: what was
+    /// acknowledged at `pod` may be nowhere else.
+    pub fn let_memory_outlive(&mut self) {
+        self.outlives = true;
+    }
+
     /// Ends the pod once all logs are on storage.
     ///
     /// Hosts do not leave one by one: partitions have no owner then, and clients of those left would be told.
@@ -159,6 +181,12 @@ impl Running {
                 return Err(failure);
             }
         }
+        // Clients may have gone on asking meanwhile.
+        (0..self.hosts.dir().hosts()).for_each(|host| self.hosts.kill(host));
+        if let Some(data) = &self.hosts.dir().file.job.data {
+            self.memory.put_away(&data.path)?;
+        }
+        self.outlives = false;
         drop(self);
         phase.done("everything is on storage");
         Ok(())

@@ -21,6 +21,19 @@ fn nothing_acknowledged_is_lost_when_all_hosts_are_killed() {
 }
 
 #[test]
+fn nothing_acknowledged_is_lost_when_all_hosts_are_killed_and_the_memory_is_there() {
+    for backend in ["native", "shadow"] {
+        let folder = Folder::new(&format!("keep-{backend}"));
+        let run =
+            format!("--remote 60/90 --durability pod --data {} --backend {backend}", folder.file("data"));
+        let report = json(&mut tpcc(&format!("{run} --crash-after 1 --keep-memory")));
+        let found = (&report["consistent"], &report["acknowledged_lost"], &report["memory_kept"]);
+        assert_eq!(found, (&true.into(), &0.into(), &true.into()), "{report}");
+        assert!(report["salvaged_records"].as_u64() > Some(0), "{report}");
+    }
+}
+
+#[test]
 fn a_flipped_bit_in_a_log_is_found_and_named() {
     let folder = Folder::new("flip");
     let data = folder.file("data");

@@ -44,6 +44,13 @@ fn all_hosts_are_killed_and_nothing_is_lost_or_doubled() {
 }
 
 #[test]
+fn all_hosts_are_killed_and_the_memory_keeps_what_no_log_has() {
+    let report = exactly_once("--durability pod --crash-after 500ms --keep-memory");
+    assert_eq!(report["kills"], 2);
+    assert!(report["salvaged_records"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
 fn a_table_and_a_plot_for_people() {
     let output = output(&mut liger("bench ledger --accounts 500 --time 500ms"));
     let out = text(&output.stdout);

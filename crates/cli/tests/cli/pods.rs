@@ -154,6 +154,48 @@ fn tpcc_in_a_directory() {
     assert!(whole["rows"].as_u64() > Some(1000), "{whole}");
 }
 
+/// Kills all hosts of a pod, and then its supervisor.
+fn kill_everybody(dir: &str, up: &mut Up) {
+    for host in 0..2 {
+        let process = std::fs::read_to_string(format!("{dir}/host-{host}/process")).expect("it runs");
+        let number = process.split(' ').next().expect("a number").to_owned();
+        assert!(Command::new("kill").args(["-KILL", &number]).status().expect("kill runs").success());
+    }
+    assert_ne!(up.0.wait().expect("our child").code(), Some(0), "no host is left");
+}
+
+#[test]
+fn memory_that_outlives_all_hosts_is_salvaged() {
+    let folder = Folder::new("salvage");
+    let dir = folder.file("pod");
+    let mut up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 60s --durability pod"));
+    let ask = format!("bench ledger --pod {dir} --time 300ms --json");
+    let report = json(&mut liger(&ask));
+    let transfers = report["transfers"].as_u64().expect("a number");
+    let memory = status(&dir)["memory"].as_str().expect("a file").to_owned();
+    // The memory is in use, so nobody may start the pod a second time.
+    refused(&mut liger(&format!("recover {dir}")), &["is in use", "process"]);
+    kill_everybody(&dir, &mut up);
+    assert!(exists(&memory), "{memory} outlives its hosts");
+
+    // What is damaged is named, and nothing is given up that nobody has asked for.
+    let whole = bytes_of(&memory);
+    let mut damaged = whole.clone();
+    // In the configuration.
+    damaged[70] ^= 1;
+    std::fs::write(&memory, &damaged).expect("it can be written");
+    refused(&mut liger(&format!("recover {dir}")), &["checksum", "--discard-memory"]);
+    std::fs::write(&memory, &whole).expect("it can be written");
+
+    let up = Up::start(&format!("recover {dir}"));
+    // Every transfer that was there is, and more can be asked for.
+    let again = json(&mut liger(&ask));
+    assert_eq!((&again["consistent"], &again["acknowledged_lost"]), (&true.into(), &0.into()), "{again}");
+    assert!(again["transfers"].as_u64() > Some(transfers), "{again}");
+    up.end();
+    assert!(!exists(&memory), "the memory goes with the pod");
+}
+
 #[test]
 fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
     let folder = Folder::new("locked");

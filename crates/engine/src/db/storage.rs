@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 
 use liger_fabric::disk::{Disk, DiskError};
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::plan::Plan;
 
 use crate::log::ship::LogOptions;
 use crate::recovery::checkpointer::CheckpointOptions;
 use crate::recovery::directory::{Directory, PodFiles};
 use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
+use crate::recovery::salvage::{SalvageError, Salvaged};
 use crate::recovery::{self, Identity, RecoveryError};
 
 /// Why a pod's data directory cannot be used.
@@ -39,7 +41,16 @@ pub enum StorageError {
     /// What is in them is missing, damaged, or another pod's.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// What is in the memory cannot be brought to them.
+    #[error(transparent)]
+    Salvage(#[from] SalvageError),
 }
+
+/// The pod's manifest in its new generation, and what its memory had that the files had not.
+pub type Begun = (PodManifest, Option<Salvaged>);
+
+/// All folders, what is in them, and what has just been put there.
+type Holding = (Vec<Directory>, recovery::Reading, Option<Salvaged>);
 
 /// A pod's data on this machine.
 #[derive(Clone, Debug)]
@@ -117,6 +128,15 @@ impl DataDirectory {
         Ok(recovery::Plan::make(cx, &self.look_all()?, &self.identity)?)
     }
 
+    /// As [`DataDirectory::plan`], for files that [`DataDirectory::begin`] has made final just now: logs
+    /// are not read for it, but by the hosts that load them.
+    ///
+    /// # Errors
+    /// If a manifest is missing, damaged, or of another pod.
+    pub fn plan_of_begun<F: Fabric>(&self, cx: &Cx<F>) -> Result<recovery::Plan, StorageError> {
+        Ok(recovery::Plan::of_begun(cx, &self.look_all()?, &self.identity)?)
+    }
+
     /// Makes what a plan found final, and begins the pod's next generation. Nobody may hold a folder.
     ///
     /// # Errors
@@ -125,6 +145,33 @@ impl DataDirectory {
         let held = self.hold_all()?;
         let plan = recovery::Plan::make(cx, &held, &self.identity)?;
         Ok(recovery::begin_generation(cx, &held, &plan)?)
+    }
+
+    /// As [`DataDirectory::begin`], for a pod whose hosts are all dead and whose memory is still there:
+    /// what only the memory holds is put into the logs before ([`recovery::salvage`]). Then the memory may
+    /// be made anew.
+    ///
+    /// # Errors
+    /// As there; and if a host lives, the memory is damaged, or not this pod's. No file has changed then.
+    pub fn begin_from<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Begun, StorageError> {
+        let (held, reading, salvaged) = self.salvaged(cx, memory)?;
+        let plan = reading.finish()?;
+        Ok((recovery::begin_generation(cx, &held, &plan)?, salvaged))
+    }
+
+    /// Puts what only the memory of a pod holds into its logs, and closes these: then the memory may go.
+    ///
+    /// # Errors
+    /// As [`DataDirectory::begin_from`].
+    pub fn salvage<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Option<Salvaged>, StorageError> {
+        self.salvaged(cx, memory).map(|(_, _, salvaged)| salvaged)
+    }
+
+    fn salvaged<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Holding, StorageError> {
+        let held = self.hold_all()?;
+        let mut reading = recovery::Reading::begin(cx, &held, &self.identity)?;
+        let salvaged = recovery::salvage::salvage(cx, memory, &held, &mut reading)?;
+        Ok((held, reading, salvaged))
     }
 
     /// Takes hold of a host's folder, in the pod's present generation.

@@ -2,6 +2,7 @@
 //! docs/protocols/log.md is the design, with what a crash at each step leaves.
 //!
 //! * [`record`], [`segment`]: the bytes; [`ring`]: records in shared memory; [`epoch`]: when they count;
+//! * [`rest`]: what dead hosts have left in their rings; [`Binding`]: whose memory it is;
 //! * [`ship`]: from the rings to the disk; [`scan`]: from the disk to records; [`HostLog`]: all of that for
 //!   one host; what is not needed any more goes by the checkpoints' begins.
 //!
@@ -10,9 +11,11 @@
 //!    holds nobody back, and its last mark says no less than what the pod was told.
 
 mod begins;
+mod binding;
 mod closed;
 pub mod epoch;
 pub mod record;
+pub mod rest;
 pub mod ring;
 pub mod scan;
 pub mod segment;
@@ -26,10 +29,11 @@ use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
 use begins::Begins;
+pub use binding::{BadBinding, Binding};
 use epoch::LogClock;
 use record::{Origin, RecordWriter};
 use ring::{AppendError, Ring, RingReader};
-use ship::{LogFailure, LogOptions, ShipCounts, Shipper};
+use ship::{Life, LogFailure, LogOptions, ShipCounts, Shipper};
 
 /// When a transaction's caller is told that it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,9 +62,6 @@ impl Durability {
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     [ring::SABOTAGE_STEPS, epoch::SABOTAGE_STEPS, ship::SABOTAGE_STEPS].into_iter().flatten().copied()
 }
-
-/// Names of lives from here on are those of heirs who close a dead host's log.
-const HEIRS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
 
 /// One host's log.
 pub struct HostLog {
@@ -97,9 +98,10 @@ impl HostLog {
         disk: &Disk,
         options: LogOptions,
     ) -> Result<Self, LogFailure> {
+        Binding { pod: options.pod, generation: options.generation }.publish(cx, plan)?;
         let clock = LogClock::new(cx, plan, options.first_epoch);
         cx.store(failure_word(plan, cx.host()), 0);
-        let mut shipper = Shipper::new(cx, plan, cx.host(), &clock, incarnation, disk, options)?;
+        let mut shipper = Shipper::new(cx, plan, cx.host(), &clock, Life::Own(incarnation), disk, options)?;
         clock.reopen(cx);
         // Behind all that the pod was told while this log was closed.
         shipper.mark(cx, &clock)?;
@@ -142,14 +144,8 @@ impl HostLog {
         options: LogOptions,
         members: u16,
     ) -> Result<(), LogFailure> {
-        // What it ships may have been shipped before: by the dead host, or by an heir that died, too.
-        let heir = HEIRS | u16::from(cx.host().0) << 11 | self.incarnation & 0x7ff;
-        let mut shipper = Shipper::new(cx, &self.plan, dead, &self.clock, heir, disk, options)?;
-        shipper.close(cx, &self.clock, members)?;
-        self.clock.close(cx, dead);
-        // Whatever its device had, it was good for this.
-        cx.store(failure_word(&self.plan, dead), 0);
-        Ok(())
+        let heir = Life::Heir(cx.host(), self.incarnation);
+        bury(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
     }
 
     /// The last record of each ring of a dead host, as bytes: all whose rows may not be changed yet.
@@ -341,6 +337,39 @@ impl HostLog {
             None => Ok(()),
         }
     }
+}
+
+/// Ships what a host of a pod has left that has no living host any more, and closes its log.
+///
+/// # Errors
+/// If the disk fails.
+pub(crate) fn bury_all_alone<F: Fabric>(
+    cx: &Cx<F>,
+    plan: &Plan,
+    (dead, disk): (HostId, &Disk),
+    options: LogOptions,
+) -> Result<(), LogFailure> {
+    let clock = LogClock::new(cx, plan, options.first_epoch);
+    // Nobody is a member; and what was durable in the whole pod is of no use when all logs are closed.
+    bury(cx, (plan, &clock), (dead, disk), Life::Salvager, options, 0)
+}
+
+/// Ships what a dead host has left in its rings to its disk, and closes its log. What is shipped may have
+/// been shipped before: by the dead host, or by somebody else who died over it.
+fn bury<F: Fabric>(
+    cx: &Cx<F>,
+    (plan, clock): (&Plan, &LogClock),
+    (dead, disk): (HostId, &Disk),
+    by: Life,
+    options: LogOptions,
+    members: u16,
+) -> Result<(), LogFailure> {
+    let mut shipper = Shipper::new(cx, plan, dead, clock, by, disk, options)?;
+    shipper.close(cx, clock, members)?;
+    clock.close(cx, dead);
+    // Whatever its device had, it was good for this.
+    cx.store(failure_word(plan, dead), 0);
+    Ok(())
 }
 
 /// Not zero when the host's log has ended.

@@ -182,6 +182,17 @@ impl RingReader {
         Tail::decode(cx.load(self.place.tail())).end
     }
 
+    /// Head, tail, and bytes of the last record, whatever they are.
+    pub(super) fn words<F: Fabric>(&self, cx: &Cx<F>) -> (u64, u64, u64) {
+        let Tail { end, last } = Tail::decode(cx.load(self.place.tail()));
+        (self.head(cx), end, last)
+    }
+
+    /// Bytes of the longest record.
+    pub(super) fn longest(&self) -> u64 {
+        self.place.longest()
+    }
+
     /// The bytes of the last record, if there is one; the ring's host is dead.
     pub fn last_record<F: Fabric>(&self, cx: &Cx<F>) -> Option<Vec<u8>> {
         let Tail { end, last } = Tail::decode(cx.load(self.place.tail()));

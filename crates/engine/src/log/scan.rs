@@ -66,6 +66,10 @@ pub struct Scan {
     pub bytes: u64,
     /// Number of the last segment; `None`: there is none.
     pub last_segment: Option<u32>,
+    /// Generation of the last segment.
+    pub generation: u64,
+    /// By worker: where the stream of its ring ends, as far as segments of that generation hold any of it.
+    pub streams: BTreeMap<u8, u64>,
 }
 
 /// What the marks of a log say.
@@ -83,7 +87,7 @@ pub struct Marks {
 }
 
 /// Reads a host's segments in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Scanner {
     pod: u64,
     host: HostId,
@@ -156,8 +160,9 @@ impl Scanner {
             Some((why, false)) => End::Torn { at, why },
             Some((why, true)) => End::Damaged { at, why },
         };
-        let Self { marks, newest_epoch, records, bytes, last_segment, .. } = self;
-        Scan { end, marks, newest_epoch, records, bytes, last_segment }
+        let Self { marks, newest_epoch, records, bytes, last_segment, generation, .. } = self;
+        let streams = self.streams.iter().map(|(&worker, stream)| (worker, stream.end())).collect();
+        Scan { end, marks, newest_epoch, records, bytes, last_segment, generation, streams }
     }
 
     fn is_damaged(&self) -> bool {
@@ -321,7 +326,7 @@ impl Scanner {
 }
 
 /// The bytes of a ring, as frames bring them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stream {
     /// Who ships it, and the position up to which this life has.
     life: Option<u16>,
@@ -353,9 +358,14 @@ impl Stream {
         }
     }
 
+    /// The position behind the last byte.
+    fn end(&self) -> u64 {
+        self.position + (self.bytes.len() - self.taken) as u64
+    }
+
     /// How many bytes of a frame are known already, or why it does not go on where the stream has come to.
     fn enter(&mut self, incarnation: u16, position: u64, len: usize) -> Result<usize, String> {
-        let next = self.position + (self.bytes.len() - self.taken) as u64;
+        let next = self.end();
         let is_new_life = self.life != Some(incarnation);
         // A later life ships again what the earlier one had not seen synced.
         let goes_on = if is_new_life { position <= next } else { position == self.shipped };

@@ -17,6 +17,7 @@ use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 use liger_pod::plan::Plan;
 
+use super::binding::BadBinding;
 use super::closed::ClosedSegments;
 use super::epoch::LogClock;
 use super::ring::RingReader;
@@ -88,6 +89,9 @@ pub enum LogFailure {
         /// What is wrong.
         why: String,
     },
+    /// The memory holds rings of another pod, or of another generation of this one.
+    #[error(transparent)]
+    OtherMemory(#[from] BadBinding),
     /// Another member's log has ended, so the pod's durable epoch stands still.
     #[error("the log of host {host} has ended")]
     OtherHost {
@@ -117,6 +121,35 @@ pub struct ShipCounts {
     pub ticks: u64,
     /// Turns that workers without room have asked for.
     pub room_turns: u64,
+}
+
+/// Who ships a host's rings: names of lives differ, so that bytes that are shipped again are known by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Life {
+    /// The host itself, in its life of this number.
+    Own(u16),
+    /// Another host, in its life of this number.
+    Heir(HostId, u16),
+    /// Whoever starts a pod again whose hosts are all dead.
+    Salvager,
+}
+
+/// Names of lives from here on are those of heirs who close a dead host's log.
+const HEIRS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
+/// And from here on those of salvagers.
+const SALVAGERS: u16 = HEIRS | HEIRS >> 1;
+const _: () = assert!(liger_pod::plan::MAX_HOSTS << 10 <= (SALVAGERS - HEIRS) as usize);
+
+impl Life {
+    /// Its name in the frames that it writes, from segment `first` on.
+    fn name(self, first: u32) -> u16 {
+        match self {
+            Self::Own(incarnation) => incarnation,
+            Self::Heir(host, incarnation) => HEIRS | u16::from(host.0) << 10 | incarnation & 0x3ff,
+            // Nothing counts salvagers; each starts a segment, and they are in order.
+            Self::Salvager => SALVAGERS | first as u16 & !SALVAGERS,
+        }
+    }
 }
 
 /// Ships one host's rings.
@@ -164,12 +197,12 @@ impl Shipper {
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn new<F: Fabric>(
+    pub(super) fn new<F: Fabric>(
         cx: &Cx<F>,
         plan: &Plan,
         host: HostId,
         clock: &LogClock,
-        incarnation: u16,
+        life: Life,
         disk: &Disk,
         options: LogOptions,
     ) -> Result<Self, LogFailure> {
@@ -183,6 +216,7 @@ impl Shipper {
         // told of, is shipped again, behind this.
         let mark = mark.min(clock.durable(cx, host));
         let number = newest + 1;
+        let incarnation = life.name(number);
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
         let (file, end) = start_segment(cx, disk, &head)?;
         let rings: Vec<_> =
@@ -362,7 +396,7 @@ impl Shipper {
             for position in (self.heads[worker]..tail).step_by(most) {
                 let to = tail.min(position + most as u64);
                 let kind = FrameKind::Records { worker: worker as u8, incarnation, position };
-                let own = self.host == cx.host();
+                let own = incarnation < HEIRS;
                 self.put(kind, |frame| match own {
                     true => ring.read_own(cx, position, to, frame),
                     false => ring.read(cx, position, to, frame),

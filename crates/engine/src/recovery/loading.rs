@@ -20,6 +20,7 @@ use super::replay::{Changes, RecoveredRow, Replayed};
 use super::sources::Sources;
 use crate::catalog::Kind;
 use crate::log::record::Change;
+use crate::log::scan::End;
 use crate::log::segment::segment_name;
 use crate::row::{Loader, RowHost};
 use crate::txn::TableId;
@@ -150,10 +151,17 @@ impl<'p> Loading<'p> {
         self.bytes.fetch_add(scan.bytes, Ordering::Relaxed);
         self.log_bytes.fetch_add(scan.bytes, Ordering::Relaxed);
         let files = &self.plan.hosts[log];
-        if scan != files.scan {
+        let wrong = match (&scan.end, &files.scan) {
+            (End::Damaged { why, .. }, _) => Some(why.clone()),
+            (_, Some(before)) if scan != *before => {
+                Some("the log has changed since recovery was planned".to_owned())
+            }
+            _ => None,
+        };
+        if let Some(why) = wrong {
             let at = scan.end.at();
             let at = FileByte::new(files.manifest.host, segment_name(at.segment), at.byte);
-            return Err(RecoveryError::damaged(at, "the log has changed since recovery was planned"));
+            return Err(RecoveryError::damaged(at, why));
         }
         let mut all = self.changes.lock(cx);
         for (partition, changes) in sorted {

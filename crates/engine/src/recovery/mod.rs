@@ -1,5 +1,6 @@
 //! A pod comes back after its memory was lost: from checkpoints and logs to rows in partitions.
 //!
+//! 0. if the memory is there after all, [`salvage`] puts what only it holds into the logs;
 //! 1. [`Plan::make`] reads what all hosts' directories hold, and decides up to which epoch it counts;
 //! 2. [`Loading`] puts the rows of one host where they belong, with as many workers as call it;
 //! 3. [`begin_generation`] makes it final, in one step: from then on the same files give the same pod.
@@ -21,25 +22,29 @@ pub mod error;
 pub mod image;
 mod loading;
 pub mod manifest;
+mod reading;
 pub mod replay;
+pub mod salvage;
 mod sources;
 mod takeover;
 
 use liger_fabric::{Cx, Fabric};
 
-use crate::log::scan::{End, Marks, Scan, Scanner};
-use crate::log::segment::{Place, segment_name, segment_number};
+use crate::log::scan::{Marks, Scan};
+use crate::log::segment::{Place, segment_name};
 use directory::{Directory, read_whole, replace};
-use manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
+pub use reading::Reading;
 pub(crate) use takeover::Rebuilding;
 pub use takeover::load_replicas;
 
-/// Protocol steps of checkpoints that a mutation test can leave out.
+/// Protocol steps of checkpoints and of salvage that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS].into_iter().flatten().copied()
+    let all = [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS, salvage::SABOTAGE_STEPS];
+    all.into_iter().flatten().copied()
 }
 
 /// What all hosts of a pod agree on.
@@ -82,8 +87,8 @@ pub struct HostFiles {
     pub manifest: HostManifest,
     /// Numbers of the segments that were read.
     pub segments: Vec<u32>,
-    /// What is in them.
-    pub scan: Scan,
+    /// What is in them; `None`: they were not read, because what counts had been decided before.
+    pub scan: Option<Scan>,
 }
 
 impl HostFiles {
@@ -96,7 +101,7 @@ impl HostFiles {
     /// True if nothing of the pod's generation counts beyond the last mark of this log: not if it is closed,
     /// or the host has not been a member in that generation.
     fn holds_back(&self, pod: &PodManifest) -> bool {
-        let Marks { closed, generation, .. } = self.scan.marks;
+        let Marks { closed, generation, .. } = self.read().marks;
         // Whoever has taken a checkpoint has been a member.
         !closed && (generation == pod.generation || self.end_epoch() >= pod.first_epoch)
     }
@@ -111,12 +116,20 @@ impl HostFiles {
         self.manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.begin_epoch)
     }
 
+    /// What is in its log.
+    ///
+    /// # Panics
+    /// If the log was not read.
+    pub fn read(&self) -> &Scan {
+        self.scan.as_ref().expect("its log was read")
+    }
+
     /// The segment that its log goes on with, and how many bytes of the segment before it count.
     pub fn next_segment(&self) -> (u32, u64) {
         match self.segments.is_empty() {
             true => (self.manifest.first_segment, 0),
             false => {
-                let Place { segment, byte } = self.scan.end.at();
+                let Place { segment, byte } = self.read().end.at();
                 (segment + 1, byte)
             }
         }
@@ -144,26 +157,36 @@ impl Plan {
         directories: &[Directory],
         identity: &Identity,
     ) -> Result<Self, RecoveryError> {
-        assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
-        let home = &directories[0];
-        let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let expected = [
-            ("pod", pod.pod, identity.pod),
-            ("configuration", pod.configuration, identity.configuration),
-            ("hash of layouts", pod.layouts, identity.layouts),
-            ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
-        ];
-        check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
-        let read = |directory| read_host(cx, directory, identity, &mut || ());
-        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        Reading::begin(cx, directories, identity)?.finish()
+    }
+
+    /// Decides what counts of what was read.
+    fn decide(pod: PodManifest, hosts: Vec<HostFiles>) -> Result<Self, RecoveryError> {
         let open = hosts.iter().filter(|files| files.holds_back(&pod));
-        let least = open.map(|files| files.scan.marks.last.max(pod.first_epoch - 1)).min();
+        let least = open.map(|files| files.read().marks.last.max(pod.first_epoch - 1)).min();
         // If all hosts are dead and buried, everything is in their logs.
-        let newest = || hosts.iter().map(|files| files.scan.newest_epoch).max().unwrap_or(0);
+        let newest = || hosts.iter().map(|files| files.read().newest_epoch).max().unwrap_or(0);
         let durable_epoch = least.unwrap_or_else(|| newest().max(pod.first_epoch - 1));
         let plan = Self { pod, hosts, durable_epoch };
         plan.check()?;
         Ok(plan)
+    }
+
+    /// The plan of files whose generation has begun ([`begin_generation`]), and that nobody has written to
+    /// since: what counts is decided, so the logs are read only once, by whoever loads them.
+    ///
+    /// # Errors
+    /// If a manifest is missing, damaged, or of another pod.
+    pub fn of_begun<F: Fabric>(
+        cx: &Cx<F>,
+        directories: &[Directory],
+        identity: &Identity,
+    ) -> Result<Self, RecoveryError> {
+        let pod = reading::read_pod(cx, directories, identity)?;
+        let look = |directory| reading::look_at_host(cx, directory, identity);
+        let hosts = directories.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+        let durable_epoch = pod.first_epoch - 1;
+        Ok(Self { pod, hosts, durable_epoch })
     }
 
     /// Reads manifests and logs of a pod that lives: what counts are the records up to epoch `upto`, which is
@@ -181,10 +204,10 @@ impl Plan {
     ) -> Result<Self, RecoveryError> {
         let home = &directories[0];
         let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
-        let read = |directory| read_host(cx, directory, identity, &mut *turn);
+        let read = |directory| reading::read_host(cx, directory, identity, &mut *turn);
         let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         for files in &hosts {
-            let Marks { last, .. } = files.scan.marks;
+            let Marks { last, .. } = files.read().marks;
             if last < upto && files.holds_back(&pod) {
                 let why = format!("the log ends with a mark of epoch {last}, and epoch {upto} is durable");
                 return Err(RecoveryError::damaged(end_of(files), why));
@@ -212,18 +235,18 @@ impl Plan {
 
     /// The first epoch that nobody has used.
     pub fn next_epoch(&self) -> u64 {
-        let used = self.hosts.iter().map(|files| files.scan.newest_epoch.max(files.end_epoch())).max();
+        let used = self.hosts.iter().map(|files| files.read().newest_epoch.max(files.end_epoch())).max();
         used.unwrap_or(0).max(self.durable_epoch).max(self.pod.first_epoch) + 1
     }
 
     /// Checks the hosts' files against each other: whoever knew that an epoch was durable in the whole pod
     /// knew that every host's log had a mark of it.
     fn check(&self) -> Result<(), RecoveryError> {
-        let marks = self.hosts.iter().map(|files| files.scan.marks.pod.max(files.end_epoch()));
+        let marks = self.hosts.iter().map(|files| files.read().marks.pod.max(files.end_epoch()));
         let cuts = self.pod.ended.iter().map(|cut| cut.last_epoch);
         let known = marks.chain(cuts).max().unwrap_or(0);
         for files in &self.hosts {
-            let Marks { last, .. } = files.scan.marks;
+            let Marks { last, .. } = files.read().marks;
             if last < known && files.holds_back(&self.pod) {
                 let why = format!(
                     "the log ends with a mark of epoch {last}, and epoch {known} was known to be durable in \
@@ -244,7 +267,7 @@ impl Plan {
 
 /// Where a host's log ends.
 fn end_of(files: &HostFiles) -> FileByte {
-    let Place { segment, byte } = files.scan.end.at();
+    let Place { segment, byte } = files.read().end.at();
     FileByte::new(files.manifest.host, segment_name(segment), byte)
 }
 
@@ -255,41 +278,6 @@ fn check_same(at: &FileByte, pairs: &[(&'static str, u64, u64)]) -> Result<(), R
             Err(RecoveryError::Foreign { at: at.clone(), what, found, expected })
         }
     }
-}
-
-fn read_host<F: Fabric>(
-    cx: &Cx<F>,
-    directory: &Directory,
-    identity: &Identity,
-    turn: &mut impl FnMut(),
-) -> Result<HostFiles, RecoveryError> {
-    let host = directory.host();
-    let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
-    let expected = [
-        ("pod", manifest.pod, identity.pod),
-        ("host", u64::from(manifest.host.0), u64::from(host.0)),
-        ("hash of layouts", manifest.layouts, identity.layouts),
-    ];
-    check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
-    let mut segments: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
-    segments.retain(|number| *number >= manifest.first_segment);
-    segments.sort_unstable();
-    // A log that has lost segments keeps the one that is being written.
-    let needed = manifest.first_segment;
-    if segments.first().map_or(needed > FIRST_SEGMENT, |first| *first != needed) {
-        return Err(RecoveryError::Missing { host, file: segment_name(manifest.first_segment) });
-    }
-    let mut scanner = Scanner::new(identity.pod, host);
-    for &number in &segments {
-        turn();
-        scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
-    }
-    let scan = scanner.finish();
-    if let End::Damaged { at, why } = scan.end {
-        let at = FileByte::new(host, segment_name(at.segment), at.byte);
-        return Err(RecoveryError::damaged(at, why));
-    }
-    Ok(HostFiles { manifest, segments, scan })
 }
 
 /// Makes a recovery final: the pod's next generation begins with an epoch that nobody has used. Every host's
@@ -303,7 +291,7 @@ pub fn begin_generation<F: Fabric>(
     plan: &Plan,
 ) -> Result<PodManifest, RecoveryError> {
     for (directory, files) in directories.iter().zip(&plan.hosts) {
-        for &number in files.segments.iter().filter(|number| **number <= files.scan.end.at().segment) {
+        for &number in files.segments.iter().filter(|number| **number <= files.read().end.at().segment) {
             let name = segment_name(number);
             let missing = || RecoveryError::Missing { host: directory.host(), file: name.clone() };
             let file = directory.open(cx, &name)?.ok_or_else(missing)?;
@@ -315,7 +303,7 @@ pub fn begin_generation<F: Fabric>(
     let next = plan.pod.next_generation(plan.durable_epoch, plan.next_epoch(), oldest_begin);
     replace(cx, &directories[0], POD_MANIFEST, &next.encode())?;
     for (directory, files) in directories.iter().zip(&plan.hosts) {
-        let torn = files.segments.iter().filter(|number| **number > files.scan.end.at().segment);
+        let torn = files.segments.iter().filter(|number| **number > files.read().end.at().segment);
         for &number in torn.clone() {
             directory.remove(cx, &segment_name(number))?;
         }

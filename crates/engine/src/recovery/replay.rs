@@ -9,12 +9,14 @@
 //!
 //! Rows come out in the order of tables and keys, each once.
 
+use std::cmp::Ordering;
+
 use liger_fabric::HostId;
 
 use super::error::{BrokenChain, FileByte, RecoveryError};
 use super::image::ImageReader;
 use crate::catalog::{Catalog, Kind, Relation};
-use crate::key::Key;
+use crate::key::{Key, MAX_KEY_WORDS};
 use crate::log::record::{Change, Op, u16_at};
 use crate::txn::TableId;
 
@@ -36,25 +38,30 @@ impl RecordAt {
     }
 }
 
-/// A change that waits to be applied.
+/// Words of a key that a change has at hand: enough for most keys, so that sorting seldom looks elsewhere.
+const HEAD_WORDS: usize = 2;
+
+/// A change that waits to be applied. There are millions of them, so it is small.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    table: u16,
-    op: Op,
-    key: Key,
+    /// The key's first words.
+    head: [u64; HEAD_WORDS],
     version: u64,
     previous: u64,
     at: RecordAt,
-    /// Its pieces in the arena.
+    /// The rest of its key, and its pieces, in the arena.
     from: usize,
-    to: usize,
+    bytes: u32,
+    table: u16,
+    op: Op,
+    key_words: u8,
 }
 
 /// The changes of one partition, in any order until [`Changes::sort`].
 #[derive(Debug, Default)]
 pub struct Changes {
     list: Vec<Pending>,
-    /// Pieces: offset u16, bytes u16, the bytes.
+    /// Of each: the words of its key behind the first ones; then pieces: offset u16, bytes u16, the bytes.
     arena: Vec<u8>,
 }
 
@@ -62,14 +69,18 @@ impl Changes {
     /// Adds a change of a record of version `version` that starts at `at`.
     pub fn push(&mut self, change: &Change<'_>, version: u64, at: RecordAt) {
         let from = self.arena.len();
+        let (words, mut head) = (change.key.words(), [0; HEAD_WORDS]);
+        let at_hand = words.len().min(HEAD_WORDS);
+        head[..at_hand].copy_from_slice(&words[..at_hand]);
+        words[at_hand..].iter().for_each(|word| self.arena.extend_from_slice(&word.to_be_bytes()));
         for (offset, bytes) in change.pieces() {
             self.arena.extend_from_slice(&offset.to_le_bytes());
             self.arena.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
             self.arena.extend_from_slice(bytes);
         }
-        let Change { table, op, key, previous, .. } = *change;
-        let to = self.arena.len();
-        self.list.push(Pending { table, op, key, version, previous, at, from, to });
+        let Change { table, op, previous, .. } = *change;
+        let (bytes, key_words) = ((self.arena.len() - from) as u32, words.len() as u8);
+        self.list.push(Pending { head, version, previous, at, from, bytes, table, op, key_words });
     }
 
     /// Number of changes.
@@ -84,19 +95,37 @@ impl Changes {
 
     /// Adds another worker's share.
     pub fn append(&mut self, other: Changes) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
         let shift = self.arena.len();
         self.arena.extend_from_slice(&other.arena);
-        let shifted = |p: Pending| Pending { from: p.from + shift, to: p.to + shift, ..p };
+        let shifted = |p: Pending| Pending { from: p.from + shift, ..p };
         self.list.extend(other.list.into_iter().map(shifted));
     }
 
     /// Puts them in the order of tables, keys and versions.
     pub fn sort(&mut self) {
-        self.list.sort_unstable_by_key(|p| (p.table, p.key, p.version, p.at.host.0, p.at.segment, p.at.byte));
+        let arena = &self.arena;
+        self.list.sort_unstable_by(|a, b| {
+            let place = |p: &Pending| (p.version, p.at.host.0, p.at.segment, p.at.byte);
+            by_key(arena, a, b).then_with(|| place(a).cmp(&place(b)))
+        });
+    }
+
+    fn key(&self, change: &Pending) -> Key {
+        let mut words = [0; MAX_KEY_WORDS];
+        words[..HEAD_WORDS].copy_from_slice(&change.head);
+        for (word, bytes) in words[HEAD_WORDS..].iter_mut().zip(rest_of_key(&self.arena, change).chunks(8)) {
+            *word = u64::from_be_bytes(bytes.try_into().expect("whole words"));
+        }
+        Key::from_words(&words[..usize::from(change.key_words)])
     }
 
     fn pieces(&self, change: &Pending) -> impl Iterator<Item = (usize, &[u8])> {
-        let mut rest = &self.arena[change.from..change.to];
+        let all = &self.arena[change.from..change.from + change.bytes as usize];
+        let mut rest = &all[rest_of_key(&self.arena, change).len()..];
         std::iter::from_fn(move || {
             let (head, behind) = rest.split_at_checked(4)?;
             let (bytes, behind) = behind.split_at(usize::from(u16_at(head, 2)));
@@ -104,6 +133,19 @@ impl Changes {
             Some((usize::from(u16_at(head, 0)), bytes))
         })
     }
+}
+
+/// The bytes of a key's words that are in the arena.
+fn rest_of_key<'a>(arena: &'a [u8], change: &Pending) -> &'a [u8] {
+    &arena[change.from..][..8 * usize::from(change.key_words).saturating_sub(HEAD_WORDS)]
+}
+
+/// The order of tables and keys.
+fn by_key(arena: &[u8], a: &Pending, b: &Pending) -> Ordering {
+    let at_hand = |p: &Pending| (p.table, p.head);
+    // Missing words are zeros to the order of keys, and the bytes of zeros come before all others.
+    let rest = || rest_of_key(arena, a).cmp(rest_of_key(arena, b)).then(a.key_words.cmp(&b.key_words));
+    at_hand(a).cmp(&at_hand(b)).then_with(rest)
 }
 
 /// What a replay did.
@@ -155,7 +197,7 @@ pub fn replay<R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>>(
     changes: &Changes,
     mut show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
 ) -> Result<Replayed, RecoveryError> {
-    debug_assert!(changes.list.is_sorted_by_key(|p| (p.table, p.key, p.version)), "sorted");
+    debug_assert!(changes.list.is_sorted_by_key(|p| (p.table, changes.key(p), p.version)), "sorted");
     let absent = if image.is_some() { State::NotInImage } else { State::Absent };
     let mut done = Replayed::default();
     let mut rest = &changes.list[..];
@@ -163,7 +205,7 @@ pub fn replay<R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>>(
     loop {
         let stored = image.as_ref().and_then(|image| image.current());
         let in_image = stored.map(|row| (row.table, row.key));
-        let in_log = rest.first().map(|change| (change.table, change.key));
+        let in_log = rest.first().map(|change| (change.table, changes.key(change)));
         let Some(at) = in_image.into_iter().chain(in_log).min() else { return Ok(done) };
         let mut state = absent;
         bytes.clear();
@@ -173,7 +215,8 @@ pub fn replay<R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>>(
             done.image_rows += 1;
             image.as_mut().expect("it has a row").advance()?;
         }
-        let count = rest.iter().take_while(|change| (change.table, change.key) == at).count();
+        let is_mine = |change: &&Pending| by_key(&changes.arena, change, &rest[0]).is_eq();
+        let count = if in_log == Some(at) { rest.iter().take_while(is_mine).count() } else { 0 };
         let (mine, behind) = rest.split_at(count);
         rest = behind;
         let newer = &mine[mine.partition_point(|c| matches!(state, State::Here(v) if c.version <= v))..];
@@ -278,7 +321,7 @@ impl OneRow<'_> {
     fn check_key(&self, relation: &Relation, change: &Pending, bytes: &[u8]) -> Result<(), RecoveryError> {
         let Kind::Table { layout, .. } = &relation.kind else { unreachable!("checked to be a table") };
         let key = layout.primary.key_of(bytes);
-        if key == change.key {
+        if key == self.changes.key(change) {
             return Ok(());
         }
         Err(self.broken(change, format!("the row's columns give {key:?}")))
@@ -292,11 +335,12 @@ impl OneRow<'_> {
         if relation.table().is_err() || relation.replicated {
             return Err(self.broken(change, "records do not change such a table"));
         }
-        if change.key.width() != relation.key_words {
+        let found = self.changes.key(change);
+        if found.width() != relation.key_words {
             return Err(self.broken(change, format!("keys have {} words", relation.key_words)));
         }
         let (here, partitions) = self.partition;
-        match relation.partition_of(&change.key, partitions) {
+        match relation.partition_of(&found, partitions) {
             there if there == here => Ok(relation),
             there => Err(self.broken(change, format!("the key belongs to partition {there}"))),
         }
@@ -307,7 +351,7 @@ impl OneRow<'_> {
             at: change.at.file_byte(),
             table: TableId(change.table),
             partition: self.partition.0,
-            key: change.key,
+            key: self.changes.key(change),
             version: change.version,
             previous: change.previous,
             why: why.into(),

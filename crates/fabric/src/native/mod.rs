@@ -271,6 +271,10 @@ impl Fabric for Native {
         process::cut_off(process)
     }
 
+    fn is_gone(&self, _: HostId, process: u64) -> bool {
+        process::is_gone(process)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]
     fn pause(&self) {
         let so_far = self.pauses.get();

@@ -46,32 +46,45 @@ pub fn number_of(name: u64) -> u32 {
 
 /// Ends the process of this name.
 pub fn cut_off(named: u64) -> CutOff {
-    let (number, own) = (number_of(named), own());
-    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-    let (Some(pid), true) = (pid, own != 0) else {
-        return CutOff::Unknown("it is not known which process it is");
-    };
-    if named == own {
+    if named == own() {
         return CutOff::Unknown("it is this process");
     }
-    if named >> PLACE_SHIFT != own >> PLACE_SHIFT {
-        return CutOff::Unknown("its process is of another machine, or of another space of process numbers");
-    }
-    // Asked first: this needs no file descriptor, and files of other users' processes may be hidden.
-    if test_kill_process(pid) == Err(Errno::SRCH) {
-        return CutOff::Done;
-    }
-    match look(number) {
-        Ok(found) if found.is_gone || name(number, found.start, 0) != named & ((1 << PLACE_SHIFT) - 1) => {
-            CutOff::Done
-        }
-        Ok(_) => match kill_process(pid, Signal::KILL) {
+    match find(named) {
+        Err(why) => CutOff::Unknown(why),
+        Ok(None) => CutOff::Done,
+        Ok(Some(pid)) => match kill_process(pid, Signal::KILL) {
             Ok(()) => CutOff::Pending,
             Err(Errno::SRCH) => CutOff::Done,
             Err(_) => CutOff::Unknown("this host may not end its process"),
         },
-        Err(_) => CutOff::Unknown("the system does not say whether its process runs"),
     }
+}
+
+/// True if the process of this name surely runs no more.
+pub fn is_gone(named: u64) -> bool {
+    find(named) == Ok(None)
+}
+
+/// The process of this name, if it runs.
+///
+/// # Errors
+/// Why nobody knows.
+fn find(named: u64) -> Result<Option<Pid>, &'static str> {
+    let (number, own) = (number_of(named), own());
+    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+    let (Some(pid), true) = (pid, own != 0) else {
+        return Err("it is not known which process it is");
+    };
+    if named >> PLACE_SHIFT != own >> PLACE_SHIFT {
+        return Err("its process is of another machine, or of another space of process numbers");
+    }
+    // Asked first: this needs no file descriptor, and files of other users' processes may be hidden.
+    if test_kill_process(pid) == Err(Errno::SRCH) {
+        return Ok(None);
+    }
+    let found = look(number).map_err(|_| "the system does not say whether its process runs")?;
+    let is_it = name(number, found.start, 0) == named & ((1 << PLACE_SHIFT) - 1);
+    Ok((is_it && !found.is_gone).then_some(pid))
 }
 
 fn name(number: u32, start: u64, place: u16) -> u64 {
@@ -149,9 +162,10 @@ mod tests {
         assert!(matches!(cut_off(named ^ 1 << PLACE_SHIFT), CutOff::Unknown(_)), "of another machine");
         assert!(matches!(cut_off(0), CutOff::Unknown(_)), "nobody");
         assert!(look(child.id()).is_ok_and(|found| !found.is_gone), "and this one was spared");
+        assert!(!is_gone(named) && !is_gone(own()) && !is_gone(0));
         while cut_off(named) != CutOff::Done {}
         assert!(!child.wait().expect("it is ours").success());
-        assert_eq!(cut_off(named), CutOff::Done, "it stays gone");
+        assert!(cut_off(named) == CutOff::Done && is_gone(named), "it stays gone");
     }
 
     /// In a process of its own, for the limit is the process's.

@@ -302,6 +302,10 @@ impl Fabric for Shadow {
         self.native.cut_off(host, process)
     }
 
+    fn is_gone(&self, host: HostId, process: u64) -> bool {
+        self.native.is_gone(host, process)
+    }
+
     fn sabotaged(&self, step: &'static str) -> bool {
         self.leaves_out(|omission| omission.is_step(step))
     }

@@ -187,6 +187,11 @@ impl Fabric for Sim {
         CutOff::Done
     }
 
+    fn is_gone(&self, host: HostId, process: u64) -> bool {
+        let Some(state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
+        state.hosts[usize::from(host.0)].life() != process
+    }
+
     fn spend(&self, work: Work, times: u32) {
         if !self.timed {
             return;

@@ -1,16 +1,17 @@
-//! Pods that lose power and come back from their disks (see [`crate::durable`]).
+//! Pods that lose power, or all their hosts at once, and come back from their disks (see [`crate::durable`]).
 
 use super::{LeftOut, Ran, Scenario};
 use crate::durable::{DurableRun, run};
 use crate::rows::{Mix, RowsRun};
 
 /// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time; logs that
-/// are shortened all the time.
+/// are shortened all the time; memory that outlives all hosts.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable", run: mixed },
     Scenario { name: "durable-churn", run: churn },
     Scenario { name: "durable-copies", run: copies },
     Scenario { name: "durable-short-logs", run: short_logs },
+    Scenario { name: "durable-memory-kept", run: memory_kept },
 ];
 
 /// Verbs after which a life counts as stuck.
@@ -34,6 +35,10 @@ fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn short_logs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(DurableRun::with_short_logs(seed), left_out)
+}
+
+fn memory_kept(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(DurableRun::with_memory_kept(seed), left_out)
 }
 
 /// Few rows that are inserted and deleted while others look for them.

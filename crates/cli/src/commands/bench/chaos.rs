@@ -20,6 +20,7 @@ use rustix::process::Signal;
 use crate::commands::up::{Asked, ask};
 use crate::control::Order;
 use crate::failure::Failure;
+use crate::memory::Found;
 use crate::outside::history::History;
 use crate::pod::directory::SILENT;
 use crate::pod::process::Doing;
@@ -70,6 +71,8 @@ pub struct Plan {
     pub kills: u32,
     /// When all hosts are killed.
     pub crash_after: Option<Duration>,
+    /// The memory outlives that.
+    pub keep_memory: bool,
     /// Decides who and when.
     pub seed: u64,
 }
@@ -118,6 +121,7 @@ pub struct Chaos {
     rng: Rng,
     hosts: Vec<Host>,
     killed_by_others: u32,
+    found: Option<Found>,
     sender: Sender<(usize, Result<(), Failure>)>,
     rejoined: Receiver<(usize, Result<(), Failure>)>,
 }
@@ -127,12 +131,27 @@ impl Chaos {
     pub fn new(pod: Pod, plan: Plan, rejoin: Rejoin) -> Self {
         let hosts = vec![Host::Up; pod.dir().hosts()];
         let (sender, rejoined) = channel();
-        Self { pod, plan, rejoin, rng: Rng::new(plan.seed), hosts, killed_by_others: 0, sender, rejoined }
+        Self {
+            pod,
+            plan,
+            rejoin,
+            rng: Rng::new(plan.seed),
+            hosts,
+            killed_by_others: 0,
+            found: None,
+            sender,
+            rejoined,
+        }
     }
 
     /// Hosts that ended by somebody else's doing: the others take a host for dead that is silent for a lease.
     pub fn killed_by_others(&self) -> u32 {
         self.killed_by_others
+    }
+
+    /// What the pod has found that was started again.
+    pub fn found(&self) -> Option<Found> {
+        self.found
     }
 
     /// The pod again.
@@ -198,9 +217,13 @@ impl Chaos {
             self.note(history, host, false);
         }
         let dir = self.pod.dir().clone();
-        // All hosts are killed, and the memory is removed.
+        if let (Pod::Own(running), true) = (&mut self.pod, self.plan.keep_memory) {
+            running.let_memory_outlive();
+        }
+        // All hosts are killed, and the memory is removed if it is not to be kept.
         self.pod = Pod::Down(dir.clone());
-        let (running, _) = Running::recover(PodDir::open(dir.path())?)?;
+        let (running, recovered) = Running::recover(PodDir::open(dir.path())?, false)?;
+        self.found = recovered.found;
         self.pod = Pod::Own(Box::new(running));
         (0..self.hosts.len()).for_each(|host| history.note_return(host));
         Ok(())

@@ -1,8 +1,8 @@
 //! `liger bench tpcc --crash-after S`: all hosts are killed while they run, a new pod recovers from the data
 //! directory, and every transaction that somebody outside the hosts was told of has to be there.
 //!
-//! The memory of the pod is thrown away with the hosts, so only the files are left. What was acknowledged is
-//! counted here, from what the hosts said before they died.
+//! The memory of the pod is thrown away with the hosts, so only the files are left; unless it is to be
+//! kept. What was acknowledged is counted here, from what the hosts said before they died.
 
 #![expect(clippy::disallowed_methods, reason = "the command measures the crash from outside the hosts")]
 
@@ -42,8 +42,15 @@ pub struct Survived {
     recovery_read_bytes: u64,
     /// Bytes of all hosts' logs.
     recovery_log_bytes: u64,
-    /// From the first look at the files to the last row in its place.
+    memory_kept: bool,
+    /// Records that only the memory had, and their bytes.
+    salvaged_records: u64,
+    salvaged_bytes: u64,
+    /// From the first look at the files to the last row in its place; of that, until it was known what
+    /// counts, and until all hosts had joined.
     recovery_s: f64,
+    begun_s: f64,
+    joined_s: f64,
     consistent: bool,
     failures: Vec<String>,
 }
@@ -61,15 +68,22 @@ impl Survived {
 
     /// As text.
     pub fn table(&self) -> String {
-        let mut text = format!("{} of {} hosts killed, the shared memory lost\n\n", self.kills, self.hosts);
+        let memory = if self.memory_kept { "intact" } else { "lost" };
+        let mut text =
+            format!("{} of {} hosts killed, the shared memory {memory}\n\n", self.kills, self.hosts);
         for (name, count) in &self.acknowledged {
             let _ = writeln!(text, "acknowledged {:<20} {count:>12}", name.replace('_', " "));
         }
         let _ = writeln!(text, "acknowledged and lost {:>24}", self.acknowledged_lost);
+        if self.memory_kept {
+            let _ = writeln!(text, "records salvaged from rings {:>18}", self.salvaged_records);
+        }
         let _ = writeln!(text, "rows recovered {:>31}", self.recovered_rows);
         let _ = writeln!(text, "changes applied from logs {:>20}", self.recovered_changes);
         let _ = writeln!(text, "read {:>37.1} MB", self.recovery_read_bytes as f64 / 1e6);
         let _ = writeln!(text, "logs of all hosts {:>24.1} MB", self.recovery_log_bytes as f64 / 1e6);
+        let _ = writeln!(text, "it is known what counts after {:>13.2} s", self.begun_s);
+        let _ = writeln!(text, "all hosts have joined after {:>15.2} s", self.joined_s);
         let _ = writeln!(text, "recovered in {:>30.2} s", self.recovery_s);
         for failure in &self.failures {
             let _ = writeln!(text, "  {failure}");
@@ -85,7 +99,7 @@ pub fn run(
     memory: PodMemory,
     mut job: Job,
     seconds: f64,
-    spec: &MemorySpec,
+    (spec, keep_memory): (&MemorySpec, bool),
 ) -> Result<Survived, Failure> {
     super::prepare(&mut fleet, &memory, &job)?;
     let phase = Phase::start(&format!("running for {seconds} s, then killing every host"));
@@ -108,18 +122,26 @@ pub fn run(
             told[host] = counts;
         }
     })?;
-    drop(memory);
+    // A memory without a name lives as long as what was made of it.
+    let mut kept = keep_memory.then_some(memory);
     phase.done("killed");
     let mut acknowledged = BTreeMap::<String, u64>::new();
     for (name, count) in told.into_iter().flatten() {
         *acknowledged.entry(name).or_default() += count;
     }
     let started = Instant::now();
-    let memory = PodMemory::make(spec, &job.pod_config(), &schema::schemas(), (false, true))?;
+    let (config, schemas) = (job.pod_config(), schema::schemas());
     let data = job.data.as_mut().expect("the command line asks for a directory");
-    (data.recover, data.generation) = (true, memory.begin(&data.path)?);
+    let old = kept.as_ref().map(|memory| memory.name.parse()).transpose()?;
+    let spec = old.as_ref().unwrap_or(spec);
+    let (memory, generation, found) = PodMemory::again(spec, (&config, &schemas), &data.path, false)?;
+    kept.iter_mut().for_each(PodMemory::keep);
+    (data.recover, data.generation) = (true, generation);
+    let begun_s = started.elapsed().as_secs_f64();
+    eprintln!("{found}");
     let mut fleet = Fleet::new()?;
     prepare_hosts(&mut fleet, &memory, &job)?;
+    let joined_s = started.elapsed().as_secs_f64();
     let Recovered { bytes, log_bytes, rows, changes } = recover(&mut fleet)?;
     let recovery_s = started.elapsed().as_secs_f64();
     let mut figures = EngineFigures::default();
@@ -138,7 +160,12 @@ pub fn run(
         recovered_changes: changes,
         recovery_read_bytes: bytes,
         recovery_log_bytes: log_bytes,
+        memory_kept: keep_memory,
+        salvaged_records: found.salvaged().records,
+        salvaged_bytes: found.salvaged().bytes,
         recovery_s,
+        begun_s,
+        joined_s,
         consistent: failures.is_empty(),
         failures,
     })

@@ -22,6 +22,7 @@ use crate::commands::up::{LedgerSize, PodShape, duration};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::job::Durable;
+use crate::memory::Found;
 use crate::outside::{Clients, Experience, Manners};
 use crate::plot::text;
 use crate::pod::running::{PATIENCE, join_again};
@@ -75,9 +76,12 @@ pub struct LedgerArguments {
     /// Failures after which no more are caused
     #[arg(long, requires = "kill_every")]
     kills: Option<u32>,
-    /// Kill all hosts after this time and start the pod again from its files
+    /// Kill all hosts after this time and start the pod again
     #[arg(long, value_parser = duration, conflicts_with = "kill_every")]
     crash_after: Option<Duration>,
+    /// With --crash-after: the shared memory outlives the hosts
+    #[arg(long, requires = "crash_after")]
+    keep_memory: bool,
     /// A host that says nothing for so long is given up by its clients [default: two leases]
     #[arg(long, value_parser = duration)]
     silence: Option<Duration>,
@@ -96,6 +100,8 @@ struct Homecoming {
     problems: Vec<String>,
     /// Hosts that the others took for dead, or the user ended.
     killed_by_others: u32,
+    /// What the pod has found that was started again.
+    found: Option<Found>,
 }
 
 impl LedgerArguments {
@@ -104,10 +110,8 @@ impl LedgerArguments {
         if let Some(path) = &self.pod {
             return Ok((Pod::Attached(PodDir::open(path)?), Temporary::none()));
         }
-        if self.crash_after.is_some() && self.shape.durability != Durable::Storage {
-            let message =
-                "--crash-after loses the shared memory, which only --durability storage survives: add that";
-            return Err(Failure::Refused(message.to_owned()));
+        if self.crash_after.is_some() && self.shape.durability != Durable::Storage && !self.keep_memory {
+            return Err(Failure::Refused(super::LOST_WITH_MEMORY.to_owned()));
         }
         if self.kill_every.is_some() && self.hosts < 2 {
             let message = "--kill-every needs a host that survives: give --hosts 2 or more";
@@ -126,6 +130,7 @@ impl LedgerArguments {
             mode: self.kill_mode,
             kills: self.kills.unwrap_or(u32::MAX),
             crash_after: self.crash_after,
+            keep_memory: self.keep_memory,
             seed: self.shape.seed,
         }
     }
@@ -155,12 +160,12 @@ pub fn run(arguments: &LedgerArguments) -> Result<ExitCode, Failure> {
     let (experiences, kills) = clients.stop(if caused.is_ok() { DRAIN } else { Duration::ZERO });
     caused?;
     phase.done(&format!("{} kills", kills.len()));
-    let killed_by_others = chaos.killed_by_others();
+    let (killed_by_others, found) = (chaos.killed_by_others(), chaos.found());
     let pod = chaos.into_pod();
     let (told, experiences): (Vec<Told>, Vec<Experience>) =
         experiences.into_iter().map(|mut home| (std::mem::take(&mut home.told), home)).unzip();
     let (findings, problems) = verify(&dir, &book, first_client, &told)?;
-    let home = Homecoming { told, findings, problems, killed_by_others };
+    let home = Homecoming { told, findings, problems, killed_by_others, found };
     if let Pod::Own(running) = pod {
         running.end()?;
     }

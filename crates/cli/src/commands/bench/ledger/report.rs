@@ -32,6 +32,9 @@ pub struct Report {
     kills: usize,
     killed_by_others: u32,
     kill_mode: &'static str,
+    /// Records that only the memory had when all hosts had died, and their bytes.
+    salvaged_records: u64,
+    salvaged_bytes: u64,
     acknowledged: u64,
     acknowledged_per_s: f64,
     acknowledged_lost: u64,
@@ -89,6 +92,8 @@ impl Report {
             seconds,
             kills: kills.len(),
             killed_by_others: home.killed_by_others,
+            salvaged_records: home.found.map_or(0, |found| found.salvaged().records),
+            salvaged_bytes: home.found.map_or(0, |found| found.salvaged().bytes),
             kill_mode: if has_crashed { "all at once" } else { arguments.kill_mode.name() },
             acknowledged,
             acknowledged_per_s: acknowledged as f64 / seconds,

@@ -1,0 +1,187 @@
+//! Reading what all hosts' directories hold, before it is decided what counts.
+//!
+//! Invariants:
+//! 1. A segment is read once; those that come while a reading is open are read when it goes on.
+//! 2. Damage is an error as soon as it was read.
+
+use liger_fabric::{Cx, Fabric};
+
+use super::directory::{Directory, read_whole};
+use super::error::{FileByte, RecoveryError};
+use super::manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
+use super::{HostFiles, Identity, Plan, check_same};
+use crate::log::scan::{End, Scan, Scanner};
+use crate::log::segment::{segment_name, segment_number};
+
+/// What was read so far.
+pub struct Reading {
+    pod: PodManifest,
+    hosts: Vec<HostReading>,
+}
+
+struct HostReading {
+    manifest: HostManifest,
+    segments: Vec<u32>,
+    scanner: Scanner,
+}
+
+impl Reading {
+    /// Reads all manifests and logs. `directories` are those of all hosts, in order.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or of another pod.
+    pub fn begin<F: Fabric>(
+        cx: &Cx<F>,
+        directories: &[Directory],
+        identity: &Identity,
+    ) -> Result<Self, RecoveryError> {
+        let pod = read_pod(cx, directories, identity)?;
+        let read = |directory| HostReading::begin(cx, directory, identity, &mut || ());
+        let hosts = directories.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { pod, hosts })
+    }
+
+    /// Reads the segments that have come since.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged.
+    pub fn go_on<F: Fabric>(&mut self, cx: &Cx<F>, directories: &[Directory]) -> Result<(), RecoveryError> {
+        let mut hosts = self.hosts.iter_mut().zip(directories);
+        hosts.try_for_each(|(host, directory)| host.go_on(cx, directory, &mut || ()))
+    }
+
+    /// The pod's manifest.
+    pub fn pod(&self) -> &PodManifest {
+        &self.pod
+    }
+
+    /// What the log of each host holds so far.
+    pub fn scans(&self) -> impl Iterator<Item = Scan> + '_ {
+        self.hosts.iter().map(|host| host.scanner.clone().finish())
+    }
+
+    /// Decides what counts.
+    ///
+    /// # Errors
+    /// If the hosts' files do not fit each other.
+    pub fn finish(self) -> Result<Plan, RecoveryError> {
+        Plan::decide(self.pod, self.hosts.into_iter().map(HostReading::finish).collect())
+    }
+}
+
+/// Reads the pod's manifest.
+pub(super) fn read_pod<F: Fabric>(
+    cx: &Cx<F>,
+    directories: &[Directory],
+    identity: &Identity,
+) -> Result<PodManifest, RecoveryError> {
+    assert_eq!(directories.len(), usize::from(identity.hosts), "one directory a host");
+    let home = &directories[0];
+    let pod = PodManifest::decode(home.host(), &read_whole(cx, home, POD_MANIFEST)?)?;
+    let expected = [
+        ("pod", pod.pod, identity.pod),
+        ("configuration", pod.configuration, identity.configuration),
+        ("hash of layouts", pod.layouts, identity.layouts),
+        ("number of hosts", u64::from(pod.hosts), u64::from(identity.hosts)),
+    ];
+    check_same(&FileByte::new(home.host(), POD_MANIFEST, 0), &expected)?;
+    Ok(pod)
+}
+
+/// Reads the manifest of one host, and the names of its segments.
+pub(super) fn look_at_host<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    identity: &Identity,
+) -> Result<HostFiles, RecoveryError> {
+    let mut reading = HostReading::open(cx, directory, identity)?;
+    let segments = reading.fresh(cx, directory)?;
+    reading.segments = segments;
+    reading.check_first(directory)?;
+    Ok(HostFiles { scan: None, ..reading.finish() })
+}
+
+/// Reads the manifest and the log of one host; `turn` is called now and then.
+pub(super) fn read_host<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    identity: &Identity,
+    turn: &mut impl FnMut(),
+) -> Result<HostFiles, RecoveryError> {
+    HostReading::begin(cx, directory, identity, turn).map(HostReading::finish)
+}
+
+impl HostReading {
+    fn begin<F: Fabric>(
+        cx: &Cx<F>,
+        directory: &Directory,
+        identity: &Identity,
+        turn: &mut impl FnMut(),
+    ) -> Result<Self, RecoveryError> {
+        let mut reading = Self::open(cx, directory, identity)?;
+        reading.go_on(cx, directory, turn)?;
+        reading.check_first(directory)?;
+        Ok(reading)
+    }
+
+    /// Reads the manifest.
+    fn open<F: Fabric>(
+        cx: &Cx<F>,
+        directory: &Directory,
+        identity: &Identity,
+    ) -> Result<Self, RecoveryError> {
+        let host = directory.host();
+        let manifest = HostManifest::decode(host, &read_whole(cx, directory, HOST_MANIFEST)?)?;
+        let expected = [
+            ("pod", manifest.pod, identity.pod),
+            ("host", u64::from(manifest.host.0), u64::from(host.0)),
+            ("hash of layouts", manifest.layouts, identity.layouts),
+        ];
+        check_same(&FileByte::new(host, HOST_MANIFEST, 0), &expected)?;
+        let scanner = Scanner::new(identity.pod, host);
+        Ok(Self { manifest, segments: Vec::new(), scanner })
+    }
+
+    /// A log that has lost segments keeps the one that is being written.
+    fn check_first(&self, directory: &Directory) -> Result<(), RecoveryError> {
+        let needed = self.manifest.first_segment;
+        if self.segments.first().map_or(needed > FIRST_SEGMENT, |first| *first != needed) {
+            return Err(RecoveryError::Missing { host: directory.host(), file: segment_name(needed) });
+        }
+        Ok(())
+    }
+
+    /// Numbers of segments that were not read yet.
+    fn fresh<F: Fabric>(&self, cx: &Cx<F>, directory: &Directory) -> Result<Vec<u32>, RecoveryError> {
+        let first = self.segments.last().map_or(self.manifest.first_segment, |last| last + 1);
+        let mut fresh: Vec<u32> = directory.names(cx)?.iter().filter_map(|n| segment_number(n)).collect();
+        fresh.retain(|number| *number >= first);
+        fresh.sort_unstable();
+        Ok(fresh)
+    }
+
+    fn go_on<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        directory: &Directory,
+        turn: &mut impl FnMut(),
+    ) -> Result<(), RecoveryError> {
+        let fresh = self.fresh(cx, directory)?;
+        for &number in &fresh {
+            turn();
+            self.scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
+        }
+        self.segments.extend(fresh);
+        match self.scanner.clone().finish().end {
+            End::Damaged { at, why } => {
+                let at = FileByte::new(directory.host(), segment_name(at.segment), at.byte);
+                Err(RecoveryError::damaged(at, why))
+            }
+            End::Clean { .. } | End::Torn { .. } => Ok(()),
+        }
+    }
+
+    fn finish(self) -> HostFiles {
+        HostFiles { manifest: self.manifest, segments: self.segments, scan: Some(self.scanner.finish()) }
+    }
+}
