@@ -85,6 +85,19 @@ pub const OPERATIONS: &[Operation] = &[
         ..PLAIN
     },
     Operation {
+        name: "delete-and-go-on",
+        prepare: &[(A, |a| a.reads(OF_B, &[2, 4, 6]))],
+        act: (A, |a| {
+            a.deletes(&[(OF_B, 2)]);
+            a.updates(&[(0, 0)]);
+            a.deletes(&[(OF_B, 4), (OF_B, 6)]);
+            a.updates(&[(0, 2)]);
+            a.waits();
+        }),
+        meanwhile: &[(B, |b| b.sleeps(20))],
+        ..PLAIN
+    },
+    Operation {
         name: "update-own-shared",
         subject: Subject::Host(B),
         prepare: &[(A, |a| a.updates(&[(OF_B, 0), (OF_B, 2)])), (C, |c| c.reads(OF_B, &[0, 2]))],
@@ -175,6 +188,34 @@ pub const OPERATIONS: &[Operation] = &[
         act: (C, |c| {
             c.kills(A);
             c.awaits_return(A);
+        }),
+        ..A_DIES
+    },
+    Operation {
+        name: "insert-after-takeover",
+        subject: Subject::Host(C),
+        prepare: &[(C, |c| c.inserts_and_waits(&[(0, 5)])), (B, |b| b.deletes_and_waits(&[(0, 5)]))],
+        act: (C, |c| {
+            c.kills(A);
+            c.awaits_end(A);
+            c.watched();
+            c.inserts_and_waits(&[(0, 5)]);
+        }),
+        ..A_DIES
+    },
+    Operation {
+        name: "heir-after-return",
+        subject: Subject::Heir,
+        comes_back: Some(|a| {
+            a.updates_and_waits(&[(OF_B, 0), (0, 0)]);
+            a.takes_a_checkpoint();
+        }),
+        act: (C, |c| {
+            c.kills(A);
+            c.awaits_return(A);
+            c.learns_heir();
+            c.watched();
+            c.updates_and_waits(&[(0, 2), (3, 0), (OF_B, 2)]);
         }),
         ..A_DIES
     },
@@ -274,19 +315,31 @@ impl Actor<'_> {
         });
     }
 
-    /// One of everything on everybody's rows, by lot: mostly updates of many rows at once, so that it often
-    /// dies between the record and the last of its rows.
+    /// Changes everybody's rows; when it is to die, somewhere in the commit of one more such transaction.
     fn mixes(&mut self) {
-        let (part, id) = (self.cx.random_below(4) as i16, self.cx.random_below(8) as i32);
-        match self.cx.random_below(6) {
-            0..4 => self.updates(&[(0, 0), (0, 2), (0, 6), (OF_B, 0), (OF_B, 2), (OF_C, 0), (OF_C, id & !1)]),
-            4 => self.does(|txn, value| {
-                txn.delete(ITEMS, &item_key(part, id))?;
-                txn.delete(ITEMS, &item_key(OF_B, 1))?;
-                insert(txn, (OF_C, id | 1), value)
-            }),
-            _ => self.inserts(&[(part, id | 1), (OF_B, 1)]),
-        }
+        let (scene, cx) = (self.scene, self.cx);
+        let (kind, id, verb) = (cx.random_below(4), cx.random_below(8) as i32, 1 + cx.random_below(150));
+        let all = [(0, 0), (0, 2), (0, 6), (OF_B, 0), (OF_B, 2), (OF_C, 0), (OF_C, id & !1)];
+        self.does(|txn, value| {
+            for (part, id) in all {
+                txn.update(ITEMS, &item_key(part, id), |row| row.set(items::VALUE, value))?;
+            }
+            match kind {
+                0 => insert(txn, (OF_B, id | 1), value)?,
+                1 => drop(txn.delete(ITEMS, &item_key(OF_C, 4))?),
+                _ => {}
+            }
+            // It holds all its locks.
+            if let Some(domain) = scene.doom.take() {
+                cx.fabric().kill_before(cx.host(), verb, domain);
+            }
+            Ok(())
+        });
+    }
+
+    /// Does nothing for anybody.
+    fn sleeps(&mut self, turns: u64) {
+        (0..turns).for_each(|_| self.cx.pause());
     }
 
     /// Moves so many rows of this host out.
@@ -311,11 +364,14 @@ impl Actor<'_> {
         }
     }
 
-    /// Kills a host after a while, in some crash domain.
+    /// Lets a host die in a commit after a while, in some crash domain.
     fn kills(&mut self, host: HostId) {
-        self.idles(self.cx.random_below(150));
+        self.idles(self.cx.random_below(50));
         let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
-        self.cx.fabric().kill_host(host, domains[self.cx.random_below(3) as usize]);
+        self.scene.doom.set(Some(domains[self.cx.random_below(3) as usize]));
+        while self.cx.fabric().life(host) == 1 {
+            self.turn();
+        }
     }
 
     fn state(&self, host: HostId) -> HostState {
@@ -328,9 +384,17 @@ impl Actor<'_> {
             self.turn();
         }
         self.watched();
+        self.awaits_end(dead);
+        self.learns_heir();
+    }
+
+    fn awaits_end(&mut self, dead: HostId) {
         while self.state(dead) != HostState::Free {
             self.turn();
         }
+    }
+
+    fn learns_heir(&mut self) {
         let heir = self.cx.load(self.world.plan.controller().word(1));
         self.scene.found_heir(HostId(heir as u8));
     }

@@ -8,7 +8,7 @@ use liger_engine::{Session, TxnError};
 use liger_fabric::sim::{CrashDomain, Sim};
 use liger_fabric::{Cx, HostId};
 
-use super::operations::{A, Operation, prove};
+use super::operations::{A, Operation, Subject, prove};
 use crate::survival::world::{Script, World};
 
 /// Who is killed, before which of its verbs from the begin of the window on, and how much of it survives.
@@ -30,6 +30,8 @@ pub(super) struct Scene {
     crash: Cell<Option<CrashAt>>,
     returned: Cell<bool>,
     heir: Cell<Option<HostId>>,
+    /// How A is to die in its next commit.
+    pub doom: Cell<Option<CrashDomain>>,
     /// Verbs are listed where nobody is killed.
     lists: bool,
 }
@@ -204,7 +206,9 @@ impl Script for Staged {
     }
 
     fn joins(&self, cx: &Cx<Sim>) {
-        self.scene.open(cx);
+        if self.operation.subject == Subject::Host(A) {
+            self.scene.open(cx);
+        }
     }
 
     fn beats(&self) -> bool {

@@ -26,7 +26,7 @@ pub struct CrashPointArguments {
     #[arg(long, conflicts_with = "every")]
     verb: Option<u64>,
     /// The first seed
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 9)]
     seed: u64,
     /// How many seeds
     #[arg(long, default_value_t = 1)]
