@@ -38,8 +38,11 @@ pub enum Order {
     Checkpoint,
     /// Share every CUSTOMER and STOCK row.
     Share,
-    /// Run the transactions.
-    Run,
+    /// Run the transactions, after the job's warm-up.
+    Run {
+        /// Measured time.
+        seconds: f64,
+    },
     /// Take requests of clients from now on, between other orders.
     Open,
     /// How far are you?
@@ -57,6 +60,9 @@ pub enum Order {
     },
     /// Leave the pod and end.
     Leave,
+    /// End without leaving, once everything that was committed is on storage: the other hosts take over the
+    /// partitions.
+    GiveUp,
 }
 
 /// What a host answers.
@@ -90,6 +96,8 @@ pub enum Answer {
         transactions: u64,
         /// The partitions it owns.
         partitions: Vec<u16>,
+        /// What it cannot do at present, and why.
+        troubles: Vec<String>,
     },
     /// The order was carried out; it had nothing to say.
     Done,

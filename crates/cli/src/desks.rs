@@ -17,7 +17,7 @@ use std::time::Duration;
 use liger_engine::log::Durability;
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, TxnError};
-use liger_fabric::Fabric;
+use liger_fabric::{Cx, Fabric};
 use liger_workload::ledger::desk::Desk;
 use liger_workload::ledger::schema::Tables;
 use liger_workload::ledger::wire::{Frames, Message};
@@ -35,6 +35,8 @@ const READ_BYTES: usize = 16 << 10;
 const OUT_BYTES_MAX: usize = 1 << 20;
 /// Turns without work before a worker sleeps, and how long it does.
 const IDLE_TURNS: u32 = 8;
+/// Turns of a busy worker between two times that the host's state is shown.
+const TURNS_PER_SHOW: u32 = 1 << 14;
 const SLEEP: Duration = Duration::from_micros(50);
 
 /// One client.
@@ -76,7 +78,7 @@ impl Desks {
     /// What makes this host useless: it was fenced, or its log has failed.
     pub fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<(), TxnError> {
         let worker = usize::from(session.cx().worker().0);
-        let mut idle = 0;
+        let (mut idle, mut turns) = (0, 0u32);
         while !shown.wanted.load(Ordering::Relaxed) {
             if worker == 0 {
                 self.accept();
@@ -91,10 +93,11 @@ impl Desks {
             did += session.serve();
             idle = if did > 0 { 0 } else { idle + 1 };
             session.cx().pause();
+            turns = turns.wrapping_add(1);
+            if worker == 0 && (idle >= IDLE_TURNS || turns.is_multiple_of(TURNS_PER_SHOW)) {
+                show(session.cx(), session.host(), shown);
+            }
             if idle >= IDLE_TURNS {
-                if worker == 0 {
-                    show_partitions(session.host(), shown);
-                }
                 std::thread::sleep(SLEEP);
                 idle = 0;
             }
@@ -115,8 +118,9 @@ impl Desks {
     }
 }
 
-/// Shows which partitions this host owns.
-pub fn show_partitions(host: &RowHost, shown: &Shown) {
+/// Shows which partitions this host owns, and what it cannot do.
+pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
+    *shown.troubles.lock().unwrap_or_else(PoisonError::into_inner) = host.troubles(cx);
     let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);
     partitions.clear();
     partitions.extend(host.own_partitions());

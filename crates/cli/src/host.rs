@@ -33,7 +33,7 @@ use liger_workload::tpcc::schema::{Tables, warehouse_key};
 use liger_workload::{EngineFigures, WorkerStats};
 
 use crate::control::{Answer, Order};
-use crate::desks::{Desks, show_partitions};
+use crate::desks::{Desks, show};
 use crate::failure::Failure;
 use crate::job::{Backend, Homes, Job};
 use crate::orders::{Orders, tell, tell_with};
@@ -113,7 +113,7 @@ fn serve<M: HostMemory>(
         Ok(serving) => serving,
         Err(error) => return fail(&error.to_string(), true),
     };
-    show_partitions(carried.host.engine(), &orders.shown);
+    carried.host.alone(|session| show(session.cx(), session.host(), &orders.shown));
     tell(&Answer::Done);
     let mut desks = None;
     loop {
@@ -132,6 +132,14 @@ fn serve<M: HostMemory>(
             carried.host.leave().map_err(|error| Failure::Broken(error.to_string()))?;
             tell(&Answer::Done);
             return Ok(ExitCode::SUCCESS);
+        }
+        if order == Order::GiveUp {
+            match carried.sync() {
+                Ok(answer) => tell(&answer),
+                Err(message) => return fail(&message, false),
+            }
+            // Nothing is given back: to the others it is dead, which they know how to deal with.
+            std::process::exit(0);
         }
         let carried_out = match (order, clients) {
             (Order::Open, Some(path)) => carried.desks(path).map(|opened| {
@@ -272,14 +280,17 @@ impl<M: HostMemory> Serving<M> {
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
-            Order::Run => Ok(self.run(self.tables.tpcc()?)),
+            Order::Run { seconds } => Ok(self.run(self.tables.tpcc()?, seconds)),
             Order::Sync => self.sync(),
             Order::Settle => Ok(self.settle()),
             Order::Check => self.check(),
             Order::Dump { table } => self.dump(TableId(table)),
-            Order::Join { .. } | Order::Enter | Order::Leave | Order::Open | Order::Status => {
-                Err(format!("this is not the time for {order:?}"))
-            }
+            Order::Join { .. }
+            | Order::Enter
+            | Order::Leave
+            | Order::GiveUp
+            | Order::Open
+            | Order::Status => Err(format!("this is not the time for {order:?}")),
         }
     }
 
@@ -354,7 +365,7 @@ impl<M: HostMemory> Serving<M> {
         Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
     }
 
-    fn run(&mut self, tables: Tables) -> Answer {
+    fn run(&mut self, tables: Tables, seconds: f64) -> Answer {
         let own = self.warehouses(tables);
         let job = self.job.clone();
         let watch = job.watched.then(Arc::<Watch>::default);
@@ -369,7 +380,7 @@ impl<M: HostMemory> Serving<M> {
                 session.serve();
                 cx.pause();
             }
-            run_both(session, &job, &tables, homes, watch.clone())
+            run_both(session, &job, &tables, homes, (seconds, watch.clone()))
         });
         // A panic has ended the process.
         let ran: Vec<_> = ran.into_iter().map(|worker| worker.expect("no worker panicked")).collect();
@@ -500,7 +511,7 @@ fn run_both<F: Fabric>(
     job: &Job,
     tables: &Tables,
     homes: Vec<i16>,
-    watch: Option<Arc<Watch>>,
+    (seconds, watch): (f64, Option<Arc<Watch>>),
 ) -> (WorkerStats, EngineFigures) {
     let (cx, host) = (session.cx(), session.host());
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
@@ -523,7 +534,7 @@ fn run_both<F: Fabric>(
     let warm_up = run_worker(cx, session, &config);
     let before = counted(host.moves());
     let mut stats =
-        run_worker(cx, session, &RunConfig { run: first_run + 1, length: length(job.seconds), ..config });
+        run_worker(cx, session, &RunConfig { run: first_run + 1, length: length(seconds), ..config });
     let after = counted(host.moves());
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;

@@ -30,6 +30,8 @@ pub struct Shown {
     pub transactions: AtomicU64,
     /// The partitions it owns.
     pub partitions: Mutex<Vec<u16>>,
+    /// What it cannot do at present, and why.
+    pub troubles: Mutex<Vec<String>>,
     /// Somebody has an order: leave what can be gone on with later.
     pub wanted: AtomicBool,
 }
@@ -117,8 +119,9 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
         let Ok(order) = serde_json::from_str(&line) else { return };
         if order == Order::Status {
             let partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let troubles = shown.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let transactions = shown.transactions.load(Ordering::Relaxed);
-            write(&mut &connection, &Answer::Status { transactions, partitions }, &[]);
+            write(&mut &connection, &Answer::Status { transactions, partitions, troubles }, &[]);
             continue;
         }
         let Ok(from) = connection.try_clone() else { return };

@@ -85,8 +85,8 @@ pub struct TpccArguments {
     /// Hosts of the pod, each a process, 1 to 16
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     hosts: u8,
-    /// Workers of each host, 1 to 32
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    /// Workers of each host, 1 to 31
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=31))]
     workers: u8,
     /// What stands between hosts and memory: the processor's caches, or a software cache for each host
     #[arg(long, value_enum, default_value = "native")]
@@ -121,10 +121,10 @@ pub struct TpccArguments {
     /// Data memory, like 2G [default: enough for every shared row]
     #[arg(long, value_parser = sizes::parse)]
     cxl: Option<u64>,
-    /// Hardware-coherent memory that shared rows may use before rows move out [default: all]
+    /// Hardware-coherent memory that shared rows may use before rows move out [default: 7/8]
     #[arg(long, value_parser = sizes::parse)]
     hwcc_budget: Option<u64>,
-    /// Data memory that shared rows may use before rows move out [default: all]
+    /// Data memory that shared rows may use before rows move out [default: 7/8]
     #[arg(long, value_parser = sizes::parse)]
     cxl_budget: Option<u64>,
     /// How sync words work: hwcc (coherent) or pcc (past the cache)
@@ -211,7 +211,10 @@ impl TpccArguments {
         scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
         let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &scale));
         let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &scale, cxl_bytes));
-        let budget = (self.hwcc_budget.unwrap_or(hwcc_bytes), self.cxl_budget.unwrap_or(cxl_bytes));
+        // Before memory is full: then rows leave one by one, and not in a hurry.
+        let most = |bytes: u64| bytes / 8 * 7;
+        let (hwcc_budget, cxl_budget) = (most(hwcc_bytes), most(cxl_bytes));
+        let budget = (self.hwcc_budget.unwrap_or(hwcc_budget), self.cxl_budget.unwrap_or(cxl_budget));
         for (name, budget, bytes) in [("hwcc", budget.0, hwcc_bytes), ("cxl", budget.1, cxl_bytes)] {
             if budget > bytes {
                 return Err(Failure::Refused(format!(
@@ -352,7 +355,11 @@ fn measure(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<Report, F
     prepare(fleet, memory, job)?;
     let run_s = job.seconds + job.warm_up_s;
     let phase = Phase::start(&format!("running for {run_s} s"));
-    let ran = fleet.order_all(|_| Order::Run, PATIENCE + Duration::from_secs_f64(run_s), |_| ())?;
+    let ran = fleet.order_all(
+        |_| Order::Run { seconds: job.seconds },
+        PATIENCE + Duration::from_secs_f64(run_s),
+        |_| (),
+    )?;
     phase.done("ran");
     let mut figures = EngineFigures::default();
     let mut stats = WorkerStats::default();

@@ -1,25 +1,32 @@
 //! `liger kill`, `hang`, `resume`, `add`, `remove` and `checkpoint`: one thing to one host of a pod
 //! directory, or to all. And `liger serve`, which is such a host.
 
+#![expect(clippy::disallowed_methods, reason = "a takeover by other processes is waited for")]
+
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::Signal;
 
 use super::up::{Asked, ask};
-use crate::control::{Answer, Order};
+use crate::control::Order;
 use crate::failure::Failure;
 use crate::host;
 use crate::orders::Orders;
 use crate::pod::process::Doing;
 use crate::pod::running::PATIENCE;
-use crate::pod::{Line, PodDir, Process, order_all};
-use crate::terminal::Phase;
+use crate::pod::{Line, PodDir, Process, ask_host, order_all};
+use crate::terminal::{self, Phase};
 
 /// A host answers what it is doing within this time.
 const SOON: Duration = Duration::from_secs(5);
+/// Longer than a lease and what a heir has to read.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(120);
+/// Time between two looks at how far it is.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// One host of a pod.
 #[derive(Args)]
@@ -84,23 +91,51 @@ pub fn add(of: &OneHost) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets a host leave that owns nothing.
+/// Lets a host leave. What it owns, the others take over, as if it had died.
 pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
     let dir = of.open()?;
+    let partitions = ask_host(&dir, of.host, SOON)?.partitions;
     let mut line = Line::connect(&dir, of.host, SOON)?;
-    line.order(&Order::Status)?;
-    if let Answer::Status { partitions, .. } = line.last(|_, _| ())?
-        && !partitions.is_empty()
-    {
+    if partitions.is_empty() {
+        line.order(&Order::Leave)?;
+        line.last(|_, _| ())?;
+        println!("host {} has left", of.host);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let others: Vec<usize> =
+        (0..dir.hosts()).filter(|host| *host != of.host && ask_host(&dir, *host, SOON).is_ok()).collect();
+    if others.is_empty() {
         return Err(Failure::Refused(format!(
-            "host {} owns the partitions {partitions:?}, and leaving would take their rows out of the pod: \
-             kill it, and the others take them over",
+            "host {} owns the partitions {partitions:?}, and no other host serves that could take them over: \
+             start one with `liger add`, or end the pod",
             of.host
         )));
     }
-    line.order(&Order::Leave)?;
+    let phase = Phase::start(&format!("host {} leaves its partitions {partitions:?} to others", of.host));
+    line.order(&Order::GiveUp)?;
     line.last(|_, _| ())?;
-    println!("host {} has left", of.host);
+    let started = Instant::now();
+    loop {
+        terminal::check_interrupted()?;
+        let states: Vec<_> = others.iter().filter_map(|host| ask_host(&dir, *host, SOON).ok()).collect();
+        let owned: BTreeSet<u16> = states.iter().flat_map(|said| &said.partitions).copied().collect();
+        if partitions.iter().all(|partition| owned.contains(partition)) {
+            break;
+        }
+        if started.elapsed() > TAKEN_OVER_WITHIN {
+            let told: Vec<String> = states.into_iter().flat_map(|said| said.troubles).collect();
+            let path = dir.path().display();
+            return Err(Failure::Broken(format!(
+                "nobody has taken over the partitions {partitions:?} of host {} within {} s ({}): \
+                 see `liger status {path}`",
+                of.host,
+                TAKEN_OVER_WITHIN.as_secs(),
+                if told.is_empty() { "no host says why".to_owned() } else { told.join("; ") }
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+    phase.done("taken over");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,10 +17,9 @@ use liger_pod::membership::{HostView, Observer};
 use liger_pod::superblock;
 use serde_json::{Value, json};
 
-use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::pod::process::Doing;
-use crate::pod::{Line, PodDir, Process};
+use crate::pod::{PodDir, Process, Said, ask_host};
 use crate::sizes;
 
 /// Heartbeats are watched for this time, in so many looks.
@@ -43,14 +42,15 @@ pub struct Arguments {
 struct Row {
     /// What the pod's memory says of it; none if there is no memory.
     view: Option<HostView>,
-    durable_epoch: Option<u64>,
+    /// How far its log is on storage; none inside: its heir has closed it.
+    durable_epoch: Option<Option<u64>>,
     /// Bytes that its workers have logged in this generation.
     logged_bytes: Option<u64>,
     /// Bytes of its folder.
     stored_bytes: u64,
     process: Option<Process>,
     /// What it says itself.
-    said: Option<(u64, Vec<u16>)>,
+    said: Option<Said>,
 }
 
 /// Shows a pod.
@@ -109,8 +109,9 @@ pub fn verify_members(dir: &PodDir, json: bool) -> Result<ExitCode, Failure> {
         match &row.said {
             None if is_member => problems.push(format!("host {host} is {} and does not answer", row.state())),
             None => {}
-            Some((_, partitions)) => {
-                for partition in partitions {
+            Some(said) => {
+                problems.extend(said.troubles.iter().map(|trouble| format!("host {host} {trouble}")));
+                for partition in &said.partitions {
                     if let Some(of) = owners.get_mut(usize::from(*partition)) {
                         of.push(host);
                     }
@@ -153,16 +154,7 @@ fn row_without_memory(dir: &PodDir, host: usize) -> Row {
         logged_bytes: None,
         stored_bytes: bytes.sum(),
         process,
-        said: ask(dir, host).ok(),
-    }
-}
-
-fn ask(dir: &PodDir, host: usize) -> Result<(u64, Vec<u16>), Failure> {
-    let mut line = Line::connect(dir, host, SOON)?;
-    line.order(&Order::Status)?;
-    match line.last(|_, _| ())? {
-        Answer::Status { transactions, partitions } => Ok((transactions, partitions)),
-        other => Err(Failure::Broken(format!("{other:?}"))),
+        said: ask_host(dir, host, SOON).ok(),
     }
 }
 
@@ -203,15 +195,19 @@ fn print(dir: &PodDir, rows: &[Row]) {
         let incarnation = or_none(row.view.map(|view| view.slot.incarnation.to_string()));
         let process = or_none(row.process.map(|process| process.number().to_string()));
         let silent = or_none(row.silent_ms().map(|ms| format!("{ms:.1}")));
-        let durable = or_none(row.durable_epoch.map(|epoch| epoch.to_string()));
+        let epoch = |epoch: Option<u64>| epoch.map_or("closed".to_owned(), |epoch| epoch.to_string());
+        let durable = or_none(row.durable_epoch.map(epoch));
         let logged = or_none(row.logged_bytes.map(sizes::show));
-        let transactions = or_none(row.said.as_ref().map(|(n, _)| n.to_string()));
-        let partitions = or_none(row.said.as_ref().map(|(_, all)| ranges(all)));
+        let transactions = or_none(row.said.as_ref().map(|said| said.transactions.to_string()));
+        let partitions = or_none(row.said.as_ref().map(|said| ranges(&said.partitions)));
         let (state, doing, stored) = (row.state(), row.doing(), sizes::show(row.stored_bytes));
         println!(
             "{host:>4}  {state:<10}{incarnation:>11}{process:>9}  {doing:<8}{silent:>10}{durable:>9}\
              {logged:>11}{stored:>11}{transactions:>14}  {partitions}"
         );
+    }
+    for (host, said) in rows.iter().enumerate().filter_map(|(host, row)| Some((host, row.said.as_ref()?))) {
+        said.troubles.iter().for_each(|trouble| println!("host {host} {trouble}"));
     }
 }
 
@@ -238,11 +234,13 @@ fn json_of(dir: &PodDir, rows: &[Row]) -> Value {
             "process": row.process.map(Process::number),
             "doing": row.doing(),
             "silent_ms": row.silent_ms(),
-            "durable_epoch": row.durable_epoch,
+            "durable_epoch": row.durable_epoch.flatten(),
+            "log_closed": row.durable_epoch == Some(None),
             "logged_bytes": row.logged_bytes,
             "stored_bytes": row.stored_bytes,
-            "transactions": row.said.as_ref().map(|(n, _)| n),
-            "partitions": row.said.as_ref().map(|(_, all)| all),
+            "transactions": row.said.as_ref().map(|said| said.transactions),
+            "partitions": row.said.as_ref().map(|said| &said.partitions),
+            "troubles": row.said.as_ref().map(|said| &said.troubles),
         })
     });
     json!({

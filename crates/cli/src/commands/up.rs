@@ -48,8 +48,8 @@ pub struct UpArguments {
     /// Hosts, each a process, 1 to 16
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     hosts: u8,
-    /// Workers of each host, 1 to 32
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    /// Workers of each host, 1 to 31
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=31))]
     workers: u8,
     /// What the pod holds
     #[arg(long, value_enum, default_value = "ledger")]

@@ -158,3 +158,26 @@ pub fn order_all(
     };
     lines.iter_mut().map(|line| line.last(&mut progress)).collect()
 }
+
+/// What a host says of itself.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Transactions acknowledged to clients.
+    pub transactions: u64,
+    /// The partitions it owns.
+    pub partitions: Vec<u16>,
+    /// What it cannot do at present, and why.
+    pub troubles: Vec<String>,
+}
+
+/// Asks a host how it is.
+pub fn ask_host(dir: &PodDir, host: usize, patience: Duration) -> Result<Said, Failure> {
+    let mut line = Line::connect(dir, host, patience)?;
+    line.order(&Order::Status)?;
+    match line.last(|_, _| ())? {
+        Answer::Status { transactions, partitions, troubles } => {
+            Ok(Said { transactions, partitions, troubles })
+        }
+        other => Err(Failure::Broken(format!("host {host} answered what it was not asked: {other:?}"))),
+    }
+}

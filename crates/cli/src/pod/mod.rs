@@ -21,6 +21,6 @@ pub mod running;
 
 pub use directory::{PodDir, PodFile};
 pub use hosts::Hosts;
-pub use line::{Line, order_all};
+pub use line::{Line, Said, ask_host, order_all};
 pub use process::Process;
 pub use running::Running;

@@ -138,8 +138,7 @@ impl Running {
 
     /// Ends the pod once all logs are on storage.
     ///
-    /// Hosts do not leave one by one: those left would come to know of epochs as durable in the whole pod
-    /// of which those that have left have no mark, and recovery takes that for a lost piece of a log.
+    /// Hosts do not leave one by one: partitions have no owner then, and clients of those left would be told.
     pub fn end(self) -> Result<(), Failure> {
         let phase = Phase::start("ending");
         let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));

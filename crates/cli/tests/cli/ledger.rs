@@ -67,3 +67,29 @@ fn what_cannot_be_is_refused() {
     let usage = output(&mut ledger("--kill-every soon"));
     assert_eq!(usage.status.code(), Some(2));
 }
+
+#[test]
+fn a_host_hangs_and_nothing_is_lost_or_doubled() {
+    let hang = "--time 2s --lease 100ms --kill-every 500ms --kill-mode hang --kills 1";
+    let report = exactly_once(&format!("--hosts 3 {hang}"));
+    assert_eq!(report["kill_mode"], "hang", "{report}");
+}
+
+#[test]
+fn tpcc_goes_on_when_a_host_hangs_or_dies() {
+    for mode in ["hang", "kill"] {
+        let arguments =
+            format!("--kill-every 300ms --kill-mode {mode} --kills 1 --lease 100ms --seconds 1.5");
+        let mut command = tpcc(&format!("--remote 60/90 --durability pod {arguments}"));
+        if exists("/dev/shm") {
+            command.env("TMPDIR", "/dev/shm");
+        }
+        let report = json(&mut command);
+        assert_eq!(
+            (&report["consistent"], &report["acknowledged_lost"]),
+            (&true.into(), &0.into()),
+            "{report}"
+        );
+        assert!(report["kills"].as_u64() >= Some(1), "{report}");
+    }
+}

@@ -89,7 +89,6 @@ fn a_pod_is_made_disturbed_and_ended() {
         let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
         assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()));
     }
-    refused(&mut liger(&format!("remove {dir} 1")), &["owns the partitions [1]"]);
     refused(&mut liger(&format!("add {dir} 1")), &["host 1 runs already"]);
     refused(&mut liger(&format!("kill {dir} 2")), &["no host 2", "0 to 1"]);
     up.end();
@@ -153,4 +152,50 @@ fn tpcc_in_a_directory() {
     up.end();
     let whole = json(&mut liger(&format!("verify {dir} --json")));
     assert!(whole["rows"].as_u64() > Some(1000), "{whole}");
+}
+
+#[test]
+fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
+    let folder = Folder::new("locked");
+    let dir = folder.file("pod");
+    let up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 200ms"));
+    // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod.
+    let lock = std::fs::File::open(format!("{dir}/data/host-1/.lock")).expect("a host's folder");
+    let taken = std::thread::spawn(move || lock.lock().map(|()| lock));
+    done(&format!("kill {dir} 1"));
+    let lock = taken.join().expect("no panic").expect("a lock");
+    let start = Instant::now();
+    while !done(&format!("status {dir}")).contains("host 0 cannot take over from host 1") {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", status(&dir));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    refused(&mut liger(&format!("remove {dir} 0")), &["owns the partitions [0]", "no other host"]);
+    drop(lock);
+    while status(&dir)["hosts"][0]["partitions"] != Value::from(vec![0, 1]) {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", status(&dir));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(status(&dir)["hosts"][0]["troubles"], Value::Array(vec![]));
+    up.end();
+}
+
+#[test]
+fn a_host_is_removed_and_its_rows_stay() {
+    let folder = Folder::new("removed");
+    let dir = folder.file("pod");
+    let up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 200ms --restart"));
+    json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
+    done(&format!("remove {dir} 1"));
+    assert_eq!(status(&dir)["hosts"][0]["partitions"], Value::from(vec![0, 1]));
+    // It was no failure: nobody starts it again by himself.
+    assert_eq!(status(&dir)["hosts"][1]["doing"], "gone");
+    let told = done(&format!("verify {dir}"));
+    assert!(told.contains("every partition has one owner"), "{told}");
+    done(&format!("add {dir} 1"));
+    assert_eq!(status(&dir)["hosts"][1]["partitions"], Value::Array(vec![]));
+    let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
+    assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
+    // It owns nothing now, and leaves at once.
+    assert!(done(&format!("remove {dir} 1")).contains("has left"));
+    up.end();
 }

@@ -46,9 +46,10 @@ impl Active {
     }
 }
 
-/// The durable epoch of each host, for whoever only looks.
-pub fn durable_epochs<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Vec<u64> {
-    plan.hosts().map(|host| cx.load(plan.log_line(host))).collect()
+/// The durable epoch of each host, for whoever only looks; none if its log is closed, because it is dead.
+pub fn durable_epochs<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Vec<Option<u64>> {
+    let of = |host| Some(cx.load(plan.log_line(host))).filter(|epoch| *epoch != CLOSED);
+    plan.hosts().map(of).collect()
 }
 
 impl LogClock {

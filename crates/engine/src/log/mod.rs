@@ -153,9 +153,10 @@ impl HostLog {
     }
 
     /// The last record of each ring of a dead host, as bytes: all whose rows may not be changed yet.
-    pub fn last_records<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) -> Vec<Vec<u8>> {
+    pub fn last_records<F: Fabric>(&self, cx: &Cx<F>, dead: HostId) -> Vec<(WorkerId, Vec<u8>)> {
         let workers = (0..self.plan.config().workers).map(WorkerId);
-        workers.filter_map(|worker| RingReader::new(&self.plan, dead, worker).last_record(cx)).collect()
+        let last = |worker| Some((worker, RingReader::new(&self.plan, dead, worker).last_record(cx)?));
+        workers.filter_map(last).collect()
     }
 
     /// The part of one of this host's workers; each worker asks once.
@@ -300,9 +301,10 @@ impl HostLog {
         self.begins.wanted(cx)
     }
 
-    /// The first segment that may hold a record of `epoch` or later, or that is being written.
-    pub fn first_needed<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> u32 {
-        self.shipper.lock(cx).first_needed(epoch)
+    /// The first segment that may hold a record of `epoch` or later, or that is being written; none while the
+    /// shipper is at work, which may be waiting for the storage.
+    pub fn first_needed(&self, epoch: u64) -> Option<u32> {
+        self.shipper.try_lock().map(|shipper| shipper.first_needed(epoch))
     }
 
     /// Forgets the segments before `first`: numbers and lengths of what the caller is to remove.

@@ -50,7 +50,8 @@ pub struct CheckpointOptions {
     pub replay_bytes: u64,
     /// How a checkpoint copies and writes.
     pub pace: Pace,
-    /// Share of the time for it, in percent, until the log has three quarters of its bound: all of it then.
+    /// Share of the time for it, in percent; all of it when the log has three quarters of its bound, or a
+    /// dead host can come back only when this one has its partitions on storage.
     pub busy_percent: u64,
     /// Time between two looks at how long the log is.
     pub look_ns: u64,
@@ -263,7 +264,13 @@ impl Checkpointer {
         if log.appended_bytes().saturating_sub(self.covered) >= self.options.replay_bytes / 2 {
             log.want_checkpoint(cx, log.clock().now(cx));
         }
-        if log.checkpoint_wanted(cx) <= begin {
+        let wanted = log.checkpoint_wanted(cx);
+        if wanted <= begin {
+            return Ok(false);
+        }
+        if log.clock().now(cx) < wanted {
+            // One that began now would not do: the epoch is to end first.
+            log.want(wanted - 1);
             return Ok(false);
         }
         self.begin(cx, host);
@@ -303,7 +310,8 @@ impl Checkpointer {
             true => begin_of(&self.manifest),
             false => log.least_begin(cx),
         };
-        let first = log.first_needed(cx, least).max(self.manifest.first_segment);
+        let Some(first) = log.first_needed(least) else { return Ok(false) };
+        let first = first.max(self.manifest.first_segment);
         let raised = first > self.manifest.first_segment;
         let next = HostManifest { first_segment: first, ..self.manifest.clone() };
         let late = cx.sabotaged("checkpoint.manifest-before-removal");
@@ -324,9 +332,9 @@ impl Checkpointer {
         Ok(!gone.is_empty())
     }
 
-    /// True if the log is close to its bound.
+    /// True if the log is close to its bound, or a host waits for this checkpoint to come back.
     fn is_urgent(&self, host: &RowHost) -> bool {
-        log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
+        host.is_waited_for() || log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
     }
 }
 

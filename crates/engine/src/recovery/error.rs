@@ -7,6 +7,7 @@ use liger_fabric::HostId;
 use liger_store::bwtree::TreeError;
 
 use crate::key::Key;
+use crate::log::record::BadRecord;
 use crate::log::ship::LogFailure;
 use crate::txn::{TableId, TxnError};
 
@@ -112,6 +113,16 @@ pub enum RecoveryError {
     /// The pod has ruled that this host is not a member any more.
     #[error("this host was taken for dead by the others")]
     Overruled,
+    /// A record in a dead host's ring is not what it wrote.
+    #[error("the last record in the ring of worker {worker} of host {}: {why}", host.0)]
+    Ring {
+        /// Whose ring.
+        host: HostId,
+        /// Which of its rings.
+        worker: u8,
+        /// What is wrong.
+        why: BadRecord,
+    },
     /// A row stayed locked.
     #[error("{key:?} of table {table}, partition {partition}, stayed locked for {tries} tries")]
     Held {

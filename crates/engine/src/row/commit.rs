@@ -116,7 +116,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         for change in &self.changes {
             let relation = self.host.catalog.relation(change.table).expect("a changed row's table exists");
             let op = match (change.is_new, change.doomed) {
-                _ if matches!(relation.kind, Kind::Index { .. }) && !self.is_shared(change) => continue,
+                _ if matches!(relation.kind, Kind::Index { .. }) && !self.must_be_logged(change) => continue,
                 (true, true) => continue,
                 (true, false) => Op::Insert,
                 (false, true) => Op::Delete,
@@ -146,11 +146,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
 
     /// True if other hosts may see this change of an index before its owner does: then who resolves this
     /// host's locks must know of it.
-    fn is_shared(&self, change: &Change) -> bool {
+    fn must_be_logged(&self, change: &Change) -> bool {
         match change.place {
             Place::Foreign(_) => true,
             // A new row of this host is shared only when its insert has committed.
             Place::Own { .. } if change.is_new => false,
+            // An entry that was deleted and inserted again is seen: it may become shared, locked by
+            // this host, between the record and its change.
+            Place::Own { .. } if !change.doomed => true,
             Place::Own { partition, table, row } => {
                 self.host.partition(self.cx, partition).table(table).word(row).is_some()
             }

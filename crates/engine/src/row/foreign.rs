@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Fabric, SyncAddr, Work};
+use liger_fabric::{DataAddr, Fabric, SyncAddr, Work};
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Message, Wish};
@@ -132,7 +132,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Err(Conflict::WriteLocked.into());
             }
             shard.remove(&hash);
-            host.leaving.lock(cx).remove(&hash);
+            host.leaving.lock(cx).remove(hash);
             return Ok(Try::Stale);
         }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
@@ -200,18 +200,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         if upgraded {
             return self.held_already(relation, partition, key, hash);
         }
-        let row = ForeignRow {
-            hash,
-            word: at,
-            block: word.row(),
-            table: relation.id,
-            partition,
-            key: *key,
-            row_len: relation.row_len,
-            llsn: head.llsn,
-            wrote: false,
-        };
-        let i = self.remember(row);
+        let i = self.remember(relation, (partition, *key), hash, (at, word.row()), head.llsn);
         if *key != sentinel_key(relation.key_words) {
             self.note_read(relation.id, key, Some(head.llsn));
         }
@@ -219,9 +208,17 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Remembers a row that is locked now; its number among the rows of other hosts.
-    fn remember(&mut self, row: ForeignRow) -> usize {
+    fn remember(
+        &mut self,
+        relation: &Relation,
+        (partition, key): (u16, Key),
+        hash: u64,
+        (word, block): (SyncAddr, DataAddr),
+        llsn: u64,
+    ) -> usize {
         let i = self.foreign.len();
-        self.foreign.push(row);
+        let (table, row_len, wrote) = (relation.id, relation.row_len, false);
+        self.foreign.push(ForeignRow { hash, word, block, table, partition, key, row_len, llsn, wrote });
         self.held.push(Place::Foreign(i as u32));
         i
     }
@@ -449,23 +446,13 @@ impl<F: Fabric> RowTxn<'_, F> {
             .insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 })
             .is_some_and(|e| e.is_leaving())
         {
-            host.leaving.lock(cx).remove(&hash);
+            host.leaving.lock(cx).remove(hash);
         }
         drop(shard);
         let block = host.shared.peek(cx, word).row();
         freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let row = ForeignRow {
-            hash,
-            word,
-            block,
-            table: relation.id,
-            partition,
-            key: *key,
-            row_len: relation.row_len,
-            llsn,
-            wrote: false,
-        };
-        let place = Place::Foreign(self.remember(row) as u32);
+        let i = self.remember(relation, (partition, *key), hash, (word, block), llsn);
+        let place = Place::Foreign(i as u32);
         self.llsn = self.llsn.max(llsn);
         let image = self.store_image(bytes);
         let change = self.begin_change(place, relation.id, key, 0);

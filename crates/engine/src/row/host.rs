@@ -10,7 +10,7 @@
 //!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before
 //!    all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,8 @@ use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
 
 use super::keeper::{Keeper, Takeover};
-use super::message::{Answer, Message};
+use super::leaving::Leaving;
+use super::message::Answer;
 use super::owners::Owners;
 use super::partition::{Partition, TablePart};
 use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteThrough};
@@ -151,10 +152,11 @@ pub struct RowHost {
     pub(super) nodes: NodeCache,
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
-    /// Rows that this host has given to their owners to remove, by hash: who takes over from an owner that
-    /// died before it did so is told again.
-    pub(super) leaving: Latch<BTreeMap<u64, Message>>,
+    /// Rows that this host has given to their owners to remove.
+    pub(super) leaving: Latch<Leaving>,
     pub(super) keeper: Latch<Keeper>,
+    /// What the keeper cannot do at present, and why.
+    pub(super) troubles: Latch<Vec<String>>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
@@ -165,6 +167,8 @@ pub struct RowHost {
     pub(super) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
     pub(super) overruled: AtomicBool,
+    /// Set while a dead host can come back only when this one has a checkpoint of what it took over.
+    pub(super) waited_for: AtomicBool,
 }
 
 impl RowHost {
@@ -209,6 +213,7 @@ impl RowHost {
             outbox: Latch::default(),
             leaving: Latch::default(),
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
+            troubles: Latch::default(),
             move_out: Latch::new(options.move_out),
             wait: options.wait,
             budget: options.budget,
@@ -217,6 +222,7 @@ impl RowHost {
             moves: Moves::default(),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
+            waited_for: AtomicBool::new(false),
             member,
         };
         host.create_indexes(cx)?;
@@ -326,6 +332,11 @@ impl RowHost {
     #[inline]
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)
+    }
+
+    /// True while a dead host can come back only when this one has a checkpoint of what it took over.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waited_for.load(Ordering::Relaxed)
     }
 
     /// Remembers that the pod has ruled against this host.

@@ -47,8 +47,25 @@ pub(super) struct Keeper {
     /// Dead hosts whose partitions this one has taken over, and the epoch at which its own checkpoint must
     /// begin before they may come back.
     pub inherited: Vec<(Slot, u64)>,
-    /// Why the last takeover failed, and of whom; it is not tried again here.
-    pub failed: Vec<(Slot, String)>,
+    /// What has failed, and when it is tried again.
+    failed: Vec<Failed>,
+}
+
+/// What is to be done about a dead host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Task {
+    /// Free this host's rows from its locks.
+    Settle,
+    /// Take over its partitions.
+    TakeOver,
+}
+
+/// What could not be done about a dead host.
+struct Failed {
+    task: Task,
+    dead: Slot,
+    why: String,
+    again_at_ns: u64,
 }
 
 impl Keeper {
@@ -63,6 +80,12 @@ impl Keeper {
     /// This host's life.
     pub fn me(&self) -> Slot {
         self.me
+    }
+
+    /// Whether something has failed, and is not to be tried again yet.
+    fn rests(&self, task: Task, dead: &Slot, now_ns: u64) -> bool {
+        let is_it = |failed: &Failed| (failed.task, failed.dead) == (task, *dead);
+        self.failed.iter().any(|failed| is_it(failed) && now_ns < failed.again_at_ns)
     }
 }
 
@@ -99,10 +122,51 @@ impl RowHost {
             .all(|(turns, seen)| seen.is_multiple_of(2) || turns.0.load(Ordering::SeqCst) != *seen)
     }
 
-    /// Why this host could not take over from a dead one, if that has happened.
-    pub fn takeover_failures<F: Fabric>(&self, cx: &Cx<F>) -> Vec<(HostId, String)> {
-        let keeper = self.keeper.lock(cx);
-        keeper.failed.iter().map(|(slot, why)| (slot.host, why.clone())).collect()
+    /// What this host cannot do at present about dead ones, and why. It tries again once in a lease: what is
+    /// in the way may go, a folder that somebody else holds for example.
+    pub fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+        self.troubles.lock(cx).clone()
+    }
+
+    /// Notes that something has failed. A takeover stays this one's: nobody else may take up what it left
+    /// half done.
+    pub(super) fn note_failed<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &mut Keeper,
+        (task, dead): (Task, &[Slot]),
+        why: &RecoveryError,
+    ) {
+        let again_at_ns = cx.now_ns() + self.plan.config().lease_ns;
+        keeper.failed.retain(|failed| failed.task != task || !dead.contains(&failed.dead));
+        let failed = |&dead: &Slot| Failed { task, dead, why: why.to_string(), again_at_ns };
+        keeper.failed.extend(dead.iter().map(failed));
+        self.show_failed(cx, keeper);
+    }
+
+    /// Forgets failures of what has succeeded since.
+    pub(super) fn forget_failed<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &mut Keeper,
+        (task, done): (Task, &[Slot]),
+    ) {
+        let before = keeper.failed.len();
+        keeper.failed.retain(|failed| failed.task != task || !done.contains(&failed.dead));
+        if keeper.failed.len() != before {
+            self.show_failed(cx, keeper);
+        }
+    }
+
+    fn show_failed<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) {
+        let told = |failed: &Failed| {
+            let (dead, why) = (failed.dead.host.0, &failed.why);
+            match failed.task {
+                Task::Settle => format!("cannot free rows from the locks of host {dead}: {why}"),
+                Task::TakeOver => format!("cannot take over from host {dead}: {why}"),
+            }
+        };
+        *self.troubles.lock(cx) = keeper.failed.iter().map(told).collect();
     }
 
     /// The short part of a turn: shows that this host lives, looks at the others, settles deaths, and follows
@@ -122,12 +186,19 @@ impl RowHost {
                 // Whoever recovered it may have died before this last step.
                 watch::release(cx, &self.plan, slot);
             }
-            // A damaged index keeps this host from settling: its rows stay locked, and the number unused.
-            if !keeper.settled.contains(&life) && self.settle_death(cx, slot, &keeper.taking).is_ok() {
-                keeper.settled.insert(life);
-                keeper.turns = self.turns_now();
-                worked += 1;
+            if keeper.settled.contains(&life) || keeper.rests(Task::Settle, &slot, cx.now_ns()) {
+                continue;
             }
+            match self.settle_death(cx, slot, &keeper.taking) {
+                Ok(()) => {
+                    keeper.settled.insert(life);
+                    keeper.turns = self.turns_now();
+                    self.forget_failed(cx, keeper, (Task::Settle, &[slot]));
+                }
+                // A damaged index or record: rows stay locked, and the number unused.
+                Err(failure) => self.note_failed(cx, keeper, (Task::Settle, &[slot]), &failure),
+            }
+            worked += 1;
         }
         if !keeper.settled.is_empty() {
             worked += self.follow(cx, keeper);
@@ -143,16 +214,15 @@ impl RowHost {
         }
         // Only now: an heir that died is among them, with what it had taken over and not finished.
         let mut fenced = watch::fenced(cx, &self.plan).unwrap_or_default();
-        fenced.retain(|slot| {
-            slot.state == HostState::Fenced && !keeper.failed.iter().any(|(failed, _)| failed == slot)
-        });
+        let now_ns = cx.now_ns();
+        fenced.retain(|slot| slot.state == HostState::Fenced && !keeper.rests(Task::TakeOver, slot, now_ns));
         for slot in &fenced {
             if keeper.closed.contains(slot) {
                 continue;
             }
             match self.close_log(cx, &takeover, slot.host) {
                 Ok(()) => keeper.closed.push(*slot),
-                Err(failure) => keeper.failed.push((*slot, failure.to_string())),
+                Err(failure) => self.note_failed(cx, keeper, (Task::TakeOver, &[*slot]), &failure),
             }
         }
         fenced.retain(|slot| keeper.closed.contains(slot));

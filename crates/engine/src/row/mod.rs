@@ -7,8 +7,8 @@
 //! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
 //! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
 //!   their partitions then;
-//! * `message`, `service`: what hosts ask of each other; [`policy`]: decisions as values; [`host`]: what
-//!   workers share.
+//! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
+//! * [`policy`]: decisions as values; [`host`]: what workers share.
 
 mod check;
 mod commit;
@@ -17,6 +17,7 @@ mod entries;
 mod foreign;
 pub mod host;
 mod keeper;
+mod leaving;
 mod load;
 mod message;
 mod moves;

@@ -20,7 +20,7 @@ use super::host::{RowHost, count};
 use super::message::{Answer, Failure, Message, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, freshen, read_key, write_block};
+use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, VERSION, freshen, read_key, write_block};
 use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
 
@@ -31,6 +31,9 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "moves.kill-before-copy-back",
     "moves.remember-removed-version",
 ];
+
+/// Rows that leave at first when shared memory is full.
+const MOVED_OUT_AT_ONCE: usize = 64;
 
 /// The key of the sentinel row in the shared index: no row has it.
 pub fn sentinel_key(words: usize) -> Key {
@@ -284,12 +287,16 @@ impl RowHost {
         // Room is made before, not after: a row that has just moved in must still be there when its requester
         // comes.
         self.relieve(cx);
-        match attempt() {
-            Answer::Failed(Failure::SharedMemory { .. }) if self.move_out_some(cx, 16) > 0 => {
-                self.collect(cx);
-                attempt()
+        let mut most = MOVED_OUT_AT_ONCE;
+        loop {
+            match attempt() {
+                // What leaves may leave holes of other sizes: the more go, the sooner a chunk is free.
+                Answer::Failed(Failure::SharedMemory { .. }) if self.move_out_some(cx, most) > 0 => {
+                    self.collect(cx);
+                    most *= 4;
+                }
+                answer => return answer,
             }
-            answer => answer,
         }
     }
 
@@ -417,7 +424,9 @@ impl RowHost {
                 Some(word) => word == at,
                 None => {
                     freshen(cx, now.row(), part.block_len());
-                    cx.read_layout::<RowHead>(now.row()).llsn & UNBORN != 0
+                    // A later one is another insert's: mail of one host may be handled side by side.
+                    let llsn = cx.read_layout::<RowHead>(now.row()).llsn;
+                    llsn & UNBORN != 0 && llsn & VERSION < part.adopted_llsn
                 }
             };
         match is_it {

@@ -59,6 +59,8 @@ pub struct TablePart {
     pub index: BwTree,
     /// Greatest version of a removed row: a later row with the same key gets a greater one.
     pub max_removed_llsn: u64,
+    /// Versions of rows that were made before the partition came to this host are less; 0: it was always its.
+    pub adopted_llsn: u64,
     /// Keys whose index entry could not be taken out yet; tried again before the next move.
     pub stale: Vec<Key>,
     /// Words of a key.
@@ -98,6 +100,7 @@ impl TablePart {
             sentinel,
             index,
             max_removed_llsn: 0,
+            adopted_llsn: 0,
             stale: Vec::new(),
             key_words,
             row_len,

@@ -6,18 +6,14 @@
 //! 2. A handler never waits: what it sends goes through the outbox when the lane is full.
 //! 3. Whoever waits holds no latch.
 
-use liger_fabric::{Cx, Fabric, HostId, LatchGuard, SyncAddr, Work};
+use liger_fabric::{Cx, Fabric, HostId, Work};
 
 use super::host::{RowHost, count};
 use super::message::{Answer, Asker, Message, Wish};
-use super::remote::{Entry, LEAVING, Shard};
 use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["service.keep-unsent", "service.match-request-number"];
-
-/// Rows given away that are looked at in one round of housekeeping.
-const FORGOTTEN_AT_ONCE: usize = 16;
 
 /// Turns of a wait loop between two looks at the membership.
 const TURNS_PER_LOOK: u32 = 1 << 12;
@@ -95,113 +91,16 @@ impl RowHost {
         }
     }
 
-    /// Tells the owner of a partition, which may be this host by now.
-    pub(super) fn post_or_do<F: Fabric>(&self, cx: &Cx<F>, partition: u16, removal: &Message) {
-        if !self.holds(partition) {
-            return self.post(cx, self.owner(partition), removal);
-        }
-        let &Message::Remove { table, partition, ref key, word, llsn } = removal else {
-            unreachable!("only removals are handed over")
-        };
-        self.remove_for(cx, self.me, (partition, table), key, word, llsn);
-    }
-
-    /// Gives a row whose write lock a worker of this host has to its owner to remove, and remembers it until
-    /// that is done. The row's shard is latched.
-    pub(super) fn give_away<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        mut shard: LatchGuard<'_, Shard>,
-        hash: u64,
-        word: SyncAddr,
-        removal: Message,
-    ) {
-        let &Message::Remove { partition, .. } = &removal else { unreachable!("only removals are") };
-        if self.holds(partition) {
-            // Since the row was locked, this host has become its owner.
-            shard.remove(&hash);
-            drop(shard);
-            return self.post_or_do(cx, partition, &removal);
-        }
-        shard.insert(hash, Entry { word, readers: 0, writer: LEAVING });
-        // Both under the shard's latch: who tells a new owner finds it here, or comes before.
-        self.post(cx, self.owner(partition), &removal);
-        self.leaving.lock(cx).insert(hash, removal);
-    }
-
-    /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or
-    /// (`unanswered`) those that may have been made for it.
-    pub(super) fn give_away_again<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        partition: u16,
-        to: HostId,
-        unanswered: bool,
-    ) {
-        let leaving = self.leaving.lock(cx);
-        let of = |message: &Message| {
-            matches!(message, Message::Remove { partition: p, word, .. }
-                if *p == partition && word.is_none() == unanswered)
-        };
-        let again: Vec<(u64, Message)> =
-            leaving.iter().filter(|(_, m)| of(m)).map(|(&hash, m)| (hash, m.clone())).collect();
-        drop(leaving);
-        for (hash, removal) in again {
-            let mut shard = self.remote.shard(cx, hash);
-            let entry = shard.get(&hash).copied();
-            // Somebody here holds the row: it is another one by now.
-            let stands = entry.is_none_or(|entry| entry.is_leaving() || entry.is_unheld());
-            if stands && to != self.me {
-                self.post(cx, to, &removal);
-                continue;
-            }
-            if stands {
-                shard.remove(&hash);
-            }
-            self.leaving.lock(cx).remove(&hash);
-            drop(shard);
-            if stands {
-                self.post_or_do(cx, partition, &removal);
-            }
-        }
-    }
-
-    /// Forgets rows whose owners have removed them, a few at a time.
-    fn forget_removed<F: Fabric>(&self, cx: &Cx<F>) {
-        let Some(leaving) = self.leaving.try_lock() else { return };
-        let some: Vec<(u64, Option<SyncAddr>)> = leaving
-            .iter()
-            .take(FORGOTTEN_AT_ONCE)
-            .filter_map(|(&hash, m)| match m {
-                Message::Remove { word, .. } => Some((hash, *word)),
-                _ => None,
-            })
-            .collect();
-        drop(leaving);
-        for (hash, word) in some {
-            let mut shard = self.remote.shard(cx, hash);
-            let entry = shard.get(&hash).copied();
-            let at = word.or(entry.map(|entry| entry.word));
-            let is_ours = at.is_some_and(|at| self.shared.peek(cx, at).writer() == Some(self.me));
-            let orphaned = word.is_none() && entry.is_none_or(|entry| entry.is_unheld());
-            if is_ours || orphaned {
-                continue;
-            }
-            if entry.is_some_and(|entry| entry.is_leaving()) {
-                shard.remove(&hash);
-            }
-            self.leaving.lock(cx).remove(&hash);
-        }
-    }
-
     fn drain_outbox<F: Fabric>(&self, cx: &Cx<F>) {
-        let mut outbox = self.outbox.lock(cx);
-        while let Some((to, bytes)) = outbox.front() {
-            if self.lanes.try_send(cx, *to, bytes).is_err() {
-                break;
+        // In order for each host; one whose lane is full holds up nobody else's mail.
+        let mut full = 0u16;
+        self.outbox.lock(cx).retain(|(to, bytes)| {
+            let bit = 1u16 << to.0;
+            if full & bit == 0 && self.lanes.try_send(cx, *to, bytes).is_err() {
+                full |= bit;
             }
-            outbox.pop_front();
-        }
+            full & bit != 0
+        });
     }
 
     /// Asks the owner of a partition for something and waits for the answer, serving meanwhile. No latch is
@@ -235,12 +134,11 @@ impl RowHost {
                 return Ok(answer);
             }
             let gone = turn.is_multiple_of(TURNS_PER_LOOK) && self.members(cx) & (1 << owner.0) == 0;
-            if gone || self.owners.is_down(owner) {
+            // (It may be back already, in another life; of the partition it is not the owner any more.)
+            if gone || self.owners.is_down(owner) || self.owners.is_orphan(partition) {
                 if let Some(key) = created {
                     // It may have made the row before it died.
-                    let hash = self.remote.hash_of(table, partition, &key);
-                    let removal = Message::Remove { table, partition, key, word: None, llsn: 0 };
-                    self.leaving.lock(cx).entry(hash).or_insert(removal);
+                    self.note_unanswered(cx, table, partition, key);
                 }
                 return Err(Conflict::Partition.into());
             }

@@ -19,6 +19,7 @@ use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, fres
 use crate::catalog::Relation;
 use crate::key::Key;
 use crate::log::record::{Op, Record};
+use crate::recovery::RecoveryError;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -62,13 +63,16 @@ pub(super) enum Resolved {
 
 impl RowHost {
     /// Reads what a dead host may have left half done.
-    pub(super) fn dead<F: Fabric>(&self, cx: &Cx<F>, slot: Slot) -> Dead {
+    ///
+    /// # Errors
+    /// If a record is damaged: then nobody knows what is to become of the rows that it changes.
+    pub(super) fn dead<F: Fabric>(&self, cx: &Cx<F>, slot: Slot) -> Result<Dead, RecoveryError> {
         let mut changes: BTreeMap<(u16, Key), LastChange> = BTreeMap::new();
         let records = self.log.as_ref().map_or_else(Vec::new, |log| log.last_records(cx, slot.host));
-        for bytes in records {
-            // Its tail says that it is whole; what does not check is another layout's or damaged, and no row
-            // is touched for it.
-            let Ok(record) = Record::parse(&bytes) else { continue };
+        for (worker, bytes) in records {
+            // Its tail says that it is whole.
+            let damaged = |why| RecoveryError::Ring { host: slot.host, worker: worker.0, why };
+            let record = Record::parse(&bytes).map_err(damaged)?;
             for change in record.changes() {
                 let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
                 let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
@@ -79,7 +83,7 @@ impl RowHost {
                 }
             }
         }
-        Dead { slot, changes }
+        Ok(Dead { slot, changes })
     }
 
     /// This host's part after a death: it listens to the dead host no more, frees its own rows of it, also of
@@ -89,13 +93,13 @@ impl RowHost {
         cx: &Cx<F>,
         slot: Slot,
         taking: &[(u16, bool)],
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), RecoveryError> {
         if !cx.sabotaged("settle.listen-no-more") {
             self.owners.bury(cx, &self.plan, slot);
             self.lanes.drop_before(slot.host, slot.incarnation + 1);
         }
         self.outbox.lock(cx).retain(|(to, _)| *to != slot.host);
-        let dead = self.dead(cx, slot);
+        let dead = self.dead(cx, slot)?;
         let own: Vec<u16> = self.own_partitions().collect();
         for partition in own {
             self.sweep_own(cx, partition, &dead)?;

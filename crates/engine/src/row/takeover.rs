@@ -10,22 +10,24 @@
 //!    everybody who had used it as another host's has ended.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, SyncAddr};
 use liger_pod::membership::Slot;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::keeper::{Keeper, Takeover};
+use super::keeper::{Keeper, Takeover, Task};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{RowHead, VERSION, freshen};
+use super::shared::{RowHead, VERSION, block_is, freshen, row_start};
 use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
+use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["takeover.sweep-orphans", "takeover.await-logs"];
@@ -40,10 +42,12 @@ impl RowHost {
             return 0;
         }
         match self.take_over(cx, keeper, &takeover, &dead) {
-            Ok(epoch) => keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch))),
+            Ok(epoch) => {
+                keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
+                self.forget_failed(cx, keeper, (Task::TakeOver, &dead));
+            }
             Err(_) if self.is_overruled() => {}
-            // It stays the heir: nobody else may take up what it has left half done.
-            Err(failure) => keeper.failed.extend(dead.iter().map(|slot| (*slot, failure.to_string()))),
+            Err(failure) => self.note_failed(cx, keeper, (Task::TakeOver, &dead), &failure),
         }
         keeper.taking.clear();
         1
@@ -53,9 +57,11 @@ impl RowHost {
     pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
         let Some(log) = &self.log else { return 0 };
         let before = keeper.inherited.len();
+        let mut waited_for = false;
         keeper.inherited.retain(|(slot, epoch)| {
             if log.begin_of(cx, self.me) < *epoch {
                 log.want_checkpoint(cx, *epoch);
+                waited_for = true;
                 return true;
             }
             if watch::is_settled(cx, &self.plan, *slot) != Ok(true) {
@@ -65,6 +71,7 @@ impl RowHost {
             watch::release(cx, &self.plan, *slot);
             false
         });
+        self.waited_for.store(waited_for, Ordering::Relaxed);
         before - keeper.inherited.len()
     }
 
@@ -77,22 +84,26 @@ impl RowHost {
         dead: &[Slot],
     ) -> Result<u64, RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
+        // What an earlier try has made this host's already.
+        self.open_inherited(cx, keeper)?;
         let orphans = self.orphans(cx, dead);
         keeper.taking = orphans.iter().map(|&partition| (partition, false)).collect();
         if !cx.sabotaged("takeover.sweep-orphans") {
             // Also of those who died before: the last owner may not have lived to settle them.
             for slot in watch::fenced(cx, &self.plan).unwrap_or_default() {
-                let dead = self.dead(cx, slot);
+                let dead = self.dead(cx, slot)?;
                 for &partition in &orphans {
                     self.sweep_orphan(cx, partition, &dead)?;
                 }
             }
         }
-        let upto = self.await_logs(cx, keeper, log)?;
-        orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
-        let (files, identity) = (&takeover.files, &takeover.identity);
-        let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
-        rebuilding.run(cx, || self.turn(cx, keeper))?;
+        if !orphans.is_empty() {
+            let upto = self.await_logs(cx, keeper, log)?;
+            orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
+            let (files, identity) = (&takeover.files, &takeover.identity);
+            let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
+            rebuilding.run(cx, || self.turn(cx, keeper))?;
+        }
         self.check_still_here()?;
         orphans.iter().for_each(|&partition| self.owners.close(partition));
         self.await_transactions(cx, keeper)?;
@@ -105,7 +116,15 @@ impl RowHost {
         }
         let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
         self.own(cx, me, dead, &orphans)?;
-        for &partition in &orphans {
+        self.open_inherited(cx, keeper)?;
+        // A checkpoint that begins in a later epoch than this one began when they were this host's.
+        Ok(log.clock().now(cx) + 1)
+    }
+
+    /// Opens the partitions that are this host's by now.
+    fn open_inherited<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> Result<(), TreeError> {
+        let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
+        for partition in (0..self.partition_count()).filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
             self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
             for unanswered in [true, false] {
@@ -113,8 +132,7 @@ impl RowHost {
             }
             count(&self.moves.taken_over, 1);
         }
-        // A checkpoint that begins in a later epoch than this one began when they were this host's.
-        Ok(log.clock().now(cx) + 1)
+        Ok(())
     }
 
     /// The partitions of dead hosts.
@@ -179,12 +197,13 @@ impl RowHost {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(relation.id.0);
-            part.max_removed_llsn = removed;
+            (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 let (found, next) = self.batch(cx, &part.index, &key)?;
                 for (key, at) in found {
-                    if !self.shared.adopt(cx, at) {
+                    // An entry that its owner could not take out may lead to another row by now.
+                    if !self.leads_to(cx, at, (partition, relation.id), &key) || !self.shared.adopt(cx, at) {
                         part.stale.push(key);
                         continue;
                     }
@@ -200,13 +219,23 @@ impl RowHost {
         Ok(())
     }
 
+    /// True if a word of the shared index is this key's.
+    fn leads_to<F: Fabric>(&self, cx: &Cx<F>, at: SyncAddr, place: (u16, TableId), key: &Key) -> bool {
+        let word = self.shared.peek(cx, at);
+        if !word.is_live() {
+            return false;
+        }
+        freshen(cx, word.row(), row_start(key.width()) as usize);
+        block_is(cx, word.row(), place.1.0, place.0, key).is_some()
+    }
+
     /// The row of a shared key: the one that was rebuilt, or a new one, whose bytes are in its block.
     fn row_of<F: Fabric>(
         &self,
         cx: &Cx<F>,
         part: &mut TablePart,
         key: &Key,
-        at: liger_fabric::SyncAddr,
+        at: SyncAddr,
     ) -> Result<RowId, TreeError> {
         if *key == sentinel_key(part.key_words) {
             return Ok(part.sentinel);

@@ -257,10 +257,8 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
     let Some(engine) = wait(cx, world, place) else { return };
     loop {
         engine.keep(cx);
-        let failed = engine.takeover_failures(cx);
-        world.failures.borrow_mut().extend(failed.into_iter().map(|(dead, why)| {
-            format!("host {} could not take over from host {}: {why}", cx.host().0, dead.0)
-        }));
+        let troubles = engine.troubles(cx).into_iter();
+        world.failures.borrow_mut().extend(troubles.map(|what| format!("host {} {what}", cx.host().0)));
         if world.is_over(cx) {
             // Once more: to follow what the others have taken over.
             engine.keep(cx);

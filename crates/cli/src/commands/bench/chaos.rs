@@ -18,12 +18,12 @@ use liger_workload::Rng;
 use rustix::process::Signal;
 
 use crate::commands::up::{Asked, ask};
-use crate::control::{Answer, Order};
+use crate::control::Order;
 use crate::failure::Failure;
 use crate::outside::history::History;
 use crate::pod::directory::SILENT;
 use crate::pod::process::Doing;
-use crate::pod::{Line, PodDir, Process, Running};
+use crate::pod::{PodDir, Process, Running, ask_host};
 use crate::terminal;
 
 /// Time between two looks.
@@ -178,7 +178,7 @@ impl Chaos {
     }
 
     fn note(&self, history: &History, host: usize, hangs: bool) {
-        let partitions = partitions_of(self.pod.dir(), host).unwrap_or_default();
+        let partitions = ask_host(self.pod.dir(), host, SOON).map(|said| said.partitions).unwrap_or_default();
         history.note_kill(host, hangs, partitions);
     }
 
@@ -284,15 +284,5 @@ impl Chaos {
             Pod::Down(_) => {}
         }
         Ok(())
-    }
-}
-
-/// The partitions that a host owns, as it says.
-fn partitions_of(dir: &PodDir, host: usize) -> Result<Vec<u16>, Failure> {
-    let mut line = Line::connect(dir, host, SOON)?;
-    line.order(&Order::Status)?;
-    match line.last(|_, _| ())? {
-        Answer::Status { partitions, .. } => Ok(partitions),
-        other => Err(Failure::Broken(format!("a host answered what it was not asked: {other:?}"))),
     }
 }

@@ -88,12 +88,11 @@ pub fn run(
     spec: &MemorySpec,
 ) -> Result<Survived, Failure> {
     super::prepare(&mut fleet, &memory, &job)?;
-    // They are killed before the time is over.
-    job.seconds = job.seconds.max(seconds);
     let phase = Phase::start(&format!("running for {seconds} s, then killing every host"));
     let mut told: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); fleet.len()];
     for host in 0..fleet.len() {
-        fleet.order(host, &Order::Run)?;
+        // They are killed before the time is over.
+        fleet.order(host, &Order::Run { seconds: job.seconds.max(seconds) })?;
     }
     let end = Instant::now() + Duration::from_secs_f64(seconds + job.warm_up_s);
     while Instant::now() < end {

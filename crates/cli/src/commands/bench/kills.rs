@@ -78,12 +78,12 @@ struct Lives {
 impl Lives {
     /// Lets a host run and listens to it in a thread.
     fn run(&self, dir: &PodDir, host: usize) {
-        let (dir, history) = (dir.clone(), self.history.clone());
+        let (dir, history, end) = (dir.clone(), self.history.clone(), self.end);
         let thread = std::thread::spawn(move || {
             let seen = Seen::new(0, dir.hosts(), 0);
             let mut life = Life { acknowledged: BTreeMap::new(), seen, stats: None };
             // Its end is what this is about; who has caused it knows.
-            let _ = listen(&dir, host, &history, &mut life);
+            let _ = listen(&dir, host, end, &history, &mut life);
             life
         });
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
@@ -93,8 +93,6 @@ impl Lives {
     fn join_again(&self, dir: &PodDir, host: usize, join: &Order) -> Result<(), Failure> {
         let mut join = join.clone();
         if let Order::Join { job, .. } = &mut join {
-            job.warm_up_s = 0.0;
-            job.seconds = self.end.saturating_duration_since(Instant::now()).as_secs_f64().max(0.001);
             let lives = self.threads.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
             if let Some(data) = &mut job.data {
                 data.generation += lives;
@@ -111,9 +109,16 @@ impl Lives {
     }
 }
 
-fn listen(dir: &PodDir, host: usize, history: &History, life: &mut Life) -> Result<(), Failure> {
+fn listen(
+    dir: &PodDir,
+    host: usize,
+    end: Instant,
+    history: &History,
+    life: &mut Life,
+) -> Result<(), Failure> {
     let mut line = Line::connect(dir, host, PATIENCE)?;
-    line.order(&Order::Run)?;
+    let left = end.saturating_duration_since(Instant::now());
+    line.order(&Order::Run { seconds: left.as_secs_f64().max(0.001) })?;
     let mut before = 0;
     loop {
         match line.next()? {
@@ -146,7 +151,8 @@ pub fn run(
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     job.data =
         Some(Data { path: absolute.join("data"), recover: false, generation: 1, replay_limit: REPLAY_BYTES });
-    job.watched = true;
+    // Everything counts.
+    (job.watched, job.warm_up_s) = (true, 0.0);
     let dir = PodDir::create(path, PodFile::new(memory, lease.as_millis() as u64, job))?;
     let running = Running::start(dir.clone())?;
     let phase = Phase::start(&format!("running for {:?}", plan.time));
@@ -162,9 +168,13 @@ pub fn run(
     let lives = lives.ended();
     let kills = history.kills();
     phase.done(&format!("{} kills, {by_others} of them by hosts that took one for dead", kills.len()));
-    let survived = judge(&dir, plan, &lives, &kills)?;
-    if let Pod::Own(running) = pod {
-        running.end()?;
+    let mut survived = judge(&dir, plan, &lives, &kills)?;
+    // What is wrong is told whether or not the pod can still end.
+    if let Pod::Own(running) = pod
+        && let Err(failure) = running.end()
+    {
+        survived.failures.push(format!("the pod did not end well: {failure}"));
+        survived.consistent = false;
     }
     if let (Some(path), Some(figure)) = (svg, &survived.figure) {
         super::write_svg(path, figure)?;
