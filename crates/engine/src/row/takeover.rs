@@ -28,7 +28,12 @@ use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["takeover.sweep-orphans", "takeover.await-logs"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "takeover.sweep-orphans",
+    "takeover.await-logs",
+    "takeover.versions-above-removed",
+    "takeover.checkpoint-before-return",
+];
 
 impl RowHost {
     /// Takes over from the dead hosts whose heir this one is, if there are any.
@@ -57,7 +62,7 @@ impl RowHost {
         let before = keeper.inherited.len();
         let mut waited_for = false;
         keeper.inherited.retain(|(slot, epoch)| {
-            if log.begin_of(cx, self.me) < *epoch {
+            if log.begin_of(cx, self.me) < *epoch && !cx.sabotaged("takeover.checkpoint-before-return") {
                 log.want_checkpoint(cx, *epoch);
                 waited_for = true;
                 return true;
@@ -195,7 +200,9 @@ impl RowHost {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(relation.id.0);
-            (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
+            if !cx.sabotaged("takeover.versions-above-removed") {
+                (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
+            }
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 let (found, next) = self.batch(cx, &part.index, &key)?;
