@@ -7,8 +7,8 @@
 //! Checked at the end, when everybody has come to rest:
 //! 1. Every transaction that returned to its worker is there, and together they are serializable. Of one that
 //!    was about to commit when its host died, all or nothing is there.
-//! 2. Rows are what their last writers wrote, to the byte; all locks are free, the shared index and the heap are what the rows need, indexes agree with rows, and
-//!    no host is dead and not recovered.
+//! 2. Rows are what their last writers wrote, to the byte; all locks are free, the shared index and the heap
+//!    are what the rows need, indexes agree with rows, and no host is dead and not recovered.
 //! 3. What was acknowledged at `storage` was durable then: see [`crate::durable`], which loses everything.
 
 mod verdict;

@@ -179,8 +179,8 @@ impl RowHost {
                 debug_assert_eq!(removed, Some(at.offset()), "a shared row is in the index");
                 self.heap.free_word(cx, WordClass::Tuple, at);
             }
-            // The entry leads to a dead word until it can be taken out: when there is memory, or, if the index
-            // is damaged, never. Then nothing enters it either, and who wants that is told why.
+            // The entry leads to a dead word until it can be taken out: when there is memory, or, if the
+            // index is damaged, never. Then nothing enters it either, and who wants that is told why.
             Err(_) => part.stale.push((*key, at)),
         }
         self.moves.shared_rows.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);

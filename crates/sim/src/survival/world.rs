@@ -1,5 +1,5 @@
-//! A pod whose hosts die while others live, and what runs on each of them: a keeper, a shipper, a checkpointer,
-//! and workers that follow a script and then serve.
+//! A pod whose hosts die while others live, and what runs on each of them: a keeper, a shipper, a
+//! checkpointer, and workers that follow a script and then serve.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

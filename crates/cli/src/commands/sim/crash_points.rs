@@ -91,7 +91,8 @@ pub(super) fn run(arguments: &CrashPointArguments) -> Result<ExitCode, Failure> 
 fn tell(series: &Series, failures: &[Found]) {
     let Series { operation, domain, seed, host, window, runs, others_died, failed } = series;
     println!(
-        "{:8.1}  {operation:18}  {domain:15}  {seed:4}  {host:4}  {window:5}  {runs:5}  {others_died:11}  {failed:5}",
+        "{:8.1}  {operation:18}  {domain:15}  {seed:4}  {host:4}  {window:5}  {runs:5}  {others_died:11}  \
+         {failed:5}",
         now_ns() as f64 / 1e9
     );
     failures.iter().for_each(show_failure);
