@@ -27,7 +27,7 @@ use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::directory::Directory;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
 use liger_engine::row::{RowHost, RowSession};
-use liger_engine::{Key, KeyRange, Session, Ticket, Transaction as _, TxnError};
+use liger_engine::{Session, Ticket, TxnError};
 use liger_fabric::disk::{DiskFault, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome as End, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -36,7 +36,7 @@ use crate::Picker;
 use crate::history::Key as HistoryKey;
 use crate::pod::{SimPod, directories, directory};
 use crate::recorder::Recorder;
-use crate::rows::{self, BY_GROUP, GROUPS, ITEMS, RowsRun, items, keys_of, new_row};
+use crate::rows::{self, ITEMS, RowsRun, items, keys_of, new_row};
 use crate::serializability;
 
 mod checkpoints;
@@ -348,7 +348,7 @@ impl<'r> OneLife<'r> {
             });
             shown.expect("nobody holds a row");
             let mut problems = host.check_entries(cx).expect("nobody holds a row");
-            problems.extend(look_at_everything(cx, host).err().map(|error| error.to_string()));
+            problems.extend(rows::look_at_everything(cx, host, drop).err().map(|error| error.to_string()));
             (rows, problems)
         });
         let mut problems = Vec::new();
@@ -468,22 +468,6 @@ impl<'r> OneLife<'r> {
         let memory = keeps_memory.then_some(self.pod);
         (result, Left { history, life: self.life, memory, logged: None })
     }
-}
-
-/// Reads this host's rows in transactions, so that their versions are compared.
-fn look_at_everything(cx: &Cx<Sim>, host: &RowHost) -> Result<(), TxnError> {
-    let mut session = RowSession::new(cx, host);
-    for part in host.own_partitions().map(|part| part as i16) {
-        session.attempt(|txn| {
-            let all = KeyRange::prefix(Key::build().i16(part), 1);
-            txn.scan(ITEMS, &all, |_, _| std::ops::ControlFlow::Continue(()))?;
-            (0..GROUPS).try_for_each(|group| {
-                let all = KeyRange::prefix(Key::build().i16(part).i16(group), 1);
-                txn.scan_index(BY_GROUP, &all, |_| std::ops::ControlFlow::Continue(()))
-            })
-        })?;
-    }
-    Ok(())
 }
 
 /// A worker and those that wait for its answers.

@@ -2,6 +2,8 @@
 //!
 //! * [`pod`]: a pod of row engines inside the simulator; [`rows`]: random transactions on it;
 //! * [`durable`]: the same with logs and checkpoints, until the pod loses its memory, and what comes back;
+//! * [`survival`]: some of its hosts die while others live; [`crash_points`]: before every single verb of
+//!   small operations;
 //! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and
 //!   step that the pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
@@ -10,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod crash_points;
 pub mod durable;
 pub mod history;
 pub mod mutation;

@@ -318,7 +318,8 @@ impl Stage<'_> {
         self.compare_names(reached.keys());
         let candidate = |(left_out, mut reached_by): (LeftOut, Vec<&'static Scenario>)| {
             // Whole pods that die and come back reach nearly everything, slowly.
-            let is_quick = |scenario: &&Scenario| !scenario.name.starts_with("survival");
+            let is_slow = |name: &str| name.starts_with("survival") || name.starts_with("crash");
+            let is_quick = |scenario: &&Scenario| !is_slow(scenario.name);
             if reached_by.iter().any(is_quick) {
                 reached_by.retain(is_quick);
             }

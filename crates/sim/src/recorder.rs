@@ -48,6 +48,12 @@ impl Recorder {
         all.iter().rfind(|txn| (txn.host, txn.worker) == (host, worker)).map(|txn| txn.id)
     }
 
+    /// Transactions so far.
+    #[expect(clippy::len_without_is_empty, reason = "a count, not a collection")]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Transaction>> {
         self.transactions.lock().expect("a recorder's calls do not panic")
     }

@@ -401,3 +401,36 @@ fn operation<T: Transaction>(
     }
     Ok(())
 }
+
+/// A row as somebody found it.
+pub(crate) struct Found {
+    pub key: Key,
+    pub value: i64,
+    /// Its other columns are what all rows with this key have.
+    pub whole: bool,
+}
+
+/// Reads this host's rows in transactions, so that their versions are compared.
+pub(crate) fn look_at_everything(
+    cx: &Cx<Sim>,
+    host: &RowHost,
+    mut show: impl FnMut(Found),
+) -> Result<(), TxnError> {
+    let mut session = RowSession::new(cx, host);
+    for part in host.own_partitions().map(|part| part as i16).collect::<Vec<_>>() {
+        session.attempt(|txn| {
+            let all = KeyRange::prefix(Key::build().i16(part), 1);
+            txn.scan(ITEMS, &all, |key, row| {
+                let (id, value) = (row.get(items::ID), row.get(items::VALUE));
+                let whole = row.bytes() == new_row(part, id, value).bytes();
+                show(Found { key: *key, value, whole });
+                ControlFlow::Continue(())
+            })?;
+            (0..GROUPS).try_for_each(|group| {
+                let all = KeyRange::prefix(Key::build().i16(part).i16(group), 1);
+                txn.scan_index(BY_GROUP, &all, |_| ControlFlow::Continue(()))
+            })
+        })?;
+    }
+    Ok(())
+}

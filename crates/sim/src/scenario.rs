@@ -12,7 +12,7 @@
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
 //!   host has changed;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
-//!   die while others live.
+//!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
 //!
 //! Invariants:
 //! 1. Without anything left out, a run of any seed has no problem.
@@ -20,6 +20,7 @@
 
 pub mod checkpoint;
 pub mod control;
+pub mod crash_points;
 pub mod durable;
 pub mod epochs;
 pub mod heap;
@@ -107,6 +108,7 @@ pub const ALL: &[&[Scenario]] = &[
     durable::SCENARIOS,
     survival::SCENARIOS,
     suspicion::SCENARIOS,
+    crash_points::SCENARIOS,
 ];
 
 /// All scenarios in one line.

@@ -3,11 +3,14 @@
 //! * `sim tpcc`: TPC-C, on truly incoherent memory under hostile schedules, or in the virtual time of a
 //!   hardware profile;
 //! * `sim rows`: random transactions on incoherent memory, one seed or as many as fit a time;
+//! * `sim crash-points`: kills a host before every verb of small operations, and shows which call sites
+//!   that were;
 //! * `sim mutations`: leaves one protocol step out at a time and shows who notices;
 //! * `sim replay`: one run of a scenario again, as it is or as a mutant.
 //!
 //! Everything but the wall-clock rates follows from the seed: the same command prints the same `trace_hash`.
 
+mod crash_points;
 mod curve;
 
 use std::path::Path;
@@ -36,6 +39,8 @@ pub enum Simulation {
     Tpcc(TpccArguments),
     /// Random transactions on incoherent memory, their histories checked.
     Rows(RowsArguments),
+    /// Kill a host before every verb of small operations: the others must get over it.
+    CrashPoints(crash_points::CrashPointArguments),
     /// Leave one protocol step out at a time: every such mutant must be noticed.
     Mutations(MutationArguments),
     /// Run one scenario on one seed: what `sim mutations` has found, again.
@@ -158,6 +163,7 @@ pub fn run(simulation: &Simulation) -> Result<ExitCode, Failure> {
         Simulation::Tpcc(arguments) if arguments.curve => curve::run(arguments),
         Simulation::Tpcc(arguments) => one_tpcc(arguments),
         Simulation::Rows(arguments) => Ok(random_rows(arguments)),
+        Simulation::CrashPoints(arguments) => crash_points::run(arguments),
         Simulation::Mutations(arguments) => Ok(mutations(arguments)),
         Simulation::Replay(arguments) => replay(arguments),
     }

@@ -111,11 +111,13 @@ impl RowHost {
         Ok(())
     }
 
-    /// Takes out the index entries that an earlier removal could not.
+    /// Takes out the index entries that an earlier removal could not, and frees their words: an entry never
+    /// leads to another row's word.
     pub(super) fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
-        while let Some(stale) = part.stale.last() {
-            part.index.remove(cx, &self.tree_env(), stale.words())?;
+        while let Some((key, word)) = part.stale.last().copied() {
+            part.index.remove(cx, &self.tree_env(), key.words())?;
             part.stale.pop();
+            self.heap.free_word(cx, WordClass::Tuple, word);
         }
         Ok(())
     }
@@ -167,16 +169,20 @@ impl RowHost {
         let (before, next) = part.neighbours(cx, key);
         part.rows.set_shared(row, 0);
         part.unlink(cx, self.shared, before, if row == part.sentinel { row } else { next });
-        if !cx.sabotaged("moves.retract-from-index") {
-            match part.index.remove(cx, &self.tree_env(), key.words()) {
-                Ok(removed) => debug_assert_eq!(removed, Some(at.offset()), "a shared row is in the index"),
-                // The entry leads to a dead word until it can be taken out: when there is memory, or, if the
-                // index is damaged, never. Then nothing enters it either, and who wants that is told why.
-                Err(_) => part.stale.push(*key),
-            }
-        }
         self.heap.free(cx, BlockClass::Row, block, part.block_len());
-        self.heap.free_word(cx, WordClass::Tuple, at);
+        let removed = match cx.sabotaged("moves.retract-from-index") {
+            true => Ok(Some(at.offset())),
+            false => part.index.remove(cx, &self.tree_env(), key.words()),
+        };
+        match removed {
+            Ok(removed) => {
+                debug_assert_eq!(removed, Some(at.offset()), "a shared row is in the index");
+                self.heap.free_word(cx, WordClass::Tuple, at);
+            }
+            // The entry leads to a dead word until it can be taken out: when there is memory, or, if the
+            // index is damaged, never. Then nothing enters it either, and who wants that is told why.
+            Err(_) => part.stale.push((*key, at)),
+        }
         self.moves.shared_rows.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 

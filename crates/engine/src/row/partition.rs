@@ -61,8 +61,9 @@ pub struct TablePart {
     pub max_removed_llsn: u64,
     /// Versions of rows that were made before the partition came to this host are less; 0: it was always its.
     pub adopted_llsn: u64,
-    /// Keys whose index entry could not be taken out yet; tried again before the next move.
-    pub stale: Vec<Key>,
+    /// Keys whose index entry could not be taken out yet, and its dead word, which nobody gets before: tried
+    /// again before the next move.
+    pub stale: Vec<(Key, SyncAddr)>,
     /// Words of a key.
     pub key_words: usize,
     /// Bytes of a row.

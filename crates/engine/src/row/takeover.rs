@@ -22,15 +22,18 @@ use super::keeper::{Keeper, Takeover, Task};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{RowHead, VERSION, block_is, freshen, row_start};
 use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
-use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["takeover.sweep-orphans", "takeover.await-logs"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "takeover.sweep-orphans",
+    "takeover.await-logs",
+    "takeover.versions-above-removed",
+    "takeover.checkpoint-before-return",
+];
 
 impl RowHost {
     /// Takes over from the dead hosts whose heir this one is, if there are any.
@@ -59,7 +62,7 @@ impl RowHost {
         let before = keeper.inherited.len();
         let mut waited_for = false;
         keeper.inherited.retain(|(slot, epoch)| {
-            if log.begin_of(cx, self.me) < *epoch {
+            if log.begin_of(cx, self.me) < *epoch && !cx.sabotaged("takeover.checkpoint-before-return") {
                 log.want_checkpoint(cx, *epoch);
                 waited_for = true;
                 return true;
@@ -197,17 +200,19 @@ impl RowHost {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(relation.id.0);
-            (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
+            if !cx.sabotaged("takeover.versions-above-removed") {
+                (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
+            }
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
                 let (found, next) = self.batch(cx, &part.index, &key)?;
                 for (key, at) in found {
-                    // An entry that its owner could not take out may lead to another row by now.
-                    if !self.leads_to(cx, at, (partition, relation.id), &key) || !self.shared.adopt(cx, at) {
-                        part.stale.push(key);
+                    // A dead word is nobody else's before its entry is taken out.
+                    if !self.shared.adopt(cx, at) {
+                        part.stale.push((key, at));
                         continue;
                     }
-                    let row = self.row_of(cx, part, &key, at)?;
+                    let row = row_of(part, &key, at)?;
                     part.rows.set_shared(row, at.offset());
                     let shared = SharedRow { partition, table: relation.id.0, row, word: at };
                     self.move_out.lock(cx).moved_in(shared);
@@ -217,39 +222,6 @@ impl RowHost {
             }
         }
         Ok(())
-    }
-
-    /// True if a word of the shared index is this key's.
-    fn leads_to<F: Fabric>(&self, cx: &Cx<F>, at: SyncAddr, place: (u16, TableId), key: &Key) -> bool {
-        let word = self.shared.peek(cx, at);
-        if !word.is_live() {
-            return false;
-        }
-        freshen(cx, word.row(), row_start(key.width()) as usize);
-        block_is(cx, word.row(), place.1.0, place.0, key).is_some()
-    }
-
-    /// The row of a shared key: the one that was rebuilt, or a new one, whose bytes are in its block.
-    fn row_of<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        part: &mut TablePart,
-        key: &Key,
-        at: SyncAddr,
-    ) -> Result<RowId, TreeError> {
-        if *key == sentinel_key(part.key_words) {
-            return Ok(part.sentinel);
-        }
-        if let Some(row) = part.tree.get(key.words()) {
-            return Ok(row);
-        }
-        let full = TreeError::Damaged { offset: at.offset(), what: "more rows than a partition has" };
-        let row = part.rows.alloc().ok_or(full)?;
-        part.tree.insert(key.words(), row).expect("it was not there");
-        let block = self.shared.peek(cx, at).row();
-        freshen(cx, block, part.block_len());
-        part.rows.set_version(row, cx.read_layout::<RowHead>(block).llsn & VERSION);
-        Ok(row)
     }
 
     /// Waits until all caches are free of the nodes that a dead host was about to free.
@@ -329,4 +301,20 @@ impl RowHost {
         }
         Ok(())
     }
+}
+
+/// The row of a shared key: the one that was rebuilt, or a new one, whose block has the bytes.
+fn row_of(part: &mut TablePart, key: &Key, at: SyncAddr) -> Result<RowId, TreeError> {
+    if *key == sentinel_key(part.key_words) {
+        return Ok(part.sentinel);
+    }
+    if let Some(row) = part.tree.get(key.words()) {
+        return Ok(row);
+    }
+    let full = TreeError::Damaged { offset: at.offset(), what: "more rows than a partition has" };
+    let row = part.rows.alloc().ok_or(full)?;
+    part.tree.insert(key.words(), row).expect("it was not there");
+    // Its block says which, to whoever holds the row; another host may hold it now.
+    part.rows.set_version(row, 0);
+    Ok(row)
 }

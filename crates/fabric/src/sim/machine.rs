@@ -7,13 +7,13 @@
 //! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between
 //!    builds.
 
-use std::collections::BTreeMap;
 use std::panic::Location;
 
 use super::config::{Adversary, KillAt, Mode, SimConfig};
 use super::coroutine::End;
-use super::explain::{Actor, By, Recent, Site, Verb, Violation};
+use super::explain::{Actor, By, Recent, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
+use super::places::Places;
 use super::report::{HostReport, Outcome, Report, TimeUse};
 use super::rules::{Broken, Rules};
 use super::schedule::{Picker, Random, Scheduler, Script};
@@ -99,9 +99,7 @@ pub(crate) struct State {
     /// Nobody is killed now.
     pub spared: bool,
     recent: Recent,
-    site_of: BTreeMap<(usize, Verb), usize>,
-    pub sites: Vec<(Site, u64)>,
-    pub steps_asked: Vec<&'static str>,
+    pub places: Places,
 }
 
 impl State {
@@ -154,9 +152,7 @@ impl State {
             kills,
             spared: false,
             recent: Recent::new(),
-            site_of: BTreeMap::new(),
-            sites: Vec::new(),
-            steps_asked: Vec::new(),
+            places: Places::new(),
             adversary,
             config,
         }
@@ -215,6 +211,9 @@ impl State {
         }
         if self.quiet {
             return false;
+        }
+        if let Memory::Incoherent(_) = self.memory {
+            self.places.note(me, host, (self.hosts[host].verbs, self.step), verb, location);
         }
         if !self.kills.is_empty() {
             self.planned_kills();
@@ -459,37 +458,6 @@ impl State {
         self.workers.iter().filter(|w| !w.done && !w.killed).map(|w| self.actor(w.last)).collect()
     }
 
-    /// Counts the call site unless a lone worker reaches it or the run is timed; false when it is the one to
-    /// leave out.
-    pub fn site_enabled(&mut self, verb: Verb, location: &'static Location<'static>) -> bool {
-        let enabled = !self.config.disabled_site.as_ref().is_some_and(|site| site.is(verb, location));
-        if self.quiet || self.is_timed() {
-            return enabled;
-        }
-        let key = (std::ptr::from_ref(location) as usize, verb);
-        let index = match self.site_of.get(&key) {
-            Some(&index) => index,
-            None => {
-                let known = self.sites.iter().position(|(site, _)| site.is(verb, location));
-                let index = known.unwrap_or_else(|| {
-                    self.sites.push((Site::new(verb, location), 0));
-                    self.sites.len() - 1
-                });
-                self.site_of.insert(key, index);
-                index
-            }
-        };
-        self.sites[index].1 += 1;
-        enabled
-    }
-
-    pub fn sabotaged(&mut self, step: &'static str) -> bool {
-        if !self.quiet && !self.is_timed() && !self.steps_asked.contains(&step) {
-            self.steps_asked.push(step);
-        }
-        self.config.sabotage == Some(step)
-    }
-
     /// A verb called while its worker unwinds.
     pub fn inert_verb(&mut self, me: usize) {
         self.workers[me].inert_verbs += 1;
@@ -591,8 +559,10 @@ impl State {
                 Memory::Incoherent(_) => TimeUse::default(),
                 Memory::Timed(memory) => memory.time_use(),
             },
-            sites: self.sites.clone(),
-            steps_asked: self.steps_asked.clone(),
+            sites: self.places.sites(),
+            steps_asked: self.places.steps_asked(),
+            reached: self.places.reached(),
+            listed: self.places.listed(),
             hosts: self.hosts.clone(),
         }
     }

@@ -38,6 +38,7 @@ mod explain;
 mod explore;
 mod incoherent;
 mod machine;
+mod places;
 mod profile;
 mod report;
 mod rules;
@@ -54,6 +55,7 @@ pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
+pub use places::Listed;
 pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
 pub use report::{HostReport, Outcome, Report, TimeUse};
 pub(crate) use schedule::Random;
@@ -275,6 +277,18 @@ impl Sim {
     /// While `spared`, nobody is killed: no planned death comes, and no host is cut off.
     pub fn spare_all(&self, spared: bool) {
         self.state.borrow_mut().spared = spared;
+    }
+
+    /// Kills a host before the so many-th verb (from 1) that it calls from now on, if it still lives then.
+    pub fn kill_before(&self, host: HostId, verb: u64, domain: CrashDomain) {
+        let mut state = self.state.borrow_mut();
+        let at = KillAt::HostStep(state.hosts[usize::from(host.0)].verbs + verb);
+        state.kills.push((host, at, domain));
+    }
+
+    /// From now on the report lists every verb of these hosts (bit h for host h), and of no others.
+    pub fn list_verbs(&self, hosts: u16) {
+        self.state.borrow_mut().places.list(hosts);
     }
 
     /// Which life of a host this is, from 1: what its processes are named by.

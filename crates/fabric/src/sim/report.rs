@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::explain::{Actor, Site, Violation};
+use super::places::Listed;
 use crate::cx::{HostId, WorkerId};
 use crate::fabric::Work;
 
@@ -112,6 +113,10 @@ pub struct Report {
     pub sites: Vec<(Site, u64)>,
     /// Names that `Cx::sabotaged` was asked for, in order of first use.
     pub steps_asked: Vec<&'static str>,
+    /// Call sites of all verbs and pauses that were reached, sorted.
+    pub reached: Vec<Site>,
+    /// The verbs of hosts that were to be listed (`Sim::list_verbs`), in order of time.
+    pub listed: Vec<Listed>,
     /// Per host.
     pub hosts: Vec<HostReport>,
 }

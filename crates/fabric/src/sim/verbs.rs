@@ -222,7 +222,7 @@ impl Fabric for Sim {
     }
 
     fn sabotaged(&self, step: &'static str) -> bool {
-        self.state.borrow_mut().sabotaged(step)
+        self.state.borrow_mut().sabotaged(self.me, step)
     }
 
     fn simulated_disk(

@@ -1,0 +1,392 @@
+//! A pod whose hosts die while others live, and what runs on each of them: a keeper, a shipper, a
+//! checkpointer, and workers that follow a script and then serve.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use liger_engine::log::HostLog;
+use liger_engine::log::ship::LogOptions;
+use liger_engine::recovery::checkpoint::Pace;
+use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
+use liger_engine::recovery::directory::{Directory, PodFiles, read_whole};
+use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
+use liger_engine::recovery::{Identity, create};
+use liger_engine::row::{RowHost, RowSession, RowTxn, Takeover};
+use liger_engine::{Session, TxnError};
+use liger_fabric::disk::SimDisks;
+use liger_fabric::sim::{Sim, SimConfig, Simulation};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::membership::{self, HostState, Slot};
+use liger_pod::plan::Plan;
+use liger_pod::watch::Accusation;
+
+use super::SurvivalRun;
+use crate::pod::{PodSetup, SimPod, directories, directory};
+use crate::recorder::Recorder;
+use crate::rows;
+
+/// What the workers of all hosts do.
+pub(crate) trait Script {
+    /// One worker of one life, until it has nothing to do but serve.
+    fn work(&self, cx: &Cx<Sim>, world: &World, engine: &RowHost);
+
+    /// A later life of the caller's host is about to join.
+    fn joins(&self, _: &Cx<Sim>) {}
+
+    /// True if each host has a worker for its heartbeats alone, as real hosts have. Without one, a host that
+    /// does something long now and then counts as dead.
+    fn beats(&self) -> bool {
+        false
+    }
+
+    /// The hosts that come back once when they have died, bit h for host h.
+    fn returns(&self) -> u16 {
+        u16::MAX
+    }
+}
+
+/// What all workers of a run share.
+pub(crate) struct World {
+    run: SurvivalRun,
+    script: Box<dyn Script>,
+    pub plan: Plan,
+    setup: PodSetup,
+    log: LogOptions,
+    pub recorder: Arc<Recorder>,
+    running: Cell<u32>,
+    /// Everybody has seen, or is about to see, that all is done: who dies now is not waited for.
+    over: Cell<bool>,
+    pub returns: Cell<u64>,
+    /// By host: the engine of its present life.
+    pub engines: RefCell<Vec<Rc<RowHost>>>,
+    pub failures: RefCell<Vec<String>>,
+    /// What transactions wrote as values, by their numbers in the history.
+    pub values: RefCell<BTreeMap<u64, i64>>,
+    /// The value of the transaction that each worker, by host and number, runs or has run last.
+    writing: RefCell<BTreeMap<(u8, u8), i64>>,
+}
+
+/// Counts a client as ended, also when its host dies.
+struct Running(Rc<World>);
+
+impl Running {
+    fn new(world: &Rc<World>) -> Self {
+        world.running.set(world.running.get() + 1);
+        Self(Rc::clone(world))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get() - 1);
+    }
+}
+
+/// A pod with loaded rows and first checkpoints, ready to run: each host's first life, and its next one where
+/// the script says so.
+pub(crate) fn start(
+    run: &SurvivalRun,
+    script: Box<dyn Script>,
+    configure: impl FnOnce(&Plan) -> SimConfig,
+) -> (SimPod, Rc<World>) {
+    let (mut pod, world, disks) = build(run, script, configure);
+    rows::load(&mut pod, &run.rows);
+    let staffed: Vec<_> = pod.hosts.iter().map(|host| Rc::new(RefCell::new(Some(Rc::clone(host))))).collect();
+    for (engine, directory) in pod.hosts.iter().zip(disks) {
+        let (engine, world) = (Rc::clone(engine), Rc::clone(&world));
+        pod.sim.spawn(engine.id(), WorkerId(world.run.rows.workers), move |cx| {
+            // Rows that were loaded are in no log.
+            first_checkpoint(cx, &engine, directory, &world);
+        });
+    }
+    for engine in &pod.hosts {
+        let (engine, world) = (Rc::clone(engine), Rc::clone(&world));
+        world.running.set(world.running.get() + 1);
+        let shipped = Rc::clone(&world);
+        pod.sim.spawn(engine.id(), WorkerId(world.run.rows.workers + 1), move |cx| {
+            while shipped.running.get() > 0 {
+                engine.ship(cx);
+                engine.attend(cx);
+                cx.pause();
+            }
+        });
+    }
+    let report = pod.sim.run();
+    assert!(report.completed(), "the first checkpoints fail: {}", report.outcome);
+    for (host, place) in staffed.iter().enumerate() {
+        spawn_life(&mut pod.sim, &world, HostId(host as u8), place, false);
+        if world.script.returns() >> host & 1 != 0 {
+            spawn_life(&mut pod.sim, &world, HostId(host as u8), &Rc::default(), true);
+        }
+    }
+    (pod, world)
+}
+
+fn build(
+    run: &SurvivalRun,
+    script: Box<dyn Script>,
+    configure: impl FnOnce(&Plan) -> SimConfig,
+) -> (SimPod, Rc<World>, Vec<Directory>) {
+    let shape = &run.rows;
+    let mut setup = rows::setup(shape, shape.workers + 4);
+    setup.config.lease_ns = run.lease_ns;
+    let layouts = setup.catalog.hash();
+    let identity = Identity { pod: 7, configuration: 8, layouts, hosts: shape.hosts };
+    let disks = SimDisks::new(shape.seed);
+    let config = SimConfig::adversarial(usize::from(shape.hosts), 4096, shape.seed);
+    Simulation::with_disks(config, disks.clone()).alone(HostId(0), WorkerId(0), move |cx| {
+        create(cx, &directories(cx, identity.hosts), &identity).expect("empty disks");
+    });
+    let log = LogOptions {
+        pod: identity.pod,
+        epoch_ns: 500 << (shape.seed % 8),
+        segment_bytes: run.replay_bytes / 8,
+        frame_bytes: 128 << (shape.seed % 6),
+        ..LogOptions::default()
+    };
+    setup.takeover = Some(Takeover { files: PodFiles::Simulated, identity, log });
+    let held = Rc::new(RefCell::new(Vec::new()));
+    let its = Rc::clone(&held);
+    let make = move |cx: &Cx<Sim>, plan: &Plan, incarnation| {
+        let mine = directory(cx, cx.host());
+        let made = HostLog::new(cx, plan, incarnation, mine.disk(), log).expect("a good disk");
+        its.borrow_mut().push(mine);
+        Some(made)
+    };
+    let built = SimPod::with_disks(&setup, disks, make, configure);
+    let pod = built.expect("an empty pod has room");
+    let world = World {
+        run: run.clone(),
+        script,
+        plan: pod.plan.clone(),
+        setup,
+        log,
+        recorder: Arc::clone(pod.recorder.as_ref().expect("recording is on")),
+        running: Cell::new(0),
+        over: Cell::new(false),
+        returns: Cell::new(0),
+        engines: RefCell::new(pod.hosts.clone()),
+        failures: RefCell::default(),
+        values: RefCell::default(),
+        writing: RefCell::default(),
+    };
+    (pod, Rc::new(world), held.take())
+}
+
+fn first_checkpoint(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &World) {
+    let taken = checkpointer(cx, engine, directory, world).take(cx, engine);
+    assert!(taken.is_ok(), "a checkpoint failed: {taken:?}");
+    world.running.set(world.running.get() - 1);
+}
+
+fn checkpointer(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &World) -> Checkpointer {
+    let bytes = read_whole(cx, &directory, HOST_MANIFEST).expect("a good disk");
+    let manifest = HostManifest::decode(engine.id(), &bytes).expect("a good disk");
+    let pace = Pace { rows_per_hold: 1 + cx.random_below(4) as usize, write_bytes: 256, ..Pace::default() };
+    let replay_bytes = world.run.replay_bytes;
+    let options = CheckpointOptions { replay_bytes, pace, busy_percent: 100, look_ns: 500 };
+    Checkpointer::new(cx, engine.log().expect("the pod keeps a log"), directory, manifest, options)
+}
+
+/// The place where the workers of one life find their host's engine.
+type Place = Rc<RefCell<Option<Rc<RowHost>>>>;
+
+/// The workers of one life of a host. Those of the next one start when the host has died.
+fn spawn_life(sim: &mut Simulation, world: &Rc<World>, host: HostId, place: &Place, again: bool) {
+    type Body = Box<dyn FnOnce(&Cx<Sim>, &Rc<World>, &Place)>;
+    let workers = world.run.rows.workers;
+    let mut add = |worker: u8, body: Body| {
+        let (world, place) = (Rc::clone(world), Rc::clone(place));
+        let body = move |cx: &Cx<Sim>| body(cx, &world, &place);
+        match again {
+            true => sim.spawn_after_crash(host, WorkerId(worker), body),
+            false => sim.spawn(host, WorkerId(worker), body),
+        }
+    };
+    add(workers, Box::new(move |cx, world, place| keep(cx, world, place, again)));
+    let with = |body: fn(&Cx<Sim>, &World, &RowHost)| -> Body {
+        Box::new(move |cx, world, place| {
+            if let Some(engine) = wait(cx, world, place) {
+                body(cx, world, &engine);
+            }
+        })
+    };
+    add(workers + 1, with(ship));
+    add(workers + 2, with(checkpoint));
+    if world.script.beats() {
+        add(workers + 3, with(beat));
+    }
+    for worker in 0..workers {
+        let running = (!again).then(|| Running::new(world));
+        add(
+            worker,
+            Box::new(move |cx, world, place| {
+                let running = running.unwrap_or_else(|| Running::new(world));
+                let Some(engine) = wait(cx, world, place) else { return };
+                world.script.work(cx, world, &engine);
+                drop(running);
+                serve(cx, world, &engine);
+            }),
+        );
+    }
+}
+
+/// The engine of this life; none if it comes too late.
+fn wait(cx: &Cx<Sim>, world: &World, place: &Place) -> Option<Rc<RowHost>> {
+    loop {
+        let engine = place.borrow().clone();
+        if engine.is_some() || world.over.get() {
+            return engine;
+        }
+        cx.pause();
+    }
+}
+
+/// The keeper of a life; the next life begins with its join.
+fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
+    if again {
+        let _running = Running::new(world);
+        world.bury(cx.host());
+        let Some(engine) = join(cx, world).map(Rc::new) else { return };
+        world.returns.set(world.returns.get() + 1);
+        world.engines.borrow_mut()[usize::from(cx.host().0)] = Rc::clone(&engine);
+        *place.borrow_mut() = Some(engine);
+    }
+    let Some(engine) = wait(cx, world, place) else { return };
+    loop {
+        engine.keep(cx);
+        let troubles = engine.troubles(cx).into_iter();
+        world.failures.borrow_mut().extend(troubles.map(|what| format!("host {} {what}", cx.host().0)));
+        if world.is_over(cx) {
+            // Once more: to follow what the others have taken over.
+            engine.keep(cx);
+            return;
+        }
+        cx.pause();
+    }
+}
+
+/// The host's next life, when the pod lets it.
+fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
+    let is_free = || Slot::load(cx, &world.plan, cx.host()).is_ok_and(|slot| slot.state == HostState::Free);
+    while !is_free() && !world.over.get() {
+        cx.pause();
+    }
+    world.script.joins(cx);
+    let joining = loop {
+        match membership::join(cx, &world.plan, cx.process()) {
+            Ok(joining) => break joining,
+            Err(_) if world.over.get() => return None,
+            Err(_) => cx.pause(),
+        }
+    };
+    let mine = loop {
+        // Whoever buried this host may be about to let go of its disk.
+        match PodFiles::Simulated.hold(cx, cx.host()) {
+            Ok(mine) => break mine,
+            Err(_) => cx.pause(),
+        }
+    };
+    let log = HostLog::new(cx, &world.plan, joining.incarnation(), mine.disk(), world.log);
+    let mut options = world.setup.options(&world.plan, Some(Arc::clone(&world.recorder)));
+    options.log = Some(log.expect("a good disk"));
+    let member = joining.finish(cx).expect("nobody has suspected it yet");
+    let catalog = Arc::clone(&world.setup.catalog);
+    Some(RowHost::new(cx, &world.plan, catalog, member, options).expect("there is room"))
+}
+
+impl World {
+    /// Runs a transaction that writes no other value than this.
+    pub fn attempt<'h, R>(
+        &self,
+        session: &mut RowSession<'h, Sim>,
+        value: i64,
+        body: impl FnOnce(&mut RowTxn<'h, Sim>) -> Result<R, TxnError>,
+    ) -> Result<R, TxnError> {
+        let by = (session.cx().host().0, session.cx().worker().0);
+        self.writing.borrow_mut().insert(by, value);
+        let ended = session.attempt(body);
+        if ended.is_ok() {
+            let id = self.recorder.last_of(by.0, by.1).expect("it has just committed");
+            self.values.borrow_mut().insert(id, value);
+        }
+        ended
+    }
+
+    /// A host has died; what its workers were about to commit may be there or not.
+    pub fn bury(&self, host: HostId) {
+        self.recorder.bury(host.0);
+        let writing = self.writing.borrow();
+        for (by, value) in writing.range((host.0, 0)..=(host.0, u8::MAX)) {
+            if let Some(last) = self.recorder.last_of(by.0, by.1) {
+                self.values.borrow_mut().entry(last).or_insert(*value);
+            }
+        }
+    }
+
+    /// True when all clients have ended, and nobody is dead and not recovered.
+    fn is_over(&self, cx: &Cx<Sim>) -> bool {
+        if !self.over.get() && self.is_at_rest(cx) {
+            // Somebody may have died while we looked.
+            cx.fabric().spare_all(true);
+            match self.is_at_rest(cx) {
+                true => self.over.set(true),
+                false => cx.fabric().spare_all(false),
+            }
+        }
+        self.over.get()
+    }
+
+    fn is_at_rest(&self, cx: &Cx<Sim>) -> bool {
+        let rests = |host| {
+            let slot = Slot::load(cx, &self.plan, host).expect("an intact word");
+            matches!(slot.state, HostState::Alive | HostState::Free)
+        };
+        self.running.get() == 0
+            && Accusation::load(cx, &self.plan).is_none()
+            && self.plan.hosts().all(rests)
+            // A host may have died a moment ago.
+            && self.plan.hosts().all(|host| self.is_staffed(cx, host))
+    }
+
+    /// True if a host that counts as alive is: the test knows what the pod has yet to find out.
+    fn is_staffed(&self, cx: &Cx<Sim>, host: HostId) -> bool {
+        let slot = Slot::load(cx, &self.plan, host).expect("an intact word");
+        slot.state != HostState::Alive
+            || cx.fabric().life(host) == membership::process_of(cx, &self.plan, host)
+    }
+}
+
+fn ship(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+    while !world.is_over(cx) {
+        engine.ship(cx);
+        cx.pause();
+    }
+}
+
+fn beat(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+    while !world.is_over(cx) {
+        engine.beat(cx);
+        cx.pause();
+    }
+}
+
+fn checkpoint(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+    let disk = engine.log().expect("the pod keeps a log").disk(cx);
+    let mut checkpointer = checkpointer(cx, engine, Directory::new(cx.host(), disk), world);
+    checkpointer.whole();
+    while !world.is_over(cx) {
+        checkpointer.turn(cx, engine);
+        assert!(checkpointer.failure().is_none(), "a checkpoint failed: {:?}", checkpointer.failure());
+        cx.pause();
+    }
+}
+
+fn serve(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
+    while !world.is_over(cx) {
+        engine.attend(cx);
+        cx.pause();
+    }
+}
