@@ -70,54 +70,22 @@ use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
 use crate::log::HostLog;
-use crate::log::ship::LogFailure;
 use crate::record::NewRow;
 use crate::recovery::checkpointer::Checkpointer;
-use crate::recovery::{self, Identity, Loaded, Loading, RecoveryError};
+use crate::recovery::{self, Identity, Loaded, Loading};
 use crate::row::{Loader, Options, RowHost, RowSession, Takeover};
-use crate::schema::{SchemaError, TableSchema};
+use crate::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
+mod error;
 mod heart;
 pub mod storage;
 
 use heart::Heart;
 
+pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};
-
-/// Why a pod could not be made, opened, joined, filled or left.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DbError {
-    /// The memory could not be made or opened.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The pod in it is not as it should be.
-    #[error(transparent)]
-    Pod(#[from] PodError),
-    /// A table cannot be as it was declared.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// The engine failed.
-    #[error(transparent)]
-    Txn(#[from] TxnError),
-    /// The log cannot be written.
-    #[error(transparent)]
-    Log(#[from] LogFailure),
-    /// The pod's files cannot be used.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The pod's files cannot be read or written.
-    #[error(transparent)]
-    Recovery(#[from] RecoveryError),
-    /// The host has no log and no checkpoints.
-    #[error("this host has no storage: join with some")]
-    NoStorage,
-    /// A thread that kept the host in the pod has panicked. To the others it is dead.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// A pod in this process's address space. Cheap to clone.
 #[derive(Clone)]

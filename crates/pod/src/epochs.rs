@@ -25,7 +25,8 @@
 //!
 //! The number of members is asked for *after* summaries were read: a host that was not yet one then cannot
 //! hold what was unlinked before. A member is a host that may still read: one that is cut off is none, for if
-//! two were, each might wait for the other's batch. It does not decide who is a member, and it starts no thread.
+//! two were, each might wait for the other's batch. It does not decide who is a member, and it starts no
+//! thread.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
@@ -245,7 +246,8 @@ impl Epochs {
     /// Does this host's share of reclamation: says how far its workers are, moves the pod's epoch on, drops
     /// the nodes that other hosts retired from this host's cache, and frees what is safe. Any worker calls it
     /// from time to time, pinned or not; a host where nobody does holds all others up. `members` reads the
-    /// set of hosts that may still read (`membership::readers`), bit h for host h. Returns how many retired things were freed.
+    /// set of hosts that may still read (`membership::readers`), bit h for host h. Returns how many retired
+    /// things were freed.
     pub fn collect<F: Fabric>(&self, cx: &Cx<F>, heap: &Heap, members: impl Fn(&Cx<F>) -> u16) -> usize {
         let Some(mut collector) = self.collector.try_lock() else { return 0 };
         let dropped = self.drop_batches(cx, &collector);
