@@ -7,7 +7,7 @@ fn numbers_out_of_range() {
     let cases: [(&str, &[&str]); 18] = [
         ("--hosts 0", &["--hosts", "1..=16"]),
         ("--hosts 17", &["--hosts", "1..=16"]),
-        ("--workers 33", &["--workers", "1..=32"]),
+        ("--workers 32", &["--workers", "1..=31"]),
         ("--hosts 4 --warehouses 3", &["3 warehouses for 4 hosts", "--warehouses"]),
         ("--warehouses 0", &["--warehouses"]),
         ("--warehouses 40000", &["--warehouses"]),
@@ -103,7 +103,7 @@ fn inspect_tells_what_is_wrong_with_a_file() {
         bytes[at] ^= 1;
         folder.holding(name, &bytes)
     };
-    inspect(&changed(8, "version"), &["format version 2", "this program speaks 3"]);
+    inspect(&changed(8, "version"), &["format version 5", "this program speaks 4"]);
     inspect(&changed(66, "damaged"), &["damaged", "checksum"]);
     inspect(&changed(0, "magic"), &["damaged", "magic"]);
     inspect(&changed(4096, "state"), &["holds no pod"]);

@@ -110,6 +110,8 @@ impl RowHost {
             }
         }
         checked.shared_rows += shared.len() as u64;
+        // Freed when their entries go.
+        reachable.extend(part.stale.iter().map(|(_, at)| at.offset()));
         self.check_index(cx, part, &shared, &mut wrong, reachable);
     }
 

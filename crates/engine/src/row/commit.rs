@@ -98,7 +98,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let ring = self.log.as_mut().expect("a worker of a host with a log has a ring");
         let appended = match writer.is_empty() {
             true => Ok(()),
-            false => ring.append(cx, log, &mut writer, self.llsn, |cx| _ = host.serve(cx)).map(drop),
+            false => ring.append(cx, log, &mut writer, self.llsn, |cx| host.serve_waiting(cx)).map(drop),
         };
         self.writer = writer;
         appended.map_err(|error| {

@@ -129,7 +129,7 @@ impl RowHost {
         let mut turn = 0u32;
         loop {
             turn = turn.wrapping_add(1);
-            self.serve(cx);
+            self.serve_waiting(cx);
             if let Some(answer) = mailbox.lock(cx).answer.take() {
                 return Ok(answer);
             }
@@ -147,6 +147,13 @@ impl RowHost {
             }
             cx.pause();
         }
+    }
+
+    /// A turn of a worker that waits in a transaction, or for its next try: mail, and hosts that join.
+    /// However long it waits, nobody may wait for it.
+    pub(super) fn serve_waiting<F: Fabric>(&self, cx: &Cx<F>) {
+        self.serve(cx);
+        self.responder.poll(cx);
     }
 
     /// One turn of a host that runs no transaction: mail, then housekeeping. Returns the number of messages

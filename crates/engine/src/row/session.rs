@@ -106,7 +106,7 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn wait_a_turn(&mut self) {
-        self.txn.host.serve(self.txn.cx);
+        self.txn.host.serve_waiting(self.txn.cx);
         self.txn.cx.pause();
     }
 }

@@ -294,6 +294,8 @@ impl RowHost {
                 in_use.extend(census.records.iter().map(|(at, _)| at.offset()));
             }
         }
+        // Freed when their entries go.
+        in_use.extend(part.stale.iter().map(|(_, at)| at.offset()));
         for row in part.rows.rows() {
             if let Some(at) = part.word(row) {
                 in_use.extend([at.offset(), self.shared.peek(cx, at).row().offset()]);

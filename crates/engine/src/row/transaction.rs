@@ -145,7 +145,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     if !self.host.wait.wait(conflict, tries) {
                         return Err(conflict.into());
                     }
-                    self.host.serve(self.cx);
+                    self.host.serve_waiting(self.cx);
                     self.cx.pause();
                 }
                 ended => return ended,
