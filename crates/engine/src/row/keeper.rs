@@ -82,6 +82,11 @@ impl Keeper {
         self.me
     }
 
+    /// How many deaths this host has settled.
+    pub fn settled_deaths(&self) -> usize {
+        self.settled.len()
+    }
+
     /// Whether something has failed, and is not to be tried again yet.
     fn rests(&self, task: Task, dead: &Slot, now_ns: u64) -> bool {
         let is_it = |failed: &Failed| (failed.task, failed.dead) == (task, *dead);

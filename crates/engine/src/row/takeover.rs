@@ -33,6 +33,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "takeover.await-logs",
     "takeover.versions-above-removed",
     "takeover.checkpoint-before-return",
+    "takeover.rebuild-after-death",
 ];
 
 impl RowHost {
@@ -100,16 +101,18 @@ impl RowHost {
                 }
             }
         }
-        if !orphans.is_empty() {
-            let upto = self.await_logs(cx, keeper, log)?;
-            orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
-            let (files, identity) = (&takeover.files, &takeover.identity);
-            let rebuilding = Rebuilding { host: self, files, identity, partitions: &orphans, upto };
-            rebuilding.run(cx, || self.turn(cx, keeper))?;
+        loop {
+            let settled = keeper.settled_deaths();
+            self.rebuild(cx, keeper, takeover, &orphans)?;
+            self.check_still_here()?;
+            orphans.iter().for_each(|&partition| self.owners.close(partition));
+            self.await_transactions(cx, keeper)?;
+            // Who died meanwhile may have deleted rows here after what was read: they are gone from the shared
+            // index, and only its log says so.
+            if keeper.settled_deaths() == settled || cx.sabotaged("takeover.rebuild-after-death") {
+                break;
+            }
         }
-        self.check_still_here()?;
-        orphans.iter().for_each(|&partition| self.owners.close(partition));
-        self.await_transactions(cx, keeper)?;
         for (partition, attached) in &mut keeper.taking {
             self.attach(cx, *partition)?;
             *attached = true;
@@ -122,6 +125,26 @@ impl RowHost {
         self.open_inherited(cx, keeper)?;
         // A checkpoint that begins in a later epoch than this one began when they were this host's.
         Ok(log.clock().now(cx) + 1)
+    }
+
+    /// Makes partitions anew from images and logs.
+    fn rebuild<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &mut Keeper,
+        takeover: &Takeover,
+        orphans: &BTreeSet<u16>,
+    ) -> Result<(), RecoveryError> {
+        if orphans.is_empty() {
+            return Ok(());
+        }
+        let log = self.log.as_ref().expect("who takes over keeps a log");
+        let upto = self.await_logs(cx, keeper, log)?;
+        orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
+        let (files, identity) = (&takeover.files, &takeover.identity);
+        let rebuilding = Rebuilding { host: self, files, identity, partitions: orphans, upto };
+        rebuilding.run(cx, || self.turn(cx, keeper))?;
+        Ok(())
     }
 
     /// Opens the partitions that are this host's by now.
