@@ -179,6 +179,10 @@ impl Fabric for Sim {
         if named == state.workers[self.me].host || state.spared {
             return CutOff::Pending;
         }
+        if state.random.below(2) == 0 {
+            // It takes a while, and the host goes on meanwhile.
+            return CutOff::Pending;
+        }
         let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
         let domain = domains[state.random.below(domains.len())];
         state.kill(named, domain);
