@@ -107,8 +107,8 @@ impl RowHost {
             self.check_still_here()?;
             orphans.iter().for_each(|&partition| self.owners.close(partition));
             self.await_transactions(cx, keeper)?;
-            // Who died meanwhile may have deleted rows here after what was read: they are gone from the shared
-            // index, and only its log says so.
+            // Who died meanwhile may have deleted rows here after what was read: they are gone from the
+            // shared index, and only its log says so.
             if keeper.settled_deaths() == settled || cx.sabotaged("takeover.rebuild-after-death") {
                 break;
             }
