@@ -11,6 +11,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use liger_engine::log::Durability;
+use liger_engine::recovery::salvage::Dead;
 use liger_fabric::native::MemorySpec;
 use liger_workload::EngineFigures;
 use liger_workload::tpcc::check::Acknowledged;
@@ -22,7 +23,7 @@ use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::job::Job;
-use crate::memory::PodMemory;
+use crate::memory::{Outlived, PodMemory};
 use crate::terminal::Phase;
 
 /// What was left after the crash.
@@ -134,7 +135,8 @@ pub fn run(
     let data = job.data.as_mut().expect("the command line asks for a directory");
     let old = kept.as_ref().map(|memory| memory.name.parse()).transpose()?;
     let spec = old.as_ref().unwrap_or(spec);
-    let (memory, generation, found) = PodMemory::again(spec, (&config, &schemas), &data.path, false)?;
+    let outlived = Outlived { discard: false, dead: Dead::Proven };
+    let (memory, generation, found) = PodMemory::again(spec, (&config, &schemas), &data.path, outlived)?;
     kept.iter_mut().for_each(PodMemory::keep);
     (data.recover, data.generation) = (true, generation);
     let begun_s = started.elapsed().as_secs_f64();
