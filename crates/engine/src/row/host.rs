@@ -24,6 +24,7 @@ use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
 
+use super::cold::Restoring;
 use super::keeper::{Keeper, Takeover};
 use super::leaving::Leaving;
 use super::message::Answer;
@@ -140,6 +141,7 @@ pub struct RowHost {
     /// By partition; empty where another host owns it.
     partitions: Vec<OnceLock<Latch<Partition>>>,
     pub(super) owners: Owners,
+    pub(super) restoring: Restoring,
     /// By worker.
     pub(super) turns: Vec<Turns>,
     /// By table; the current copy of a replicated table.
@@ -201,6 +203,7 @@ impl RowHost {
             catalog,
             partitions,
             owners,
+            restoring: Restoring::default(),
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
             replicas,
             shared: SharedRows { format, host: me, coherence: options.coherence },
@@ -294,7 +297,9 @@ impl RowHost {
     pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
         let made = || new_partition(&self.plan, &self.catalog, partition);
         let place = self.partitions[usize::from(partition)].get_or_init(made);
-        *place.lock(cx) = new_tables(&self.plan, &self.catalog, partition);
+        let mut latched = place.lock(cx);
+        self.forget_cold(&latched);
+        *latched = new_tables(&self.plan, &self.catalog, partition);
     }
 
     /// Nobody begins to use a partition while it changes hands here.
