@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -46,10 +46,11 @@ const GOODS: TableId = TableId(0);
 const BY_VALUE: TableId = TableId(1);
 const UNITS: TableId = TableId(2);
 const HOSTS: u8 = 2;
+const PARTITIONS: u16 = 3;
 const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, hosts: HOSTS };
 
-/// Rows of a pod: (part, id) to value, how many index entries, how many replicated rows.
-type State = (BTreeMap<(i16, i32), i64>, usize, usize);
+/// Rows of a pod: (part, id) to value, the keys of index entries, how many replicated rows.
+type State = (BTreeMap<(i16, i32), i64>, BTreeSet<Key>, usize);
 
 /// What all disks hold.
 type Files = BTreeMap<(HostId, String), Vec<u8>>;
@@ -60,6 +61,24 @@ fn good(part: i16, id: i32, value: i64) -> NewRow {
     row
 }
 
+fn entry_key(part: i16, id: i32, value: i64) -> Key {
+    goods::schema().layout().unwrap().indexes[0].key.key_of(good(part, id, value).bytes())
+}
+
+/// An index entry comes or goes with its row, wherever it lives.
+fn change_entry(writer: &mut RecordWriter, op: Op, (part, id, value): (i16, i32, i64), previous: u64) {
+    let catalog = Catalog::new(&[goods::schema(), units::schema()]).unwrap();
+    let key = entry_key(part, id, value);
+    let partition = catalog.relation(BY_VALUE).unwrap().partition_of(&key, PARTITIONS);
+    writer.change((BY_VALUE.0, partition), op, &key, previous);
+    if op == Op::Insert {
+        let index = &goods::schema().layout().unwrap().indexes[0];
+        let mut row = vec![0; index.row_len];
+        index.write_primary(&self::key(part, id), &mut row);
+        writer.piece(0, &row);
+    }
+}
+
 fn key(part: i16, id: i32) -> Key {
     Key::build().i16(part).i32(id).finish()
 }
@@ -67,7 +86,7 @@ fn key(part: i16, id: i32) -> Key {
 fn pod(workers: u8, seed: u64, disks: &SimDisks) -> SimPod {
     let catalog = Arc::new(Catalog::new(&[goods::schema(), units::schema()]).unwrap());
     let mut config = PodConfig::small(HOSTS, workers);
-    config.partitions = 3;
+    config.partitions = PARTITIONS;
     config.max_tables = 4;
     let setup = PodSetup::new(config, catalog);
     let built = SimPod::with_disks(
@@ -145,7 +164,9 @@ fn lost_pod() -> (Files, State) {
             create(cx, &directories(cx, HOSTS), &IDENTITY).unwrap();
         }
         let manifest = HostManifest::new(7, host.id(), 9);
-        take(cx, host, &directory(cx, host.id()), &manifest, &AtOnce, Pace::default()).map(drop)
+        // Two rows or three entries a block.
+        let pace = Pace { block_bytes: 100, ..Pace::default() };
+        take(cx, host, &directory(cx, host.id()), &manifest, &AtOnce, pace).map(drop)
     });
     made.into_iter().for_each(|made| made.unwrap());
     let mut files = Files::new();
@@ -160,14 +181,20 @@ fn lost_pod() -> (Files, State) {
         for part in [0, 1] {
             writer.change((0, part), Op::Update, &key(part as i16, 2), 0);
             writer.piece(value, &777i64.to_le_bytes());
+            change_entry(writer, Op::Delete, (part as i16, 2, 102), 0);
+            change_entry(writer, Op::Insert, (part as i16, 2, 777), 0);
         }
     });
     second.record(two, |writer| {
         writer.change((0, 0), Op::Update, &key(0, 2), one);
         writer.piece(value, &778i64.to_le_bytes());
+        change_entry(writer, Op::Delete, (0, 2, 777), one);
+        change_entry(writer, Op::Insert, (0, 2, 778), 0);
         writer.change((0, 2), Op::Delete, &key(2, 4), 0);
+        change_entry(writer, Op::Delete, (2, 4, 104), 0);
         writer.change((0, 1), Op::Insert, &key(1, 9), 0);
         writer.piece(0, good(1, 9, 5).bytes());
+        change_entry(writer, Op::Insert, (1, 9, 5), 0);
     });
     first.mark(3, 1);
     first.mark(3, 2);
@@ -183,7 +210,7 @@ fn lost_pod() -> (Files, State) {
         (0..3).flat_map(|part| (0..5).map(move |id| ((part, id), 100 + i64::from(id)))).collect();
     rows.extend([((0, 2), 778), ((1, 2), 777), ((1, 9), 5)]);
     rows.remove(&(2, 4));
-    let entries = rows.len();
+    let entries = rows.iter().map(|(&(part, id), &value)| entry_key(part, id, value)).collect();
     (files, (rows, entries, 2))
 }
 
@@ -217,7 +244,8 @@ fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
         for worker in 0..workers {
             let (on_disk, failed) = (directories.clone(), Rc::clone(&failed));
             pod.sim.spawn(host.id(), WorkerId(worker), move |cx| {
-                if let Err(failure) = loading.work(cx, &on_disk) {
+                let loaded = loading.work(cx, &on_disk);
+                if let Err(failure) = loaded.and_then(|()| host.restore_all(cx, || _ = host.attend(cx))) {
                     *failed.borrow_mut() = Some(failure);
                 }
             });
@@ -230,17 +258,17 @@ fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
     }
     assert_eq!(pod.check(), Vec::<String>::new());
     let shown = pod.on_every_host(|cx, host| {
-        let (mut rows, mut entries, mut replicas) = (Vec::new(), 0, 0);
+        let (mut rows, mut entries, mut replicas) = (Vec::new(), Vec::new(), 0);
         let value = |row: Row<'_>| ((row.get(goods::PART), row.get(goods::ID)), row.get(goods::VALUE));
         host.for_each_row(cx, GOODS, |_, row| rows.push(value(row))).unwrap();
-        host.for_each_row(cx, BY_VALUE, |_, _| entries += 1).unwrap();
+        host.for_each_row(cx, BY_VALUE, |key, _| entries.push(*key)).unwrap();
         host.for_each_row(cx, UNITS, |_, _| replicas += 1).unwrap();
         (rows, entries, replicas)
     });
     let mut state = State::default();
     for (rows, entries, replicas) in shown {
         state.0.extend(rows);
-        state.1 += entries;
+        state.1.extend(entries);
         state.2 += replicas;
     }
     Ok(state)

@@ -40,7 +40,7 @@ use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
 pub use reading::Reading;
-pub(crate) use stored::Stored;
+pub use stored::Stored;
 pub(crate) use takeover::Rebuilding;
 pub use takeover::load_replicas;
 

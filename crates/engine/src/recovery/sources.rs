@@ -83,18 +83,12 @@ impl Sources<'_> {
         cx: &Cx<F>,
         partition: u16,
         home: HostId,
-        mut changes: Changes,
+        changes: Changes,
     ) -> Result<Stored, RecoveryError> {
-        changes.sort();
-        changes.check(self.catalog, (partition, self.partitions))?;
-        let image = match self.image_files(partition, home)? {
-            None => None,
-            Some(files) => {
-                let directory = &self.directories[usize::from(files.manifest.host.0)];
-                Some(Stored::open_image(cx, self.catalog, directory, &files.manifest, partition)?)
-            }
-        };
-        Ok(Stored::new((partition, self.partitions), image, changes))
+        let files = self.image_files(partition, home)?;
+        let directory = |files: &HostFiles| &self.directories[usize::from(files.manifest.host.0)];
+        let image = files.map(|files| (directory(files), &files.manifest));
+        Stored::open(cx, self.catalog, (partition, self.partitions), image, changes)
     }
 
     /// The host with the newest image of a partition, if there is one.

@@ -21,14 +21,14 @@ use crate::catalog::Catalog;
 use crate::key::Key;
 
 /// An image, and the file that it is in.
-pub(crate) struct StoredImage {
+struct StoredImage {
     directory: Directory,
     file: DiskFile,
     image: ImageFile,
 }
 
 /// What one partition is made from.
-pub(crate) struct Stored {
+pub struct Stored {
     /// Its number, and the number of all partitions.
     partition: (u16, u16),
     image: Option<StoredImage>,
@@ -36,12 +36,25 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn new(partition: (u16, u16), image: Option<StoredImage>, changes: Changes) -> Self {
-        Self { partition, image, changes }
+    /// Opens what a partition, by its number and the number of all partitions, is made from: the image that a
+    /// host's manifest names (none: there is none), and all changes behind it.
+    ///
+    /// # Errors
+    /// If the image is missing or damaged, or a change is of no row of the partition.
+    pub fn open<F: Fabric>(
+        cx: &Cx<F>,
+        catalog: &Catalog,
+        partition: (u16, u16),
+        image: Option<(&Directory, &HostManifest)>,
+        mut changes: Changes,
+    ) -> Result<Self, RecoveryError> {
+        changes.sort();
+        changes.check(catalog, partition)?;
+        let open = |(directory, manifest)| Self::open_image(cx, catalog, directory, manifest, partition.0);
+        Ok(Self { partition, image: image.map(open).transpose()?, changes })
     }
 
-    /// Opens the image of a partition that a manifest names.
-    pub(super) fn open_image<F: Fabric>(
+    fn open_image<F: Fabric>(
         cx: &Cx<F>,
         catalog: &Catalog,
         directory: &Directory,
@@ -96,6 +109,28 @@ impl Stored {
     /// Changes that belong to it.
     pub fn changes(&self) -> u64 {
         self.changes.len() as u64
+    }
+
+    /// Shows all rows, in the order of tables and keys.
+    ///
+    /// # Errors
+    /// As [`Stored::make`].
+    pub fn make_all<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        catalog: &Catalog,
+        mut show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
+    ) -> Result<Replayed, RecoveryError> {
+        let mut all = Replayed::default();
+        for table in catalog.relations().iter().map(|relation| relation.id.0) {
+            for span in 0..self.spans(table) {
+                let Replayed { rows, image_rows, changes } = self.make(cx, catalog, (table, span), &mut show)?;
+                all.rows += rows;
+                all.image_rows += image_rows;
+                all.changes += changes;
+            }
+        }
+        Ok(all)
     }
 
     /// Shows the rows of one span of a table, in the order of their keys.
