@@ -134,8 +134,19 @@ pub struct DurableResult {
     pub problems: Vec<String>,
 }
 
-/// Rows by part and number, with version and value.
-type Rows = BTreeMap<(i16, i32), (u64, i64)>;
+/// A row, and the entry of an index that leads to it.
+#[derive(Clone, Copy, Debug)]
+struct RowNow {
+    value: i64,
+    /// Of the row, and of the entry.
+    versions: [u64; 2],
+}
+
+/// A row that was loaded.
+const LOADED: RowNow = RowNow { value: 100, versions: [0; 2] };
+
+/// Rows by part and number.
+type Rows = BTreeMap<(i16, i32), RowNow>;
 
 /// What the workers of one life share.
 #[derive(Default)]
@@ -164,7 +175,7 @@ pub fn run(run: &DurableRun) -> DurableResult {
     let layouts = rows::setup(&run.rows, 1).catalog.hash();
     let identity = Identity { pod: 7, configuration: 8, layouts, hosts: run.rows.hosts };
     let storage = Storage { disks: SimDisks::new(run.rows.seed), identity, seed: run.rows.seed };
-    let mut rows: Rows = rows::loaded(&run.rows).map(|row| (row, (0, 100))).collect();
+    let mut rows: Rows = rows::loaded(&run.rows).map(|row| (row, LOADED)).collect();
     let (mut left, mut result): (Option<Left>, Option<DurableResult>) = (None, None);
     for number in 0..=run.crashes {
         let begun = match (left.as_mut(), result.as_mut()) {
@@ -359,7 +370,7 @@ impl<'r> OneLife<'r> {
             (rows, problems)
         });
         let mut problems = Vec::new();
-        let mut expected: BTreeMap<(i16, i32), i64> = rows.iter().map(|(&at, row)| (at, row.1)).collect();
+        let mut expected: BTreeMap<(i16, i32), i64> = rows.iter().map(|(&at, row)| (at, row.value)).collect();
         for (rows, wrong) in shown {
             problems.extend(wrong);
             for (at, value, whole) in rows {
@@ -543,6 +554,6 @@ impl<'h> Client<'h> {
 }
 
 fn initial(rows: &Rows) -> Vec<(HistoryKey, u64)> {
-    let all = rows.iter().flat_map(|(&(part, id), &(version, _))| keys_of(part, id).map(|k| (k, version)));
+    let all = rows.iter().flat_map(|(&(part, id), row)| keys_of(part, id).into_iter().zip(row.versions));
     all.collect()
 }
