@@ -280,6 +280,11 @@ impl<M: HostMemory> Serving<M> {
                 shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
             }
             Order::Recover => self.recover(),
+            Order::RunOne => {
+                self.run_one(self.tables.tpcc()?);
+                Ok(Answer::Done)
+            }
+            Order::AwaitRows => self.await_rows(),
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
@@ -366,6 +371,34 @@ impl<M: HostMemory> Serving<M> {
         let recovered = self.host.recover(&data, &plan, self.job.workers);
         let Loaded { bytes, log_bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
         Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
+    }
+
+    /// One transaction on each worker.
+    fn run_one(&mut self, tables: Tables) {
+        let (own, job) = (self.warehouses(tables), self.job.clone());
+        let length = Length::Transactions { warm_up: 0, measured: 1 };
+        let ran = self.host.run(job.workers, |session| {
+            let homes = homes_of(&job, &own, session.cx().worker().0);
+            let config = RunConfig { length, ..config_of(&job, &tables, homes, None) };
+            run_worker(session.cx(), session, &config);
+        });
+        // A panic has ended the process.
+        ran.into_iter().for_each(|worker| worker.expect("no worker panicked"));
+    }
+
+    /// Waits until a restart has made all rows.
+    fn await_rows(&mut self) -> Result<Answer, String> {
+        self.host.alone(|session| {
+            let (cx, host) = (session.cx(), session.host());
+            while let Some(restored) = host.restored(cx) {
+                if restored.failed > 0 {
+                    return Err(host.troubles(cx).join("; "));
+                }
+                host.attend(cx);
+                cx.pause();
+            }
+            Ok(Answer::Done)
+        })
     }
 
     fn run(&mut self, tables: Tables, seconds: f64) -> Answer {
@@ -508,6 +541,25 @@ impl Drop for Reporter {
     }
 }
 
+/// What a worker runs first in the pod's present generation.
+fn config_of(job: &Job, tables: &Tables, homes: Vec<i16>, watch: Option<Arc<Watch>>) -> RunConfig {
+    RunConfig {
+        tables: *tables,
+        scale: job.scale,
+        database_seed: job.seed,
+        // Two runs a generation.
+        run: job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1),
+        mix: job.mix,
+        remote: job.remote,
+        homes,
+        length: Length::Transactions { warm_up: 0, measured: 0 },
+        max_attempts: None,
+        durability: job.durability.into(),
+        watch,
+        in_flight: job.in_flight,
+    }
+}
+
 /// Warms up, then measures: two runs of the driver, so that the host's counters can be read in between.
 fn run_both<F: Fabric>(
     session: &mut RowSession<'_, F>,
@@ -518,26 +570,11 @@ fn run_both<F: Fabric>(
 ) -> (WorkerStats, EngineFigures) {
     let (cx, host) = (session.cx(), session.host());
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
-    // Two runs a generation.
-    let first_run = job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1);
-    let config = RunConfig {
-        tables: *tables,
-        scale: job.scale,
-        database_seed: job.seed,
-        run: first_run,
-        mix: job.mix,
-        remote: job.remote,
-        homes,
-        length: length(job.warm_up_s),
-        max_attempts: None,
-        durability: job.durability.into(),
-        watch,
-        in_flight: job.in_flight,
-    };
-    let warm_up = run_worker(cx, session, &config);
+    let config = config_of(job, tables, homes, watch);
+    let warm_up = run_worker(cx, session, &RunConfig { length: length(job.warm_up_s), ..config.clone() });
     let before = counted(host.moves());
     let mut stats =
-        run_worker(cx, session, &RunConfig { run: first_run + 1, length: length(seconds), ..config });
+        run_worker(cx, session, &RunConfig { run: config.run + 1, length: length(seconds), ..config });
     let after = counted(host.moves());
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;

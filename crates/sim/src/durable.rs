@@ -112,7 +112,8 @@ impl DurableRun {
 /// How it ended.
 #[derive(Debug)]
 pub struct DurableResult {
-    /// The simulator's report of the first life; if its memory outlived it, of the salvage too.
+    /// The simulator's report of the first life; if its memory outlived it, of the salvage too. What later
+    /// lives reached is in it.
     pub report: Report,
     /// Verbs of all lives.
     pub verbs: u64,
@@ -227,6 +228,18 @@ impl DurableResult {
         self.checkpoints += other.checkpoints;
         self.removed += other.removed;
         self.problems.extend(other.problems);
+        let (known, later) = (&mut self.report, other.report);
+        for (site, times) in later.sites {
+            match known.sites.iter_mut().find(|(of, _)| *of == site) {
+                Some((_, so_far)) => *so_far += times,
+                None => known.sites.push((site, times)),
+            }
+        }
+        for step in later.steps_asked {
+            if !known.steps_asked.contains(&step) {
+                known.steps_asked.push(step);
+            }
+        }
     }
 }
 

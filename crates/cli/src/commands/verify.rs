@@ -239,12 +239,7 @@ impl Audit {
     }
 
     /// Replays one partition.
-    fn part(
-        &mut self,
-        partition: u16,
-        host: Option<usize>,
-        changes: Changes,
-    ) -> Result<Part, RecoveryError> {
+    fn part(&mut self, partition: u16, host: Option<usize>, changes: Changes) -> Result<Part, RecoveryError> {
         let of = (partition, self.partitions);
         let image = host.map(|host| (&self.directories[host], &self.plan.hosts[host].manifest));
         let stored = Stored::open(&self.cx, &self.catalog, of, image, changes)?;

@@ -9,8 +9,8 @@ use liger_store::bwtree::TreeError;
 use super::manifest::image_numbers;
 use crate::key::Key;
 use crate::log::record::BadRecord;
-use crate::log::ship::LogFailure;
 use crate::log::segment::segment_number;
+use crate::log::ship::LogFailure;
 use crate::txn::{StoredAt, StoredFile, TableId, TxnError};
 
 /// A place in a host's files.
@@ -154,8 +154,9 @@ impl RecoveryError {
             Self::Missing { host, file } => FileByte::new(host, file, 0),
             other => unreachable!("making rows reads files, and nothing else: {other}"),
         };
-        let image = image_numbers(&at.file).map(|(checkpoint, partition)| {
-            StoredFile::Image { checkpoint: checkpoint.try_into().unwrap_or(u32::MAX), partition }
+        let image = image_numbers(&at.file).map(|(checkpoint, partition)| StoredFile::Image {
+            checkpoint: checkpoint.try_into().unwrap_or(u32::MAX),
+            partition,
         });
         let log = || StoredFile::Log { segment: segment_number(&at.file).unwrap_or_default() };
         let file = image.unwrap_or_else(log);

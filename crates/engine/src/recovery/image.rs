@@ -219,4 +219,3 @@ impl ImageWriter {
         self.end
     }
 }
-

@@ -223,7 +223,9 @@ impl ImageFile {
         let there = read(offset, &mut block)?;
         if there < block.len() {
             let end = offset + there as u64;
-            return Err(self.damaged(offset, format!("the block goes beyond the end of the file, byte {end}")));
+            return Err(
+                self.damaged(offset, format!("the block goes beyond the end of the file, byte {end}"))
+            );
         }
         if u32_at(&block, 0) != MAGIC {
             return Err(self.damaged(offset, "no block of an image starts here"));

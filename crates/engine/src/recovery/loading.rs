@@ -196,9 +196,8 @@ pub(super) fn load_replicated<F: Fabric>(
     let mut rows = 0;
     for relation in host.catalog().relations().iter().filter(|relation| relation.replicated) {
         for span in 0..stored.spans(relation.id.0) {
-            let put = |row: RecoveredRow<'_>| {
-                Ok(loader.put_one(cx, relation, &row.key, row.version, row.bytes)?)
-            };
+            let put =
+                |row: RecoveredRow<'_>| Ok(loader.put_one(cx, relation, &row.key, row.version, row.bytes)?);
             rows += stored.make(cx, host.catalog(), (relation.id.0, span), put)?.rows;
             turn();
         }

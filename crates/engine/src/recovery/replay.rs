@@ -119,9 +119,9 @@ impl Changes {
     /// Those of a table whose keys are `low` or greater and less than `high` (`None`: all). They are sorted.
     pub fn span(&self, table: u16, low: Option<&Key>, high: Option<&Key>) -> Range<usize> {
         let before = |change: &Pending, key: &Key| change.table == table && self.key(change) < *key;
-        let from = self.list.partition_point(|change| {
-            change.table < table || low.is_some_and(|low| before(change, low))
-        });
+        let from = self
+            .list
+            .partition_point(|change| change.table < table || low.is_some_and(|low| before(change, low)));
         let to = self.list.partition_point(|change| {
             change.table < table || change.table == table && high.is_none_or(|high| before(change, high))
         });

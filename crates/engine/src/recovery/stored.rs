@@ -124,7 +124,8 @@ impl Stored {
         let mut all = Replayed::default();
         for table in catalog.relations().iter().map(|relation| relation.id.0) {
             for span in 0..self.spans(table) {
-                let Replayed { rows, image_rows, changes } = self.make(cx, catalog, (table, span), &mut show)?;
+                let Replayed { rows, image_rows, changes } =
+                    self.make(cx, catalog, (table, span), &mut show)?;
                 all.rows += rows;
                 all.image_rows += image_rows;
                 all.changes += changes;

@@ -152,7 +152,8 @@ fn every_flipped_byte_and_every_cut_of_an_image_is_found_and_named() {
         matches!(failed, Some(RecoveryError::Foreign { what: "checkpoint", found: 3, .. })),
         "{failed:?}"
     );
-    for other in [ImageEnd { rows: 4, ..end }, ImageEnd { newest: 6, ..end }, ImageEnd { bytes: 100, ..end }] {
+    for other in [ImageEnd { rows: 4, ..end }, ImageEnd { newest: 6, ..end }, ImageEnd { bytes: 100, ..end }]
+    {
         byte_of(open(&bytes, &other).unwrap_err());
     }
 }
@@ -262,7 +263,8 @@ fn replayed(image: Option<&Image>, changes: &Changes) -> Result<Model, RecoveryE
     changes.check(&catalog, (1, 2))?;
     replay(&catalog, (1, 2), rows, (changes, 0..changes.len()), &mut show)?;
     let whole = std::mem::take(&mut model);
-    let firsts: Vec<Key> = blocks.iter().flatten().skip(1).map(|b| b.rows().next().expect("rows").key).collect();
+    let firsts: Vec<Key> =
+        blocks.iter().flatten().skip(1).map(|b| b.rows().next().expect("rows").key).collect();
     for span in 0..=firsts.len() {
         let (low, high) = (span.checked_sub(1).map(|i| &firsts[i]), firsts.get(span));
         let block = blocks.as_ref().map(|blocks| blocks.get(span).into_iter().flat_map(Block::rows));

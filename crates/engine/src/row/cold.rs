@@ -36,8 +36,7 @@ use crate::recovery::{RecoveryError, Stored};
 use crate::txn::{TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = 
-    &["cold.warm-neighbours", "cold.warm-ranges", "cold.put-only-if-cold"];
+pub const SABOTAGE_STEPS: &[&str] = &["cold.warm-neighbours", "cold.warm-ranges", "cold.put-only-if-cold"];
 
 /// What a table's share of a partition lacks.
 pub struct Cold {

@@ -121,7 +121,8 @@ fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i6
     let mut rows = Vec::new();
     for block in image.blocks_of(ITEMS.0) {
         let block: Block = image.block(tables, block, &mut read).map_err(|failed| failed.to_string())?;
-        let values = block.rows().map(|row| Row::new(row.bytes)).map(|r| (r.get(items::ID), r.get(items::VALUE)));
+        let values =
+            block.rows().map(|row| Row::new(row.bytes)).map(|r| (r.get(items::ID), r.get(items::VALUE)));
         rows.extend(values);
     }
     Ok(rows)

@@ -187,7 +187,8 @@ fn checkpointer(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &Wo
     let (rows_per_hold, block_bytes) = (1 + cx.random_below(4) as usize, 1 << cx.random_below(10));
     let pace = Pace { rows_per_hold, write_bytes: 256, block_bytes, ..Pace::default() };
     let replay_bytes = world.run.replay_bytes;
-    let options = CheckpointOptions { replay_bytes, pace, busy_percent: 100, restore_percent: 100, look_ns: 500 };
+    let options =
+        CheckpointOptions { replay_bytes, pace, busy_percent: 100, restore_percent: 100, look_ns: 500 };
     Checkpointer::new(cx, engine.log().expect("the pod keeps a log"), directory, manifest, options)
 }
 
