@@ -16,7 +16,9 @@
 //! 3. A begin is told when its checkpoint counts.
 //! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
 //!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
-//! 5. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
+//! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given the
+//!    partition to another host, whose rows are made from this image until it has a checkpoint of its own.
+//! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
 //!
 //! Not here: who takes the turns.
 
@@ -25,8 +27,9 @@ use std::collections::VecDeque;
 use liger_fabric::{Cx, Fabric};
 
 use super::checkpoint::{Pace, Step, Taking};
-use super::directory::{Directory, replace};
+use super::directory::{Directory, read_whole, replace};
 use super::error::RecoveryError;
+use super::image::REPLICAS;
 use super::manifest::{HOST_MANIFEST, HostManifest};
 use crate::log::HostLog;
 use crate::log::segment::segment_name;
@@ -38,6 +41,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "checkpoint.manifest-before-removal",
     "checkpoint.publish-when-it-counts",
     "checkpoint.await-rows",
+    "checkpoint.await-newer-images",
 ];
 
 /// Checkpoints whose figures are kept.
@@ -206,6 +210,12 @@ impl Checkpointer {
         if !cx.sabotaged("checkpoint.await-rows") {
             host.restore_all(cx, || _ = host.attend(cx))?;
         }
+        while !self.may_replace(cx, host)? {
+            let log = log_of(host);
+            log.want_checkpoint(cx, log.clock().now(cx));
+            host.attend(cx);
+            cx.pause();
+        }
         self.begin(cx, host);
         while let Some(run) = &mut self.taking {
             match run.step(cx, host, &self.directory, &self.manifest) {
@@ -256,6 +266,8 @@ impl Checkpointer {
         let percent = self.options.restore_percent;
         let rest_ns = match step {
             Ok(RestoreStep::Stuck) => RETRY_NS,
+            // A dead host comes back only when this one has a checkpoint.
+            _ if host.is_waited_for() => 0,
             _ => took_ns * (100 - percent) / percent,
         };
         self.rest_until_ns = now_ns + took_ns + rest_ns;
@@ -308,8 +320,35 @@ impl Checkpointer {
             log.want(wanted - 1);
             return Ok(false);
         }
+        if !self.may_replace(cx, host)? {
+            return Ok(false);
+        }
         self.begin(cx, host);
         Ok(true)
+    }
+
+    /// True if the images that the next checkpoint replaces are not needed: each is of a partition that it
+    /// will have, or that the checkpoint of another host has a newer image of. A host that had taken over a
+    /// partition may not own it any more when the pod has been started again, and the owner begins with this
+    /// host's image: it stays until the owner has one of its own.
+    fn may_replace<F: Fabric>(&self, cx: &Cx<F>, host: &RowHost) -> Result<bool, RecoveryError> {
+        let (Some(files), Some(checkpoint)) = (host.files(), &self.manifest.checkpoint) else {
+            return Ok(true);
+        };
+        let images = checkpoint.images.iter().map(|image| image.partition);
+        let own: Vec<u16> = host.own_partitions().chain([REPLICAS]).collect();
+        let mut left: Vec<u16> = images.filter(|partition| !own.contains(partition)).collect();
+        if left.is_empty() || cx.sabotaged("checkpoint.await-newer-images") {
+            return Ok(true);
+        }
+        for other in host.hosts().filter(|other| *other != host.id()) {
+            let directory = files.look(other)?;
+            let bytes = read_whole(cx, &directory, HOST_MANIFEST)?;
+            let Some(newer) = HostManifest::decode(other, &bytes)?.checkpoint else { continue };
+            let has = |partition: &u16| newer.images.iter().any(|image| image.partition == *partition);
+            left.retain(|partition| newer.begin_epoch <= checkpoint.begin_epoch || !has(partition));
+        }
+        Ok(left.is_empty())
     }
 
     fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) {

@@ -83,7 +83,7 @@ pub struct Restored {
 /// A step of making what nobody asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A span was made, or found to be.
+    /// A span was made, or there is more to look at.
     Worked,
     /// All others are made; these could not be ([`RowHost::troubles`]).
     Stuck,
@@ -279,7 +279,8 @@ impl RowHost {
     }
 
     /// Takes a partition that is made anew out of the account.
-    pub(super) fn forget_cold(&self, partition: &Partition) {
+    pub(super) fn forget_cold<F: Fabric>(&self, cx: &Cx<F>, partition: &Partition) {
+        self.restoring.failed.lock(cx).retain(|place, _| place.0 != partition.id);
         for cold in partition.tables.iter().flatten().filter_map(|part| part.cold.as_ref()) {
             let left = cold.is_cold.iter().enumerate().filter(|(_, is_cold)| **is_cold);
             let bytes: u64 = left.map(|(span, _)| cold.stored.span_bytes(cold.table, span)).sum();
@@ -326,7 +327,9 @@ impl RowHost {
         let from = *self.restoring.next.lock(cx);
         let Some((place, wanted)) = self.next_cold(cx, from, |partition| self.holds(partition)) else {
             *self.restoring.next.lock(cx) = Place::default();
-            return Ok(if self.is_whole() { Step::Whole } else { Step::Stuck });
+            // Partitions may have come meanwhile, before the place where it was.
+            let is_stuck = !self.restoring.failed.lock(cx).is_empty();
+            return Ok(if is_stuck { Step::Stuck } else { Step::Worked });
         };
         let (partition, table, span) = place;
         *self.restoring.next.lock(cx) = (partition, table, span + 1);
