@@ -438,6 +438,10 @@ impl<'r> OneLife<'r> {
         let problems = match &report.outcome {
             End::OutOfVerbs { .. } if !run.keeps_memory => Vec::new(),
             End::Completed if run.keeps_memory => Vec::new(),
+            // A disk that has failed keeps rows from being made.
+            End::Completed if self.life.faulty.get() && !self.pod.hosts.iter().all(|h| h.is_whole()) => {
+                Vec::new()
+            }
             End::Completed => self.pod.check(),
             other => vec![other.to_string()],
         };
@@ -523,7 +527,7 @@ impl<'h> Client<'h> {
                 Ok(()) => self.committed(number),
                 Err(TxnError::Conflict(_)) => self.session.back_off(1),
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
-                Err(TxnError::LogFailed) if self.life.faulty.get() => break,
+                Err(TxnError::LogFailed | TxnError::NotRestored { .. }) if self.life.faulty.get() => break,
                 Err(other) => panic!("a transaction failed: {other}"),
             }
             self.acknowledge();
