@@ -3,18 +3,21 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
 use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead, segment_name};
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
-use liger_engine::recovery::directory::replace;
+use liger_engine::recovery::directory::{Directory, replace};
 use liger_engine::recovery::manifest::HostManifest;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
-use liger_engine::row::Loader;
-use liger_engine::{Catalog, Key, NewRow, Row, TableId, table};
-use liger_fabric::disk::{Damage, SECTOR, SimDisks};
+use liger_engine::row::{Loader, RestoreStep, RowSession};
+use liger_engine::{
+    Catalog, Key, KeyRange, NewRow, Row, Session, StoredAt, StoredFile, TableId, Transaction, TxnError, table,
+};
+use liger_fabric::disk::{Damage, Disk, SECTOR, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
@@ -369,6 +372,87 @@ fn damage_in_any_file_is_named_or_does_not_matter() {
         }
     }
     assert!(named > 70 && harmless < named / 2, "{named} named, {harmless} harmless");
+}
+
+/// A pod that is opened from these disks, whose rows nobody has made yet.
+fn opened(disks: &SimDisks) -> SimPod {
+    let mut pod = pod(1, 5, disks);
+    for host in pod.hosts.clone() {
+        let id = host.id();
+        let loaded = pod.sim.alone(id, WorkerId(0), move |cx| {
+            let all = (0..HOSTS).map(HostId);
+            let directories: Vec<_> =
+                all.map(|host| Directory::new(host, Disk::look_simulated(host))).collect();
+            let plan = Plan::make(cx, &directories, &IDENTITY)?;
+            Loading::new(&plan, &host).work(cx, &directories)
+        });
+        loaded.unwrap();
+    }
+    pod
+}
+
+#[test]
+fn a_damaged_block_is_told_to_who_wants_a_row_of_it_and_nobody_else() {
+    let (files, _) = lost_pod();
+    let (first, image) = (HostId(0), "image-1-0");
+    let disks = disks_with(&files);
+    // A bit of the first block of rows, which lies behind the head.
+    disks.damage(first, image, Damage::FlipBits { offset: 72 + 40, mask: 1 }).unwrap();
+    let mut pod = opened(&disks);
+    let host = Rc::clone(&pod.hosts[0]);
+    let (damaged, whole, told) = pod.sim.alone(first, WorkerId(0), move |cx| {
+        let mut session = RowSession::new(cx, &host);
+        let mut get = |id| session.attempt(|txn| txn.get(GOODS, &key(0, id), |row| row.get(goods::VALUE)));
+        let (damaged, whole) = ([get(0), get(0)], get(4));
+        (damaged, whole, host.troubles(cx))
+    });
+    assert_eq!(whole, Ok(Some(104)));
+    let file = StoredFile::Image { checkpoint: 1, partition: 0 };
+    let expected = TxnError::NotRestored { table: GOODS, at: StoredAt { byte: 72, file, host: 0 } };
+    assert_eq!(damaged, [Err(expected), Err(expected)]);
+    assert_eq!(expected.to_string(), "rows of table 0 cannot be restored: host 0, image-1-0, byte 72");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("host 0, image-1-0, byte 72: the block's checksum"), "{told:?}");
+    // Whatever else there is can be made; the host is not whole, so it takes no checkpoint.
+    let host = Rc::clone(&pod.hosts[0]);
+    let (step, restored) = pod.sim.alone(first, WorkerId(0), move |cx| {
+        let mut last = Ok(RestoreStep::Worked);
+        for _ in 0..100 {
+            last = host.restore_some(cx);
+        }
+        (last, host.restored(cx).unwrap())
+    });
+    assert!(step.is_err() || step == Ok(RestoreStep::Stuck), "{step:?}");
+    assert!(restored.failed == 1 && restored.bytes > 0 && restored.bytes < restored.of_bytes, "{restored:?}");
+}
+
+#[test]
+fn rows_are_made_when_somebody_wants_them() {
+    let (files, (rows, ..)) = lost_pod();
+    let mut pod = opened(&disks_with(&files));
+    let host = Rc::clone(&pod.hosts[1]);
+    let expected: Vec<(i32, i64)> =
+        rows.iter().filter(|((part, _), _)| *part == 1).map(|(&(_, id), &value)| (id, value)).collect();
+    pod.sim.alone(HostId(1), WorkerId(0), move |cx| {
+        assert_eq!(host.restored(cx).unwrap().bytes, 0);
+        let mut session = RowSession::new(cx, &host);
+        let missing = session.attempt(|txn| txn.get(GOODS, &key(1, 7), |_| ())).unwrap();
+        assert_eq!(missing, None);
+        let some = host.restored(cx).unwrap();
+        assert!(0 < some.bytes && some.bytes < some.of_bytes, "{some:?}");
+        let mut seen = Vec::new();
+        let range = KeyRange { low: key(1, i32::MIN), high: Some(key(1, i32::MAX)) };
+        let scanned = session.attempt(|txn| {
+            txn.scan(GOODS, &range, |_, row| {
+                seen.push((row.get(goods::ID), row.get(goods::VALUE)));
+                ControlFlow::Continue(())
+            })
+        });
+        scanned.unwrap();
+        assert_eq!(seen, expected);
+        host.restore_all(cx, || {}).unwrap();
+        assert_eq!(host.restored(cx), None);
+    });
 }
 
 #[test]
