@@ -89,7 +89,7 @@ fn store(cx: &Cx<Sim>, host: &RowHost, identity: &Identity) -> Result<(), Recove
 /// Opens them, and makes the first and the last.
 fn open(cx: &Cx<Sim>, host: &RowHost, identity: &Identity) -> Result<(), RecoveryError> {
     let directories = directories(cx, 1);
-    let plan = Plan::make(cx, &directories, identity)?;
+    let plan = Plan::of_begun(cx, &directories, identity)?;
     Loading::new(&plan, host).work(cx, &directories)?;
     let mut session = RowSession::new(cx, host);
     let made = session.transact(|txn| {
