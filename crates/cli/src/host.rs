@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
+use liger_engine::recovery::Plan;
 use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
-use liger_engine::recovery::{Loaded, Plan};
 use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
@@ -37,6 +37,8 @@ use crate::desks::{Desks, show};
 use crate::failure::Failure;
 use crate::job::{Backend, Homes, Job};
 use crate::orders::{Orders, tell, tell_with};
+
+mod restart;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -364,41 +366,6 @@ impl<M: HostMemory> Serving<M> {
             })
         });
         loaded.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
-    }
-
-    fn recover(&mut self) -> Result<Answer, String> {
-        let (data, plan) = self.recovery.take().expect("this host was to recover");
-        let recovered = self.host.recover(&data, &plan, self.job.workers);
-        let Loaded { bytes, log_bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
-        Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
-    }
-
-    /// One transaction on each worker.
-    fn run_one(&mut self, tables: Tables) {
-        let (own, job) = (self.warehouses(tables), self.job.clone());
-        let length = Length::Transactions { warm_up: 0, measured: 1 };
-        let ran = self.host.run(job.workers, |session| {
-            let homes = homes_of(&job, &own, session.cx().worker().0);
-            let config = RunConfig { length, ..config_of(&job, &tables, homes, None) };
-            run_worker(session.cx(), session, &config);
-        });
-        // A panic has ended the process.
-        ran.into_iter().for_each(|worker| worker.expect("no worker panicked"));
-    }
-
-    /// Waits until a restart has made all rows.
-    fn await_rows(&mut self) -> Result<Answer, String> {
-        self.host.alone(|session| {
-            let (cx, host) = (session.cx(), session.host());
-            while let Some(restored) = host.restored(cx) {
-                if restored.failed > 0 {
-                    return Err(host.troubles(cx).join("; "));
-                }
-                host.attend(cx);
-                cx.pause();
-            }
-            Ok(Answer::Done)
-        })
     }
 
     fn run(&mut self, tables: Tables, seconds: f64) -> Answer {

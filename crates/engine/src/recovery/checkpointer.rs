@@ -16,8 +16,8 @@
 //! 3. A begin is told when its checkpoint counts.
 //! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
 //!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
-//! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given the
-//!    partition to another host, whose rows are made from this image until it has a checkpoint of its own.
+//! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given
+//!    the partition to another host, whose rows are made from this image until it has a checkpoint of its own.
 //! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
 //!
 //! Not here: who takes the turns.
@@ -168,8 +168,8 @@ impl Checkpointer {
         }
     }
 
-    /// Says that the host's partitions hold all their rows, or know what is missing (row/cold.rs): from now on
-    /// it makes these, and then takes checkpoints.
+    /// Says that the host's partitions hold all their rows, or know what is missing (row/cold.rs): from now
+    /// on it makes these, and then takes checkpoints.
     pub fn whole(&mut self) {
         self.whole = true;
     }

@@ -100,8 +100,8 @@ impl ImageFile {
         let (directory_at, blocks) = (u64_at(payload, 16), u64_at(payload, 24));
         if (rows, newest) != (end.rows, end.newest) || number != blocks.wrapping_add(2) {
             let why = format!(
-                "it ends as block {number} with {rows} rows up to version {newest:#x} in {blocks} blocks, and \
-                 its manifest gives it {} rows up to {:#x}",
+                "it ends as block {number} with {rows} rows up to version {newest:#x} in {blocks} blocks, \
+                 and its manifest gives it {} rows up to {:#x}",
                 end.rows, end.newest
             );
             return Err(image.damaged(end_at, why));

@@ -209,9 +209,9 @@ enum State {
     Absent,
 }
 
-/// Applies a span of `changes`, which are sorted, to the rows of an image in the same span of keys (none: there
-/// is no image, and so no row), and shows what comes out. They are of a partition, by its number and the number
-/// of all partitions.
+/// Applies a span of `changes`, which are sorted, to the rows of an image in the same span of keys (none:
+/// there is no image, and so no row), and shows what comes out. They are of a partition, by its number and
+/// the number of all partitions.
 ///
 /// # Errors
 /// If a change does not fit, or `show` fails.

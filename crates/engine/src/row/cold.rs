@@ -1,9 +1,10 @@
-//! Partitions whose rows are not all in DRAM yet: after a restart, a span of keys is made from its block of the
-//! image and the log's changes when somebody wants a key of it, and all others one after the other
+//! Partitions whose rows are not all in DRAM yet: after a restart, a span of keys is made from its block of
+//! the image and the log's changes when somebody wants a key of it, and all others one after the other
 //! (docs/restart.md).
 //!
-//! A table's share of a partition is *cold* as long as a span of it is. Every step that decides by what is in
-//! the tree is preceded, under the same hold of the latch, by the question whether what it looks at is *warm*:
+//! A table's share of a partition is *cold* as long as a span of it is. Every step that decides by what is
+//! in the tree is preceded, under the same hold of the latch, by the question whether what it looks at is
+//! *warm*:
 //!
 //! ```text
 //! latch; is every key between the neighbours of the key in a warm span?   yes: go on, still latched
@@ -159,7 +160,8 @@ impl TablePart {
         self.cold_between(low.as_ref(), high.as_ref()).map(|span| cold.wanted(span))
     }
 
-    /// The first key from `low` (`None`: the least one) to `high` (`None`: the end) whose row may not be here.
+    /// The first key from `low` (`None`: the least one) to `high` (`None`: the end) whose row may be missing
+    /// here.
     #[inline]
     pub fn first_cold_key(&self, low: Option<&Key>, high: Option<&Key>) -> Option<Key> {
         if self.is_warm() {
