@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
+use liger_engine::recovery::Plan;
 use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
-use liger_engine::recovery::{Loaded, Plan};
 use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
@@ -37,6 +37,8 @@ use crate::desks::{Desks, show};
 use crate::failure::Failure;
 use crate::job::{Backend, Homes, Job};
 use crate::orders::{Orders, tell, tell_with};
+
+mod restart;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -280,6 +282,11 @@ impl<M: HostMemory> Serving<M> {
                 shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
             }
             Order::Recover => self.recover(),
+            Order::RunOne => {
+                self.run_one(self.tables.tpcc()?);
+                Ok(Answer::Done)
+            }
+            Order::AwaitRows => self.await_rows(),
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
@@ -359,13 +366,6 @@ impl<M: HostMemory> Serving<M> {
             })
         });
         loaded.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
-    }
-
-    fn recover(&mut self) -> Result<Answer, String> {
-        let (data, plan) = self.recovery.take().expect("this host was to recover");
-        let recovered = self.host.recover(&data, &plan, self.job.workers);
-        let Loaded { bytes, log_bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
-        Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
     }
 
     fn run(&mut self, tables: Tables, seconds: f64) -> Answer {
@@ -508,6 +508,25 @@ impl Drop for Reporter {
     }
 }
 
+/// What a worker runs first in the pod's present generation.
+fn config_of(job: &Job, tables: &Tables, homes: Vec<i16>, watch: Option<Arc<Watch>>) -> RunConfig {
+    RunConfig {
+        tables: *tables,
+        scale: job.scale,
+        database_seed: job.seed,
+        // Two runs a generation.
+        run: job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1),
+        mix: job.mix,
+        remote: job.remote,
+        homes,
+        length: Length::Transactions { warm_up: 0, measured: 0 },
+        max_attempts: None,
+        durability: job.durability.into(),
+        watch,
+        in_flight: job.in_flight,
+    }
+}
+
 /// Warms up, then measures: two runs of the driver, so that the host's counters can be read in between.
 fn run_both<F: Fabric>(
     session: &mut RowSession<'_, F>,
@@ -518,26 +537,11 @@ fn run_both<F: Fabric>(
 ) -> (WorkerStats, EngineFigures) {
     let (cx, host) = (session.cx(), session.host());
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
-    // Two runs a generation.
-    let first_run = job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1);
-    let config = RunConfig {
-        tables: *tables,
-        scale: job.scale,
-        database_seed: job.seed,
-        run: first_run,
-        mix: job.mix,
-        remote: job.remote,
-        homes,
-        length: length(job.warm_up_s),
-        max_attempts: None,
-        durability: job.durability.into(),
-        watch,
-        in_flight: job.in_flight,
-    };
-    let warm_up = run_worker(cx, session, &config);
+    let config = config_of(job, tables, homes, watch);
+    let warm_up = run_worker(cx, session, &RunConfig { length: length(job.warm_up_s), ..config.clone() });
     let before = counted(host.moves());
     let mut stats =
-        run_worker(cx, session, &RunConfig { run: first_run + 1, length: length(seconds), ..config });
+        run_worker(cx, session, &RunConfig { run: config.run + 1, length: length(seconds), ..config });
     let after = counted(host.moves());
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;
