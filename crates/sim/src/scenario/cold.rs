@@ -109,7 +109,6 @@ fn look_twice(
     let mut session = RowSession::new(cx, host);
     session.attempt(|txn| {
         let first = txn.get(ITEMS, &item_key(PART, MISSING), |_| ())?.is_some();
-        (0..cx.random_below(100)).for_each(|_| cx.pause());
         looked.set(true);
         while !tried.get() {
             cx.pause();
