@@ -41,6 +41,7 @@ mod figures;
 mod restart;
 
 use figures::{add_usage, counted, storage_figures};
+use restart::config_of;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -507,25 +508,6 @@ impl Drop for Reporter {
         self.done.store(true, Ordering::Relaxed);
         // It only counts and writes.
         let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// What a worker runs first in the pod's present generation.
-fn config_of(job: &Job, tables: &Tables, homes: Vec<i16>, watch: Option<Arc<Watch>>) -> RunConfig {
-    RunConfig {
-        tables: *tables,
-        scale: job.scale,
-        database_seed: job.seed,
-        // Two runs a generation.
-        run: job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1),
-        mix: job.mix,
-        remote: job.remote,
-        homes,
-        length: Length::Transactions { warm_up: 0, measured: 0 },
-        max_attempts: None,
-        durability: job.durability.into(),
-        watch,
-        in_flight: job.in_flight,
     }
 }
 

@@ -1,12 +1,35 @@
 //! A host that starts again from its pod's files: it opens them, and its rows are made when they are wanted.
+//! And what its workers run first.
+
+use std::sync::Arc;
 
 use liger_engine::recovery::Loaded;
 use liger_fabric::native::HostMemory;
-use liger_workload::tpcc::driver::{Length, RunConfig, run_worker};
+use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
 use liger_workload::tpcc::schema::Tables;
 
-use super::{Serving, config_of, homes_of};
+use super::{Serving, homes_of};
 use crate::control::Answer;
+use crate::job::Job;
+
+/// What a worker runs first in the pod's present generation.
+pub(super) fn config_of(job: &Job, tables: &Tables, homes: Vec<i16>, watch: Option<Arc<Watch>>) -> RunConfig {
+    RunConfig {
+        tables: *tables,
+        scale: job.scale,
+        database_seed: job.seed,
+        // Two runs a generation.
+        run: job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1),
+        mix: job.mix,
+        remote: job.remote,
+        homes,
+        length: Length::Transactions { warm_up: 0, measured: 0 },
+        max_attempts: None,
+        durability: job.durability.into(),
+        watch,
+        in_flight: job.in_flight,
+    }
+}
 
 impl<M: HostMemory> Serving<M> {
     /// Opens what the pod's files hold.

@@ -17,8 +17,7 @@
 //! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
 //!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
 //! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given
-//!    the partition to another host, whose rows are made from this image until it has a checkpoint of its
-//!    own.
+//!    the partition to another host, which makes rows from this image until it has a checkpoint of its own.
 //! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
 //!
 //! Not here: who takes the turns.

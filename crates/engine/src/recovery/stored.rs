@@ -5,8 +5,7 @@
 //! Invariants:
 //! 1. The spans of a table cover all keys and do not overlap: the first one begins at the least key, the
 //!    last one has no end. A table without a block has one span.
-//! 2. Making a span changes nothing: it can be done again, and by several workers at once, with the same
-//!    rows.
+//! 2. Making a span changes nothing: it can be done again, and by several workers at once, with equal rows.
 //!
 //! Not here: which spans are in the partition already (row/cold.rs).
 

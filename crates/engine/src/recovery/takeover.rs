@@ -4,8 +4,7 @@
 //! 1. Everything up to an epoch counts that began after the dead host was cut off: all of its own records,
 //!    and of the others' all that changed rows which were not shared when it died.
 //! 2. Partitions are opened that nobody uses yet. What is not shared is made as after a restart, when
-//!    somebody wants it (row/cold.rs): from the images and logs of then, for what is not here has not
-//!    changed.
+//!    somebody wants it (row/cold.rs): from the images and logs of then, for it has not changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
