@@ -228,7 +228,12 @@ impl DurableResult {
         self.checkpoints += other.checkpoints;
         self.removed += other.removed;
         self.problems.extend(other.problems);
-        let (known, later) = (&mut self.report, other.report);
+        self.has_reached(other.report);
+    }
+
+    /// Adds what a later life has reached.
+    fn has_reached(&mut self, later: Report) {
+        let known = &mut self.report;
         for (site, times) in later.sites {
             match known.sites.iter_mut().find(|(of, _)| *of == site) {
                 Some((_, so_far)) => *so_far += times,
@@ -377,8 +382,11 @@ impl<'r> OneLife<'r> {
                 let (part, id, value) = (row.get(items::PART), row.get(items::ID), row.get(items::VALUE));
                 rows.push(((part, id), value, row.bytes() == new_row(part, id, value).bytes()));
             });
-            shown.expect("nobody holds a row");
-            let mut problems = host.check_entries(cx).expect("nobody holds a row");
+            let (mut problems, unseen) = match host.check_entries(cx) {
+                Ok(problems) => (problems, None),
+                Err(unseen) => (Vec::new(), Some(unseen)),
+            };
+            problems.extend([shown.err(), unseen].into_iter().flatten().map(|error| error.to_string()));
             problems.extend(rows::look_at_everything(cx, host, drop).err().map(|error| error.to_string()));
             (rows, problems)
         });

@@ -42,9 +42,11 @@ impl Left {
     ) -> Result<(u64, Plan), String> {
         let Some(mut pod) = self.memory.take() else { return storage.begin(pick) };
         let salvaged = salvage::begin(&mut pod, storage, pick);
-        if result.salvages == 0 {
-            // What was reached before is in it.
-            result.report = pod.sim.run();
+        // What was reached before is in it.
+        let report = pod.sim.run();
+        match result.salvages {
+            0 => result.report = report,
+            _ => result.has_reached(report),
         }
         result.salvages += 1;
         let (durable, plan, logged) = salvaged?;
