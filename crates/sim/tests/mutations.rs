@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use liger_sim::mutation::{Config, Mutant, MutationReport, listed_steps, stage};
+use liger_sim::mutation::{Config, Mutant, MutationReport, PRESSED, listed_steps, stage};
+use liger_sim::scenario;
 
 fn sample(scenarios: &str, mutants: Option<&str>) -> MutationReport {
     let config = Config {
@@ -72,6 +73,9 @@ fn names_of_steps_are_told_apart() {
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
     assert!(all.len() >= 50, "{}", all.len());
     assert!(all.iter().all(|name| name.contains('.')), "{all:?}");
+    for (step, pressing) in PRESSED {
+        assert!(all.contains(step) && scenario::all().any(|s| s.name == *pressing), "{step} {pressing}");
+    }
 }
 
 #[test]
