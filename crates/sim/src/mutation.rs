@@ -128,7 +128,7 @@ pub const PRESSED: &[(&str, &str)] = &[
 ];
 
 /// How much cheaper the runs of such a scenario count.
-const PRESSED_COST: u64 = 16;
+const PRESSED_COST: u64 = 64;
 
 /// Who noticed, and how.
 #[derive(Clone, Debug, Serialize)]
