@@ -1,11 +1,13 @@
 //! Which transactions count as committed.
 //!
 //! A transaction whose host died before anyone was told its outcome committed if something of it was seen: a
-//! version that only it can have installed, or the absence of a loaded row that only it can have deleted. It
-//! may in turn have seen another such transaction, so the rule is applied until nothing changes.
+//! version that only it can have installed, the absence of a loaded row that only it can have deleted, or an
+//! insert in the place of a version that only it can have deleted. It may in turn have seen another such
+//! transaction, so the rules are applied until nothing changes.
 //!
-//! Not recognised: a transaction of unknown outcome whose only visible effect is the delete of a row that a
-//! committed transaction also deleted once.
+//! Not recognised: a transaction of unknown outcome that deleted a row which a committed transaction also
+//! deleted once, where nobody but readers saw it gone; and which of several deleted a version, where all of
+//! them died.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +23,12 @@ fn after(key: &Key, change: Change) -> State<'_> {
 /// For each transaction of the history, whether it counts as committed.
 pub(super) fn live(history: &History) -> Vec<bool> {
     let mut live: Vec<bool> = history.transactions.iter().map(|t| t.outcome == Outcome::Committed).collect();
-    let suspects = suspects(history);
-    if suspects.is_empty() {
+    if !history.transactions.iter().any(|t| t.outcome == Outcome::Unknown) {
         return live;
     }
+    let suspects = suspects(history);
     let mut to_visit: Vec<usize> = (0..live.len()).filter(|&i| live[i]).collect();
-    while let Some(visited) = to_visit.pop() {
+    while let Some(visited) = to_visit.pop().or_else(|| made_room(history, &mut live)) {
         for operation in &history.transactions[visited].operations {
             for_each_sighting(operation, &suspects, |suspect| {
                 if !live[suspect] {
@@ -37,6 +39,39 @@ pub(super) fn live(history: &History) -> Vec<bool> {
         }
     }
     live
+}
+
+/// Marks as live, and returns, a transaction whose delete alone explains that the next write of its key was an
+/// insert.
+fn made_room(history: &History, live: &mut [bool]) -> Option<usize> {
+    let writes = |i: usize| {
+        history.transactions[i].operations.iter().filter_map(|operation| match operation {
+            Operation::Write { key, change } => Some((key, *change)),
+            _ => None,
+        })
+    };
+    let unknown = |i: &usize| !live[*i] && history.transactions[*i].outcome == Outcome::Unknown;
+    // By the version that is gone: who may have deleted it.
+    let mut deletes: BTreeMap<(&Key, Version), Vec<(usize, Version)>> = BTreeMap::new();
+    for i in (0..live.len()).filter(unknown) {
+        for (key, change) in writes(i) {
+            if let Change::Delete { previous, new } = change {
+                deletes.entry((key, previous)).or_default().push((i, new));
+            }
+        }
+    }
+    let next = |at: &Key, previous: Version| {
+        let live = (0..live.len()).filter(|i| live[*i]);
+        let later = live.flat_map(writes).filter(|(key, change)| *key == at && change.installed() > previous);
+        later.map(|(_, change)| change).min_by_key(|change| change.installed())
+    };
+    let found =
+        deletes.into_iter().find_map(|((key, previous), by)| match (next(key, previous), &by[..]) {
+            (Some(Change::Insert { new }), &[(suspect, dead)]) if dead < new => Some(suspect),
+            _ => None,
+        })?;
+    live[found] = true;
+    Some(found)
 }
 
 /// The states that only a transaction of unknown outcome can have made, and which one.

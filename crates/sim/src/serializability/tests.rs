@@ -319,6 +319,23 @@ fn a_skipped_version_is_a_wrong_previous() {
 }
 
 #[test]
+fn an_unknown_delete_counts_as_committed_once_a_row_is_inserted_in_its_place() {
+    let delete = |previous, new| Change::Delete { previous, new };
+    let mut in_doubt = t(1, 1, |t| t.write(k(1), delete(1, 2)));
+    in_doubt.outcome = Outcome::Unknown;
+    // A later delete of the same key, by somebody who was told, takes the absence's only suspect away.
+    let insert = t(2, 2, |t| t.write(k(1), Change::Insert { new: 3 }));
+    let again = t(3, 3, |t| t.write(k(1), delete(3, 4)));
+    let history = |first| history(&[(1, 1)], vec![first, insert.clone(), again.clone()]);
+    let report = check(&history(in_doubt.clone()));
+    assert!(report.passed() && report.transactions == 3, "{report}");
+    // It saw another version, so it cannot have deleted this one.
+    in_doubt.operations.clear();
+    in_doubt.write(k(1), delete(0, 2));
+    assert!(!check(&history(in_doubt)).passed());
+}
+
+#[test]
 fn an_unknown_outcome_counts_as_committed_once_seen() {
     let mut in_doubt = t(1, 1, |t| {
         t.write(k(1), update(1, 2));
