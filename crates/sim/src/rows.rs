@@ -114,7 +114,7 @@ impl Mix {
         scan_index: 1,
         scan_rest: 1,
     };
-    const NONE: Mix = Mix {
+    pub(crate) const NONE: Mix = Mix {
         get: 0,
         update: 0,
         insert: 0,

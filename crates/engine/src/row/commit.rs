@@ -15,7 +15,7 @@
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
 use liger_store::local::RowFlags;
 
-use super::foreign::removal;
+use super::leaving::Name;
 use super::partition::{Partition, reach};
 use super::shared::{DELETED, row_start};
 use super::transaction::{Change, Place, RowTxn};
@@ -267,10 +267,9 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
         if goes {
             debug_assert_eq!(entry.writer, self.me.0 + 1);
-            let relation = host.catalog.relation(row.table).expect("a row's table exists");
+            let name = Name { hash: row.hash, table: row.table, partition: row.partition, key: row.key };
             let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.llsn } else { 0 };
-            let removal = removal(relation, row.partition, &row.key, Some(row.word), llsn);
-            host.give_away(cx, shard, row.hash, row.word, removal);
+            host.give_away(cx, shard, &name, row.word, llsn);
             return;
         }
         entry.readers &= !(1 << self.me.0);

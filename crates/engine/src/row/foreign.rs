@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use liger_fabric::{DataAddr, Fabric, SyncAddr, Work};
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
-use super::message::{Answer, Message, Wish};
+use super::leaving::Name;
+use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
 use super::partition::Mode;
 use super::policy::refusal;
@@ -131,8 +132,10 @@ impl<F: Fabric> RowTxn<'_, F> {
             if host.shared.peek(cx, entry.word).writer() == Some(host.me) {
                 return Err(Conflict::WriteLocked.into());
             }
+            let word = entry.word;
             shard.remove(&hash);
-            host.leaving.lock(cx).remove(hash);
+            let name = Name { hash, table: relation.id, partition, key: *key };
+            host.leaving.lock(cx).has_gone(&name, word);
             return Ok(Try::Stale);
         }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
@@ -428,25 +431,20 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
         let hash = host.remote.hash_of(relation.id, partition, key);
+        let name = Name { hash, table: relation.id, partition, key: *key };
         let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
         let mut shard = host.remote.shard(cx, hash);
-        let entry = shard.get(&hash);
         // One that was given away is gone: the owner has taken that message before it made this row.
-        let clash = entry.is_some_and(|entry| !entry.is_unheld() && !entry.is_leaving());
+        let clash = shard.get(&hash).is_some_and(Entry::is_held);
         if clash || !gap_is_mine && !cx.sabotaged("foreign.prove-own-gap") {
-            if clash {
-                drop(shard);
-                host.post_or_do(cx, partition, &removal(relation, partition, key, Some(word), 0));
-            } else {
-                host.give_away(cx, shard, hash, word, removal(relation, partition, key, Some(word), 0));
-            }
+            host.give_away(cx, shard, &name, word, 0);
             return Err(Conflict::Gap.into());
         }
         if shard
             .insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 })
             .is_some_and(|e| e.is_leaving())
         {
-            host.leaving.lock(cx).remove(hash);
+            host.leaving.lock(cx).remove(&name);
         }
         drop(shard);
         let block = host.shared.peek(cx, word).row();
@@ -467,17 +465,6 @@ impl<F: Fabric> RowTxn<'_, F> {
         let shard = self.host.remote.shard(self.cx, row.hash);
         shard.get(&row.hash).is_some_and(|entry| entry.word == word && entry.is_held_only_by(self.me))
     }
-}
-
-/// What hands a row back to its owner for removal; this host keeps the write lock, and the owner drops it.
-pub(super) fn removal(
-    relation: &Relation,
-    partition: u16,
-    key: &Key,
-    word: Option<SyncAddr>,
-    llsn: u64,
-) -> Message {
-    Message::Remove { table: relation.id, partition, key: *key, word, llsn }
 }
 
 /// What one step of a scan is to lock.

@@ -5,9 +5,11 @@
 //! 2. A row is remembered here before its partition's owner is read, and an owner is told under the latch of
 //!    the row's shard. So whoever follows a partition to a new owner finds the row here, or the giver has
 //!    seen the new owner; and nobody is told twice, which might remove the next row with that key.
-//! 3. An insert whose answer never came (the owner died) is remembered without a word: the row may have been
+//! 3. An insert whose answer never came (the owner died) is remembered as *unanswered*: the row may have been
 //!    made or not. It is asked about when the partition has its next owner, and forgotten when the shared
 //!    index shows that no such row is there, or that somebody here holds it, so that it is another one.
+//! 4. Both may be so of one key: a row was given away, the owner removed it, made the next one, and died with
+//!    its answer. That is one entry and one message, for whichever of the two rows is there.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,104 +22,137 @@ use super::remote::{Entry, LEAVING, Shard};
 use crate::key::Key;
 use crate::txn::TableId;
 
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["leaving.note-unanswered-too"];
+
 /// Rows that are looked at in one round of housekeeping.
 const FORGOTTEN_AT_ONCE: usize = 16;
 
-/// A row that was given away.
-#[derive(Clone, Debug)]
+/// Which row: its hash, by which entries of this host are found, table, partition and key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Name {
+    pub hash: u64,
+    pub table: TableId,
+    pub partition: u16,
+    pub key: Key,
+}
+
+/// What was given away under a name.
+#[derive(Clone, Copy, Debug)]
 struct Given {
-    removal: Message,
+    /// The row's tuple word, if it is known, and the version of the removal.
+    word: Option<SyncAddr>,
+    llsn: u64,
+    /// The owner may have made (another) one before it died.
+    unanswered: bool,
     /// Who was told last.
     told: Option<HostId>,
 }
 
-/// Rows that were given away and may still be there, by hash.
+/// Rows that were given away and may still be there.
 #[derive(Default)]
 pub(super) struct Leaving {
-    rows: BTreeMap<u64, Given>,
-    /// Where the next round goes on.
-    next: u64,
+    rows: BTreeMap<Name, Given>,
+    /// Where the next round begins: behind this one.
+    last: Option<Name>,
 }
 
 impl Leaving {
-    /// The row with this hash is gone.
-    pub fn remove(&mut self, hash: u64) {
-        self.rows.remove(&hash);
+    /// All rows of this name are gone.
+    pub fn remove(&mut self, name: &Name) {
+        self.rows.remove(name);
+    }
+
+    /// The row that was given away, behind this word, is gone.
+    pub fn has_gone(&mut self, name: &Name, word: SyncAddr) {
+        match self.rows.get_mut(name).filter(|given| given.word == Some(word)) {
+            Some(given) if given.unanswered => given.word = None,
+            Some(_) => self.remove(name),
+            None => {}
+        }
     }
 
     /// Some rows, other ones each time.
-    fn some(&mut self) -> Vec<(u64, Given)> {
-        let from = self.rows.range((Bound::Included(self.next), Bound::Unbounded));
-        let some: Vec<(u64, Given)> =
-            from.take(FORGOTTEN_AT_ONCE).map(|(&hash, given)| (hash, given.clone())).collect();
-        self.next = match some.last() {
-            Some((last, _)) if some.len() == FORGOTTEN_AT_ONCE => last.wrapping_add(1),
-            _ => 0,
-        };
+    fn some(&mut self) -> Vec<(Name, Given)> {
+        let from = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.rows.range((from, Bound::Unbounded)).take(FORGOTTEN_AT_ONCE);
+        let some: Vec<(Name, Given)> = next.map(|(&name, &given)| (name, given)).collect();
+        self.last = some.last().map(|(name, _)| *name).filter(|_| some.len() == FORGOTTEN_AT_ONCE);
         some
     }
 }
 
-/// Table, partition, key and word of a removal.
-fn place_of(removal: &Message) -> (TableId, u16, Key, Option<SyncAddr>) {
-    match removal {
-        Message::Remove { table, partition, key, word, .. } => (*table, *partition, *key, *word),
-        _ => unreachable!("only removals are handed over"),
+impl Given {
+    fn removal(&self, name: &Name) -> Message {
+        let &Name { table, partition, key, .. } = name;
+        Message::Remove { table, partition, key, word: self.word, unborn: self.unanswered, llsn: self.llsn }
     }
 }
 
 impl RowHost {
     /// Tells the owner of a partition, which may be this host by now.
-    pub(super) fn post_or_do<F: Fabric>(&self, cx: &Cx<F>, partition: u16, removal: &Message) {
+    pub(super) fn post_or_do<F: Fabric>(&self, cx: &Cx<F>, removal: &Message) {
+        let &Message::Remove { table, partition, ref key, word, unborn, llsn } = removal else {
+            unreachable!("only removals are handed over")
+        };
         if !self.holds(partition) {
             return self.post(cx, self.owner(partition), removal);
         }
-        let &Message::Remove { table, partition, ref key, word, llsn } = removal else {
-            unreachable!("only removals are handed over")
-        };
-        self.remove_for(cx, self.me, (partition, table), key, word, llsn);
+        self.remove_for(cx, self.me, (partition, table), key, (word, unborn), llsn);
     }
 
-    /// Gives a row whose write lock a worker of this host has to its owner to remove, and remembers it until
-    /// that is done. The row's shard is latched.
+    /// Gives a row whose write lock a worker of this host has to its owner to remove, in version `llsn`, and
+    /// remembers it until that is done. The row's shard is latched; another row with its hash that is held
+    /// keeps the entry.
     pub(super) fn give_away<F: Fabric>(
         &self,
         cx: &Cx<F>,
         mut shard: LatchGuard<'_, Shard>,
-        hash: u64,
+        name: &Name,
         word: SyncAddr,
-        removal: Message,
+        llsn: u64,
     ) {
-        let (_, partition, ..) = place_of(&removal);
-        self.leaving.lock(cx).rows.insert(hash, Given { removal: removal.clone(), told: None });
-        if self.holds(partition) {
+        let given = Given { word: Some(word), llsn, unanswered: false, told: None };
+        self.leaving.lock(cx).rows.insert(*name, given);
+        let is_its = shard.get(&name.hash).is_none_or(|entry| entry.word == word || !entry.is_held());
+        if self.holds(name.partition) {
             // Since the row was locked, this host has become its owner.
-            shard.remove(&hash);
-            self.leaving.lock(cx).remove(hash);
+            if is_its {
+                shard.remove(&name.hash);
+            }
+            self.leaving.lock(cx).remove(name);
             drop(shard);
-            return self.post_or_do(cx, partition, &removal);
+            return self.post_or_do(cx, &given.removal(name));
         }
-        shard.insert(hash, Entry { word, readers: 0, writer: LEAVING });
-        self.tell(cx, hash, self.owner(partition), &removal);
+        if is_its {
+            shard.insert(name.hash, Entry { word, readers: 0, writer: LEAVING });
+        }
+        self.tell(cx, name, self.owner(name.partition));
     }
 
     /// Remembers an insert whose answer will not come.
     pub(super) fn note_unanswered<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: Key) {
-        let hash = self.remote.hash_of(table, partition, &key);
-        let removal = Message::Remove { table, partition, key, word: None, llsn: 0 };
-        self.leaving.lock(cx).rows.entry(hash).or_insert(Given { removal, told: None });
-    }
-
-    /// Tells an owner of a row that was given away; its shard is latched.
-    fn tell<F: Fabric>(&self, cx: &Cx<F>, hash: u64, owner: HostId, removal: &Message) {
-        self.post(cx, owner, removal);
-        if let Some(given) = self.leaving.lock(cx).rows.get_mut(&hash) {
-            given.told = Some(owner);
+        let name = Name { hash: self.remote.hash_of(table, partition, &key), table, partition, key };
+        let given = Given { word: None, llsn: 0, unanswered: true, told: None };
+        let mut leaving = self.leaving.lock(cx);
+        let known = leaving.rows.entry(name).or_insert(given);
+        if !cx.sabotaged("leaving.note-unanswered-too") {
+            (known.unanswered, known.told) = (true, None);
         }
     }
 
+    /// Tells an owner of a row that was given away; its shard is latched.
+    fn tell<F: Fabric>(&self, cx: &Cx<F>, name: &Name, owner: HostId) {
+        let mut leaving = self.leaving.lock(cx);
+        let Some(given) = leaving.rows.get_mut(name) else { return };
+        given.told = Some(owner);
+        let removal = given.removal(name);
+        drop(leaving);
+        self.post(cx, owner, &removal);
+    }
+
     /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or
-    /// (`unanswered`) those that may have been made for it.
+    /// those that may have been made for it (`unanswered`).
     pub(super) fn give_away_again<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -125,33 +160,32 @@ impl RowHost {
         to: HostId,
         unanswered: bool,
     ) {
-        let is_due = |given: &Given| {
-            let (_, of, _, word) = place_of(&given.removal);
-            of == partition && word.is_none() == unanswered && given.told != Some(to)
+        let is_due = |name: &Name, given: &Given| {
+            name.partition == partition && given.unanswered == unanswered && given.told != Some(to)
         };
         let leaving = self.leaving.lock(cx);
-        let due: Vec<u64> = leaving.rows.iter().filter(|(_, g)| is_due(g)).map(|(&hash, _)| hash).collect();
+        let due: Vec<Name> = leaving.rows.iter().filter(|(n, g)| is_due(n, g)).map(|(&n, _)| n).collect();
         drop(leaving);
-        for hash in due {
-            let mut shard = self.remote.shard(cx, hash);
+        for name in due {
+            let mut shard = self.remote.shard(cx, name.hash);
             // It may have gone since, or have been told.
-            let Some(given) = self.leaving.lock(cx).rows.get(&hash).filter(|g| is_due(g)).cloned() else {
+            let Some(given) = self.leaving.lock(cx).rows.get(&name).filter(|g| is_due(&name, g)).copied()
+            else {
                 continue;
             };
-            let entry = shard.get(&hash).copied();
-            // Somebody here holds the row: it is another one by now.
-            let stands = entry.is_none_or(|entry| entry.is_leaving() || entry.is_unheld());
-            if stands && to != self.me {
-                self.tell(cx, hash, to, &given.removal);
-                continue;
-            }
-            if stands {
-                shard.remove(&hash);
-            }
-            self.leaving.lock(cx).remove(hash);
-            drop(shard);
-            if stands {
-                self.post_or_do(cx, partition, &given.removal);
+            let held = shard.get(&name.hash).filter(|entry| entry.is_held()).map(|entry| entry.word);
+            if held.is_some() && held == given.word {
+                // It is another one by now.
+                self.leaving.lock(cx).remove(&name);
+            } else if to != self.me {
+                self.tell(cx, &name, to);
+            } else {
+                if held.is_none() {
+                    shard.remove(&name.hash);
+                }
+                self.leaving.lock(cx).remove(&name);
+                drop(shard);
+                self.post_or_do(cx, &given.removal(&name));
             }
         }
     }
@@ -161,41 +195,38 @@ impl RowHost {
         let Some(mut leaving) = self.leaving.try_lock() else { return };
         let some = leaving.some();
         drop(leaving);
-        for (hash, given) in some {
-            let (table, partition, key, word) = place_of(&given.removal);
-            let is_told = given.told == Some(self.owner(partition)) && !self.owners.is_orphan(partition);
-            let known = match word {
-                Some(word) => Some(word),
-                None if is_told => match self.unanswered(cx, table, partition, &key) {
+        for (name, given) in some {
+            let known = if given.unanswered {
+                let owner = self.owner(name.partition);
+                if given.told != Some(owner) || self.owners.is_orphan(name.partition) {
+                    continue;
+                }
+                match self.unanswered(cx, &name) {
                     Ok(at) => at,
                     Err(()) => continue,
-                },
-                None => continue,
+                }
+            } else {
+                given.word
             };
-            let mut shard = self.remote.shard(cx, hash);
-            let entry = shard.get(&hash).copied();
-            let is_ours = known.is_some_and(|at| self.shared.peek(cx, at).writer() == Some(self.me));
-            let stands = entry.is_none_or(|entry| entry.is_leaving() || entry.is_unheld());
-            if is_ours && stands {
+            let mut shard = self.remote.shard(cx, name.hash);
+            let entry = shard.get(&name.hash).copied();
+            let held = entry.filter(Entry::is_held).map(|entry| entry.word);
+            let is_ours = |at| self.shared.peek(cx, at).writer() == Some(self.me);
+            if known.is_some_and(|at| held != Some(at) && is_ours(at)) {
                 continue;
             }
             if entry.is_some_and(|entry| entry.is_leaving()) {
-                shard.remove(&hash);
+                shard.remove(&name.hash);
             }
-            self.leaving.lock(cx).remove(hash);
+            self.leaving.lock(cx).remove(&name);
         }
     }
 
     /// The word of a row that may have been made for this host, if the index has one.
-    fn unanswered<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        partition: u16,
-        key: &Key,
-    ) -> Result<Option<SyncAddr>, ()> {
-        let relation = self.catalog.relation(table).expect("a row's table exists");
-        let found = self.foreign_index(relation, partition).get(cx, &self.tree_env(), key.words());
+    fn unanswered<F: Fabric>(&self, cx: &Cx<F>, name: &Name) -> Result<Option<SyncAddr>, ()> {
+        let relation = self.catalog.relation(name.table).expect("a row's table exists");
+        let index = self.foreign_index(relation, name.partition);
+        let found = index.get(cx, &self.tree_env(), name.key.words());
         found.map(|word| word.map(SyncAddr::new)).map_err(drop)
     }
 }

@@ -33,9 +33,11 @@ pub enum Message {
         partition: u16,
         /// The row's key.
         key: Key,
-        /// The row's tuple word; `None`: whatever it is, if the row was made for this sender's insert and is
-        /// not its own yet (nobody told the sender, for the owner died).
+        /// The row's tuple word, if the sender knows one.
         word: Option<SyncAddr>,
+        /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody told
+        /// the sender, for the owner died).
+        unborn: bool,
         /// Version of the removal: a later row with this key gets a greater one.
         llsn: u64,
     },
@@ -276,9 +278,9 @@ impl Message {
                     }
                 };
             }
-            Self::Remove { table, partition, key, word, llsn } => {
+            Self::Remove { table, partition, key, word, unborn, llsn } => {
                 out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
-                out.number(word.map_or(0, SyncAddr::offset), 8).number(*llsn, 8);
+                out.number(word.map_or(0, SyncAddr::offset), 8).number((*unborn).into(), 1).number(*llsn, 8);
             }
             Self::Evict => {
                 out.number(EVICT.into(), 1);
@@ -312,6 +314,7 @@ impl Message {
                 partition: input.number(2)? as u16,
                 key: input.key()?,
                 word: input.word_or_none()?,
+                unborn: input.number(1)? == 1,
                 llsn: input.number(8)?,
             },
             EVICT => Self::Evict,
@@ -441,9 +444,10 @@ mod tests {
                 partition: 2,
                 key,
                 word: Some(SyncAddr::new(64)),
+                unborn: false,
                 llsn: u64::MAX,
             },
-            Message::Remove { table: TableId(1), partition: 2, key, word: None, llsn: 0 },
+            Message::Remove { table: TableId(1), partition: 2, key, word: None, unborn: true, llsn: 0 },
             Message::Evict,
         ];
         all.extend(answers.map(|answer| Message::Reply { to: from, answer }));

@@ -435,7 +435,7 @@ impl RowHost {
         from: HostId,
         (partition, table): (u16, TableId),
         key: &Key,
-        word: Option<SyncAddr>,
+        (word, unborn): (Option<SyncAddr>, bool),
         llsn: u64,
     ) {
         let mut latched = self.partition(cx, partition);
@@ -445,16 +445,13 @@ impl RowHost {
         };
         let now = self.shared.peek(cx, at);
         // It may have been removed already: by the owner that died, or by whoever swept up after the sender.
-        let is_it = now.writer() == Some(from)
-            && match word {
-                Some(word) => word == at,
-                None => {
-                    freshen(cx, now.row(), part.block_len());
-                    // A later one is another insert's: mail of one host may be handled side by side.
-                    let llsn = cx.read_layout::<RowHead>(now.row()).llsn;
-                    llsn & UNBORN != 0 && llsn & VERSION < part.adopted_llsn
-                }
-            };
+        let was_made_before = || {
+            freshen(cx, now.row(), part.block_len());
+            // A later one is another insert's: mail of one host may be handled side by side.
+            let llsn = cx.read_layout::<RowHead>(now.row()).llsn;
+            llsn & UNBORN != 0 && llsn & VERSION < part.adopted_llsn
+        };
+        let is_it = now.writer() == Some(from) && (word == Some(at) || unborn && was_made_before());
         match is_it {
             true => self.remove_row(cx, part, key, row, from, llsn),
             false => count(&self.moves.messages_dropped, 1),

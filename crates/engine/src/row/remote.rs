@@ -48,6 +48,11 @@ impl Entry {
         self.readers == 0 && self.writer == 0
     }
 
+    /// True if a worker of this host holds the row.
+    pub fn is_held(&self) -> bool {
+        !self.is_unheld() && !self.is_leaving()
+    }
+
     /// True if the row was given to its owner to remove, and this host keeps its write lock until then.
     pub fn is_leaving(&self) -> bool {
         self.writer == LEAVING

@@ -155,6 +155,17 @@ pub const OPERATIONS: &[Operation] = &[
         ..PLAIN
     },
     Operation {
+        name: "replace-foreign",
+        subject: Subject::Host(B),
+        prepare: &[(A, |a| a.reads(OF_B, &[2]))],
+        act: (A, |a| {
+            a.deletes(&[(OF_B, 2)]);
+            a.inserts(&[(OF_B, 2)]);
+            a.idles(12);
+        }),
+        ..PLAIN
+    },
+    Operation {
         name: "move-out",
         subject: Subject::Host(B),
         prepare: &[(A, |a| a.updates(&[(OF_B, 0), (OF_B, 2), (OF_B, 4)])), (C, |c| c.reads(OF_B, &[0, 6]))],

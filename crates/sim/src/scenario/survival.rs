@@ -2,11 +2,14 @@
 
 use super::{LeftOut, Ran, Scenario};
 use crate::rows::{Mix, RowsRun};
-use crate::survival::{SurvivalRun, run};
+use crate::survival::{Death, SurvivalRun, run};
 
-/// The mixed bag; few rows that come and go.
-pub const SCENARIOS: &[Scenario] =
-    &[Scenario { name: "survival", run: mixed }, Scenario { name: "survival-churn", run: churn }];
+/// The mixed bag; few rows that come and go; one row of each host that everybody replaces.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "survival", run: mixed },
+    Scenario { name: "survival-churn", run: churn },
+    Scenario { name: "survival-replace", run: replace },
+];
 
 /// Verbs after which a run counts as stuck.
 const MAX_VERBS: u64 = 3_000_000;
@@ -33,4 +36,15 @@ fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mix = Mix { get: 2, update: 3, insert: 4, delete: 4, ..Mix::ALL };
     let rows = RowsRun { keys: 3, operations: 2, transactions: 20, mix, budget_rows: 40, ..run.rows };
     ran(SurvivalRun { rows, ..run }, left_out)
+}
+
+/// One row of each partition that everybody deletes and inserts again when one host dies: who deleted it is
+/// often the one that inserts it next, and its owner dies in between.
+fn replace(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::from_seed(seed);
+    let mix = Mix { insert: 4, delete: 4, ..Mix::NONE };
+    let rows = RowsRun { hosts: 2, keys: 1, operations: 1, transactions: 40, mix, ..run.rows };
+    let deaths =
+        run.deaths.into_iter().take(1).map(|death| Death { host: death.host % 2, ..death }).collect();
+    ran(SurvivalRun { rows, deaths, ..run }, left_out)
 }
