@@ -35,8 +35,8 @@ pub enum Message {
         key: Key,
         /// The row's tuple word, if the sender knows one.
         word: Option<SyncAddr>,
-        /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody told
-        /// the sender, for the owner died).
+        /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody
+        /// told the sender, for the owner died).
         unborn: bool,
         /// Version of the removal: a later row with this key gets a greater one.
         llsn: u64,

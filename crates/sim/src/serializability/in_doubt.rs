@@ -41,8 +41,8 @@ pub(super) fn live(history: &History) -> Vec<bool> {
     live
 }
 
-/// Marks as live, and returns, a transaction whose delete alone explains that the next write of its key was an
-/// insert.
+/// Marks as live, and returns, a transaction whose delete alone explains that the next write of its key was
+/// an insert.
 fn made_room(history: &History, live: &mut [bool]) -> Option<usize> {
     let writes = |i: usize| {
         history.transactions[i].operations.iter().filter_map(|operation| match operation {
