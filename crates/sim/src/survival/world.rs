@@ -58,6 +58,12 @@ pub(crate) struct World {
     running: Cell<u32>,
     /// Everybody has seen, or is about to see, that all is done: who dies now is not waited for.
     over: Cell<bool>,
+    /// Grows as long as the pod is not at rest.
+    unrest: Cell<u64>,
+    /// By host: what that was before its keeper's last look around.
+    kept: Vec<Cell<u64>>,
+    /// Keepers that are looking around.
+    looks: Cell<u32>,
     pub returns: Cell<u64>,
     /// By host: the engine of its present life.
     pub engines: RefCell<Vec<Rc<RowHost>>>,
@@ -81,6 +87,22 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.set(self.0.running.get() - 1);
+    }
+}
+
+/// A keeper's look around, which ends when its host dies, too.
+struct Look<'w>(&'w World);
+
+impl<'w> Look<'w> {
+    fn new(world: &'w World) -> Self {
+        world.looks.set(world.looks.get() + 1);
+        Self(world)
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        self.0.looks.set(self.0.looks.get() - 1);
     }
 }
 
@@ -166,6 +188,9 @@ fn build(
         recorder: Arc::clone(pod.recorder.as_ref().expect("recording is on")),
         running: Cell::new(0),
         over: Cell::new(false),
+        unrest: Cell::new(0),
+        kept: vec![Cell::new(u64::MAX); usize::from(run.rows.hosts)],
+        looks: Cell::new(0),
         returns: Cell::new(0),
         engines: RefCell::new(pod.hosts.clone()),
         failures: RefCell::default(),
@@ -257,15 +282,19 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
         *place.borrow_mut() = Some(engine);
     }
     let Some(engine) = wait(cx, world, place) else { return };
-    loop {
+    while !world.is_over(cx) {
+        let unrest = world.unrest.get();
+        if world.kept[usize::from(cx.host().0)].get() == unrest {
+            // Nothing has happened since; the others are to find nobody who looks around.
+            cx.pause();
+            continue;
+        }
+        let look = Look::new(world);
         engine.keep(cx);
         let troubles = engine.troubles(cx).into_iter();
+        drop(look);
+        world.kept[usize::from(cx.host().0)].set(unrest);
         world.failures.borrow_mut().extend(troubles.map(|what| format!("host {} {what}", cx.host().0)));
-        if world.is_over(cx) {
-            // Once more: to follow what the others have taken over.
-            engine.keep(cx);
-            return;
-        }
         cx.pause();
     }
 }
@@ -330,10 +359,10 @@ impl World {
 
     /// True when all clients have ended, and nobody is dead and not recovered.
     fn is_over(&self, cx: &Cx<Sim>) -> bool {
-        if !self.over.get() && self.is_at_rest(cx) {
+        if !self.over.get() && self.is_at_rest(cx) && self.have_all_looked(cx) {
             // Somebody may have died while we looked.
             cx.fabric().spare_all(true);
-            match self.is_at_rest(cx) {
+            match self.is_at_rest(cx) && self.have_all_looked(cx) {
                 true => self.over.set(true),
                 false => cx.fabric().spare_all(false),
             }
@@ -341,7 +370,29 @@ impl World {
         self.over.get()
     }
 
+    /// True if every keeper has looked around since the pod came to rest, and so followed what the others have
+    /// taken over, and none is about to suspect anybody.
+    fn have_all_looked(&self, cx: &Cx<Sim>) -> bool {
+        let lives = |host: &HostId| {
+            Slot::load(cx, &self.plan, *host).expect("an intact word").state == HostState::Alive
+        };
+        self.looks.get() == 0
+            && self
+                .plan
+                .hosts()
+                .filter(lives)
+                .all(|host| self.kept[usize::from(host.0)].get() == self.unrest.get())
+    }
+
     fn is_at_rest(&self, cx: &Cx<Sim>) -> bool {
+        let at_rest = self.looks_at_rest(cx);
+        if !at_rest {
+            self.unrest.set(self.unrest.get() + 1);
+        }
+        at_rest
+    }
+
+    fn looks_at_rest(&self, cx: &Cx<Sim>) -> bool {
         let rests = |host| {
             let slot = Slot::load(cx, &self.plan, host).expect("an intact word");
             matches!(slot.state, HostState::Alive | HostState::Free)
