@@ -370,8 +370,8 @@ impl World {
         self.over.get()
     }
 
-    /// True if every keeper has looked around since the pod came to rest, and so followed what the others have
-    /// taken over, and none is about to suspect anybody.
+    /// True if every keeper has looked around since the pod came to rest, and so followed what the others
+    /// have taken over, and none is about to suspect anybody.
     fn have_all_looked(&self, cx: &Cx<Sim>) -> bool {
         let lives = |host: &HostId| {
             Slot::load(cx, &self.plan, *host).expect("an intact word").state == HostState::Alive
