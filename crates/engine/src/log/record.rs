@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! head    0 len u32   4 crc u32   8 llsn u64   16 position u64
-//!        24 incarnation u16   26 host u8   27 worker u8   28 kind u8   29 zero u8   30 changes u16
+//!        24 incarnation u16   26 host u8   27 worker u8   28 kind u8   29 changes u24
 //! change  shape u8     bits 0-1 op (1 insert, 2 update, 3 delete), 2-5 key words, 6 a piece follows
 //!         sizes u8     bits 0-3 bytes of the key's last word, 4-7 bytes of `previous`
 //!         table, partition: numbers      previous: the lowest bytes of a u64
@@ -13,7 +13,8 @@
 //!
 //! Invariants:
 //! 1. A record is whole or it is none: the checksum covers everything but itself.
-//! 2. Everything in the head is little-endian; the record is padded with zeros to 8 bytes.
+//! 2. Everything in the head is little-endian; the record is padded with zeros to 8 bytes, and to
+//!    [`LONG_UNIT`] where it is longer than [`SHORT_MAX`].
 //! 3. What a parsed record says of its lengths has been checked: walking its changes never leaves it.
 //!
 //! Not here: where records are kept (ring.rs, segment.rs) and what they mean for a row (recovery).
@@ -24,6 +25,15 @@ use crate::key::{Key, MAX_KEY_WORDS};
 
 /// Bytes of a record's head.
 pub const HEAD_BYTES: usize = 32;
+
+/// Bytes of the longest record whose length is any multiple of 8.
+pub const SHORT_MAX: usize = 4 << 20;
+
+/// The length of a longer one is a multiple of this many bytes: the tail of a ring has few bits for it.
+pub const LONG_UNIT: usize = 512;
+
+/// Changes that a record can have.
+pub const MAX_CHANGES: usize = (1 << 24) - 1;
 
 /// Where the checksum ends and what it covers, after the length, begins.
 const COVERED: usize = 8;
@@ -81,7 +91,7 @@ pub struct RecordWriter {
     len: usize,
     /// Where the bit is that says whether another piece follows, and that bit.
     more: (usize, u8),
-    changes: u16,
+    changes: u32,
 }
 
 impl RecordWriter {
@@ -125,9 +135,10 @@ impl RecordWriter {
     /// Adds a change of the row `key`, which replaces version `previous` (0: there was none).
     ///
     /// # Panics
-    /// After 65,535 changes; [`RecordWriter::is_full`] tells.
+    /// After [`MAX_CHANGES`].
     pub fn change(&mut self, (table, partition): (u16, u16), op: Op, key: &Key, previous: u64) {
-        self.changes = self.changes.checked_add(1).expect("at most 65,535 changes");
+        self.changes += 1;
+        assert!(self.changes as usize <= MAX_CHANGES, "more changes than a record has");
         self.make_room(CHANGE_BYTES);
         let words = key.words();
         let last_bytes = words.last().map_or(0, |last| 8 - last.trailing_zeros() as usize / 8);
@@ -164,14 +175,9 @@ impl RecordWriter {
         self.len += bytes.len();
     }
 
-    /// True when no more changes fit.
-    pub fn is_full(&self) -> bool {
-        self.changes == u16::MAX
-    }
-
     /// Bytes of the record so far.
     pub fn len(&self) -> usize {
-        self.len.next_multiple_of(8)
+        self.len.next_multiple_of(if self.len > SHORT_MAX { LONG_UNIT } else { 8 })
     }
 
     /// True while no change was added.
@@ -182,14 +188,15 @@ impl RecordWriter {
     /// The finished record: changes that make version `llsn`, at `position` of the ring's stream.
     pub fn finish(&mut self, llsn: u64, position: u64, origin: Origin) -> &[u8] {
         let len = self.len();
-        self.bytes[self.len..self.len + 8].fill(0);
+        self.make_room(len - self.len);
+        self.bytes[self.len..len].fill(0);
         let record = &mut self.bytes[..len];
         record[0..4].copy_from_slice(&(len as u32).to_le_bytes());
         record[8..16].copy_from_slice(&llsn.to_le_bytes());
         record[16..24].copy_from_slice(&position.to_le_bytes());
         record[24..26].copy_from_slice(&origin.incarnation.to_le_bytes());
-        record[26..30].copy_from_slice(&[origin.host.0, origin.worker, KIND_ROWS, 0]);
-        record[30..32].copy_from_slice(&self.changes.to_le_bytes());
+        record[26..29].copy_from_slice(&[origin.host.0, origin.worker, KIND_ROWS]);
+        record[29..32].copy_from_slice(&self.changes.to_le_bytes()[..3]);
         let crc = checksum(record);
         record[4..8].copy_from_slice(&crc.to_le_bytes());
         record
@@ -296,11 +303,16 @@ impl<'a> Record<'a> {
 
     fn check_changes(&self) -> Result<(), BadRecord> {
         let mut rest = &self.bytes[HEAD_BYTES..];
-        for _ in 0..u16_at(self.bytes, 30) {
+        for _ in 0..self.change_count() {
             (_, rest) = take_change(rest).ok_or(BadRecord::Malformed { what: "change" })?;
         }
-        let is_padding = rest.len() < 8 && rest.iter().all(|byte| *byte == 0);
+        let unit = if self.bytes.len() > SHORT_MAX { LONG_UNIT } else { 8 };
+        let is_padding = rest.len() < unit && rest.iter().all(|byte| *byte == 0);
         if is_padding { Ok(()) } else { Err(BadRecord::Malformed { what: "end" }) }
+    }
+
+    fn change_count(&self) -> u32 {
+        u32_at(self.bytes, 28) >> 8
     }
 
     /// Bytes of it.
@@ -328,7 +340,7 @@ impl<'a> Record<'a> {
     /// Its changes, in the order of the transaction.
     pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
         let mut rest = &self.bytes[HEAD_BYTES..];
-        (0..u16_at(self.bytes, 30)).map(move |_| {
+        (0..self.change_count()).map(move |_| {
             let (change, behind) = take_change(rest).expect("checked when it was parsed");
             rest = behind;
             change
@@ -475,5 +487,26 @@ mod tests {
         writer.begin();
         assert!(writer.is_empty() && writer.len() == HEAD_BYTES);
         assert_eq!(Record::parse(writer.finish(1, 0, ORIGIN)).unwrap().changes().count(), 0);
+    }
+
+    #[test]
+    fn a_long_record_is_padded_to_its_unit() {
+        let (mut writer, row) = (RecordWriter::default(), vec![7u8; 60_000]);
+        writer.begin();
+        let most = 100_000;
+        for id in 0..most {
+            writer.change((1, 2), Op::Insert, &key(&[id]), 0);
+            if id < 80 {
+                writer.piece(0, &row);
+            }
+        }
+        assert!(writer.len() > SHORT_MAX && writer.len().is_multiple_of(LONG_UNIT));
+        let bytes = writer.finish(1, 0, ORIGIN).to_vec();
+        let record = Record::parse(&bytes).unwrap();
+        assert_eq!((record.len(), record.changes().count()), (bytes.len(), most as usize));
+        assert_eq!(record.changes().last().unwrap().key, key(&[most - 1]));
+        let mut damaged = bytes;
+        *damaged.last_mut().unwrap() ^= 1;
+        assert!(Record::parse(&damaged).is_err(), "padding counts");
     }
 }

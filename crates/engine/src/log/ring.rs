@@ -21,7 +21,7 @@
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
-use super::record::{Origin, RecordWriter};
+use super::record::{LONG_UNIT, Origin, RecordWriter, SHORT_MAX};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["log.wait-for-room"];
@@ -35,7 +35,7 @@ pub enum AppendError {
     TooLong {
         /// Bytes of the record.
         len: u64,
-        /// Bytes of the longest record: half of the ring, and 8 MiB.
+        /// Bytes of the longest record: half of the ring, and 256 MiB.
         most: u64,
     },
     /// There was no room, and the caller did not want to wait any longer.
@@ -46,8 +46,10 @@ pub enum AppendError {
     },
 }
 
-/// Bits of the tail word that hold the length of the last record, in words.
+/// Bits of the tail word that hold the length of the last record: in words, or, if the highest of them is
+/// set, in units of a long record.
 const LAST_BITS: u32 = 20;
+const LONG: u64 = 1 << (LAST_BITS - 1);
 
 /// A value of the tail word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,11 +63,20 @@ struct Tail {
 impl Tail {
     fn encode(self) -> u64 {
         debug_assert!(self.end.is_multiple_of(8) && self.last.is_multiple_of(8));
-        ((self.end / 8) << LAST_BITS) | (self.last / 8)
+        let last = match self.last / 8 {
+            short if short < LONG => short,
+            _ => {
+                debug_assert!(self.last.is_multiple_of(LONG_UNIT as u64), "a long record of {self:?}");
+                LONG | (self.last / LONG_UNIT as u64)
+            }
+        };
+        ((self.end / 8) << LAST_BITS) | last
     }
 
     fn decode(word: u64) -> Self {
-        Self { end: (word >> LAST_BITS) * 8, last: (word & ((1 << LAST_BITS) - 1)) * 8 }
+        let last = word & (LONG - 1);
+        let unit = if word & LONG != 0 { LONG_UNIT as u64 } else { 8 };
+        Self { end: (word >> LAST_BITS) * 8, last: last * unit }
     }
 }
 
@@ -89,7 +100,7 @@ impl Place {
 
     /// Bytes of the longest record.
     fn longest(&self) -> u64 {
-        (self.len / 2).min(((1 << LAST_BITS) - 1) * 8)
+        (self.len / 2).min((LONG - 1) * LONG_UNIT as u64)
     }
 
     fn head(&self) -> SyncAddr {
@@ -232,5 +243,19 @@ impl RingReader {
     /// Gives the room of everything before `position` back; it is on storage. Only the shipper.
     pub(super) fn release<F: Fabric>(&self, cx: &Cx<F>, position: u64) {
         cx.store(self.place.head(), position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_holds_short_and_long_lengths() {
+        let (short, unit) = (SHORT_MAX as u64, LONG_UNIT as u64);
+        for last in [0, 8, short - 8, short, short + unit, (LONG - 1) * unit] {
+            let tail = Tail { end: (1 << 46) + last, last };
+            assert_eq!(Tail::decode(tail.encode()), tail);
+        }
     }
 }
