@@ -9,6 +9,7 @@
 
 pub mod error;
 pub mod func;
+mod parse;
 pub mod types;
 
 pub use error::{Result, Severity, SqlError, SqlState};

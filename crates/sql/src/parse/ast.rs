@@ -1,0 +1,882 @@
+//! The parse tree: what the grammar says, before any name is looked up.
+//!
+//! 1. Every expression and name has the byte offset where PostgreSQL would point at it.
+//! 2. Nothing is looked up here, and no constant is evaluated.
+
+use super::lexer::Pos;
+
+/// An identifier, folded or unquoted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ident {
+    pub(crate) text: String,
+    pub(crate) pos: Pos,
+}
+
+/// `a`, `a.b` or `a.b.c`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Path {
+    pub(crate) parts: Vec<String>,
+    pub(crate) pos: Pos,
+}
+
+impl Path {
+    pub(crate) fn last(&self) -> &str {
+        self.parts.last().map_or("", String::as_str)
+    }
+
+    pub(crate) fn schema(&self) -> Option<&str> {
+        self.parts.len().checked_sub(2).map(|i| self.parts[i].as_str())
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.parts.join(".")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TypeName {
+    pub(crate) name: Path,
+    pub(crate) modifiers: Vec<i64>,
+    pub(crate) array: bool,
+    pub(crate) setof: bool,
+    /// Of an interval: the mask of its fields as PostgreSQL keeps it.
+    pub(crate) fields: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expr {
+    pub(crate) pos: Pos,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Operator {
+    pub(crate) schema: Option<String>,
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum IsTest {
+    Null,
+    True,
+    False,
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LikeKind {
+    Like,
+    ILike,
+    Similar,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Null,
+    Bool(bool),
+    Integer(String),
+    Float(String),
+    Str(String),
+    Bits(String, bool),
+    Param(u16),
+    Column(Vec<String>),
+    /// `*` or `a.*`.
+    Star(Vec<String>),
+    Default,
+    Unary(Operator, Box<Expr>),
+    Binary(Operator, Box<Expr>, Box<Expr>),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    Is {
+        expr: Box<Expr>,
+        test: IsTest,
+        negated: bool,
+    },
+    Distinct {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        negated: bool,
+    },
+    Between {
+        expr: Box<Expr>,
+        low: Box<Expr>,
+        high: Box<Expr>,
+        negated: bool,
+        symmetric: bool,
+    },
+    InList {
+        expr: Box<Expr>,
+        list: Vec<Expr>,
+        negated: bool,
+    },
+    InQuery {
+        expr: Box<Expr>,
+        query: Box<Query>,
+        negated: bool,
+    },
+    Like {
+        kind: LikeKind,
+        expr: Box<Expr>,
+        pattern: Box<Expr>,
+        escape: Option<Box<Expr>>,
+        negated: bool,
+    },
+    /// `left op ANY (array)`.
+    AnyArray {
+        left: Box<Expr>,
+        op: Operator,
+        all: bool,
+        array: Box<Expr>,
+    },
+    AnyQuery {
+        left: Box<Expr>,
+        op: Operator,
+        all: bool,
+        query: Box<Query>,
+    },
+    Cast(Box<Expr>, TypeName),
+    Func(Box<FuncCall>),
+    /// CURRENT_DATE and its kin, by name in lower case, with a precision.
+    SqlValue(&'static str, Option<i64>),
+    Case {
+        operand: Option<Box<Expr>>,
+        whens: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
+    Coalesce(Vec<Expr>),
+    NullIf(Box<Expr>, Box<Expr>),
+    /// GREATEST (true) or LEAST.
+    Extreme(bool, Vec<Expr>),
+    Grouping(Vec<Expr>),
+    /// `ROW(..)` (true) or `(a, b)`.
+    Row(Vec<Expr>, bool),
+    Array(Vec<Expr>),
+    ArrayQuery(Box<Query>),
+    Exists(Box<Query>),
+    Scalar(Box<Query>),
+    /// Index, or slice with optional bounds.
+    Subscript(Box<Expr>, Vec<Subscript>),
+    Field(Box<Expr>, String),
+    FieldStar(Box<Expr>),
+    Collate(Box<Expr>, Path),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Subscript {
+    Index(Expr),
+    Slice(Option<Expr>, Option<Expr>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Arg {
+    pub(crate) name: Option<String>,
+    pub(crate) variadic: bool,
+    pub(crate) expr: Expr,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FuncCall {
+    pub(crate) name: Path,
+    pub(crate) args: Vec<Arg>,
+    /// `count(*)`.
+    pub(crate) star: bool,
+    pub(crate) distinct: bool,
+    pub(crate) order_by: Vec<SortBy>,
+    pub(crate) within_group: Vec<SortBy>,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) over: Option<Over>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Over {
+    Name(Ident),
+    Window(WindowDef),
+}
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(crate) struct WindowDef {
+    pub(crate) base: Option<Ident>,
+    pub(crate) partition_by: Vec<Expr>,
+    pub(crate) order_by: Vec<SortBy>,
+    pub(crate) frame: Option<Frame>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum FrameUnit {
+    Rows,
+    Range,
+    Groups,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Exclusion {
+    None,
+    CurrentRow,
+    Group,
+    Ties,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Bound<E> {
+    UnboundedPreceding,
+    Preceding(E),
+    CurrentRow,
+    Following(E),
+    UnboundedFollowing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) unit: FrameUnit,
+    pub(crate) start: Bound<Box<Expr>>,
+    pub(crate) end: Bound<Box<Expr>>,
+    pub(crate) exclusion: Exclusion,
+    pub(crate) pos: Pos,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SortBy {
+    pub(crate) expr: Expr,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: Option<bool>,
+    /// `USING <` and the like.
+    pub(crate) using: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) with: Option<With>,
+    pub(crate) body: Body,
+    pub(crate) order_by: Vec<SortBy>,
+    pub(crate) limit: Option<Expr>,
+    pub(crate) offset: Option<Expr>,
+    pub(crate) with_ties: bool,
+    pub(crate) locking: Vec<Locking>,
+    pub(crate) pos: Pos,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct With {
+    pub(crate) recursive: bool,
+    pub(crate) tables: Vec<Cte>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cte {
+    pub(crate) name: Ident,
+    pub(crate) columns: Vec<Ident>,
+    pub(crate) materialized: Option<bool>,
+    pub(crate) statement: Statement,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SetKind {
+    Union,
+    Intersect,
+    Except,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Body {
+    Select(Box<Select>),
+    Values(Vec<Vec<Expr>>),
+    Set { kind: SetKind, all: bool, left: Box<Query>, right: Box<Query> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Distinct {
+    No,
+    Rows,
+    On(Vec<Expr>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    pub(crate) expr: Expr,
+    pub(crate) alias: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum GroupItem {
+    Expr(Expr),
+    Empty,
+    Rollup(Vec<Vec<Expr>>),
+    Cube(Vec<Vec<Expr>>),
+    Sets(Vec<GroupItem>),
+    /// `(a, b)` within GROUPING SETS.
+    List(Vec<Expr>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Select {
+    pub(crate) distinct: Distinct,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) into: Option<Path>,
+    pub(crate) from: Vec<FromItem>,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) group_by: Vec<GroupItem>,
+    pub(crate) having: Option<Expr>,
+    pub(crate) windows: Vec<(Ident, WindowDef)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum JoinKind {
+    Inner,
+    Left,
+    Right,
+    Full,
+    Cross,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum JoinCondition {
+    None,
+    On(Expr),
+    Using(Vec<Ident>, Option<Ident>),
+    Natural,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Alias {
+    pub(crate) name: Ident,
+    pub(crate) columns: Vec<Ident>,
+    /// `AS t(a int, b text)`.
+    pub(crate) definitions: Vec<(Ident, TypeName)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FromItem {
+    pub(crate) pos: Pos,
+    pub(crate) alias: Option<Alias>,
+    pub(crate) kind: FromKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FromKind {
+    Table { name: Path },
+    Query { lateral: bool, query: Box<Query> },
+    Functions { lateral: bool, calls: Vec<Expr>, ordinality: bool },
+    Join { kind: JoinKind, left: Box<FromItem>, right: Box<FromItem>, condition: JoinCondition },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) enum LockStrength {
+    KeyShare,
+    Share,
+    NoKeyUpdate,
+    Update,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LockWait {
+    Block,
+    Error,
+    Skip,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Locking {
+    pub(crate) strength: LockStrength,
+    pub(crate) of: Vec<Ident>,
+    pub(crate) wait: LockWait,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Assignment {
+    pub(crate) columns: Vec<Ident>,
+    /// `(a, b) = (..)`: the value is a row or a query; without, one column.
+    pub(crate) row: bool,
+    pub(crate) value: Expr,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ConflictTarget {
+    None,
+    Columns(Vec<Expr>, Option<Expr>),
+    Constraint(Ident),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OnConflict {
+    pub(crate) target: ConflictTarget,
+    /// `None`: DO NOTHING.
+    pub(crate) update: Option<(Vec<Assignment>, Option<Expr>)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Insert {
+    pub(crate) with: Option<With>,
+    pub(crate) table: Path,
+    pub(crate) alias: Option<Ident>,
+    pub(crate) columns: Vec<Ident>,
+    /// OVERRIDING SYSTEM (true) or USER VALUE.
+    pub(crate) overriding: Option<bool>,
+    /// `None`: DEFAULT VALUES.
+    pub(crate) source: Option<Query>,
+    pub(crate) conflict: Option<OnConflict>,
+    pub(crate) returning: Vec<Target>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Update {
+    pub(crate) with: Option<With>,
+    pub(crate) table: Path,
+    pub(crate) alias: Option<Ident>,
+    pub(crate) set: Vec<Assignment>,
+    pub(crate) from: Vec<FromItem>,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) returning: Vec<Target>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Delete {
+    pub(crate) with: Option<With>,
+    pub(crate) table: Path,
+    pub(crate) alias: Option<Ident>,
+    pub(crate) using: Vec<FromItem>,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) returning: Vec<Target>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) enum Action {
+    #[default]
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct References {
+    pub(crate) table: Path,
+    pub(crate) columns: Vec<Ident>,
+    pub(crate) on_delete: Action,
+    pub(crate) on_update: Action,
+    pub(crate) match_full: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ConstraintKind {
+    NotNull,
+    Null,
+    Default(Expr, String),
+    Identity {
+        always: bool,
+        options: Vec<SequenceOption>,
+    },
+    Generated(Expr, String),
+    PrimaryKey(Vec<Ident>),
+    Unique(Vec<Ident>),
+    /// With its text.
+    Check(Expr, String),
+    ForeignKey(Vec<Ident>, References),
+    /// `ADD CONSTRAINT c UNIQUE USING INDEX i`.
+    UsingIndex {
+        primary: bool,
+        index: Ident,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Constraint {
+    pub(crate) name: Option<String>,
+    pub(crate) kind: ConstraintKind,
+    pub(crate) deferrable: bool,
+    pub(crate) deferred: bool,
+    pub(crate) not_valid: bool,
+    pub(crate) pos: Pos,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnDef {
+    pub(crate) name: Ident,
+    pub(crate) type_name: TypeName,
+    pub(crate) collation: Option<Path>,
+    pub(crate) constraints: Vec<Constraint>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TableElement {
+    Column(ColumnDef),
+    Constraint(Constraint),
+    Like(Path, Vec<(bool, String)>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateTable {
+    pub(crate) name: Path,
+    pub(crate) temporary: bool,
+    pub(crate) if_not_exists: bool,
+    pub(crate) elements: Vec<TableElement>,
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) on_commit: Option<&'static str>,
+    /// A clause that is not supported, by name.
+    pub(crate) unsupported: Option<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IndexColumn {
+    pub(crate) expr: Expr,
+    /// Text of an expression; `None` for a plain column.
+    pub(crate) text: Option<String>,
+    pub(crate) opclass: Option<String>,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateIndex {
+    pub(crate) name: Option<Ident>,
+    pub(crate) if_not_exists: bool,
+    pub(crate) unique: bool,
+    pub(crate) table: Path,
+    pub(crate) method: String,
+    pub(crate) columns: Vec<IndexColumn>,
+    pub(crate) include: Vec<Ident>,
+    pub(crate) filter: Option<(Expr, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SequenceOption {
+    As(TypeName),
+    Start(i64),
+    Restart(Option<i64>),
+    Increment(i64),
+    Min(Option<i64>),
+    Max(Option<i64>),
+    Cache(i64),
+    Cycle(bool),
+    OwnedBy(Option<Path>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterColumn {
+    SetDefault(Expr, String),
+    DropDefault,
+    SetNotNull,
+    DropNotNull,
+    Type(TypeName, Option<(Expr, String)>),
+    AddIdentity {
+        always: bool,
+        options: Vec<SequenceOption>,
+    },
+    DropIdentity {
+        if_exists: bool,
+    },
+    /// SET STATISTICS, STORAGE, (n_distinct = ..): accepted, nothing is done.
+    Nothing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterTable {
+    AddColumn {
+        if_not_exists: bool,
+        column: ColumnDef,
+    },
+    DropColumn {
+        if_exists: bool,
+        name: Ident,
+        cascade: bool,
+    },
+    Column(Ident, AlterColumn),
+    AddConstraint(Constraint),
+    DropConstraint {
+        if_exists: bool,
+        name: Ident,
+        cascade: bool,
+    },
+    ValidateConstraint(Ident),
+    RenameColumn(Ident, Ident),
+    RenameConstraint(Ident, Ident),
+    Rename(Ident),
+    SetSchema(Ident),
+    Owner(Ident),
+    /// SET (fillfactor = ..), CLUSTER, REPLICA IDENTITY, ENABLE/DISABLE TRIGGER: accepted, nothing is done.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ObjectKind {
+    Table,
+    View,
+    MaterializedView,
+    Index,
+    Sequence,
+    Type,
+    Domain,
+    Schema,
+    Role,
+    Database,
+    Column,
+    Constraint,
+    Extension,
+    Function,
+    Trigger,
+}
+
+impl ObjectKind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ObjectKind::Table => "table",
+            ObjectKind::View => "view",
+            ObjectKind::MaterializedView => "materialized view",
+            ObjectKind::Index => "index",
+            ObjectKind::Sequence => "sequence",
+            ObjectKind::Type => "type",
+            ObjectKind::Domain => "domain",
+            ObjectKind::Schema => "schema",
+            ObjectKind::Role => "role",
+            ObjectKind::Database => "database",
+            ObjectKind::Column => "column",
+            ObjectKind::Constraint => "constraint",
+            ObjectKind::Extension => "extension",
+            ObjectKind::Function => "function",
+            ObjectKind::Trigger => "trigger",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Transaction {
+    Begin { start: bool, modes: Vec<TransactionMode> },
+    Commit { chain: bool },
+    Rollback { chain: bool },
+    Savepoint(Ident),
+    Release(Ident),
+    RollbackTo(Ident),
+    Prepared(&'static str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TransactionMode {
+    Isolation(&'static str),
+    ReadOnly(bool),
+    Deferrable(bool),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SetValue {
+    Default,
+    /// Each as text.
+    List(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FetchCount {
+    /// Forward (positive) or backward (negative).
+    Count(i64),
+    All,
+    BackwardAll,
+    Absolute(i64),
+    Relative(i64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CopySource {
+    Table(Path, Vec<Ident>),
+    Query(Box<Statement>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Copy {
+    pub(crate) source: CopySource,
+    pub(crate) from: bool,
+    /// STDIN or STDOUT where `None`, else a file or program.
+    pub(crate) file: Option<String>,
+    pub(crate) options: Vec<(String, Vec<String>)>,
+    pub(crate) filter: Option<Expr>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CreateType {
+    Enum(Vec<String>),
+    Composite(Vec<(Ident, TypeName)>),
+    Other(&'static str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RoleOption {
+    Flag(&'static str, bool),
+    Password(Option<String>),
+    ConnectionLimit(i64),
+    ValidUntil(String),
+    InRole(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grant {
+    pub(crate) grant: bool,
+    /// Empty: ALL.
+    pub(crate) privileges: Vec<(String, Vec<Ident>)>,
+    /// `None`: role membership.
+    pub(crate) on: Option<(String, Vec<Path>)>,
+    pub(crate) roles: Vec<String>,
+    pub(crate) with_option: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Statement {
+    Query(Query),
+    Insert(Box<Insert>),
+    Update(Box<Update>),
+    Delete(Box<Delete>),
+    CreateTable(Box<CreateTable>),
+    CreateTableAs {
+        name: Path,
+        columns: Vec<Ident>,
+        temporary: bool,
+        if_not_exists: bool,
+        query: Box<Statement>,
+        with_data: bool,
+        materialized: bool,
+    },
+    CreateIndex(Box<CreateIndex>),
+    CreateSequence {
+        name: Path,
+        temporary: bool,
+        if_not_exists: bool,
+        options: Vec<SequenceOption>,
+    },
+    AlterSequence {
+        name: Path,
+        if_exists: bool,
+        options: Vec<SequenceOption>,
+    },
+    CreateView {
+        name: Path,
+        replace: bool,
+        columns: Vec<Ident>,
+        query: Box<Query>,
+        text: String,
+    },
+    CreateType {
+        name: Path,
+        kind: CreateType,
+    },
+    AlterTypeAddValue {
+        name: Path,
+        if_not_exists: bool,
+        label: String,
+        place: Option<(bool, String)>,
+    },
+    AlterTypeRenameValue {
+        name: Path,
+        from: String,
+        to: String,
+    },
+    CreateDomain {
+        name: Path,
+        base: TypeName,
+        constraints: Vec<Constraint>,
+    },
+    CreateSchema {
+        name: Option<Ident>,
+        if_not_exists: bool,
+        owner: Option<String>,
+    },
+    CreateRole {
+        name: Ident,
+        user: bool,
+        options: Vec<RoleOption>,
+    },
+    AlterRole {
+        name: String,
+        options: Vec<RoleOption>,
+    },
+    CreateDatabase {
+        name: Ident,
+    },
+    CreateExtension {
+        name: Ident,
+        if_not_exists: bool,
+    },
+    AlterTable {
+        kind: ObjectKind,
+        name: Path,
+        if_exists: bool,
+        actions: Vec<AlterTable>,
+    },
+    Drop {
+        kind: ObjectKind,
+        if_exists: bool,
+        names: Vec<Path>,
+        cascade: bool,
+    },
+    Truncate {
+        tables: Vec<Path>,
+        restart: bool,
+        cascade: bool,
+    },
+    Transaction(Transaction),
+    Set {
+        local: bool,
+        name: String,
+        value: SetValue,
+    },
+    SetTransaction {
+        session: bool,
+        modes: Vec<TransactionMode>,
+    },
+    SetConstraints {
+        names: Vec<Path>,
+        deferred: bool,
+    },
+    Show(String),
+    Reset(Option<String>),
+    Discard(String),
+    Prepare {
+        name: Ident,
+        types: Vec<TypeName>,
+        statement: Box<Statement>,
+        text: (Pos, Pos),
+    },
+    Execute {
+        name: Ident,
+        args: Vec<Expr>,
+    },
+    Deallocate(Option<Ident>),
+    Declare {
+        name: Ident,
+        binary: bool,
+        scroll: bool,
+        hold: bool,
+        query: Box<Query>,
+    },
+    Fetch {
+        name: Ident,
+        count: FetchCount,
+        moved: bool,
+    },
+    Close(Option<Ident>),
+    Copy(Box<Copy>),
+    Explain {
+        options: Vec<(String, String)>,
+        statement: Box<Statement>,
+    },
+    Comment {
+        kind: ObjectKind,
+        name: Path,
+        of: Option<Path>,
+        text: Option<String>,
+    },
+    Grant(Box<Grant>),
+    Lock {
+        tables: Vec<Path>,
+        mode: String,
+        nowait: bool,
+    },
+    Listen(Ident),
+    Unlisten(Option<Ident>),
+    Notify(Ident, Option<String>),
+    Do(String),
+    /// VACUUM, ANALYZE, CLUSTER, CHECKPOINT, REINDEX...: accepted, by the tag that answers.
+    Maintenance {
+        tag: &'static str,
+        tables: Vec<Path>,
+    },
+    /// By name: not there.
+    Unsupported(String),
+}
