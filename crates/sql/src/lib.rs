@@ -9,6 +9,7 @@
 
 pub mod error;
 pub mod func;
+pub mod session;
 pub mod types;
 
 pub use error::{Result, Severity, SqlError, SqlState};
