@@ -10,6 +10,7 @@
 pub mod error;
 pub mod func;
 mod parse;
+pub mod session;
 pub mod types;
 
 pub use error::{Result, Severity, SqlError, SqlState};
