@@ -7,10 +7,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bind;
+pub mod catalog;
 pub mod error;
+pub mod exec;
 pub mod func;
 mod parse;
+mod plan;
 pub mod session;
+pub mod storage;
 pub mod types;
 
 pub use error::{Result, Severity, SqlError, SqlState};

@@ -1,0 +1,3 @@
+//! The catalog: what objects there are.
+
+pub mod object;

@@ -1,0 +1,3 @@
+//! SQL objects as rows of the engine.
+
+pub mod classes;
