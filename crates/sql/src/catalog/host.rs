@@ -33,6 +33,11 @@ pub struct Numbers {
 const COUNT_BITS: u32 = 40;
 
 impl Numbers {
+    /// The numbers of a life.
+    pub fn from_life(life: u64) -> Numbers {
+        Numbers { next: AtomicU64::new(life << COUNT_BITS) }
+    }
+
     /// The next number.
     pub fn take(&self) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use host::{HostCatalog, Numbers};
 pub use object::Object;
 pub use saved::OWN_SIZES;
-pub(crate) use saved::{GARBAGE, SEQUENCES};
+pub(crate) use saved::{GARBAGE, PARTS, SEQUENCES};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::classes::{Classes, Home};

@@ -8,8 +8,8 @@
 
 use std::ops::ControlFlow;
 
-use liger_engine::row::{RowHost, RowTxn};
-use liger_engine::{Key, KeyRange, NewRow, RowMut, TableId, Transaction, TxnError};
+use liger_engine::row::{RowHost, RowSession, RowTxn};
+use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
 use liger_fabric::{Cx, Fabric};
 
 use crate::error::{Result, SqlError, SqlState};
@@ -159,4 +159,43 @@ impl From<TxnError> for SqlError {
 /// Whether running the transaction again may work.
 pub fn is_conflict(error: &SqlError) -> bool {
     error.state == SqlState::SERIALIZATION_FAILURE
+}
+
+/// Runs a transaction once: commits when `body` returns `Ok`, otherwise undoes everything.
+///
+/// # Errors
+/// Those of `body`, and of the commit.
+pub fn attempt<'h, F: Fabric, R>(
+    session: &mut RowSession<'h, F>,
+    body: impl FnOnce(&mut RowAccess<'_, 'h, F>) -> Result<R>,
+) -> Result<R> {
+    let (host, cx, mut failed) = (session.host(), session.cx(), None);
+    let ended = session.attempt(|txn| {
+        body(&mut RowAccess::new(txn, host, cx)).map_err(|error| {
+            failed = Some(error);
+            TxnError::Rollback
+        })
+    });
+    ended.map_err(|error| failed.unwrap_or_else(|| error.into()))
+}
+
+/// Runs a transaction until it meets no conflict, and returns once it is as durable as the session says.
+///
+/// # Errors
+/// Those of `body` other than conflicts, and of the engine.
+pub fn transact<'h, F: Fabric, R>(
+    session: &mut RowSession<'h, F>,
+    mut body: impl FnMut(&mut RowAccess<'_, 'h, F>) -> Result<R>,
+) -> Result<R> {
+    for conflicts in 1u32.. {
+        match attempt(session, &mut body) {
+            Err(error) if is_conflict(&error) => session.back_off(conflicts),
+            Ok(result) => {
+                session.settle()?;
+                return Ok(result);
+            }
+            ended => return ended,
+        }
+    }
+    unreachable!("a transaction met 2^32 conflicts")
 }

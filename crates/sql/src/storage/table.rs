@@ -261,7 +261,19 @@ impl TableRows {
         Ok(self.home.key(place, &bytes))
     }
 
-    fn key_of_row(&self, tx: &dyn Access, values: &[Value]) -> Result<Key> {
+    /// The key of a row's entry in an index, if it has one.
+    pub(super) fn entry_of(
+        &self,
+        tx: &dyn Access,
+        index: &IndexRows,
+        row: &Row,
+        computed: &dyn Computed,
+    ) -> Result<Option<Key>> {
+        Ok(index.entry(tx, self, &row.key, &row.values, computed)?.map(|entry| entry.key))
+    }
+
+    /// The key that a row of these values has.
+    pub(super) fn key_of_row(&self, tx: &dyn Access, values: &[Value]) -> Result<Key> {
         let key: Vec<&Value> = self.key.iter().map(|(column, _)| &values[*column]).collect();
         self.key_of(tx, &key)
     }
