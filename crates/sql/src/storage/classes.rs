@@ -181,12 +181,20 @@ impl Home {
             Bound::Behind(bytes) => self.prefix(place, bytes).behind(words),
         };
         let edge = self.edge(place);
-        KeyRange { low: first.map_or(edge, |key| key.min(edge)), high: Some(end.map_or(edge, |k| k.min(edge))) }
+        KeyRange {
+            low: first.map_or(edge, |key| key.min(edge)),
+            high: Some(end.map_or(edge, |k| k.min(edge))),
+        }
     }
 
     /// The key of the object's edge in a place.
     pub fn edge(&self, place: u16) -> Key {
         self.head(place, 1).first(self.size.words.into())
+    }
+
+    /// All keys of the object in a place, its edge included.
+    pub fn range_with_edge(&self, place: u16) -> KeyRange {
+        KeyRange { low: self.key(place, &[]), high: self.edge(place).next() }
     }
 
     /// The key's bytes behind the first word, in `out`.
