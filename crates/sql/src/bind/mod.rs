@@ -33,7 +33,7 @@ use crate::types::{Oid, Type, Types, oid};
 pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
 pub(crate) use scope::Scope;
-pub(crate) use types::type_text;
+pub(crate) use types::{type_text, user_type_info};
 
 /// A bound expression with its type.
 #[derive(Clone, Debug)]
@@ -62,6 +62,8 @@ pub(crate) struct Binder<'a> {
     /// Types of parameters, 0 where still open.
     pub(crate) parameters: RefCell<Vec<Oid>>,
     pub(crate) next_cte: std::cell::Cell<usize>,
+    /// Objects that names were found to mean.
+    pub(crate) used: RefCell<Vec<Oid>>,
     /// How deep views are nested.
     pub(crate) views: std::cell::Cell<usize>,
 }
@@ -79,7 +81,7 @@ impl<'a> Binder<'a> {
         parameters: Vec<Oid>,
     ) -> Binder<'a> {
         let parameters = RefCell::new(parameters);
-        Binder { ctx, store, search_path, parameters, next_cte: 0.into(), views: 0.into() }
+        Binder { ctx, store, search_path, parameters, next_cte: 0.into(), used: RefCell::default(), views: 0.into() }
     }
 
     pub(crate) fn types(&self) -> &dyn Types {
@@ -105,13 +107,12 @@ impl<'a> Binder<'a> {
 
     /// The table, view, sequence or index of a name.
     pub(crate) fn find_relation(&self, path: &ast::Path) -> Result<Option<Arc<crate::catalog::object::Object>>> {
-        match path.schema() {
-            Some(schema) => match self.store.schema(schema) {
-                Some(oid) => Ok(self.store.relation(oid, path.last())),
-                None => Ok(None),
-            },
-            None => Ok(self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last()))),
-        }
+        let found = match path.schema() {
+            Some(schema) => self.store.schema(schema).and_then(|oid| self.store.relation(oid, path.last())),
+            None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
+        };
+        self.used.borrow_mut().extend(found.iter().map(|object| object.oid()));
+        Ok(found)
     }
 
     /// An expression over the columns of one table: a default, a check, an index's expression or predicate.

@@ -3,18 +3,24 @@
 mod aggregate;
 mod change;
 mod constraint;
-
-
+mod copy;
+mod create;
+mod ddl;
+mod alter;
 mod eval;
 pub mod memory;
 mod query;
 mod rows;
-
-
+mod run;
+mod session;
+mod settings;
 pub mod store;
-
+mod system;
 mod table;
 mod window;
+
+pub use session::LocalSession;
+pub use system::Surroundings;
 
 
 
