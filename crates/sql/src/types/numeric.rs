@@ -101,7 +101,7 @@ impl Numeric {
         };
         // A number of `bits` bits has at least (bits - 1) * log10(2) digits.
         let digits_least = unscaled.bits().saturating_sub(1) as usize * 30_102 / 100_000;
-        let too_long = digits_least > DIGITS_MAX
+        let too_long = digits_least + 8 > DIGITS_MAX
             && unscaled.magnitude().to_str_radix(10).len() > DIGITS_MAX + scale as usize;
         if too_long { Err(overflow()) } else { Ok(Numeric::new(unscaled, scale as u16)) }
     }

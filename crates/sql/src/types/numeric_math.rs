@@ -277,7 +277,7 @@ fn power_int(base: &Numeric, exponent: i32, least: i64) -> Result<Numeric> {
     if places > 131_072.0 {
         return Err(overflow());
     }
-    let scale = result_scale(DIGITS - places.clamp(-20_000.0, 20_000.0) as i64, least);
+    let scale = result_scale(DIGITS, least);
     let (unscaled, own) = base.parts().expect("finite");
     if exponent >= 0 && places < 5000.0 && i64::from(own) * i64::from(exponent) < 20_000 {
         let exact = unscaled.pow(exponent as u32);

@@ -87,6 +87,13 @@ fn acosd(x: f64) -> f64 {
     90.0 - asind(x)
 }
 
+/// The cube root, made exact to the last digit by a step of Newton's.
+fn cbrt(x: f64) -> f64 {
+    let root = x.cbrt();
+    let better = root - (root * root * root - x) / (3.0 * root * root);
+    if better.is_finite() { better } else { root }
+}
+
 fn power(base: f64, exponent: f64) -> Result<f64> {
     if base == 0.0 && exponent < 0.0 {
         let message = "zero raised to a negative power is undefined";
@@ -110,7 +117,7 @@ fn float(source: &str) -> Option<Body> {
         "dceil" => scalar(|_, a| plain(a, f64::ceil)),
         "dfloor" => scalar(|_, a| plain(a, f64::floor)),
         "dtrunc" => scalar(|_, a| plain(a, f64::trunc)),
-        "dsign" => scalar(|_, a| plain(a, |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x.abs() })),
+        "dsign" => scalar(|_, a| plain(a, |x| f64::from(i8::from(x > 0.0) - i8::from(x < 0.0)))),
         "dsqrt" => scalar(|_, a| {
             let x = float8(&a[0]);
             if x < 0.0 {
@@ -119,7 +126,7 @@ fn float(source: &str) -> Option<Body> {
             }
             Ok(Value::Float8(x.sqrt()))
         }),
-        "dcbrt" => scalar(|_, a| plain(a, f64::cbrt)),
+        "dcbrt" => scalar(|_, a| plain(a, cbrt)),
         "dpow" => scalar(|_, a| power(float8(&a[0]), float8(&a[1])).map(Value::Float8)),
         "dexp" => scalar(|_, a| {
             let x = float8(&a[0]);

@@ -4,22 +4,22 @@
 //! PostgreSQL writes in SQL). A name that none knows is left to the system ([`super::System`]).
 
 mod aggregates;
-mod arrays;
+pub(super) mod arrays;
 mod compare;
-mod convert;
+pub(super) mod convert;
 mod datetime;
 pub(crate) mod encoding;
 mod extract;
 mod json;
 mod jsonb;
-mod like;
+pub(super) mod like;
 mod math;
 mod number_format;
 mod numbers;
 mod regexp;
 mod series;
 mod statistics;
-mod strings;
+pub(super) mod strings;
 mod time_format;
 mod time_read;
 mod to_json;

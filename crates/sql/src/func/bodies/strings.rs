@@ -55,6 +55,7 @@ fn basic(source: &str) -> Option<Body> {
                 value => Value::text(quote_literal(&written(ctx, 0, value)?)),
             })
         }),
+        "text_starts_with" => scalar(|_, a| Ok(Value::Bool(text(&a[0]).starts_with(text(&a[1]))))),
         "to_hex32" => scalar(|_, a| Ok(Value::text(format!("{:x}", int4(&a[0]))))),
         "to_hex64" => scalar(|_, a| Ok(Value::text(format!("{:x}", int8(&a[0]))))),
         "text_name" | "bpchar_name" => scalar(|_, a| {
@@ -122,7 +123,7 @@ fn chr(code: i32) -> Result<Value> {
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "null character not permitted"));
     }
     if code < 0 {
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "character number must be positive"));
+        return Err(invalid_parameter("character number must be positive"));
     }
     let character = char::from_u32(code as u32).ok_or_else(|| {
         let message = format!("requested character too large for encoding: {code}");
