@@ -20,6 +20,7 @@ fn folder() -> PathBuf {
 
 fn answer(ctx: &EvalContext<'_>, case: &str) -> String {
     let result = match case.split_once(' ') {
+        Some(("send", rest)) => Reader::new(ctx, rest).binary(),
         Some(("rows", rest)) => Reader::new(ctx, rest).rows(),
         Some(("agg", rest)) => Reader::new(ctx, rest).aggregate(false),
         Some(("within", rest)) => Reader::new(ctx, rest).aggregate(true),
@@ -52,7 +53,12 @@ fn check(family: &str) {
         }
     }
     let count = differences.len();
-    assert!(differences.is_empty(), "{family}: {count} of {} differ\n{}", cases.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{family}: {count} of {} differ\n{}",
+        cases.len(),
+        differences.join("\n")
+    );
     println!("{family}: {} cases", cases.len());
 }
 
@@ -65,4 +71,4 @@ macro_rules! families {
     };
 }
 
-families!(numbers, strings);
+families!(aggregates, arrays, binary, documents, formats, numbers, strings, times);

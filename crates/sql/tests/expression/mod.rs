@@ -87,8 +87,10 @@ impl<'a> Reader<'a> {
         let mut shown = Vec::new();
         for row in call.function.call_set(&ctx, &place(self.ctx, &call, &given)?)? {
             let row = row?;
-            if call.function.columns.is_empty() {
-                shown.push(self.shown(&Typed { ty: call.result, value: row[0].clone() })?);
+            if call.function.columns.len() < 2 {
+                let null = row[0].is_null();
+                let value = self.shown(&Typed { ty: call.result, value: row[0].clone() })?;
+                shown.push(if null { String::new() } else { value });
             } else {
                 let types: Vec<Oid> = call.function.columns.iter().map(|column| column.1).collect();
                 let names = vec!["c".into(); row.len()].into();
@@ -98,6 +100,18 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(shown.join("|"))
+    }
+
+    /// `function expression`: the bytes of the binary form, and the same value read back from them.
+    pub fn binary(&mut self) -> Result<String> {
+        self.word();
+        let sent = self.expression()?;
+        let mut bytes = Vec::new();
+        liger_sql::types::binary::send(self.ctx, sent.ty, &sent.value, &mut bytes)?;
+        let read = liger_sql::types::binary::receive(self.ctx, Type::of(sent.ty), &bytes)?;
+        let read = self.shown(&Typed { ty: sent.ty, value: read })?;
+        assert_eq!(read, self.shown(&sent)?, "what was sent is not what was received");
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// `f(x, ..) over array`.
@@ -171,8 +185,7 @@ impl<'a> Reader<'a> {
             let name = self.take(|c| OPERATOR.contains(c));
             let right = self.operand()?;
             let call = resolve_operator(self.ctx, name, Some(left.ty), right.ty)?;
-            let placed =
-                [coerce(self.ctx, &left, call.types[0])?, coerce(self.ctx, &right, call.types[1])?];
+            let placed = [coerce(self.ctx, &left, call.types[0])?, coerce(self.ctx, &right, call.types[1])?];
             let ctx = self.ctx.for_call(&call.types, call.result);
             left = Typed { ty: call.result, value: call.function.call(&ctx, &placed)? };
         }
@@ -202,7 +215,8 @@ impl<'a> Reader<'a> {
         let mut modifier = -1;
         if self.rest.starts_with('(') {
             self.rest = &self.rest[1..];
-            let numbers: Vec<i32> = self.take(|c| c != ')').split(',').map(|n| n.trim().parse().unwrap()).collect();
+            let numbers: Vec<i32> =
+                self.take(|c| c != ')').split(',').map(|n| n.trim().parse().unwrap()).collect();
             self.rest = &self.rest[1..];
             modifier = match (name.as_str(), &numbers[..]) {
                 ("numeric", [precision]) => Type::numeric(*precision, 0).modifier,
@@ -272,7 +286,10 @@ impl<'a> Reader<'a> {
             };
             return Ok(Typed { ty, value: text::input(self.ctx, Type::of(ty), digits)? });
         }
-        let name = self.word();
+        let mut name = self.word();
+        if name == "pg_catalog" && self.eat('.') {
+            name = self.word();
+        }
         match name.as_str() {
             "null" | "NULL" => return Ok(Typed { ty: oid::UNKNOWN, value: Value::Null }),
             "true" | "false" => return Ok(Typed { ty: oid::BOOL, value: Value::Bool(name == "true") }),

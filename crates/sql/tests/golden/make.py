@@ -2,8 +2,8 @@
 """Asks a PostgreSQL 15 server for the answers to the cases in this folder (*.cases -> *.expected).
 
 A case is a line: an expression of SQL; `rows f(..)` for all rows of a function; `agg f(x, ..) over array` for an
-aggregate over the elements x of an array; `within f(..) over array` for an ordered-set aggregate. An answer is the
-text of the result, `NULL`, or `!` and the SQLSTATE. Usage: PGHOST=... PGUSER=... ./make.py
+aggregate over the elements x of an array; `within f(..) over array` for an ordered-set aggregate; `send f x` for
+the binary form of x, which PostgreSQL's function f makes. An answer is the text of the result, `NULL`, or `!` and the SQLSTATE. Usage: PGHOST=... PGUSER=... ./make.py
 """
 
 import pathlib
@@ -28,6 +28,9 @@ end $f$;
 def query(case):
     if case.startswith("rows "):
         return f"select coalesce(string_agg(coalesce(format('%s', s), 'NULL'), '|'), '') from {case[5:]} s"
+    if case.startswith("send "):
+        function, expression = case[5:].split(" ", 1)
+        return f"select encode({function}({expression}), 'hex')"
     for word in ("agg ", "within "):
         if case.startswith(word):
             call, array = case[len(word):].split(" over ")

@@ -69,17 +69,22 @@ fn shape(source: &str) -> Option<Body> {
     }
 }
 
+fn one_dimension(array: &Array, what: &str) -> Result<()> {
+    if array.dimensions.len() > 1 {
+        let message = format!("{what} elements in multidimensional arrays is not supported");
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    Ok(())
+}
+
 fn position(a: &[Value], start: i32) -> Result<Value> {
     if a[0].is_null() {
         return Ok(Value::Null);
     }
     let array = array(&a[0]);
-    if array.dimensions.len() > 1 {
-        let message = "searching for elements in multidimensional arrays is not supported";
-        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-    }
+    one_dimension(array, "searching for")?;
     let lower = array.dimensions.first().map_or(1, |d| d.lower);
-    let skip = (start - lower).max(0) as usize;
+    let skip = start.saturating_sub(lower).max(0) as usize;
     let found = array.elements.iter().skip(skip).position(|e| same(array.element, e, &a[1]));
     int_or_null(found.map(|at| at as i32 + skip as i32 + lower))
 }
@@ -108,6 +113,7 @@ fn asking(source: &str) -> Option<Body> {
                 return Ok(Value::Null);
             }
             let array = array(&a[0]);
+            one_dimension(array, "searching for")?;
             let lower = array.dimensions.first().map_or(1, |d| d.lower);
             let equal = array.elements.iter().enumerate().filter(|(_, e)| same(array.element, e, &a[1]));
             let places = equal.map(|(at, _)| Value::Int4(at as i32 + lower)).collect();
@@ -136,12 +142,11 @@ fn changing(source: &str) -> Option<Body> {
         "array_remove" | "array_replace" => match source {
             "array_remove" => scalar(|_, a| {
                 let Value::Array(array) = &a[0] else { return Ok(Value::Null) };
-                if array.dimensions.len() > 1 {
-                    let message = "removing elements from multidimensional arrays is not supported";
-                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-                }
+                one_dimension(array, "removing")?;
                 let kept = array.elements.iter().filter(|e| !same(array.element, e, &a[1])).cloned();
-                Ok(Value::array(array.element, kept.collect()))
+                let kept: Vec<Value> = kept.collect();
+                let shape = array.dimensions.first().map(|d| Dimension { len: kept.len() as i32, ..*d });
+                made(array.element, shape.into_iter().filter(|d| d.len > 0).collect(), kept)
             }),
             _ => scalar(|_, a| {
                 let Value::Array(array) = &a[0] else { return Ok(Value::Null) };
@@ -174,7 +179,10 @@ fn push(ctx: &EvalContext<'_>, to: &Value, element: &Value, in_front: bool) -> R
         return Ok(Value::array(element_of(ctx, None), vec![element.clone()]));
     };
     if array.dimensions.len() > 1 {
-        return Err(SqlError::new(SqlState::DATA_EXCEPTION, "argument must be empty or one-dimensional array"));
+        return Err(SqlError::new(
+            SqlState::DATA_EXCEPTION,
+            "argument must be empty or one-dimensional array",
+        ));
     }
     let mut elements = array.elements.clone();
     let lower = array.dimensions.first().map_or(1, |d| d.lower);
@@ -273,7 +281,8 @@ pub fn slice(array: &Array, bounds: &[(Option<i32>, Option<i32>)]) -> Result<Arr
     for (i, dimension) in array.dimensions.iter().enumerate() {
         let last = dimension.lower + dimension.len - 1;
         let (low, high) = bounds.get(i).copied().unwrap_or_default();
-        let (low, high) = (low.unwrap_or(dimension.lower).max(dimension.lower), high.unwrap_or(last).min(last));
+        let (low, high) =
+            (low.unwrap_or(dimension.lower).max(dimension.lower), high.unwrap_or(last).min(last));
         if low > high {
             return Ok(empty);
         }

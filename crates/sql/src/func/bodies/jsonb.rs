@@ -21,6 +21,15 @@ fn found(document: Option<&Json>, as_text: bool) -> Result<Value> {
     }
 }
 
+/// An element; a plain value is its own only one.
+fn element(value: &Value, at: i32) -> Option<&Json> {
+    match document(value) {
+        Json::Object(_) => None,
+        array @ Json::Array(_) => array.element(i64::from(at)),
+        plain => matches!(at, 0 | -1).then_some(plain),
+    }
+}
+
 fn follow<'a>(start: &'a Json, path: &Value) -> Option<&'a Json> {
     let mut at = start;
     for step in texts(path) {
@@ -42,10 +51,8 @@ fn reading(source: &str) -> Option<Body> {
     match source {
         "jsonb_object_field" => scalar(|_, a| found(document(&a[0]).get(text(&a[1])), false)),
         "jsonb_object_field_text" => scalar(|_, a| found(document(&a[0]).get(text(&a[1])), true)),
-        "jsonb_array_element" => scalar(|_, a| found(document(&a[0]).element(i64::from(int4(&a[1]))), false)),
-        "jsonb_array_element_text" => {
-            scalar(|_, a| found(document(&a[0]).element(i64::from(int4(&a[1]))), true))
-        }
+        "jsonb_array_element" => scalar(|_, a| found(element(&a[0], int4(&a[1])), false)),
+        "jsonb_array_element_text" => scalar(|_, a| found(element(&a[0], int4(&a[1])), true)),
         "jsonb_extract_path" => scalar(|_, a| found(follow(document(&a[0]), &a[1]), false)),
         "jsonb_extract_path_text" => scalar(|_, a| found(follow(document(&a[0]), &a[1]), true)),
         "jsonb_array_length" => scalar(|_, a| match document(&a[0]) {
@@ -75,7 +82,8 @@ fn each(document: &Json, as_text: bool) -> Result<SetRows> {
         let function = if as_text { "jsonb_each_text" } else { "jsonb_each" };
         return Err(invalid_parameter(format!("cannot call {function} on a non-object")));
     };
-    let row = |(key, value): &(String, Json)| Ok(vec![Value::text(key.as_str()), found(Some(value), as_text)?]);
+    let row =
+        |(key, value): &(String, Json)| Ok(vec![Value::text(key.as_str()), found(Some(value), as_text)?]);
     let rows: Result<Vec<Vec<Value>>> = members.iter().map(row).collect();
     Ok(Box::new(rows?.into_iter().map(Ok)))
 }
@@ -118,7 +126,9 @@ fn contains_element(element: &Json, part: &Json) -> bool {
 fn has_key(document: &Json, key: &str) -> bool {
     match document {
         Json::Object(_) => document.get(key).is_some(),
-        Json::Array(elements) => elements.iter().any(|element| matches!(element, Json::String(s) if s == key)),
+        Json::Array(elements) => {
+            elements.iter().any(|element| matches!(element, Json::String(s) if s == key))
+        }
         Json::String(text) => text == key,
         _ => false,
     }
@@ -275,12 +285,10 @@ fn changing(source: &str) -> Option<Body> {
             _ => Err(invalid_parameter("cannot delete from scalar")),
         }),
         "jsonb_delete_path" => scalar(|_, a| at_path(a, Change::Delete)),
-        "jsonb_set" => scalar(|_, a| {
-            at_path(a, Change::Set(document(&a[2]), a.get(3).is_none_or(bool_of)))
-        }),
-        "jsonb_insert" => scalar(|_, a| {
-            at_path(a, Change::Insert(document(&a[2]), a.get(3).is_some_and(bool_of)))
-        }),
+        "jsonb_set" => scalar(|_, a| at_path(a, Change::Set(document(&a[2]), a.get(3).is_none_or(bool_of)))),
+        "jsonb_insert" => {
+            scalar(|_, a| at_path(a, Change::Insert(document(&a[2]), a.get(3).is_some_and(bool_of))))
+        }
         "jsonb_strip_nulls" => scalar(|_, a| made(strip_nulls(document(&a[0])))),
         _ => None,
     }
@@ -299,10 +307,13 @@ fn strip_nulls(document: &Json) -> Json {
 
 #[cold]
 fn no_cast(document: &Json, name: &str) -> SqlError {
-    let message = format!("cannot cast jsonb {} to type {name}", match document.kind() {
-        Kind::Array | Kind::Object => format!("{} or {}", "array", "object"),
-        kind => kind_name(kind).to_string(),
-    });
+    let message = format!(
+        "cannot cast jsonb {} to type {name}",
+        match document.kind() {
+            Kind::Array | Kind::Object => format!("{} or {}", "array", "object"),
+            kind => kind_name(kind).to_string(),
+        }
+    );
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
