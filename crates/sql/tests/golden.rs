@@ -1,7 +1,8 @@
-//! Expressions whose answers come from PostgreSQL 15 (`golden/*.cases`, `golden/*.expected`, `golden/make.py`).
+//! Expressions whose answers come from PostgreSQL 15 (`golden/*.cases`, `golden/*.expected`,
+//! `golden/make.py`).
 //!
-//! A small reader turns each case into calls of functions, operators and casts, resolved and carried out as the
-//! executor does it. All differences are reported at once.
+//! A small reader turns each case into calls of functions, operators and casts, resolved and carried out as
+//! the executor does it. All differences are reported at once.
 
 #![forbid(unsafe_code)]
 

@@ -16,6 +16,7 @@ pub mod context;
 mod polymorphic;
 pub mod registry;
 pub mod resolve;
+pub mod window;
 
 pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
 pub use bodies::convert::extreme;

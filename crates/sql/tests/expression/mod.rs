@@ -1,5 +1,5 @@
-//! Reads and evaluates the expressions of the golden cases: literals, casts with `::`, calls, operators (all of
-//! one precedence, from the left), parentheses.
+//! Reads and evaluates the expressions of the golden cases: literals, casts with `::`, calls, operators (all
+//! of one precedence, from the left), parentheses.
 
 use liger_sql::error::{Result, SqlError, SqlState};
 use liger_sql::func::{

@@ -164,7 +164,7 @@ struct Intervals {
 impl Accumulator for Intervals {
     fn add(&mut self, _: &EvalContext<'_>, arguments: &[Value]) -> Result<()> {
         if let Value::Interval(interval) = arguments[0] {
-            self.sum = self.sum.add(interval)?;
+            self.sum = self.sum.plus(interval)?;
             self.count += 1;
         }
         Ok(())

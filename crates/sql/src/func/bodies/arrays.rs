@@ -154,7 +154,7 @@ fn changing(source: &str) -> Option<Body> {
                 made(array.element, array.dimensions.clone(), array.elements.iter().map(swap).collect())
             }),
         },
-        "array_fill" | "array_fill_with_lower_bounds" => scalar(|ctx, a| fill(ctx, a)),
+        "array_fill" | "array_fill_with_lower_bounds" => scalar(fill),
         "trim_array" => scalar(|_, a| {
             let (array, count) = (array(&a[0]), int4(&a[1]));
             let len = array.dimensions.first().map_or(0, |d| d.len);

@@ -55,9 +55,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
     if let Some(suffix) = special.strip_prefix("text").and_then(|rest| rest.strip_suffix("name")) {
         return one_type(suffix);
     }
-    for (prefix, across) in ACROSS {
+    for prefix in ["float48", "float84"] {
         if let Some(suffix) = special.strip_prefix(prefix).filter(|s| s.len() == 2) {
-            return across(suffix);
+            return floats(suffix);
         }
     }
     if let Some(rest) = special.strip_prefix("int")
@@ -108,9 +108,6 @@ pub(super) fn find(source: &str) -> Option<Body> {
     }
     prefixes.iter().find_map(|prefix| special.strip_prefix(prefix).and_then(one_type))
 }
-
-/// Orders across types, by the first part of their names.
-const ACROSS: &[(&str, fn(&str) -> Option<Body>)] = &[("float48", floats), ("float84", floats)];
 
 fn one_type(suffix: &str) -> Option<Body> {
     // The most frequent comparisons of all are of integers: no detour for them.

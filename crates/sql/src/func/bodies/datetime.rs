@@ -267,9 +267,9 @@ fn age(left: i64, right: i64) -> Result<Value> {
 
 fn intervals(source: &str) -> Option<Body> {
     match source {
-        "interval_pl" => scalar(|_, a| interval_of(&a[0]).add(interval_of(&a[1])).map(Value::Interval)),
+        "interval_pl" => scalar(|_, a| interval_of(&a[0]).plus(interval_of(&a[1])).map(Value::Interval)),
         "interval_mi" => {
-            scalar(|_, a| interval_of(&a[0]).add(interval_of(&a[1]).negate()?).map(Value::Interval))
+            scalar(|_, a| interval_of(&a[0]).plus(interval_of(&a[1]).negate()?).map(Value::Interval))
         }
         "interval_um" => scalar(|_, a| interval_of(&a[0]).negate().map(Value::Interval)),
         "interval_mul" => scalar(|_, a| interval_of(&a[0]).scale(float8(&a[1])).map(Value::Interval)),

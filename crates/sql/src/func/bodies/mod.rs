@@ -1,7 +1,7 @@
 //! Which Rust function carries out which function of the catalog.
 //!
-//! Each module knows some names of implementations (`pg_proc.prosrc`; `name/number of arguments` for those that
-//! PostgreSQL writes in SQL). A name that none knows is left to the system ([`super::System`]).
+//! Each module knows some names of implementations (`pg_proc.prosrc`; `name/number of arguments` for those
+//! that PostgreSQL writes in SQL). A name that none knows is left to the system ([`super::System`]).
 
 mod aggregates;
 pub(super) mod arrays;
@@ -10,6 +10,7 @@ pub(super) mod convert;
 mod datetime;
 pub(crate) mod encoding;
 mod extract;
+mod joining;
 mod json;
 mod jsonb;
 pub(super) mod like;
@@ -41,6 +42,7 @@ pub(super) fn body(kind: FunctionKind, name: &str, source: &str) -> Body {
             .or_else(|| numbers::find(source))
             .or_else(|| math::find(source))
             .or_else(|| strings::find(source))
+            .or_else(|| joining::find(source))
             .or_else(|| like::find(source))
             .or_else(|| regexp::find(source))
             .or_else(|| encoding::find(source))

@@ -177,6 +177,11 @@ fn format(number: &Numeric, pattern: &Pattern) -> Result<String> {
         _ => None,
     });
     if let Some(small) = is_roman {
+        if !number.is_finite() {
+            let what = if number.is_nan() { "NaN" } else { "infinity" };
+            let message = format!("cannot convert {what} to integer");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let digits = number.to_i64().and_then(roman).unwrap_or_else(|| "#".repeat(15));
         let digits = if small { digits.to_lowercase() } else { digits };
         return Ok(if pattern.fill { digits } else { format!("{digits:>15}") });
@@ -195,7 +200,7 @@ fn format(number: &Numeric, pattern: &Pattern) -> Result<String> {
     let (whole, fraction) = written.split_once('.').unwrap_or((&written, ""));
     let places = pattern.before + pattern.shift;
     let whole = if whole == "0" && pattern.before > 0 && behind > 0 { "" } else { whole };
-    let overflows = whole.len() > places || !rounded.is_finite();
+    let overflows = whole.len() > places;
     Ok(lay_out(pattern, whole, fraction, negative, overflows, &rounded))
 }
 
@@ -209,7 +214,7 @@ fn lay_out(
     number: &Numeric,
 ) -> String {
     let has = |piece: &Piece| pattern.pieces.contains(piece);
-    let own_sign = [Piece::Sign, Piece::Minus, Piece::Plus, Piece::PlusMinus, Piece::Angle].iter().any(has);
+    let own_sign = [Piece::Sign, Piece::Minus, Piece::PlusMinus, Piece::Angle].iter().any(has);
     let places = pattern.before + pattern.shift;
     let skipped = places.saturating_sub(whole.len());
     let zero_from = pattern.first_zero.unwrap_or(usize::MAX);
@@ -259,7 +264,7 @@ fn lay_out(
                 }
             }
             Piece::Digit(_) => {
-                if (starts || place + 1 == places && whole.is_empty() && false) && !sign_done {
+                if starts && !sign_done {
                     made.push_str(sign_text);
                     sign_done = true;
                 }
@@ -278,6 +283,8 @@ fn lay_out(
                 }
                 place += 1;
             }
+            // NaN and infinities have no digits behind the point.
+            Piece::Point if !number.is_finite() && !overflows => break,
             Piece::Point => {
                 if !sign_done {
                     made.push_str(sign_text);
@@ -307,7 +314,7 @@ fn lay_out(
             }),
             Piece::Currency => made.push(' '),
             Piece::Ordinal(small) => {
-                if !negative && pattern.behind == 0 {
+                if !negative && !overflows && pattern.behind == 0 {
                     made.push_str(ordinal(number.to_i64().unwrap_or(0), *small));
                 }
             }
@@ -342,7 +349,7 @@ fn zero_behind(pattern: &Pattern, behind: usize) -> bool {
 
 fn scientific(number: &Numeric, pattern: &Pattern) -> String {
     if !number.is_finite() {
-        return "#".repeat(pattern.before + pattern.behind + 6);
+        return format!(" {}.{}", "#".repeat(pattern.before), "#".repeat(pattern.behind + 4));
     }
     let written = number.abs().trim_scale().to_string();
     let digits: String = written.chars().filter(char::is_ascii_digit).collect();

@@ -250,7 +250,7 @@ fn unicode_class(name: &str) -> String {
 }
 
 fn run<T>(result: std::result::Result<T, fancy_regex::Error>) -> Result<T> {
-    result.map_err(|error| invalid(error))
+    result.map_err(invalid)
 }
 
 /// Whether the expression matches somewhere in the text.

@@ -239,7 +239,7 @@ impl Percentile {
             _ if place.floor() == place.ceil() => low.clone(),
             (Value::Interval(low), Value::Interval(high)) => {
                 let negated = Interval { months: -low.months, days: -low.days, micros: -low.micros };
-                Value::Interval(low.add(high.add(negated)?.scale(part)?)?)
+                Value::Interval(low.plus(high.plus(negated)?.scale(part)?)?)
             }
             (low, high) => {
                 let (low, high) = (float8(low), float8(high));

@@ -129,6 +129,7 @@ fn number(moment: &Moment, word: &str) -> Option<(i64, usize)> {
         days - days_of(Day { year, month: 1, day: 1 }) + 1
     };
     let (iso_year, week) = iso_week(days);
+    let iso_year = if iso_year > 0 { iso_year } else { 1 - iso_year };
     Some(match word {
         "HH" | "HH12" => (if hour % 12 == 0 { 12 * hour.signum().max(1) } else { hour % 12 }, 2),
         "HH24" => (hour, 2),
@@ -151,7 +152,7 @@ fn number(moment: &Moment, word: &str) -> Option<(i64, usize)> {
         "WW" => ((of_year - 1) / 7 + 1, 2),
         "IW" => (week, 2),
         "Q" => ((month - 1) / 3 + 1, 1),
-        "CC" => (if year > 0 { (year - 1) / 100 + 1 } else { (shown - 1) / 100 + 1 }, 2),
+        "CC" => (if year > 0 { (year - 1) / 100 + 1 } else { year / 100 - 1 }, 2),
         "J" => (days + i64::from(EPOCH_JULIAN), 1),
         "YYYY" => (shown, 4),
         "YYY" => (shown % 1000, 3),
@@ -207,7 +208,10 @@ fn word_of(moment: &Moment, word: &str, given: &str, fill: bool) -> String {
             0 => format!("{sign}{:02}", east.abs() / 3600),
             minutes => format!("{sign}{:02}:{minutes:02}", east.abs() / 3600),
         },
-        "Y,YYY" => format!("{},{:03}", year / 1000, year % 1000),
+        "Y,YYY" => {
+            let shown = if year > 0 || moment.is_interval { year } else { 1 - year };
+            format!("{},{:03}", shown / 1000, shown % 1000)
+        }
         _ => String::new(),
     }
 }

@@ -136,7 +136,7 @@ fn uneven() -> SqlError {
 }
 
 fn build_object(ctx: &EvalContext<'_>, a: &[Value]) -> Result<String> {
-    if a.len() % 2 != 0 {
+    if !a.len().is_multiple_of(2) {
         return Err(uneven());
     }
     let mut made = String::from("{");
@@ -217,7 +217,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
             scalar(|ctx, a| Ok(Value::Json(build_object(ctx, a)?.into())))
         }
         "jsonb_build_object" | "jsonb_build_object_noargs" => scalar(|ctx, a| {
-            if a.len() % 2 != 0 {
+            if !a.len().is_multiple_of(2) {
                 return Err(uneven());
             }
             let mut members = Vec::new();

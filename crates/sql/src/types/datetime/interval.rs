@@ -391,7 +391,7 @@ impl Interval {
     ///
     /// # Errors
     /// 22008 if it is out of range.
-    pub fn add(self, other: Interval) -> Result<Interval> {
+    pub fn plus(self, other: Interval) -> Result<Interval> {
         let sum = || {
             Some(Interval {
                 months: self.months.checked_add(other.months)?,
