@@ -1,4 +1,5 @@
-//! How the arguments of a call are laid on the parameters of a function: by place, by name, VARIADIC, defaults.
+//! How the arguments of a call are laid on the parameters of a function: by place, by name, VARIADIC,
+//! defaults.
 
 use super::polymorphic;
 use super::registry::Function;

@@ -43,8 +43,8 @@ impl Default for Settings {
     }
 }
 
-/// The system behind an expression: clock, randomness, session and catalog. Methods that a small system has no
-/// answer for have defaults.
+/// The system behind an expression: clock, randomness, session and catalog. Methods that a small system has
+/// no answer for have defaults.
 pub trait System {
     /// Now, in microseconds since 2000-01-01 00:00 UTC (`clock_timestamp()`).
     fn clock_us(&self) -> i64;

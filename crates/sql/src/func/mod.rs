@@ -16,7 +16,12 @@ pub mod context;
 mod polymorphic;
 pub mod registry;
 pub mod resolve;
+pub mod window;
 
+pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
+pub use bodies::convert::extreme;
+pub use bodies::like::like;
+pub use bodies::strings::{quote_ident, quote_literal};
 pub use context::{DateOrder, EvalContext, NoSystem, Settings, System};
 pub use polymorphic::is_polymorphic;
 pub use registry::{

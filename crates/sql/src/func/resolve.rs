@@ -1,8 +1,8 @@
 //! Which function, operator or cast an expression means (PostgreSQL's manual, chapter 10).
 //!
-//! Arguments are given by their types; `unknown` is a literal or parameter whose type is still open. The rules
-//! and their order are those of PostgreSQL's `parse_func.c`, `parse_oper.c` and `parse_coerce.c`, because
-//! clients depend on which candidate wins.
+//! Arguments are given by their types; `unknown` is a literal or parameter whose type is still open. The
+//! rules and their order are those of PostgreSQL's `parse_func.c`, `parse_oper.c` and `parse_coerce.c`,
+//! because clients depend on which candidate wins.
 
 use super::polymorphic::{self, is_polymorphic};
 use super::registry::{self, Body, CastContext, CastMethod, Function, Operator};
@@ -88,7 +88,7 @@ pub fn find_cast(types: &dyn Types, source: Oid, target: Oid, context: CastConte
         return Some(CastPath::Relabel);
     }
     if let Some(cast) = registry::cast(source, target) {
-        return (cast.context <= context).then(|| match cast.method {
+        return (cast.context <= context).then_some(match cast.method {
             CastMethod::Relabel => CastPath::Relabel,
             CastMethod::Function(function) => CastPath::Function(function),
             CastMethod::InputOutput => CastPath::InputOutput,

@@ -196,8 +196,8 @@ fn send_numeric(number: &Numeric, to: &mut Vec<u8>) {
     let mut words = |words: [u16; 4]| words.iter().for_each(|word| to.extend(word.to_be_bytes()));
     let (unscaled, scale) = match number {
         Numeric::NaN => return words([0, 0, sign::NAN, 0]),
-        Numeric::Infinity => return words([0, 0, sign::INFINITY, 0]),
-        Numeric::MinusInfinity => return words([0, 0, sign::MINUS_INFINITY, 0]),
+        Numeric::Infinity => return words([0, 0, sign::INFINITY, 0x20]),
+        Numeric::MinusInfinity => return words([0, 0, sign::MINUS_INFINITY, 0x20]),
         finite => finite.parts().expect("a finite number has parts"),
     };
     // Whole groups of four digits behind the point.

@@ -189,7 +189,8 @@ pub struct TypeInfo {
     pub by_value: bool,
     /// What kind of type.
     pub kind: TypeKind,
-    /// One letter: A array, B bool, D date, E enum, N number, P pseudo, S string, T interval, U other, X unknown.
+    /// One letter: A array, B bool, D date, E enum, N number, P pseudo, S string, T interval, U other,
+    /// X unknown.
     pub category: char,
     /// Whether it is preferred among the types of its category.
     pub preferred: bool,
@@ -264,7 +265,7 @@ fn builtins() -> &'static Builtins {
     static BUILTINS: OnceLock<Builtins> = OnceLock::new();
     BUILTINS.get_or_init(|| {
         let rows = include_str!("../func/data/types.tsv").lines();
-        let types: BTreeMap<Oid, TypeInfo> = rows.map(|row| parse_type(row)).map(|t| (t.oid, t)).collect();
+        let types: BTreeMap<Oid, TypeInfo> = rows.map(parse_type).map(|t| (t.oid, t)).collect();
         let names = include_str!("../func/data/types.tsv").lines();
         let names = names.map(|row| row.split('\t').nth(1).expect("a type has a name"));
         let names = names.zip(types.keys()).map(|(name, oid)| (name, *oid)).collect();
@@ -318,8 +319,8 @@ pub fn builtin_by_name(name: &str) -> Option<&'static TypeInfo> {
     builtin(*builtins().names.get(name)?)
 }
 
-/// Names that SQL has for built-in types whose name in the catalog differs; the first one of a type is the one
-/// that PostgreSQL prints.
+/// Names that SQL has for built-in types whose name in the catalog differs; the first one of a type is the
+/// one that PostgreSQL prints.
 pub const SQL_NAMES: &[(&str, &str)] = &[
     ("boolean", "bool"),
     ("smallint", "int2"),

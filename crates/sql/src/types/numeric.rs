@@ -101,7 +101,7 @@ impl Numeric {
         };
         // A number of `bits` bits has at least (bits - 1) * log10(2) digits.
         let digits_least = unscaled.bits().saturating_sub(1) as usize * 30_102 / 100_000;
-        let too_long = digits_least > DIGITS_MAX
+        let too_long = digits_least + 8 > DIGITS_MAX
             && unscaled.magnitude().to_str_radix(10).len() > DIGITS_MAX + scale as usize;
         if too_long { Err(overflow()) } else { Ok(Numeric::new(unscaled, scale as u16)) }
     }
@@ -474,9 +474,8 @@ impl Numeric {
     /// 22003 if it has too many digits in front of the point.
     pub fn fit(&self, precision: i32, scale: i32) -> Result<Numeric> {
         let too_large = |detail: &str| {
-            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").detail(format!(
-                "A field with precision {precision}, scale {scale} {detail}"
-            ))
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+                .detail(format!("A field with precision {precision}, scale {scale} {detail}"))
         };
         if self.is_nan() {
             return Ok(Numeric::NaN);

@@ -241,14 +241,18 @@ pub fn power(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
 }
 
 fn special_power(base: &Numeric, exponent: &Numeric) -> Option<Numeric> {
-    if exponent.is_finite() && exponent.signum() == 0 && !base.is_finite() || *base == Numeric::ONE && !exponent.is_finite() {
+    if exponent.is_finite() && exponent.signum() == 0 && !base.is_finite()
+        || *base == Numeric::ONE && !exponent.is_finite()
+    {
         return Some(Numeric::ONE);
     }
     (base.is_nan() || exponent.is_nan()).then_some(Numeric::NaN)
 }
 
 fn infinite_power(base: &Numeric, exponent: &Numeric, whole: bool) -> Numeric {
-    let grows = if exponent.is_finite() { exponent.signum() > 0 } else {
+    let grows = if exponent.is_finite() {
+        exponent.signum() > 0
+    } else {
         let above_one = base.abs() > Numeric::ONE;
         if base.abs() == Numeric::ONE {
             return Numeric::ONE;
@@ -277,7 +281,7 @@ fn power_int(base: &Numeric, exponent: i32, least: i64) -> Result<Numeric> {
     if places > 131_072.0 {
         return Err(overflow());
     }
-    let scale = result_scale(DIGITS - places.clamp(-20_000.0, 20_000.0) as i64, least);
+    let scale = result_scale(DIGITS, least);
     let (unscaled, own) = base.parts().expect("finite");
     if exponent >= 0 && places < 5000.0 && i64::from(own) * i64::from(exponent) < 20_000 {
         let exact = unscaled.pow(exponent as u32);

@@ -55,9 +55,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
     if let Some(suffix) = special.strip_prefix("text").and_then(|rest| rest.strip_suffix("name")) {
         return one_type(suffix);
     }
-    for (prefix, across) in ACROSS {
+    for prefix in ["float48", "float84"] {
         if let Some(suffix) = special.strip_prefix(prefix).filter(|s| s.len() == 2) {
-            return across(suffix);
+            return floats(suffix);
         }
     }
     if let Some(rest) = special.strip_prefix("int")
@@ -75,18 +75,39 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }
     }
     let prefixes = [
-        "bool", "int2", "int4", "int8", "float4", "float8", "numeric_", "text_", "text", "name", "char",
-        "bytea", "date_", "time_", "timetz_", "timestamp_", "interval_", "uuid_", "jsonb_", "enum_", "array_",
-        "record_image_", "record_", "oidvector", "oid", "xid", "cid",
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "float4",
+        "float8",
+        "numeric_",
+        "text_",
+        "text",
+        "name",
+        "char",
+        "bytea",
+        "date_",
+        "time_",
+        "timetz_",
+        "timestamp_",
+        "interval_",
+        "uuid_",
+        "jsonb_",
+        "enum_",
+        "array_",
+        "record_image_",
+        "record_",
+        "oidvector",
+        "oid",
+        "xid",
+        "cid",
     ];
     if let Some(suffix) = special.strip_prefix("bpchar_").or_else(|| special.strip_prefix("bpchar")) {
         return comparison!(suffix, bpchar);
     }
     prefixes.iter().find_map(|prefix| special.strip_prefix(prefix).and_then(one_type))
 }
-
-/// Orders across types, by the first part of their names.
-const ACROSS: &[(&str, fn(&str) -> Option<Body>)] = &[("float48", floats), ("float84", floats)];
 
 fn one_type(suffix: &str) -> Option<Body> {
     // The most frequent comparisons of all are of integers: no detour for them.
@@ -132,7 +153,8 @@ fn integers(suffix: &str) -> Option<Body> {
 
 /// Dates, timestamps and timestamptzs among one another: as the session's clocks show them.
 fn dates(suffix: &str) -> Option<Body> {
-    comparison!(suffix, |ctx: &EvalContext<'_>, a: &[Value]| moment(ctx, &a[0], &a[1]).cmp(&moment(ctx, &a[1], &a[0])))
+    comparison!(suffix, |ctx: &EvalContext<'_>, a: &[Value]| moment(ctx, &a[0], &a[1])
+        .cmp(&moment(ctx, &a[1], &a[0])))
 }
 
 fn moment(ctx: &EvalContext<'_>, value: &Value, other: &Value) -> i128 {

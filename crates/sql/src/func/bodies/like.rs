@@ -139,7 +139,8 @@ fn similar(pattern: &str, escape: Option<char>) -> Result<String> {
                     0 => made.push_str("){1,1}?("),
                     1 => made.push_str("){1,1}(?:"),
                     _ => {
-                        let message = "SQL regular expression may not contain more than two escape-double-quote separators";
+                        let message = "SQL regular expression may not contain more than two \
+                                       escape-double-quote separators";
                         return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, message));
                     }
                 }

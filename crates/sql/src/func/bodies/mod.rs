@@ -1,25 +1,26 @@
 //! Which Rust function carries out which function of the catalog.
 //!
-//! Each module knows some names of implementations (`pg_proc.prosrc`; `name/number of arguments` for those that
-//! PostgreSQL writes in SQL). A name that none knows is left to the system ([`super::System`]).
+//! Each module knows some names of implementations (`pg_proc.prosrc`; `name/number of arguments` for those
+//! that PostgreSQL writes in SQL). A name that none knows is left to the system ([`super::System`]).
 
 mod aggregates;
-mod arrays;
+pub(super) mod arrays;
 mod compare;
-mod convert;
+pub(super) mod convert;
 mod datetime;
 pub(crate) mod encoding;
 mod extract;
+mod joining;
 mod json;
 mod jsonb;
-mod like;
+pub(super) mod like;
 mod math;
 mod number_format;
 mod numbers;
 mod regexp;
 mod series;
 mod statistics;
-mod strings;
+pub(super) mod strings;
 mod time_format;
 mod time_read;
 mod to_json;
@@ -41,6 +42,7 @@ pub(super) fn body(kind: FunctionKind, name: &str, source: &str) -> Body {
             .or_else(|| numbers::find(source))
             .or_else(|| math::find(source))
             .or_else(|| strings::find(source))
+            .or_else(|| joining::find(source))
             .or_else(|| like::find(source))
             .or_else(|| regexp::find(source))
             .or_else(|| encoding::find(source))

@@ -1,14 +1,12 @@
 //! Functions of texts and byte strings.
 
-use super::{array, bytea, int4, int8, invalid_parameter, rows, scalar, set, text, written};
+use super::{bytea, int4, int8, invalid_parameter, scalar, text, written};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::context::EvalContext;
 use crate::func::registry::Body;
-use crate::types::oid;
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
-    basic(source).or_else(|| bytes(source)).or_else(|| cutting(source)).or_else(|| joining(source))
+    basic(source).or_else(|| bytes(source)).or_else(|| cutting(source))
 }
 
 fn basic(source: &str) -> Option<Body> {
@@ -18,7 +16,9 @@ fn basic(source: &str) -> Option<Body> {
             scalar(|ctx, a| Ok(Value::text(written(ctx, 0, &a[0])? + &written(ctx, 1, &a[1])?)))
         }
         "textlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).chars().count() as i32))),
-        "bpcharlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).trim_end_matches(' ').chars().count() as i32))),
+        "bpcharlen" => {
+            scalar(|_, a| Ok(Value::Int4(text(&a[0]).trim_end_matches(' ').chars().count() as i32)))
+        }
         "textoctetlen" | "bpcharoctetlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).len() as i32))),
         "bit_length/1" => scalar(|_, a| {
             let bytes = match &a[0] {
@@ -55,6 +55,7 @@ fn basic(source: &str) -> Option<Body> {
                 value => Value::text(quote_literal(&written(ctx, 0, value)?)),
             })
         }),
+        "text_starts_with" => scalar(|_, a| Ok(Value::Bool(text(&a[0]).starts_with(text(&a[1]))))),
         "to_hex32" => scalar(|_, a| Ok(Value::text(format!("{:x}", int4(&a[0]))))),
         "to_hex64" => scalar(|_, a| Ok(Value::text(format!("{:x}", int8(&a[0]))))),
         "text_name" | "bpchar_name" => scalar(|_, a| {
@@ -122,7 +123,7 @@ fn chr(code: i32) -> Result<Value> {
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "null character not permitted"));
     }
     if code < 0 {
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "character number must be positive"));
+        return Err(invalid_parameter("character number must be positive"));
     }
     let character = char::from_u32(code as u32).ok_or_else(|| {
         let message = format!("requested character too large for encoding: {code}");
@@ -138,21 +139,156 @@ fn position(whole: &str, part: &str) -> i32 {
 
 /// Words that cannot be names without quotes.
 const RESERVED: &[&str] = &[
-    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization", "between",
-    "bigint", "binary", "bit", "boolean", "both", "case", "cast", "char", "character", "check", "coalesce",
-    "collate", "collation", "column", "concurrently", "constraint", "create", "cross", "current_catalog",
-    "current_date", "current_role", "current_schema", "current_time", "current_timestamp", "current_user", "dec",
-    "decimal", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "exists", "extract",
-    "false", "fetch", "float", "for", "foreign", "freeze", "from", "full", "grant", "greatest", "group",
-    "grouping", "having", "ilike", "in", "initially", "inner", "inout", "int", "integer", "intersect", "interval",
-    "into", "is", "isnull", "join", "lateral", "leading", "least", "left", "like", "limit", "localtime",
-    "localtimestamp", "national", "natural", "nchar", "none", "normalize", "not", "notnull", "null", "nullif",
-    "numeric", "offset", "on", "only", "or", "order", "out", "outer", "overlaps", "overlay", "placing",
-    "position", "precision", "primary", "real", "references", "returning", "right", "row", "select",
-    "session_user", "setof", "similar", "smallint", "some", "substring", "symmetric", "table", "tablesample",
-    "then", "time", "timestamp", "to", "trailing", "treat", "trim", "true", "union", "unique", "user", "using",
-    "values", "varchar", "variadic", "verbose", "when", "where", "window", "with", "xmlattributes", "xmlconcat",
-    "xmlelement", "xmlexists", "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize",
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
     "xmltable",
 ];
 
@@ -183,12 +319,17 @@ fn bytes(source: &str) -> Option<Body> {
         }),
         "byteapos" => scalar(|_, a| {
             let (whole, part) = (bytea(&a[0]), bytea(&a[1]));
-            let found = (0..=whole.len().saturating_sub(part.len())).find(|&at| whole[at..].starts_with(part));
+            let found =
+                (0..=whole.len().saturating_sub(part.len())).find(|&at| whole[at..].starts_with(part));
             Ok(Value::Int4(found.map_or(0, |at| at as i32 + 1)))
         }),
         "byteatrim" | "bytealtrim" | "byteartrim" => match source {
-            "byteatrim" => scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, true)))),
-            "bytealtrim" => scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, false)))),
+            "byteatrim" => {
+                scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, true))))
+            }
+            "bytealtrim" => {
+                scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, false))))
+            }
             _ => scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), false, true)))),
         },
         "byteaGetByte" => scalar(|_, a| {
@@ -340,176 +481,6 @@ fn split_part(whole: &str, separator: &str, field: i32) -> Result<Value> {
     let at = if field > 0 { i64::from(field) - 1 } else { parts.len() as i64 + i64::from(field) };
     let part = usize::try_from(at).ok().and_then(|at| parts.get(at));
     Ok(Value::text(part.copied().unwrap_or("")))
-}
-
-fn joining(source: &str) -> Option<Body> {
-    match source {
-        "text_concat" => scalar(|ctx, a| Ok(Value::text(concat(ctx, a, 0, "")?))),
-        "text_concat_ws" => scalar(|ctx, a| {
-            Ok(match &a[0] {
-                Value::Null => Value::Null,
-                separator => Value::text(concat(ctx, a, 1, text(separator))?),
-            })
-        }),
-        "text_format" | "text_format_nv" => scalar(|ctx, a| match &a[0] {
-            Value::Null => Ok(Value::Null),
-            pattern => format_text(ctx, text(pattern), a).map(Value::text),
-        }),
-        "text_to_array" | "text_to_array_null" => scalar(|_, a| {
-            Ok(match parts_of(a) {
-                None => Value::Null,
-                Some(parts) => Value::array(oid::TEXT, parts),
-            })
-        }),
-        "text_to_table" | "text_to_table_null" => set(|_, a| rows(parts_of(a).unwrap_or_default())),
-        "array_to_text" | "array_to_text_null" => scalar(|ctx, a| {
-            if a[0].is_null() || a[1].is_null() {
-                return Ok(Value::Null);
-            }
-            let (array, separator) = (array(&a[0]), text(&a[1]));
-            let null = a.get(2).and_then(Value::as_str);
-            let mut parts = Vec::new();
-            for element in &array.elements {
-                match (element, null) {
-                    (Value::Null, None) => {}
-                    (Value::Null, Some(null)) => parts.push(null.to_string()),
-                    (element, _) => parts.push(crate::types::text::output(ctx, array.element, element)?),
-                }
-            }
-            Ok(Value::text(parts.join(separator)))
-        }),
-        "parse_ident" => scalar(|_, a| {
-            let parts = parse_ident(text(&a[0]), a.get(1).is_none_or(super::bool_of))?;
-            Ok(Value::array(oid::TEXT, parts.into_iter().map(Value::text).collect()))
-        }),
-        _ => None,
-    }
-}
-
-fn concat(ctx: &EvalContext<'_>, a: &[Value], from: usize, separator: &str) -> Result<String> {
-    let mut joined = String::new();
-    let mut is_first = true;
-    for (i, value) in a.iter().enumerate().skip(from).filter(|(_, value)| !value.is_null()) {
-        if !is_first {
-            joined.push_str(separator);
-        }
-        is_first = false;
-        crate::types::text::write(ctx, ctx.argument_types.get(i).copied().unwrap_or(oid::TEXT), value, &mut joined)?;
-    }
-    Ok(joined)
-}
-
-fn parts_of(a: &[Value]) -> Option<Vec<Value>> {
-    let whole = a[0].as_str()?;
-    let null = a.get(2).and_then(Value::as_str);
-    let part = |part: &str| if Some(part) == null { Value::Null } else { Value::text(part) };
-    Some(match a[1].as_str() {
-        _ if whole.is_empty() => Vec::new(),
-        None => whole.chars().map(|c| part(c.encode_utf8(&mut [0; 4]))).collect(),
-        Some("") => vec![part(whole)],
-        Some(separator) => whole.split(separator).map(part).collect(),
-    })
-}
-
-/// `%[position$][-][width]type` with s, I, L and %.
-fn format_text(ctx: &EvalContext<'_>, pattern: &str, a: &[Value]) -> Result<String> {
-    let mut made = String::new();
-    let mut chars = pattern.chars().peekable();
-    let mut next = 1;
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            made.push(c);
-            continue;
-        }
-        let unterminated = || {
-            invalid_parameter("unterminated format() type specifier").hint("For a single \"%\" use \"%%\".")
-        };
-        let number = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
-            let mut digits = String::new();
-            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
-                digits.push(digit);
-            }
-            digits.parse::<usize>().ok()
-        };
-        if chars.next_if_eq(&'%').is_some() {
-            made.push('%');
-            continue;
-        }
-        let mut width = number(&mut chars);
-        let mut place = None;
-        if width.is_some() && chars.next_if_eq(&'$').is_some() {
-            place = width.take();
-            if place == Some(0) {
-                return Err(invalid_parameter("format specifies argument 0, but arguments are numbered from 1"));
-            }
-        }
-        let mut left = false;
-        while chars.next_if_eq(&'-').is_some() {
-            left = true;
-        }
-        if chars.next_if_eq(&'*').is_some() {
-            let given = a.get(next).and_then(Value::as_i64).unwrap_or(0);
-            next += 1;
-            left |= given < 0;
-            width = Some(given.unsigned_abs() as usize);
-        } else if width.is_none() {
-            width = number(&mut chars);
-        }
-        let kind = chars.next().ok_or_else(unterminated)?;
-        if !matches!(kind, 's' | 'I' | 'L') {
-            let message = format!("unrecognized format() type specifier \"{kind}\"");
-            return Err(invalid_parameter(message).hint("For a single \"%\" use \"%%\"."));
-        }
-        let at = place.unwrap_or(next);
-        next = at + 1;
-        let value = a.get(at).ok_or_else(|| invalid_parameter("too few arguments for format()"))?;
-        let piece = match (kind, value) {
-            ('s', Value::Null) => String::new(),
-            ('L', Value::Null) => "NULL".to_string(),
-            (_, Value::Null) => {
-                let message = "null values cannot be formatted as an SQL identifier";
-                return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
-            }
-            ('s', value) => written(ctx, at, value)?,
-            ('I', value) => quote_ident(&written(ctx, at, value)?),
-            (_, value) => quote_literal(&written(ctx, at, value)?),
-        };
-        let missing = width.unwrap_or(0).saturating_sub(piece.chars().count());
-        let blanks = " ".repeat(missing);
-        made.push_str(&if left { piece + &blanks } else { blanks + &piece });
-    }
-    Ok(made)
-}
-
-/// The parts of a name with dots: `"A".b` is A and b.
-fn parse_ident(text: &str, strict: bool) -> Result<Vec<String>> {
-    let bad = || invalid_parameter(format!("string is not a valid identifier: \"{text}\""));
-    let mut parts = Vec::new();
-    let mut rest = text.trim_start();
-    loop {
-        if let Some(quoted) = rest.strip_prefix('"') {
-            let end = quoted.replace("\"\"", "\u{1}\u{1}").find('"').ok_or_else(bad)?;
-            if end == 0 {
-                return Err(bad());
-            }
-            parts.push(quoted[..end].replace("\"\"", "\""));
-            rest = &quoted[end + 1..];
-        } else {
-            let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-            if end == 0 || rest.starts_with(|c: char| c.is_ascii_digit() || c == '$') {
-                return Err(bad());
-            }
-            parts.push(rest[..end].to_lowercase());
-            rest = &rest[end..];
-        }
-        rest = rest.trim_start();
-        match rest.strip_prefix('.') {
-            Some(tail) => rest = tail.trim_start(),
-            None if rest.is_empty() || !strict => return Ok(parts),
-            None => return Err(bad()),
-        }
-    }
 }
 
 #[cfg(test)]

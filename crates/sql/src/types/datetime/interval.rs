@@ -31,12 +31,10 @@ impl Unit {
     pub fn named(word: &str) -> Option<Unit> {
         let word = word.to_ascii_lowercase();
         Some(match word.as_str() {
-            "microsecond" | "microseconds" | "us" | "usec" | "usecs" | "useconds" | "usecond" | "microsecon" => {
-                Unit::Microsecond
-            }
-            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" | "mseconds" | "msecond" | "millisecon" => {
-                Unit::Millisecond
-            }
+            "microsecond" | "microseconds" | "us" | "usec" | "usecs" | "useconds" | "usecond"
+            | "microsecon" => Unit::Microsecond,
+            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" | "mseconds" | "msecond"
+            | "millisecon" => Unit::Millisecond,
             "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
             "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
             "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
@@ -393,7 +391,7 @@ impl Interval {
     ///
     /// # Errors
     /// 22008 if it is out of range.
-    pub fn add(self, other: Interval) -> Result<Interval> {
+    pub fn plus(self, other: Interval) -> Result<Interval> {
         let sum = || {
             Some(Interval {
                 months: self.months.checked_add(other.months)?,
