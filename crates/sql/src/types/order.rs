@@ -96,7 +96,7 @@ struct Hash(u64);
 
 impl Hash {
     fn word(&mut self, word: u64) {
-        let wide = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        let wide = u128::from(self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         self.0 = (wide as u64) ^ ((wide >> 64) as u64).rotate_left(29);
     }
 
