@@ -21,7 +21,6 @@ impl Binder<'_> {
                     format!("aggregate functions are not allowed in {}", scope.place.text())
                 }
                 Place::JoinOn => "aggregate functions are not allowed in JOIN conditions".to_string(),
-                Place::Check => "aggregate functions are not allowed in check constraints".to_string(),
                 Place::FromFunction => "aggregate functions are not allowed in functions in FROM".to_string(),
                 _ => "aggregate functions are not allowed here".to_string(),
             };
@@ -44,7 +43,12 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Aggregate(number), result, pos))
     }
 
-    pub(crate) fn aggregate_call(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<(AggregateCall, Type)> {
+    pub(crate) fn aggregate_call(
+        &self,
+        scope: &mut Scope<'_>,
+        call: &FuncCall,
+        pos: Pos,
+    ) -> Result<(AggregateCall, Type)> {
         let name = call.name.last();
         let mut args = call.args.iter().map(|arg| self.expr(scope, &arg.expr)).collect::<Result<Vec<_>>>()?;
         let direct = if call.within_group.is_empty() { 0 } else { args.len() };
@@ -63,8 +67,8 @@ impl Binder<'_> {
             let message = format!("{name}(*) must be used to call a parameterless aggregate function");
             return fail(SqlState::WRONG_OBJECT_TYPE, pos, message);
         }
-        let resolved: FunctionCall =
-            resolve_function(self.types(), name, &inputs, &[], variadic).map_err(|error| error.at(pos + 1))?;
+        let resolved: FunctionCall = resolve_function(self.types(), name, &inputs, &[], variadic)
+            .map_err(|error| error.at(pos + 1))?;
         let (exprs, _) = self.slots(&resolved, &args)?;
         let head = head_of(&resolved);
         for (at, sort) in call.within_group.iter().enumerate() {
@@ -104,7 +108,8 @@ impl Binder<'_> {
             match scope.group_keys.iter().position(|key| *key == typed.expr) {
                 Some(number) => numbers.push(number),
                 None => {
-                    let message = "arguments to GROUPING must be grouping expressions of the associated query level";
+                    let message =
+                        "arguments to GROUPING must be grouping expressions of the associated query level";
                     return fail(SqlState::GROUPING_ERROR, typed.pos, message);
                 }
             }

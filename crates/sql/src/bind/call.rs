@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, FunctionKind, Slot, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{self, FuncCall};
-use crate::types::{Oid, Type, Types, builtin_types, oid};
+use crate::types::{Oid, Type, builtin_types, oid};
 
 impl Binder<'_> {
     pub(crate) fn call(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<Typed> {
@@ -19,17 +19,24 @@ impl Binder<'_> {
         if call.over.is_some() {
             return self.window_call(scope, call, pos);
         }
-        if kinds.iter().any(|function| function.kind == FunctionKind::Window) && !aggregate {
+        if kinds.iter().any(|function| function.kind == FunctionKind::Window) && call.within_group.is_empty()
+        {
             let message = format!("window function {name} requires an OVER clause");
             return fail(SqlState::WRONG_OBJECT_TYPE, pos, message);
         }
         if aggregate {
             return self.aggregate(scope, call, pos);
         }
-        for (used, what) in [(call.star, "*"), (call.distinct, "DISTINCT"), (!call.order_by.is_empty(), "ORDER BY")] {
+        for (used, what) in
+            [(call.star, "*"), (call.distinct, "DISTINCT"), (!call.order_by.is_empty(), "ORDER BY")]
+        {
             if used {
                 let message = format!("{what} specified, but {name} is not an aggregate function");
-                let message = if what == "*" { format!("{name}(*) specified, but {name} is not an aggregate function") } else { message };
+                let message = if what == "*" {
+                    format!("{name}(*) specified, but {name} is not an aggregate function")
+                } else {
+                    message
+                };
                 return fail(SqlState::WRONG_OBJECT_TYPE, pos, message);
             }
         }
@@ -92,7 +99,13 @@ impl Binder<'_> {
         Ok((exprs, spread))
     }
 
-    fn finish_call(&self, scope: &mut Scope<'_>, resolved: FunctionCall, args: Vec<Typed>, pos: Pos) -> Result<Typed> {
+    fn finish_call(
+        &self,
+        scope: &mut Scope<'_>,
+        resolved: FunctionCall,
+        args: Vec<Typed>,
+        pos: Pos,
+    ) -> Result<Typed> {
         let (exprs, spread) = self.slots(&resolved, &args)?;
         let head = head_of(&resolved);
         let result = Type::of(resolved.result);
@@ -118,14 +131,19 @@ impl Binder<'_> {
     /// A built-in function by name.
     pub(crate) fn call_named(&self, name: &str, args: Vec<Typed>, pos: Pos) -> Result<Typed> {
         let inputs: Vec<Oid> = args.iter().map(|arg| arg.ty.oid).collect();
-        let resolved = resolve_function(self.types(), name, &inputs, &[], false).map_err(|e| e.at(pos + 1))?;
+        let resolved =
+            resolve_function(self.types(), name, &inputs, &[], false).map_err(|e| e.at(pos + 1))?;
         let (args, spread) = self.slots(&resolved, &args)?;
         let result = Type::of(resolved.result);
         Ok(Typed::new(Expr::Call { head: head_of(&resolved), args, spread }, result, pos))
     }
 
     /// A call in FROM: (the call, names and types of its columns).
-    pub(crate) fn set_call(&self, scope: &mut Scope<'_>, ast: &ast::Expr) -> Result<(SetCall, Vec<(String, Type)>)> {
+    pub(crate) fn set_call(
+        &self,
+        scope: &mut Scope<'_>,
+        ast: &ast::Expr,
+    ) -> Result<(SetCall, Vec<(String, Type)>)> {
         let outer = std::mem::replace(&mut scope.sets, Vec::new());
         let place = std::mem::replace(&mut scope.place, Place::Target);
         let bound = self.expr(scope, ast);
@@ -142,15 +160,30 @@ impl Binder<'_> {
             let columns = &call.head.function.columns;
             let fields = match columns.is_empty() {
                 true => vec![(name, typed.ty)],
-                false => columns.iter().map(|(name, ty)| ((*name).to_string(), self.out_type(&call, *ty))).collect(),
+                false => columns
+                    .iter()
+                    .map(|(name, ty)| ((*name).to_string(), self.out_type(&call, *ty)))
+                    .collect(),
             };
             return Ok((call, fields));
         }
         let Expr::Call { head, args, spread } = typed.expr else {
             // A cast or a constant: one row of one value, through the identity.
             let fields = vec![(name, typed.ty)];
-            let head = Head { function: crate::func::function(IDENTITY).expect("it is in the table"), operator: None, types: Arc::from([]), result: typed.ty.oid };
-            let call = SetCall { head, args: vec![typed.expr], spread: false, width: 1, scalar: true, told: Vec::new() };
+            let head = Head {
+                function: crate::func::function(IDENTITY).expect("it is in the table"),
+                operator: None,
+                types: Arc::from([]),
+                result: typed.ty.oid,
+            };
+            let call = SetCall {
+                head,
+                args: vec![typed.expr],
+                spread: false,
+                width: 1,
+                scalar: true,
+                told: Vec::new(),
+            };
             return Ok((call, fields));
         };
         let columns = &head.function.columns;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::from::no_relation;
 use super::scope::{CteName, Entry, Place, ScopeColumn, columns_of};
-use super::tree::{Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Target, Update};
+use super::tree::{
+    Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Target, Update,
+};
 use super::{Binder, Scope, Typed, fail};
 use crate::catalog::object::{Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
@@ -49,11 +51,22 @@ impl Binder<'_> {
         }
     }
 
-    pub(crate) fn change(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Statement) -> Result<Change> {
+    pub(crate) fn change(
+        &self,
+        parent: Option<&Scope<'_>>,
+        ctes: &[CteName],
+        ast: &ast::Statement,
+    ) -> Result<Change> {
         match ast {
-            ast::Statement::Insert(insert) => Ok(Change::Insert(Box::new(self.insert(parent, ctes, insert)?))),
-            ast::Statement::Update(update) => Ok(Change::Update(Box::new(self.update(parent, ctes, update)?))),
-            ast::Statement::Delete(delete) => Ok(Change::Delete(Box::new(self.delete(parent, ctes, delete)?))),
+            ast::Statement::Insert(insert) => {
+                Ok(Change::Insert(Box::new(self.insert(parent, ctes, insert)?)))
+            }
+            ast::Statement::Update(update) => {
+                Ok(Change::Update(Box::new(self.update(parent, ctes, update)?)))
+            }
+            ast::Statement::Delete(delete) => {
+                Ok(Change::Delete(Box::new(self.delete(parent, ctes, delete)?)))
+            }
             _ => Err(SqlError::unsupported("this statement inside of another")),
         }
     }
@@ -107,7 +120,8 @@ impl Binder<'_> {
         for (name, check) in checks {
             let mut scope = Scope::root();
             let base = Type::of(crate::types::Types::base_of(&self.ctx, *base));
-            let column = ScopeColumn { name: "value".into(), ty: base, expr: Expr::CaseOperand, origin: (0, 0) };
+            let column =
+                ScopeColumn { name: "value".into(), ty: base, expr: Expr::CaseOperand, origin: (0, 0) };
             scope.add_entry(entry("", vec![column], 0), true);
             let parsed = crate::parse::parse_expr(&check.sql)?;
             let typed = self.expr(&mut scope, &parsed)?;
@@ -278,7 +292,14 @@ impl Binder<'_> {
         Ok(source)
     }
 
-    fn given_value(&self, scope: &mut Scope<'_>, table: &Arc<Table>, at: usize, ast: &ast::Expr, overriding: Option<bool>) -> Result<Expr> {
+    fn given_value(
+        &self,
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        at: usize,
+        ast: &ast::Expr,
+        overriding: Option<bool>,
+    ) -> Result<Expr> {
         if ast.kind == Kind::Default || (overriding == Some(false) && table.columns[at].identity.is_some()) {
             return self.default_of(table, at);
         }
@@ -304,7 +325,13 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn conflict(&self, names: &[CteName], ast: &ast::Insert, conflict: &ast::OnConflict, table: &Arc<Table>) -> Result<Conflict> {
+    fn conflict(
+        &self,
+        names: &[CteName],
+        ast: &ast::Insert,
+        conflict: &ast::OnConflict,
+        table: &Arc<Table>,
+    ) -> Result<Conflict> {
         let index = self.arbiter(table, &conflict.target)?;
         let Some((set, filter)) = &conflict.update else { return Ok(Conflict { index, update: None }) };
         if index.is_none() {
@@ -329,7 +356,10 @@ impl Binder<'_> {
                 match found.map(|constraint| &constraint.rule) {
                     Some(Rule::PrimaryKey { index, .. } | Rule::Unique { index, .. }) => Ok(Some(*index)),
                     _ => {
-                        let message = format!("constraint \"{}\" for table \"{}\" does not exist", name.text, table.name);
+                        let message = format!(
+                            "constraint \"{}\" for table \"{}\" does not exist",
+                            name.text, table.name
+                        );
                         Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
                     }
                 }
@@ -353,23 +383,33 @@ impl Binder<'_> {
                 wanted.sort_unstable();
                 wanted.dedup();
                 for index in self.store.indexes(table.oid) {
-                    let columns: Option<Vec<u16>> = index.columns.iter().map(|column| match column.of {
-                        crate::catalog::object::Indexed::Column(number) => Some(number),
-                        crate::catalog::object::Indexed::Expression { .. } => None,
-                    }).collect();
+                    let columns: Option<Vec<u16>> = index
+                        .columns
+                        .iter()
+                        .map(|column| match column.of {
+                            crate::catalog::object::Indexed::Column(number) => Some(number),
+                            crate::catalog::object::Indexed::Expression { .. } => None,
+                        })
+                        .collect();
                     let Some(mut columns) = columns else { continue };
                     columns.sort_unstable();
                     if index.unique && columns == wanted {
                         return Ok(Some(index.oid));
                     }
                 }
-                let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                let message =
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification";
                 Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
             }
         }
     }
 
-    fn assignments(&self, scope: &mut Scope<'_>, table: &Arc<Table>, list: &[ast::Assignment]) -> Result<Vec<(usize, Expr)>> {
+    fn assignments(
+        &self,
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        list: &[ast::Assignment],
+    ) -> Result<Vec<(usize, Expr)>> {
         let mut set: Vec<(usize, Expr)> = Vec::new();
         for assignment in list {
             let values: Vec<Option<Typed>> = match (&assignment.value.kind, assignment.row) {
@@ -414,7 +454,12 @@ impl Binder<'_> {
     }
 
     /// The target's table joined with the other tables of the statement.
-    fn with_others(&self, scope: &mut Scope<'_>, table: &Arc<Table>, others: &[ast::FromItem]) -> Result<From> {
+    fn with_others(
+        &self,
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        others: &[ast::FromItem],
+    ) -> Result<From> {
         let own = From::Table { table: table.clone(), at: 0 };
         let rest = self.from_list(scope, others)?;
         if rest.is_one() {
@@ -455,5 +500,5 @@ impl Binder<'_> {
 }
 
 fn entry(name: &str, columns: Vec<ScopeColumn>, at: usize) -> Entry {
-    Entry { name: name.to_string(), schema: None, columns, at, table: None, qualified_only: false, scalar: false, hidden: false }
+    Entry { name: name.to_string(), schema: None, columns, at, table: None, scalar: false, hidden: false }
 }

@@ -7,7 +7,7 @@ use crate::error::{Result, SqlError, SqlState};
 pub(crate) use crate::func::CastContext as Context;
 use crate::func::{CastPath, find_cast, select_common_type};
 use crate::types::value::Value;
-use crate::types::{Oid, Type, TypeKind, Types, oid, text};
+use crate::types::{Oid, Type, TypeKind, oid, text};
 
 impl Binder<'_> {
     /// The expression as type `target` (modifier included), if there is a way in this context.
@@ -132,7 +132,8 @@ impl Binder<'_> {
         if let Some(typed) = self.coerce(typed, target, Context::Assignment)? {
             return Ok(typed);
         }
-        let (to, from) = (full_type_text(self.types(), Type::of(target.oid)), type_text(self.types(), source.oid));
+        let (to, from) =
+            (full_type_text(self.types(), Type::of(target.oid)), type_text(self.types(), source.oid));
         let message = match name {
             Some(name) => format!("column \"{name}\" is of type {to} but expression is of type {from}"),
             None => format!("default expression is of type {from}, not {to}"),

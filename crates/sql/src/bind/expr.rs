@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::tree::{Const, Expr};
+use super::tree::Expr;
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, IsTest, Kind, Subscript};
 use crate::types::value::Value;
-use crate::types::{Oid, Type, Types, oid, text};
+use crate::types::{Oid, Type, oid, text};
 
 impl Binder<'_> {
     pub(crate) fn exprs(&self, scope: &mut Scope<'_>, list: &[ast::Expr]) -> Result<Vec<Typed>> {
@@ -27,7 +27,9 @@ impl Binder<'_> {
             Kind::Bits(..) => Err(Self::not_here("type bit", pos)),
             Kind::Param(number) => self.parameter(*number, pos),
             Kind::Column(parts) => self.column(scope, parts, pos),
-            Kind::Star(_) => fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here"),
+            Kind::Star(_) => {
+                fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here")
+            }
             Kind::Default => fail(SqlState::SYNTAX_ERROR, pos, "DEFAULT is not allowed in this context"),
             Kind::Unary(op, operand) => {
                 let operand = self.expr(scope, operand)?;
@@ -78,7 +80,9 @@ impl Binder<'_> {
             Kind::Scalar(query) => self.scalar_query(scope, query, pos),
             Kind::Subscript(base, subscripts) => self.subscript(scope, base, subscripts, pos),
             Kind::Field(base, name) => self.field(scope, base, name, pos),
-            Kind::FieldStar(_) => fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here"),
+            Kind::FieldStar(_) => {
+                fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here")
+            }
             Kind::Collate(inner, name) => self.collate(scope, inner, name),
         }
     }
@@ -119,7 +123,7 @@ impl Binder<'_> {
         match scope.column(parts, pos) {
             Ok(typed) => Ok(typed),
             // `table.function`: the field notation for a call is not taken, but a field of a row column is.
-            Err(error) if parts.len() >= 2 => {
+            Err(error) if parts.len() >= 2 && error.state != SqlState::AMBIGUOUS_COLUMN => {
                 let (last, base) = parts.split_last().expect("two parts");
                 match scope.column(base, pos) {
                     Ok(base) => self.field_of(base, last, pos),
@@ -130,7 +134,14 @@ impl Binder<'_> {
         }
     }
 
-    fn is_test(&self, scope: &mut Scope<'_>, expr: &ast::Expr, test: IsTest, negated: bool, pos: Pos) -> Result<Typed> {
+    fn is_test(
+        &self,
+        scope: &mut Scope<'_>,
+        expr: &ast::Expr,
+        test: IsTest,
+        negated: bool,
+        pos: Pos,
+    ) -> Result<Typed> {
         let operand = self.expr(scope, expr)?;
         let truth = match test {
             IsTest::Null => {
@@ -152,7 +163,13 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::IsTruth { expr, truth, negated }, Type::of(oid::BOOL), pos))
     }
 
-    fn cast_expr(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::TypeName, pos: Pos) -> Result<Typed> {
+    fn cast_expr(
+        &self,
+        scope: &mut Scope<'_>,
+        inner: &ast::Expr,
+        name: &ast::TypeName,
+        pos: Pos,
+    ) -> Result<Typed> {
         let target = self.resolve_type(name)?;
         if let Kind::Array(list) = &inner.kind {
             let element = self.types().element_of(target.oid);
@@ -193,7 +210,8 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
         pos: Pos,
     ) -> Result<Typed> {
-        let operand = operand.map(|operand| self.expr(scope, operand).and_then(|o| self.settled(o))).transpose()?;
+        let operand =
+            operand.map(|operand| self.expr(scope, operand).and_then(|o| self.settled(o))).transpose()?;
         let (mut conditions, mut results) = (Vec::new(), Vec::new());
         for (condition, result) in whens {
             let bound = self.expr(scope, condition)?;
@@ -240,7 +258,13 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Row { values, names, types }, Type::of(oid::RECORD), pos))
     }
 
-    fn array(&self, scope: &mut Scope<'_>, list: &[ast::Expr], wanted: Option<Oid>, pos: Pos) -> Result<Typed> {
+    fn array(
+        &self,
+        scope: &mut Scope<'_>,
+        list: &[ast::Expr],
+        wanted: Option<Oid>,
+        pos: Pos,
+    ) -> Result<Typed> {
         if list.is_empty() && wanted.is_none() {
             let hint = "Explicitly cast to the desired type, for example ARRAY[]::integer[].";
             let message = "cannot determine type of empty array";
@@ -270,7 +294,13 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Array { elements, element, nested }, Type::of(array), pos))
     }
 
-    fn subscript(&self, scope: &mut Scope<'_>, base: &ast::Expr, list: &[Subscript], pos: Pos) -> Result<Typed> {
+    fn subscript(
+        &self,
+        scope: &mut Scope<'_>,
+        base: &ast::Expr,
+        list: &[Subscript],
+        pos: Pos,
+    ) -> Result<Typed> {
         let base = self.expr(scope, base)?;
         let json = base.ty.oid == oid::JSONB;
         let element = match base.ty.oid {
@@ -285,7 +315,8 @@ impl Binder<'_> {
         }
         let int = |binder: &Self, scope: &mut Scope<'_>, expr: &ast::Expr| -> Result<Expr> {
             let typed = binder.expr(scope, expr)?;
-            let target = if json && matches!(typed.ty.oid, oid::TEXT | oid::UNKNOWN) { oid::TEXT } else { oid::INT4 };
+            let target =
+                if json && matches!(typed.ty.oid, oid::TEXT | oid::UNKNOWN) { oid::TEXT } else { oid::INT4 };
             let at = typed.pos;
             match binder.coerce(typed, Type::of(target), super::Context::Assignment)? {
                 Some(typed) => Ok(typed.expr),
@@ -297,7 +328,9 @@ impl Binder<'_> {
             let mut bounds = Vec::new();
             for subscript in list {
                 bounds.push(match subscript {
-                    Subscript::Index(index) => (Some(Expr::value(Value::Int4(1))), Some(int(self, scope, index)?)),
+                    Subscript::Index(index) => {
+                        (Some(Expr::value(Value::Int4(1))), Some(int(self, scope, index)?))
+                    }
                     Subscript::Slice(low, high) => {
                         let low = low.as_ref().map(|low| int(self, scope, low)).transpose()?;
                         (low, high.as_ref().map(|high| int(self, scope, high)).transpose()?)
@@ -343,7 +376,8 @@ impl Binder<'_> {
             }
             _ => {
                 let ty = super::type_text(self.types(), base.ty.oid);
-                let message = format!("column notation .{name} applied to type {ty}, which is not a composite type");
+                let message =
+                    format!("column notation .{name} applied to type {ty}, which is not a composite type");
                 fail(SqlState::WRONG_OBJECT_TYPE, pos, message)
             }
         }
@@ -352,25 +386,26 @@ impl Binder<'_> {
     fn collate(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::Path) -> Result<Typed> {
         let typed = self.expr(scope, inner)?;
         let typed = self.settled(typed)?;
-        let collatable = self.types().type_info(typed.ty.oid).is_some_and(|info| info.category == 'S' || info.collation != 0);
+        let collatable = self
+            .types()
+            .type_info(typed.ty.oid)
+            .is_some_and(|info| info.category == 'S' || info.collation != 0);
         if !collatable {
             let ty = super::type_text(self.types(), typed.ty.oid);
-            return fail(SqlState::DATATYPE_MISMATCH, name.pos, format!("collations are not supported by type {ty}"));
+            return fail(
+                SqlState::DATATYPE_MISMATCH,
+                name.pos,
+                format!("collations are not supported by type {ty}"),
+            );
         }
         match name.last() {
-            "default" | "C" | "POSIX" | "ucs_basic" | "en_US" | "en_US.utf8" | "C.utf8" | "C.UTF-8" => Ok(typed),
+            "default" | "C" | "POSIX" | "ucs_basic" | "en_US" | "en_US.utf8" | "C.utf8" | "C.UTF-8" => {
+                Ok(typed)
+            }
             other => {
                 let message = format!("collation \"{other}\" for encoding \"UTF8\" does not exist");
                 fail(SqlState::UNDEFINED_OBJECT, name.pos, message)
             }
-        }
-    }
-
-    /// A constant's value, if it is one.
-    pub(crate) fn constant(expr: &Expr) -> Option<&Value> {
-        match expr {
-            Expr::Const(Const(value)) => Some(value),
-            _ => None,
         }
     }
 }

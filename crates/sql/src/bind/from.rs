@@ -22,7 +22,12 @@ impl Binder<'_> {
             let right = self.from_item(scope, item)?;
             from = match from {
                 From::One => right,
-                left => From::Join { kind: JoinKind::Inner, left: Box::new(left), right: Box::new(right), on: None },
+                left => From::Join {
+                    kind: JoinKind::Inner,
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    on: None,
+                },
             };
         }
         Ok(from)
@@ -49,7 +54,9 @@ impl Binder<'_> {
                 Ok(From::Query { query: Box::new(bound), lateral: *lateral, at, width })
             }
             FromKind::Functions { calls, ordinality, .. } => self.functions(scope, calls, *ordinality, alias),
-            FromKind::Join { kind, left, right, condition } => self.join(scope, *kind, left, right, condition, alias),
+            FromKind::Join { kind, left, right, condition } => {
+                self.join(scope, *kind, left, right, condition, alias)
+            }
         }
     }
 
@@ -58,14 +65,22 @@ impl Binder<'_> {
             return Ok(());
         }
         let (name, specified) = (&alias.name.text, alias.columns.len());
-        let message = format!("table \"{name}\" has {available} columns available but {specified} columns specified");
+        let message =
+            format!("table \"{name}\" has {available} columns available but {specified} columns specified");
         fail(SqlState::INVALID_COLUMN_REFERENCE, alias.name.pos, message)
     }
 
-    fn add(&self, scope: &mut Scope<'_>, name: &str, columns: Vec<ScopeColumn>, at: usize, pos: Pos) -> Result<()> {
+    fn add(
+        &self,
+        scope: &mut Scope<'_>,
+        name: &str,
+        columns: Vec<ScopeColumn>,
+        at: usize,
+        pos: Pos,
+    ) -> Result<()> {
         self.check_free(scope, name, None, pos)?;
         let (name, table) = (name.to_string(), None);
-        let entry = Entry { name, schema: None, columns, at, table, qualified_only: false, scalar: false, hidden: false };
+        let entry = Entry { name, schema: None, columns, at, table, scalar: false, hidden: false };
         scope.add_entry(entry, true);
         Ok(())
     }
@@ -128,7 +143,14 @@ impl Binder<'_> {
         self.store.object(oid).map(|object| object.name().to_string())
     }
 
-    fn view(&self, scope: &mut Scope<'_>, view: &View, name: &str, renamed: &[String], pos: Pos) -> Result<From> {
+    fn view(
+        &self,
+        scope: &mut Scope<'_>,
+        view: &View,
+        name: &str,
+        renamed: &[String],
+        pos: Pos,
+    ) -> Result<From> {
         if self.views.get() >= VIEWS_DEEP {
             return fail(SqlState::STATEMENT_TOO_COMPLEX, pos, "views are nested too deeply");
         }
@@ -138,7 +160,8 @@ impl Binder<'_> {
         let bound = bound?;
         let (at, width) = (scope.slots, bound.columns.len());
         let own: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
-        let merged: Vec<String> = (0..width).map(|i| renamed.get(i).or(own.get(i)).cloned().unwrap_or_default()).collect();
+        let merged: Vec<String> =
+            (0..width).map(|i| renamed.get(i).or(own.get(i)).cloned().unwrap_or_default()).collect();
         let mut columns = columns_of(&bound, at, &merged);
         columns.iter_mut().enumerate().for_each(|(i, column)| column.origin = (view.oid, i as i16 + 1));
         scope.slots += width;
@@ -154,7 +177,13 @@ impl Binder<'_> {
         }
     }
 
-    fn functions(&self, scope: &mut Scope<'_>, calls: &[ast::Expr], ordinality: bool, alias: Option<&Alias>) -> Result<From> {
+    fn functions(
+        &self,
+        scope: &mut Scope<'_>,
+        calls: &[ast::Expr],
+        ordinality: bool,
+        alias: Option<&Alias>,
+    ) -> Result<From> {
         let at = scope.slots;
         let place = std::mem::replace(&mut scope.place, Place::FromFunction);
         let mut bound = Vec::new();
@@ -235,19 +264,29 @@ impl Binder<'_> {
                 let all = &scope.visible.columns;
                 let in_right = |name: &str| all[middle..].iter().any(|(column, _)| column.name == name);
                 let shared = all[first..middle].iter().filter(|(column, _)| in_right(&column.name));
-                let shared: Vec<Ident> = shared.map(|(c, _)| Ident { text: c.name.clone(), pos: 0 }).collect();
+                let shared: Vec<Ident> =
+                    shared.map(|(c, _)| Ident { text: c.name.clone(), pos: 0 }).collect();
                 self.using(scope, kind, &shared, first, middle)?
             }
         };
         if let JoinCondition::Using(_, Some(name)) = condition {
             let merged = scope.visible.columns[first..].iter().take_while(|(_, entry)| entry.is_none());
             let columns = merged.map(|(column, _)| column.clone()).collect();
-            let entry = Entry { name: name.text.clone(), schema: None, columns, at: 0, table: None, qualified_only: true, scalar: false, hidden: false };
+            let entry = Entry {
+                name: name.text.clone(),
+                schema: None,
+                columns,
+                at: 0,
+                table: None,
+                scalar: false,
+                hidden: false,
+            };
             scope.add_entry(entry, false);
         }
         if let Some(alias) = alias {
             let renamed = names(Some(alias));
-            let mut columns: Vec<ScopeColumn> = scope.visible.columns.drain(first..).map(|(column, _)| column).collect();
+            let mut columns: Vec<ScopeColumn> =
+                scope.visible.columns.drain(first..).map(|(column, _)| column).collect();
             self.check_names(alias, columns.len())?;
             for (column, name) in columns.iter_mut().zip(renamed) {
                 column.name = name;
@@ -259,7 +298,13 @@ impl Binder<'_> {
         Ok(From::Join { kind, left: Box::new(left), right: Box::new(right), on })
     }
 
-    fn join_on(&self, scope: &mut Scope<'_>, expr: &ast::Expr, first_entry: usize, first: usize) -> Result<Expr> {
+    fn join_on(
+        &self,
+        scope: &mut Scope<'_>,
+        expr: &ast::Expr,
+        first_entry: usize,
+        first: usize,
+    ) -> Result<Expr> {
         let own = scope.visible.columns[first..].to_vec();
         let all = std::mem::replace(&mut scope.visible.columns, own);
         let before: Vec<bool> = scope.entries[..first_entry].iter().map(|entry| entry.hidden).collect();
@@ -273,7 +318,14 @@ impl Binder<'_> {
     }
 
     /// The condition of USING; the columns that are seen become merged ones, then the others.
-    fn using(&self, scope: &mut Scope<'_>, kind: JoinKind, columns: &[Ident], first: usize, middle: usize) -> Result<Option<Expr>> {
+    fn using(
+        &self,
+        scope: &mut Scope<'_>,
+        kind: JoinKind,
+        columns: &[Ident],
+        first: usize,
+        middle: usize,
+    ) -> Result<Option<Expr>> {
         let right = scope.visible.columns.split_off(middle);
         let left = scope.visible.columns.split_off(first);
         let find = |side: &[(ScopeColumn, Option<usize>)], name: &Ident, which: &str| -> Result<usize> {
@@ -281,11 +333,17 @@ impl Binder<'_> {
             match (found.next(), found.next()) {
                 (Some(at), None) => Ok(at),
                 (None, _) => {
-                    let message = format!("column \"{}\" specified in USING clause does not exist in {which} table", name.text);
+                    let message = format!(
+                        "column \"{}\" specified in USING clause does not exist in {which} table",
+                        name.text
+                    );
                     fail(SqlState::UNDEFINED_COLUMN, name.pos, message)
                 }
                 _ => {
-                    let message = format!("common column name \"{}\" appears more than once in {which} table", name.text);
+                    let message = format!(
+                        "common column name \"{}\" appears more than once in {which} table",
+                        name.text
+                    );
                     fail(SqlState::AMBIGUOUS_COLUMN, name.pos, message)
                 }
             }
@@ -318,7 +376,12 @@ impl Binder<'_> {
     }
 
     /// `*` (no parts) or `t.*`.
-    pub(crate) fn expand_star(&self, scope: &Scope<'_>, parts: &[String], pos: Pos) -> Result<Vec<ScopeColumn>> {
+    pub(crate) fn expand_star(
+        &self,
+        scope: &Scope<'_>,
+        parts: &[String],
+        pos: Pos,
+    ) -> Result<Vec<ScopeColumn>> {
         let Some((table, schema)) = parts.split_last() else {
             if scope.entries.is_empty() {
                 return fail(SqlState::SYNTAX_ERROR, pos, "SELECT * with no tables specified is not valid");

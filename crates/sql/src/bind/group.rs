@@ -37,9 +37,10 @@ impl Binder<'_> {
         targets: &[Target],
         keys: &mut Vec<(Expr, u32)>,
     ) -> Result<Vec<Vec<usize>>> {
-        let mut list = |binder: &Self, scope: &mut Scope<'_>, exprs: &[crate::parse::ast::Expr]| -> Result<Vec<usize>> {
-            exprs.iter().map(|expr| binder.group_key(scope, expr, targets, keys)).collect()
-        };
+        let mut list =
+            |binder: &Self, scope: &mut Scope<'_>, exprs: &[crate::parse::ast::Expr]| -> Result<Vec<usize>> {
+                exprs.iter().map(|expr| binder.group_key(scope, expr, targets, keys)).collect()
+            };
         match item {
             GroupItem::Empty => Ok(vec![Vec::new()]),
             GroupItem::Expr(expr) => Ok(vec![list(self, scope, std::slice::from_ref(expr))?]),
@@ -104,7 +105,13 @@ impl Binder<'_> {
 
     /// Rewrites an expression over input columns to one over `keys | aggregates`. A column that is no key but
     /// belongs to a table whose primary key is grouped by becomes a key.
-    pub(crate) fn regroup(&self, scope: &Scope<'_>, group: &mut Group, expr: &mut Expr, pos: Pos) -> Result<()> {
+    pub(crate) fn regroup(
+        &self,
+        scope: &Scope<'_>,
+        group: &mut Group,
+        expr: &mut Expr,
+        pos: Pos,
+    ) -> Result<()> {
         let mut failed: Option<SqlError> = None;
         expr.walk(0, &mut |part, depth| {
             if failed.is_some() {
@@ -138,7 +145,10 @@ impl Binder<'_> {
     /// A column that follows from a grouped primary key is made a key of its own.
     fn dependent(&self, scope: &Scope<'_>, group: &mut Group, slot: usize) -> Option<usize> {
         let entry = scope.entries.iter().find(|entry| {
-            entry.table.as_ref().is_some_and(|table| (entry.at..entry.at + table.columns.len()).contains(&slot))
+            entry
+                .table
+                .as_ref()
+                .is_some_and(|table| (entry.at..entry.at + table.columns.len()).contains(&slot))
         })?;
         let table = entry.table.as_ref()?;
         let key = table.constraints.iter().find_map(|constraint| match &constraint.rule {
@@ -168,7 +178,9 @@ fn ungrouped(scope: &Scope<'_>, slot: usize, inner: bool, pos: Pos) -> SqlError 
     }
     let message = match inner {
         true => format!("subquery uses ungrouped column \"{name}\" from outer query"),
-        false => format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+        false => format!(
+            "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
+        ),
     };
     SqlError::new(SqlState::GROUPING_ERROR, message).at(pos + 1)
 }

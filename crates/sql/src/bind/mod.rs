@@ -81,7 +81,15 @@ impl<'a> Binder<'a> {
         parameters: Vec<Oid>,
     ) -> Binder<'a> {
         let parameters = RefCell::new(parameters);
-        Binder { ctx, store, search_path, parameters, next_cte: 0.into(), used: RefCell::default(), views: 0.into() }
+        Binder {
+            ctx,
+            store,
+            search_path,
+            parameters,
+            next_cte: 0.into(),
+            used: RefCell::default(),
+            views: 0.into(),
+        }
     }
 
     pub(crate) fn types(&self) -> &dyn Types {
@@ -106,7 +114,10 @@ impl<'a> Binder<'a> {
     }
 
     /// The table, view, sequence or index of a name.
-    pub(crate) fn find_relation(&self, path: &ast::Path) -> Result<Option<Arc<crate::catalog::object::Object>>> {
+    pub(crate) fn find_relation(
+        &self,
+        path: &ast::Path,
+    ) -> Result<Option<Arc<crate::catalog::object::Object>>> {
         let found = match path.schema() {
             Some(schema) => self.store.schema(schema).and_then(|oid| self.store.relation(oid, path.last())),
             None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),

@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionKind, OperatorCall, resolve_operator, select_common_type};
 use crate::parse::Pos;
 use crate::parse::ast::{self, Kind, LikeKind};
-use crate::types::{Oid, Type, Types, oid};
+use crate::types::{Oid, Type, oid};
 
 fn boolean(expr: Expr, pos: Pos) -> Typed {
     Typed::new(expr, Type::of(oid::BOOL), pos)
@@ -46,11 +46,19 @@ impl Binder<'_> {
 
     /// The operator between values of these types.
     pub(crate) fn head(&self, name: &str, left: Oid, right: Oid, pos: Pos) -> Result<Head> {
-        let call = resolve_operator(self.types(), name, Some(left), right).map_err(|error| error.at(pos + 1))?;
+        let call =
+            resolve_operator(self.types(), name, Some(left), right).map_err(|error| error.at(pos + 1))?;
         Ok(Head::of(&call))
     }
 
-    pub(crate) fn binary(&self, scope: &mut Scope<'_>, op: &ast::Operator, l: &ast::Expr, r: &ast::Expr, pos: Pos) -> Result<Typed> {
+    pub(crate) fn binary(
+        &self,
+        scope: &mut Scope<'_>,
+        op: &ast::Operator,
+        l: &ast::Expr,
+        r: &ast::Expr,
+        pos: Pos,
+    ) -> Result<Typed> {
         let row_op = match op.name.as_str() {
             "=" => Some(RowOp::Equal),
             "<>" => Some(RowOp::NotEqual),
@@ -72,13 +80,26 @@ impl Binder<'_> {
         self.operator(&op.name, Some(left), right, pos)
     }
 
-    fn rows(&self, scope: &mut Scope<'_>, op: RowOp, left: &[ast::Expr], right: &[ast::Expr], pos: Pos) -> Result<Typed> {
+    fn rows(
+        &self,
+        scope: &mut Scope<'_>,
+        op: RowOp,
+        left: &[ast::Expr],
+        right: &[ast::Expr],
+        pos: Pos,
+    ) -> Result<Typed> {
         let left = self.exprs(scope, left)?;
         let right = self.exprs(scope, right)?;
         self.row_compare(op, left, right, pos)
     }
 
-    pub(crate) fn row_compare(&self, op: RowOp, left: Vec<Typed>, right: Vec<Typed>, pos: Pos) -> Result<Typed> {
+    pub(crate) fn row_compare(
+        &self,
+        op: RowOp,
+        left: Vec<Typed>,
+        right: Vec<Typed>,
+        pos: Pos,
+    ) -> Result<Typed> {
         if left.len() != right.len() {
             let message = "unequal number of entries in row expressions";
             return fail(SqlState::SYNTAX_ERROR, pos, message);
@@ -106,7 +127,14 @@ impl Binder<'_> {
         Ok(boolean(Expr::RowCompare { op, equals, less, left: lefts, right: rights }, pos))
     }
 
-    pub(crate) fn distinct(&self, scope: &mut Scope<'_>, l: &ast::Expr, r: &ast::Expr, negated: bool, pos: Pos) -> Result<Typed> {
+    pub(crate) fn distinct(
+        &self,
+        scope: &mut Scope<'_>,
+        l: &ast::Expr,
+        r: &ast::Expr,
+        negated: bool,
+        pos: Pos,
+    ) -> Result<Typed> {
         if let (Kind::Row(left, _), Kind::Row(right, _)) = (&l.kind, &r.kind) {
             let parts = left.iter().zip(right).map(|(l, r)| self.distinct(scope, l, r, false, pos));
             let parts = parts.map(|part| part.map(|typed| typed.expr)).collect::<Result<Vec<_>>>()?;
@@ -125,7 +153,13 @@ impl Binder<'_> {
         Ok(boolean(Expr::Distinct { head, left, right, negated }, pos))
     }
 
-    pub(crate) fn nullif(&self, scope: &mut Scope<'_>, l: &ast::Expr, r: &ast::Expr, pos: Pos) -> Result<Typed> {
+    pub(crate) fn nullif(
+        &self,
+        scope: &mut Scope<'_>,
+        l: &ast::Expr,
+        r: &ast::Expr,
+        pos: Pos,
+    ) -> Result<Typed> {
         let (left, right) = (self.expr(scope, l)?, self.expr(scope, r)?);
         let kept = left.clone();
         let (head, mut args, _) = self.operator_parts("=", Some(left), right, pos)?;
@@ -136,7 +170,14 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::NullIf { head, left, right, kept: Box::new(kept.expr) }, ty, pos))
     }
 
-    pub(crate) fn in_list(&self, scope: &mut Scope<'_>, l: &ast::Expr, list: &[ast::Expr], negated: bool, pos: Pos) -> Result<Typed> {
+    pub(crate) fn in_list(
+        &self,
+        scope: &mut Scope<'_>,
+        l: &ast::Expr,
+        list: &[ast::Expr],
+        negated: bool,
+        pos: Pos,
+    ) -> Result<Typed> {
         if let Kind::Row(left, _) = &l.kind {
             let mut parts = Vec::with_capacity(list.len());
             for item in list {

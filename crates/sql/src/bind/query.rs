@@ -2,9 +2,7 @@
 
 use super::aggregate::sort_key;
 use super::scope::{CteName, Place};
-use super::tree::{
-    Body, Cte, CteKind, DistinctOn, Expr, From, Group, OutColumn, Query, Select, SortKey,
-};
+use super::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Group, OutColumn, Query, Select, SortKey};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Distinct, Kind, SetKind, SortBy};
@@ -26,7 +24,8 @@ impl Binder<'_> {
 
     pub(crate) fn settle(&self, mut query: Query) -> Result<Query> {
         if query.columns.iter().any(|column| column.ty.oid == oid::UNKNOWN) {
-            let settled = |column: &OutColumn| if column.ty.oid == oid::UNKNOWN { oid::TEXT } else { column.ty.oid };
+            let settled =
+                |column: &OutColumn| if column.ty.oid == oid::UNKNOWN { oid::TEXT } else { column.ty.oid };
             let types = query.columns.iter().map(settled).collect();
             self.retype(&mut query, types)?;
         }
@@ -34,7 +33,13 @@ impl Binder<'_> {
     }
 
     /// A query whose literals and parameters may still be open.
-    pub(crate) fn open_query(&self, parent: Option<&Scope<'_>>, blocked: bool, ctes: &[CteName], ast: &ast::Query) -> Result<Query> {
+    pub(crate) fn open_query(
+        &self,
+        parent: Option<&Scope<'_>>,
+        blocked: bool,
+        ctes: &[CteName],
+        ast: &ast::Query,
+    ) -> Result<Query> {
         let mut names = ctes.to_vec();
         let bound = self.with(parent, blocked, &mut names, ast.with.as_ref())?;
         let mut query = match &ast.body {
@@ -61,7 +66,11 @@ impl Binder<'_> {
         query.offset = self.row_count(&mut scope, ast.offset.as_ref(), "OFFSET")?;
         query.with_ties = ast.with_ties;
         if ast.with_ties && query.order.is_empty() {
-            return fail(SqlState::SYNTAX_ERROR, ast.pos, "WITH TIES cannot be specified without ORDER BY clause");
+            return fail(
+                SqlState::SYNTAX_ERROR,
+                ast.pos,
+                "WITH TIES cannot be specified without ORDER BY clause",
+            );
         }
         Ok(query)
     }
@@ -76,7 +85,11 @@ impl Binder<'_> {
             false
         });
         if columns {
-            return fail(SqlState::INVALID_COLUMN_REFERENCE, ast.pos, format!("argument of {what} must not contain variables"));
+            return fail(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                ast.pos,
+                format!("argument of {what} must not contain variables"),
+            );
         }
         Ok(Some(expr))
     }
@@ -98,7 +111,9 @@ impl Binder<'_> {
             let id = self.next_cte.get();
             self.next_cte.set(id + 1);
             let (kind, mut columns) = match &cte.statement {
-                ast::Statement::Query(query) => self.cte_query(parent, blocked, names, with.recursive, cte, query, id)?,
+                ast::Statement::Query(query) => {
+                    self.cte_query(parent, blocked, names, with.recursive, cte, query, id)?
+                }
                 statement => {
                     let change = self.change(parent, names, statement)?;
                     let columns = change.columns().to_vec();
@@ -107,7 +122,8 @@ impl Binder<'_> {
             };
             if cte.columns.len() > columns.len() {
                 let (name, has, told) = (&cte.name.text, columns.len(), cte.columns.len());
-                let message = format!("WITH query \"{name}\" has {has} columns available but {told} columns specified");
+                let message =
+                    format!("WITH query \"{name}\" has {has} columns available but {told} columns specified");
                 return fail(SqlState::INVALID_COLUMN_REFERENCE, cte.name.pos, message);
             }
             rename(&mut columns, &cte.columns);
@@ -153,7 +169,9 @@ impl Binder<'_> {
                         at + 1
                     );
                     let hint = "Cast the output of the non-recursive term to the correct type.";
-                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint).at(left.pos + 1));
+                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                        .hint(hint)
+                        .at(left.pos + 1));
                 }
             }
             self.retype(&mut step, types.clone())?;
@@ -166,7 +184,13 @@ impl Binder<'_> {
         Ok((CteKind::Query(Box::new(query)), columns))
     }
 
-    fn values(&self, parent: Option<&Scope<'_>>, blocked: bool, ctes: &[CteName], rows: &[Vec<ast::Expr>]) -> Result<Query> {
+    fn values(
+        &self,
+        parent: Option<&Scope<'_>>,
+        blocked: bool,
+        ctes: &[CteName],
+        rows: &[Vec<ast::Expr>],
+    ) -> Result<Query> {
         let mut scope = Scope::with_parent(parent, blocked);
         scope.ctes = ctes.to_vec();
         scope.place = Place::Values;
@@ -198,7 +222,14 @@ impl Binder<'_> {
         Ok(plain(Body::Values(bound), out))
     }
 
-    fn set_operation(&self, kind: SetKind, all: bool, mut left: Query, mut right: Query, pos: u32) -> Result<Query> {
+    fn set_operation(
+        &self,
+        kind: SetKind,
+        all: bool,
+        mut left: Query,
+        mut right: Query,
+        pos: u32,
+    ) -> Result<Query> {
         let word = match kind {
             SetKind::Union => "UNION",
             SetKind::Intersect => "INTERSECT",
@@ -253,7 +284,10 @@ impl Binder<'_> {
                 match &mut select.distinct {
                     DistinctOn::Rows(types) => types[at] = wanted,
                     DistinctOn::Columns(columns) => {
-                        columns.iter_mut().filter(|(column, _)| *column == at).for_each(|(_, ty)| *ty = wanted);
+                        columns
+                            .iter_mut()
+                            .filter(|(column, _)| *column == at)
+                            .for_each(|(_, ty)| *ty = wanted);
                     }
                     DistinctOn::No => {}
                 }
@@ -304,7 +338,14 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    fn select(&self, parent: Option<&Scope<'_>>, blocked: bool, ctes: &[CteName], ast: &ast::Select, query: &ast::Query) -> Result<Query> {
+    fn select(
+        &self,
+        parent: Option<&Scope<'_>>,
+        blocked: bool,
+        ctes: &[CteName],
+        ast: &ast::Select,
+        query: &ast::Query,
+    ) -> Result<Query> {
         let mut scope = Scope::with_parent(parent, blocked);
         scope.ctes = ctes.to_vec();
         let from = self.from_list(&mut scope, &ast.from)?;
@@ -401,7 +442,12 @@ impl Binder<'_> {
         Ok(select)
     }
 
-    pub(crate) fn condition(&self, scope: &mut Scope<'_>, ast: Option<&ast::Expr>, place: Place) -> Result<Option<Expr>> {
+    pub(crate) fn condition(
+        &self,
+        scope: &mut Scope<'_>,
+        ast: Option<&ast::Expr>,
+        place: Place,
+    ) -> Result<Option<Expr>> {
         let Some(ast) = ast else { return Ok(None) };
         let before = std::mem::replace(&mut scope.place, place);
         let typed = self.expr(scope, ast);
@@ -439,7 +485,11 @@ impl Binder<'_> {
     }
 
     /// The list of RETURNING: (expressions, columns).
-    pub(crate) fn returning(&self, scope: &mut Scope<'_>, targets: &[ast::Target]) -> Result<Option<super::tree::Returning>> {
+    pub(crate) fn returning(
+        &self,
+        scope: &mut Scope<'_>,
+        targets: &[ast::Target],
+    ) -> Result<Option<super::tree::Returning>> {
         if targets.is_empty() {
             return Ok(None);
         }
@@ -491,7 +541,14 @@ impl Binder<'_> {
     }
 
     /// Which output column an expression of ORDER BY or DISTINCT ON means; a hidden one is added if none.
-    fn output(&self, scope: &mut Scope<'_>, ast: &ast::Expr, outputs: &mut Vec<Output>, visible: usize, what: &str) -> Result<usize> {
+    fn output(
+        &self,
+        scope: &mut Scope<'_>,
+        ast: &ast::Expr,
+        outputs: &mut Vec<Output>,
+        visible: usize,
+        what: &str,
+    ) -> Result<usize> {
         if let Kind::Integer(digits) = &ast.kind {
             let at = digits.parse::<usize>().unwrap_or(0).wrapping_sub(1);
             if at >= visible {
@@ -562,7 +619,11 @@ impl Binder<'_> {
         }
     }
 
-    fn locks(&self, scope: &Scope<'_>, query: &ast::Query) -> Result<Vec<(usize, ast::LockStrength, ast::LockWait)>> {
+    fn locks(
+        &self,
+        scope: &Scope<'_>,
+        query: &ast::Query,
+    ) -> Result<Vec<(usize, ast::LockStrength, ast::LockWait)>> {
         let mut locks = Vec::new();
         for locking in &query.locking {
             if let ast::Body::Select(select) = &query.body {
@@ -586,7 +647,8 @@ impl Binder<'_> {
             }
             for name in &locking.of {
                 if scope.entry(&name.text, None, name.pos)?.is_none() {
-                    let message = format!("relation \"{}\" in FOR UPDATE clause not found in FROM clause", name.text);
+                    let message =
+                        format!("relation \"{}\" in FOR UPDATE clause not found in FROM clause", name.text);
                     return fail(SqlState::UNDEFINED_TABLE, name.pos, message);
                 }
             }
@@ -634,7 +696,9 @@ fn fields(base: Typed) -> Vec<Output> {
         Expr::Row { names, types, .. } | Expr::WholeRow { names, types, .. } => {
             names.iter().map(|name| name.to_string()).zip(types.iter().copied()).collect()
         }
-        Expr::Call { head, .. } => head.function.columns.iter().map(|(n, ty)| ((*n).to_string(), *ty)).collect(),
+        Expr::Call { head, .. } => {
+            head.function.columns.iter().map(|(n, ty)| ((*n).to_string(), *ty)).collect()
+        }
         _ => Vec::new(),
     };
     let field = |(index, (name, ty)): (usize, (String, Oid))| {

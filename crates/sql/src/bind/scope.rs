@@ -30,8 +30,6 @@ pub(crate) struct Entry {
     pub(crate) at: usize,
     /// The table behind it, if it is one.
     pub(crate) table: Option<Arc<Table>>,
-    /// Only seen by its own name (EXCLUDED, and tables inside of a join with an alias are not at all).
-    pub(crate) qualified_only: bool,
     /// A function with one column: its name is the column too.
     pub(crate) scalar: bool,
     pub(crate) hidden: bool,
@@ -64,7 +62,6 @@ pub(crate) enum Place {
     Limit,
     Values,
     Returning,
-    Check,
     AggregateArgument,
     WindowDefinition,
     FromFunction,
@@ -81,7 +78,6 @@ impl Place {
             Place::Limit => "LIMIT",
             Place::Values => "VALUES",
             Place::Returning => "RETURNING",
-            Place::Check => "check constraints",
             Place::WindowDefinition => "window definitions",
             Place::FromFunction => "functions in FROM",
             _ => "this place",
@@ -137,7 +133,14 @@ impl<'p> Scope<'p> {
     }
 
     /// Adds a table at slot `at`.
-    pub(crate) fn add_table(&mut self, table: &Arc<Table>, name: &str, names: Option<&[String]>, at: usize, visible: bool) {
+    pub(crate) fn add_table(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        names: Option<&[String]>,
+        at: usize,
+        visible: bool,
+    ) {
         let mut columns = Vec::new();
         let mut renamed = names.unwrap_or_default().iter();
         for (number, column) in table.columns.iter().enumerate() {
@@ -159,7 +162,6 @@ impl<'p> Scope<'p> {
             columns,
             at,
             table: Some(table.clone()),
-            qualified_only: false,
             scalar: false,
             hidden: false,
         };
@@ -275,10 +277,11 @@ impl<'p> Scope<'p> {
                     let message = format!("column {table}.{name} does not exist");
                     return SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(pos + 1);
                 }
-                let message = match self.entries.iter().any(|e| e.table.as_ref().is_some_and(|t| t.name == *table)) {
-                    true => format!("invalid reference to FROM-clause entry for table \"{table}\""),
-                    false => format!("missing FROM-clause entry for table \"{table}\""),
-                };
+                let message =
+                    match self.entries.iter().any(|e| e.table.as_ref().is_some_and(|t| t.name == *table)) {
+                        true => format!("invalid reference to FROM-clause entry for table \"{table}\""),
+                        false => format!("missing FROM-clause entry for table \"{table}\""),
+                    };
                 SqlError::new(SqlState::UNDEFINED_TABLE, message)
             }
             _ => {

@@ -5,7 +5,7 @@ use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, Kind};
-use crate::types::{Type, Types, oid};
+use crate::types::{Type, oid};
 
 fn subquery(kind: SubqueryKind, query: Query) -> Expr {
     Expr::Subquery(Box::new(Subquery { kind, query, cache: None }))
@@ -44,7 +44,14 @@ impl Binder<'_> {
         Ok(Typed::new(subquery(SubqueryKind::Array(element), query), Type::of(array), pos))
     }
 
-    pub(crate) fn in_query(&self, scope: &mut Scope<'_>, left: &ast::Expr, query: &ast::Query, negated: bool, pos: Pos) -> Result<Typed> {
+    pub(crate) fn in_query(
+        &self,
+        scope: &mut Scope<'_>,
+        left: &ast::Expr,
+        query: &ast::Query,
+        negated: bool,
+        pos: Pos,
+    ) -> Result<Typed> {
         self.any(scope, left, "=", false, query, negated, pos)
     }
 
@@ -99,7 +106,12 @@ impl Binder<'_> {
     }
 
     /// The columns of a query of one row, each as an expression: `(a, b) = (SELECT ..)` of UPDATE.
-    pub(crate) fn row_columns(&self, scope: &mut Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Vec<Typed>> {
+    pub(crate) fn row_columns(
+        &self,
+        scope: &mut Scope<'_>,
+        query: &ast::Query,
+        pos: Pos,
+    ) -> Result<Vec<Typed>> {
         let query = self.inner(scope, query)?;
         let column = |at: usize| {
             let ty = query.columns[at].ty;
@@ -109,7 +121,14 @@ impl Binder<'_> {
     }
 
     /// `(a, b) op (SELECT ..)`: a row of a query that returns at most one.
-    pub(crate) fn row_subquery(&self, scope: &mut Scope<'_>, op: &str, left: &[ast::Expr], query: &ast::Query, pos: Pos) -> Result<Typed> {
+    pub(crate) fn row_subquery(
+        &self,
+        scope: &mut Scope<'_>,
+        op: &str,
+        left: &[ast::Expr],
+        query: &ast::Query,
+        pos: Pos,
+    ) -> Result<Typed> {
         if op != "=" {
             return Err(Self::not_here("row comparison with a subquery by this operator", pos));
         }

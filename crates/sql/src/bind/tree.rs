@@ -15,8 +15,8 @@ use std::sync::Arc;
 use crate::catalog::object::Table;
 use crate::func::{CastPath, Function, Operator};
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, JoinKind, LockStrength, LockWait, SetKind};
-use crate::types::{Oid, Type};
 use crate::types::value::Value;
+use crate::types::{Oid, Type};
 
 /// A function with resolved types.
 #[derive(Clone)]
@@ -54,41 +54,119 @@ pub(crate) enum Expr {
     Const(Const),
     /// From 0.
     Param(usize),
-    Column { depth: u16, slot: usize },
+    Column {
+        depth: u16,
+        slot: usize,
+    },
     /// Result of aggregate number so-and-so of the level; becomes a column when the level is bound.
     Aggregate(usize),
     /// Result of window call number so-and-so of the level.
     Window(usize),
     /// GROUPING(): bits over keys, read from the hidden last aggregate slot.
     Grouping(Vec<usize>),
-    Call { head: Head, args: Vec<Expr>, spread: bool },
+    Call {
+        head: Head,
+        args: Vec<Expr>,
+        spread: bool,
+    },
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
-    IsNull { expr: Box<Expr>, negated: bool, record: bool },
+    IsNull {
+        expr: Box<Expr>,
+        negated: bool,
+        record: bool,
+    },
     /// IS [NOT] TRUE, FALSE (`truth`) or UNKNOWN (`None`).
-    IsTruth { expr: Box<Expr>, truth: Option<bool>, negated: bool },
-    Distinct { head: Head, left: Box<Expr>, right: Box<Expr>, negated: bool },
-    Case { operand: Option<Box<Expr>>, whens: Vec<(Expr, Expr)>, otherwise: Option<Box<Expr>> },
+    IsTruth {
+        expr: Box<Expr>,
+        truth: Option<bool>,
+        negated: bool,
+    },
+    Distinct {
+        head: Head,
+        left: Box<Expr>,
+        right: Box<Expr>,
+        negated: bool,
+    },
+    Case {
+        operand: Option<Box<Expr>>,
+        whens: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
     /// The operand of the CASE around, or the value that a domain's check is about.
     CaseOperand,
     Coalesce(Vec<Expr>),
     /// NULLIF: the first argument where the equality is not true.
-    NullIf { head: Head, left: Box<Expr>, right: Box<Expr>, kept: Box<Expr> },
-    Extreme { greatest: bool, list: Vec<Expr>, ty: Oid },
-    Cast { expr: Box<Expr>, path: CastPath, source: Oid, target: Type, explicit: bool },
+    NullIf {
+        head: Head,
+        left: Box<Expr>,
+        right: Box<Expr>,
+        kept: Box<Expr>,
+    },
+    Extreme {
+        greatest: bool,
+        list: Vec<Expr>,
+        ty: Oid,
+    },
+    Cast {
+        expr: Box<Expr>,
+        path: CastPath,
+        source: Oid,
+        target: Type,
+        explicit: bool,
+    },
     /// `left op ANY (array)`.
-    AnyArray { head: Head, left: Box<Expr>, array: Box<Expr>, all: bool },
-    InList { head: Head, left: Box<Expr>, list: Vec<Expr>, negated: bool },
+    AnyArray {
+        head: Head,
+        left: Box<Expr>,
+        array: Box<Expr>,
+        all: bool,
+    },
+    InList {
+        head: Head,
+        left: Box<Expr>,
+        list: Vec<Expr>,
+        negated: bool,
+    },
     /// Row comparison: columns in order, with `=` and (for < and its kin) the strict operator of each.
-    RowCompare { op: RowOp, equals: Vec<Head>, less: Vec<Head>, left: Vec<Expr>, right: Vec<Expr> },
-    Row { values: Vec<Expr>, names: Arc<[Arc<str>]>, types: Arc<[Oid]> },
-    Array { elements: Vec<Expr>, element: Oid, nested: bool },
-    Subscript { base: Box<Expr>, indexes: Vec<Expr>, json: bool },
-    Slice { base: Box<Expr>, bounds: Vec<(Option<Expr>, Option<Expr>)> },
-    Field { base: Box<Expr>, index: usize },
+    RowCompare {
+        op: RowOp,
+        equals: Vec<Head>,
+        less: Vec<Head>,
+        left: Vec<Expr>,
+        right: Vec<Expr>,
+    },
+    Row {
+        values: Vec<Expr>,
+        names: Arc<[Arc<str>]>,
+        types: Arc<[Oid]>,
+    },
+    Array {
+        elements: Vec<Expr>,
+        element: Oid,
+        nested: bool,
+    },
+    Subscript {
+        base: Box<Expr>,
+        indexes: Vec<Expr>,
+        json: bool,
+    },
+    Slice {
+        base: Box<Expr>,
+        bounds: Vec<(Option<Expr>, Option<Expr>)>,
+    },
+    Field {
+        base: Box<Expr>,
+        index: usize,
+    },
     /// All columns of a table as a row; NULL where an outer join has none.
-    WholeRow { depth: u16, from: usize, names: Arc<[Arc<str>]>, types: Arc<[Oid]> },
+    WholeRow {
+        depth: u16,
+        from: usize,
+        names: Arc<[Arc<str>]>,
+        types: Arc<[Oid]>,
+    },
     Subquery(Box<Subquery>),
     /// A call that returns a set, in a SELECT list: its place among the level's calls.
     SetResult(usize),
@@ -111,7 +189,12 @@ pub(crate) enum SubqueryKind {
     Scalar(usize),
     Array(Oid),
     /// `(left..) op ANY/ALL (query)`.
-    Any { left: Vec<Expr>, heads: Vec<Head>, all: bool, negated: bool },
+    Any {
+        left: Vec<Expr>,
+        heads: Vec<Head>,
+        all: bool,
+        negated: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -163,7 +246,12 @@ pub(crate) struct Cte {
 pub(crate) enum CteKind {
     Query(Box<Query>),
     /// The first part, the part that looks at the last round's rows, and whether rows may come twice.
-    Recursive { base: Box<Query>, step: Box<Query>, all: bool, types: Vec<Oid> },
+    Recursive {
+        base: Box<Query>,
+        step: Box<Query>,
+        all: bool,
+        types: Vec<Oid>,
+    },
     Change(Box<Change>),
 }
 
@@ -256,13 +344,40 @@ pub(crate) struct SetCall {
 pub(crate) enum From {
     /// No FROM: one empty row.
     One,
-    Table { table: Arc<Table>, at: usize },
+    Table {
+        table: Arc<Table>,
+        at: usize,
+    },
     /// Rows that the system makes: catalog relations.
-    System { table: Oid, at: usize, width: usize },
-    Query { query: Box<Query>, lateral: bool, at: usize, width: usize },
-    Cte { id: usize, at: usize, width: usize },
-    Functions { calls: Vec<SetCall>, lateral: bool, ordinality: bool, at: usize, width: usize },
-    Join { kind: JoinKind, left: Box<From>, right: Box<From>, on: Option<Expr> },
+    System {
+        table: Oid,
+        at: usize,
+        width: usize,
+    },
+    Query {
+        query: Box<Query>,
+        lateral: bool,
+        at: usize,
+        width: usize,
+    },
+    Cte {
+        id: usize,
+        at: usize,
+        width: usize,
+    },
+    Functions {
+        calls: Vec<SetCall>,
+        lateral: bool,
+        ordinality: bool,
+        at: usize,
+        width: usize,
+    },
+    Join {
+        kind: JoinKind,
+        left: Box<From>,
+        right: Box<From>,
+        on: Option<Expr>,
+    },
     /// Already planned.
     Planned(Box<crate::plan::Node>),
 }

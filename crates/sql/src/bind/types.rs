@@ -4,7 +4,9 @@ use super::{Binder, fail};
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlState};
 use crate::parse::ast::TypeName;
-use crate::types::{Oid, Type, TypeInfo, TypeKind, Types, builtin_by_name, builtin_types, format_builtin, oid};
+use crate::types::{
+    Oid, Type, TypeInfo, TypeKind, Types, builtin_by_name, builtin_types, format_builtin, oid,
+};
 
 const LENGTH_MAX: i64 = 10_485_760;
 
@@ -39,7 +41,9 @@ impl Binder<'_> {
                 }
                 Type::numeric(*precision as i32, scale as i32).modifier
             }
-            ([digits], oid::TIME | oid::TIMETZ | oid::TIMESTAMP | oid::TIMESTAMPTZ) => (*digits).clamp(0, 6) as i32,
+            ([digits], oid::TIME | oid::TIMETZ | oid::TIMESTAMP | oid::TIMESTAMPTZ) => {
+                (*digits).clamp(0, 6) as i32
+            }
             ([digits], oid::INTERVAL) => (name.fields.unwrap_or(0x7fff) << 16) | (*digits).clamp(0, 6) as i32,
             _ => {
                 let message = format!("type modifier is not allowed for type \"{}\"", name.name.last());
@@ -51,7 +55,8 @@ impl Binder<'_> {
         }
         match self.types().array_of(base) {
             0 => {
-                let message = format!("could not find array type for data type {}", type_text(self.types(), base));
+                let message =
+                    format!("could not find array type for data type {}", type_text(self.types(), base));
                 fail(SqlState::UNDEFINED_OBJECT, pos, message)
             }
             array => Ok(Type { oid: array, modifier }),
@@ -126,7 +131,14 @@ pub(crate) fn user_type_info(object: &Object, wanted: Oid) -> Option<TypeInfo> {
         functions: [0; 4],
     };
     if wanted == array {
-        return Some(TypeInfo { oid: array, name: format!("_{name}").into(), category: 'A', element: oid, array: 0, ..base });
+        return Some(TypeInfo {
+            oid: array,
+            name: format!("_{name}").into(),
+            category: 'A',
+            element: oid,
+            array: 0,
+            ..base
+        });
     }
     Some(match kind {
         UserTypeKind::Enum(_) => TypeInfo { len: 4, kind: TypeKind::Enum, category: 'E', ..base },

@@ -16,12 +16,20 @@ impl Binder<'_> {
         let name = call.name.last();
         if !matches!(scope.place, Place::Target | Place::OrderBy) {
             let message = match scope.place {
-                Place::AggregateArgument => "aggregate function calls cannot contain window function calls".to_string(),
-                Place::WindowDefinition => "window functions are not allowed in window definitions".to_string(),
+                Place::AggregateArgument => {
+                    "aggregate function calls cannot contain window function calls".to_string()
+                }
+                Place::WindowDefinition => {
+                    "window functions are not allowed in window definitions".to_string()
+                }
                 Place::Having => "window functions are not allowed in HAVING".to_string(),
                 place => format!("window functions are not allowed in {}", place.text()),
             };
-            let state = if scope.place == Place::AggregateArgument { SqlState::GROUPING_ERROR } else { SqlState::WINDOWING_ERROR };
+            let state = if scope.place == Place::AggregateArgument {
+                SqlState::GROUPING_ERROR
+            } else {
+                SqlState::WINDOWING_ERROR
+            };
             return fail(state, pos, message);
         }
         if call.distinct {
@@ -35,7 +43,8 @@ impl Binder<'_> {
         scope.place = place;
         let (bound, result) = bound?;
         if bound.head.function.kind == FunctionKind::Normal {
-            let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
+            let message =
+                format!("OVER specified, but {name} is not a window function nor an aggregate function");
             return fail(SqlState::WRONG_OBJECT_TYPE, pos, message);
         }
         scope.windows.push(bound);
@@ -103,10 +112,21 @@ impl Binder<'_> {
         Ok(WindowDef { base: None, partition_by: under.partition_by, order_by, frame: def.frame.clone() })
     }
 
-    fn frame(&self, scope: &mut Scope<'_>, def: &WindowDef, order: &[(Expr, super::tree::SortKey)]) -> Result<Frame> {
+    fn frame(
+        &self,
+        scope: &mut Scope<'_>,
+        def: &WindowDef,
+        order: &[(Expr, super::tree::SortKey)],
+    ) -> Result<Frame> {
         let Some(frame) = &def.frame else {
             let (start, end) = (Bound::UnboundedPreceding, Bound::CurrentRow);
-            return Ok(Frame { unit: FrameUnit::Range, start, end, exclusion: Exclusion::None, arithmetic: None });
+            return Ok(Frame {
+                unit: FrameUnit::Range,
+                start,
+                end,
+                exclusion: Exclusion::None,
+                arithmetic: None,
+            });
         };
         if frame.start == Bound::UnboundedFollowing {
             return fail(SqlState::WINDOWING_ERROR, frame.pos, "frame start cannot be UNBOUNDED FOLLOWING");
@@ -118,7 +138,9 @@ impl Binder<'_> {
             return fail(SqlState::WINDOWING_ERROR, frame.pos, "GROUPS mode requires an ORDER BY clause");
         }
         let mut arithmetic = None;
-        let mut bound = |binder: &Self, bound: &Bound<Box<crate::parse::ast::Expr>>| -> Result<Bound<Box<Expr>>> {
+        let mut bound = |binder: &Self,
+                         bound: &Bound<Box<crate::parse::ast::Expr>>|
+         -> Result<Bound<Box<Expr>>> {
             let (offset, preceding) = match bound {
                 Bound::UnboundedPreceding => return Ok(Bound::UnboundedPreceding),
                 Bound::UnboundedFollowing => return Ok(Bound::UnboundedFollowing),
@@ -129,12 +151,15 @@ impl Binder<'_> {
             let typed = binder.expr(scope, offset)?;
             let expr = if frame.unit == FrameUnit::Range {
                 let [(_, key)] = order else {
-                    let message = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column";
+                    let message =
+                        "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column";
                     return fail(SqlState::WINDOWING_ERROR, frame.pos, message);
                 };
                 let offset_type = match (typed.is_open(), key.ty) {
                     (false, _) => typed.ty.oid,
-                    (true, oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::TIME | oid::TIMETZ) => oid::INTERVAL,
+                    (true, oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::TIME | oid::TIMETZ) => {
+                        oid::INTERVAL
+                    }
                     (true, ty) => ty,
                 };
                 let plus = binder.head("+", key.ty, offset_type, offset.pos)?;

@@ -48,7 +48,12 @@ impl<'p> Exec<'p> {
         let keys = || call.order.iter().map(|(_, key)| key);
         if call.order.is_empty() && !call.distinct.is_empty() {
             // DISTINCT gives its values in their order, as PostgreSQL's sorting does.
-            let key = |ty: &u32| crate::bind::tree::SortKey { column: 0, ty: *ty, descending: false, nulls_first: false };
+            let key = |ty: &u32| crate::bind::tree::SortKey {
+                column: 0,
+                ty: *ty,
+                descending: false,
+                nulls_first: false,
+            };
             let keys: Vec<_> = call.distinct.iter().map(key).collect();
             running.waiting.sort_by(|a, b| compare_values(keys.iter(), &a.1, &b.1));
         } else {
@@ -61,7 +66,13 @@ impl<'p> Exec<'p> {
     }
 
     /// Rows of `keys | aggregates | which keys are absent`.
-    pub(super) fn group(&self, node: &'p Node, group: &'p Group, row: &mut Row, outer: Option<&Env<'_>>) -> Result<Vec<Row>> {
+    pub(super) fn group(
+        &self,
+        node: &'p Node,
+        group: &'p Group,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Row>> {
         let types: Vec<u32> = group.keys.iter().map(|(_, ty)| *ty).collect();
         let mut maps: Vec<RowMap> = group.sets.iter().map(|_| RowMap::new(types.clone())).collect();
         let mut groups: Vec<Vec<Vec<Running>>> = group.sets.iter().map(|_| Vec::new()).collect();
@@ -74,7 +85,9 @@ impl<'p> Exec<'p> {
                 let number = if set.len() == keys.len() {
                     maps[at].number(&keys)
                 } else {
-                    let part = |(key, value): (usize, &Value)| if set.contains(&key) { value.clone() } else { Value::Null };
+                    let part = |(key, value): (usize, &Value)| {
+                        if set.contains(&key) { value.clone() } else { Value::Null }
+                    };
                     maps[at].number(&keys.iter().enumerate().map(part).collect::<Row>())
                 };
                 if number.1 {
@@ -88,7 +101,8 @@ impl<'p> Exec<'p> {
         })?;
         let mut rows = Vec::new();
         for ((set, map), states) in group.sets.iter().zip(maps).zip(groups) {
-            let absent: i64 = (0..types.len()).filter(|key| !set.contains(key)).map(|key| 1i64 << key.min(62)).sum();
+            let absent: i64 =
+                (0..types.len()).filter(|key| !set.contains(key)).map(|key| 1i64 << key.min(62)).sum();
             let mut keys = map.into_rows();
             let mut states = states;
             if set.is_empty() && keys.is_empty() {

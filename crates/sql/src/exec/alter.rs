@@ -13,7 +13,13 @@ use crate::types::Type;
 use crate::types::value::Value;
 
 impl<S: Store + Send> LocalSession<S> {
-    pub(super) fn alter_table(&mut self, kind: ObjectKind, path: &Path, if_exists: bool, actions: &[AlterTable]) -> Result<()> {
+    pub(super) fn alter_table(
+        &mut self,
+        kind: ObjectKind,
+        path: &Path,
+        if_exists: bool,
+        actions: &[AlterTable],
+    ) -> Result<()> {
         if matches!(kind, ObjectKind::Type | ObjectKind::Domain | ObjectKind::Schema) {
             return self.alter_other(kind, path, &actions[0]);
         }
@@ -90,7 +96,8 @@ impl<S: Store + Send> LocalSession<S> {
 
     fn constraint_of(&self, table: &Table, name: &Ident) -> Result<usize> {
         table.constraints.iter().position(|constraint| constraint.name == name.text).ok_or_else(|| {
-            let message = format!("constraint \"{}\" of relation \"{}\" does not exist", name.text, table.name);
+            let message =
+                format!("constraint \"{}\" of relation \"{}\" does not exist", name.text, table.name);
             SqlError::new(SqlState::UNDEFINED_OBJECT, message)
         })
     }
@@ -101,7 +108,9 @@ impl<S: Store + Send> LocalSession<S> {
             AlterTable::DropColumn { if_exists, name, cascade } => {
                 if *if_exists && self.column_of(&table, name).is_err() {
                     let (column, own) = (&name.text, &table.name);
-                    self.notice(format!("column \"{column}\" of relation \"{own}\" does not exist, skipping"));
+                    self.notice(format!(
+                        "column \"{column}\" of relation \"{own}\" does not exist, skipping"
+                    ));
                     return Ok(());
                 }
                 let at = self.column_of(&table, name)?;
@@ -115,7 +124,9 @@ impl<S: Store + Send> LocalSession<S> {
             AlterTable::DropConstraint { if_exists, name, cascade } => {
                 if *if_exists && self.constraint_of(&table, name).is_err() {
                     let (constraint, own) = (&name.text, &table.name);
-                    self.notice(format!("constraint \"{constraint}\" of relation \"{own}\" does not exist, skipping"));
+                    self.notice(format!(
+                        "constraint \"{constraint}\" of relation \"{own}\" does not exist, skipping"
+                    ));
                     return Ok(());
                 }
                 let at = self.constraint_of(&table, name)?;
@@ -130,7 +141,8 @@ impl<S: Store + Send> LocalSession<S> {
             AlterTable::RenameColumn(from, to) => {
                 let at = self.column_of(&table, from)?;
                 if self.column_of(&table, to).is_ok() {
-                    let message = format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
                     return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
                 }
                 table.columns[at].name = to.text.clone();
@@ -139,7 +151,9 @@ impl<S: Store + Send> LocalSession<S> {
             AlterTable::RenameConstraint(from, to) => {
                 let at = self.constraint_of(&table, from)?;
                 table.constraints[at].name = to.text.clone();
-                if let Some(index) = index_of(&table.constraints[at].rule).and_then(|oid| self.store.object(oid)) {
+                if let Some(index) =
+                    index_of(&table.constraints[at].rule).and_then(|oid| self.store.object(oid))
+                {
                     self.store.replace(renamed(&index, &to.text))?;
                 }
                 self.store.replace(Object::Table(table))
@@ -150,7 +164,8 @@ impl<S: Store + Send> LocalSession<S> {
 
     fn alter_add(&mut self, old: Table, fine: bool, column: &crate::parse::ast::ColumnDef) -> Result<()> {
         if old.columns.iter().any(|c| !c.dropped && c.name == column.name.text) {
-            let message = format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
+            let message =
+                format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
             if fine {
                 self.notice(format!("{message}, skipping"));
                 return Ok(());
@@ -198,7 +213,9 @@ impl<S: Store + Send> LocalSession<S> {
                             table.name
                         );
                         let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-                        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
+                        return Err(
+                            SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint)
+                        );
                     }
                     let mut child = (*child).clone();
                     child.constraints.retain(|other| other.oid != constraint.oid);
@@ -210,9 +227,9 @@ impl<S: Store + Send> LocalSession<S> {
         let mut kept = Vec::new();
         for constraint in std::mem::take(&mut table.constraints) {
             let uses = match &constraint.rule {
-                Rule::PrimaryKey { columns, .. } | Rule::Unique { columns, .. } | Rule::ForeignKey { columns, .. } => {
-                    columns.contains(&number)
-                }
+                Rule::PrimaryKey { columns, .. }
+                | Rule::Unique { columns, .. }
+                | Rule::ForeignKey { columns, .. } => columns.contains(&number),
                 Rule::Check { condition } => self.with_binder(|binder| {
                     let mut used = false;
                     binder.table_expr(&shared, &condition.sql, None)?.walk(0, &mut |part, _| {
@@ -228,9 +245,9 @@ impl<S: Store + Send> LocalSession<S> {
         }
         table.constraints = kept;
         for index in self.store.indexes(table.oid) {
-            let uses = index.columns.iter().any(|column| {
-                matches!(column.of, crate::catalog::object::Indexed::Column(own) if own == number)
-            });
+            let uses = index.columns.iter().any(
+                |column| matches!(column.of, crate::catalog::object::Indexed::Column(own) if own == number),
+            );
             if uses || index.include.contains(&number) {
                 self.store.remove(index.oid)?;
             }
@@ -277,10 +294,13 @@ impl<S: Store + Send> LocalSession<S> {
                 }
                 table.columns[at].not_null = false;
             }
-            AlterColumn::Type(type_name, using) => return self.alter_type_of(table, at, type_name, using.as_ref()),
+            AlterColumn::Type(type_name, using) => {
+                return self.alter_type_of(table, at, type_name, using.as_ref());
+            }
             AlterColumn::AddIdentity { always, options } => {
                 let sequence_name = self.free_name(table.schema, &format!("{}_{name}_seq", table.name));
-                let mut sequence = self.new_sequence(table.schema, &sequence_name, table.columns[at].type_oid, options)?;
+                let mut sequence =
+                    self.new_sequence(table.schema, &sequence_name, table.columns[at].type_oid, options)?;
                 sequence.owned_by = Some((table.oid, at as u16));
                 table.columns[at].identity = Some(Identity { always: *always, sequence: sequence.oid });
                 self.store.create(Object::Sequence(sequence))?;
@@ -289,7 +309,8 @@ impl<S: Store + Send> LocalSession<S> {
                 Some(identity) => self.store.remove(identity.sequence)?,
                 None if *if_exists => {}
                 None => {
-                    let message = format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
                     return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
             },
@@ -388,14 +409,18 @@ impl<S: Store + Send> LocalSession<S> {
         let shared = Arc::new(table.clone());
         self.with_context(|ctx, path| {
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
-            let Rule::Check { condition } = &constraint.rule else { return exec.check_all(&shared, constraint) };
+            let Rule::Check { condition } = &constraint.rule else {
+                return exec.check_all(&shared, constraint);
+            };
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            let condition = binder.table_expr(&shared, &condition.sql, Some(Type::of(crate::types::oid::BOOL)))?;
+            let condition =
+                binder.table_expr(&shared, &condition.sql, Some(Type::of(crate::types::oid::BOOL)))?;
             let checker = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             self.each_row(&shared, |row| {
                 if checker.eval(&condition, &Env { row, outer: None })?.as_bool() == Some(false) {
                     let (name, own) = (&constraint.name, &table.name);
-                    let message = format!("check constraint \"{name}\" of relation \"{own}\" is violated by some row");
+                    let message =
+                        format!("check constraint \"{name}\" of relation \"{own}\" is violated by some row");
                     return Err(SqlError::new(SqlState::CHECK_VIOLATION, message));
                 }
                 Ok(())

@@ -13,7 +13,12 @@ use crate::types::{Types, text};
 
 impl<'p> Exec<'p> {
     /// Runs it; rows of RETURNING go to `emit`. The number of rows that were changed.
-    pub(crate) fn run_change(&self, change: &'p Change, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
+    pub(crate) fn run_change(
+        &self,
+        change: &'p Change,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<u64> {
         match change {
             Change::Insert(insert) => self.run_insert(insert, outer, emit),
             Change::Update(update) => self.run_update(update, outer, emit),
@@ -21,7 +26,13 @@ impl<'p> Exec<'p> {
         }
     }
 
-    fn returned(&self, returning: Option<&'p Returning>, row: &[Value], outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<()> {
+    fn returned(
+        &self,
+        returning: Option<&'p Returning>,
+        row: &[Value],
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<()> {
         if let Some(returning) = returning {
             emit(self.eval_list(&returning.targets, &Env { row, outer })?)?;
         }
@@ -85,7 +96,8 @@ impl<'p> Exec<'p> {
             }
             Inserted::Met(met) => met,
         };
-        let Some((set, filter)) = insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref()) else {
+        let Some((set, filter)) = insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref())
+        else {
             return Ok(None);
         };
         if touched.contains(&met.key) {
@@ -110,7 +122,13 @@ impl<'p> Exec<'p> {
     }
 
     /// The rows that an UPDATE or DELETE finds, each target row once.
-    fn targets(&self, from: &'p From, slots: usize, width: usize, outer: Option<&Env<'_>>) -> Result<Vec<(RowKey, Row)>> {
+    fn targets(
+        &self,
+        from: &'p From,
+        slots: usize,
+        width: usize,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<(RowKey, Row)>> {
         let From::Planned(node) = from else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement was run without a plan"));
         };
@@ -196,9 +214,11 @@ impl<'p> Exec<'p> {
         for (value, column) in row.iter().zip(&table.columns) {
             if column.not_null && !column.dropped && value.is_null() {
                 let (name, relation) = (&column.name, &table.name);
-                let message =
-                    format!("null value in column \"{name}\" of relation \"{relation}\" violates not-null constraint");
-                let mut error = SqlError::new(SqlState::NOT_NULL_VIOLATION, message).detail(self.failing(table, row));
+                let message = format!(
+                    "null value in column \"{name}\" of relation \"{relation}\" violates not-null constraint"
+                );
+                let mut error =
+                    SqlError::new(SqlState::NOT_NULL_VIOLATION, message).detail(self.failing(table, row));
                 error.column = Some(name.clone());
                 return Err(self.about(error, table));
             }
@@ -206,8 +226,10 @@ impl<'p> Exec<'p> {
         for (name, check) in &target.checks {
             if self.eval(check, &Env { row, outer: None })?.as_bool() == Some(false) {
                 let relation = &table.name;
-                let message = format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
-                let mut error = SqlError::new(SqlState::CHECK_VIOLATION, message).detail(self.failing(table, row));
+                let message =
+                    format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
+                let mut error =
+                    SqlError::new(SqlState::CHECK_VIOLATION, message).detail(self.failing(table, row));
                 error.constraint = Some(name.clone());
                 return Err(self.about(error, table));
             }

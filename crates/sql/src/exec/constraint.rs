@@ -33,16 +33,18 @@ struct ForeignKey<'c> {
 
 fn foreign_key(constraint: &Constraint) -> Option<ForeignKey<'_>> {
     match &constraint.rule {
-        Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full } => Some(ForeignKey {
-            constraint,
-            columns,
-            parent: *table,
-            references,
-            index: *index,
-            on_delete: *on_delete,
-            on_update: *on_update,
-            full: *full,
-        }),
+        Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full } => {
+            Some(ForeignKey {
+                constraint,
+                columns,
+                parent: *table,
+                references,
+                index: *index,
+                on_delete: *on_delete,
+                on_update: *on_update,
+                full: *full,
+            })
+        }
         _ => None,
     }
 }
@@ -52,7 +54,11 @@ fn pick(row: &[Value], columns: &[u16]) -> Row {
 }
 
 fn names(table: &Table, columns: &[u16]) -> String {
-    columns.iter().map(|column| table.columns[usize::from(*column)].name.as_str()).collect::<Vec<_>>().join(", ")
+    columns
+        .iter()
+        .map(|column| table.columns[usize::from(*column)].name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn unchanged(table: &Table, columns: &[u16], old: &[Value], new: &[Value]) -> bool {
@@ -151,7 +157,8 @@ impl Exec<'_> {
         let mut equal = Vec::new();
         for column in &index.columns {
             let Indexed::Column(number) = column.of else { return Err(lost(key.index)) };
-            let at = key.references.iter().position(|other| *other == number).ok_or_else(|| lost(key.index))?;
+            let at =
+                key.references.iter().position(|other| *other == number).ok_or_else(|| lost(key.index))?;
             let from = child.columns[usize::from(key.columns[at])].type_oid;
             let to = parent.columns[usize::from(number)].type_oid;
             match self.converted(&values[at], from, to)? {
@@ -197,21 +204,29 @@ impl Exec<'_> {
 
     fn violation(&self, child: &Table, key: &ForeignKey<'_>) -> SqlError {
         let (table, name) = (&child.name, &key.constraint.name);
-        let message = format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\"");
+        let message =
+            format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\"");
         let mut error = SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message);
         error.constraint = Some(name.clone());
         self.about(error, child)
     }
 
     fn key_text(&self, table: &Table, columns: &[u16], values: &[Value]) -> String {
-        let shown = columns.iter().zip(values).map(|(column, value)| {
-            self.shown(table.columns[usize::from(*column)].type_oid, value)
-        });
+        let shown = columns
+            .iter()
+            .zip(values)
+            .map(|(column, value)| self.shown(table.columns[usize::from(*column)].type_oid, value));
         format!("({})=({})", names(table, columns), shown.collect::<Vec<_>>().join(", "))
     }
 
     /// Rows of the table whose columns have these values.
-    fn children(&self, child: &Arc<Table>, columns: &[u16], values: &[Value], most: usize) -> Result<Vec<Found>> {
+    fn children(
+        &self,
+        child: &Arc<Table>,
+        columns: &[u16],
+        values: &[Value],
+        most: usize,
+    ) -> Result<Vec<Found>> {
         let mut range = Range::default();
         for index in self.store.indexes(child.oid) {
             let leading = index.columns.iter().map_while(|column| match column.of {
@@ -283,7 +298,14 @@ impl Exec<'_> {
         self.act(child, key, action, children, waiting.new.as_ref())
     }
 
-    fn act(&self, child: &Arc<Table>, key: &ForeignKey<'_>, action: Action, children: Vec<Found>, new: Option<&Row>) -> Result<()> {
+    fn act(
+        &self,
+        child: &Arc<Table>,
+        key: &ForeignKey<'_>,
+        action: Action,
+        children: Vec<Found>,
+        new: Option<&Row>,
+    ) -> Result<()> {
         let binder = Binder::new(self.ctx, self.store, self.search_path, Vec::new());
         let target = binder.target(child)?;
         let mut defaults = Vec::new();

@@ -36,7 +36,9 @@ fn options(copy: &Copy) -> Result<Options> {
     let csv = format == "csv";
     let one = |name: &str, default: char| match word(name) {
         None => Ok(default),
-        Some(text) if text.chars().count() == 1 && text.is_ascii() => Ok(text.chars().next().unwrap_or(default)),
+        Some(text) if text.chars().count() == 1 && text.is_ascii() => {
+            Ok(text.chars().next().unwrap_or(default))
+        }
         Some(_) => {
             let message = format!("COPY {name} must be a single one-byte character");
             Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
@@ -68,11 +70,16 @@ impl<S: Store + Send> LocalSession<S> {
         let statement = match &copy.source {
             CopySource::Query(statement) => (**statement).clone(),
             CopySource::Table(path, columns) => {
-                let names: Vec<String> = columns.iter().map(|name| super::system::quoted(&name.text)).collect();
+                let names: Vec<String> =
+                    columns.iter().map(|name| super::system::quoted(&name.text)).collect();
                 let list = if names.is_empty() { "*".to_string() } else { names.join(", ") };
                 let table: Vec<String> = path.parts.iter().map(|part| super::system::quoted(part)).collect();
                 let parsed = crate::parse::parse(&format!("SELECT {list} FROM {}", table.join(".")))?;
-                parsed.into_iter().next().map(|one| one.statement).ok_or_else(|| SqlError::unsupported("COPY"))?
+                parsed
+                    .into_iter()
+                    .next()
+                    .map(|one| one.statement)
+                    .ok_or_else(|| SqlError::unsupported("COPY"))?
             }
         };
         let (plan, _) = self.plan(&statement, Vec::new())?;
@@ -114,7 +121,11 @@ impl<S: Store + Send> LocalSession<S> {
             };
             let mut defaults = Vec::new();
             for at in 0..table.columns.len() {
-                defaults.push(if columns.contains(&at) { Expr::null() } else { binder.default_of(&table, at)? });
+                defaults.push(if columns.contains(&at) {
+                    Expr::null()
+                } else {
+                    binder.default_of(&table, at)?
+                });
             }
             let filter = match &copy.filter {
                 None => None,
@@ -133,7 +144,8 @@ impl<S: Store + Send> LocalSession<S> {
         let mut count = 0u64;
         let mut waiting = Vec::new();
         while let Some(fields) = records.next(sink)? {
-            let loader = Loader { target: &target, columns: &columns, defaults: &defaults, filter: filter.as_ref() };
+            let loader =
+                Loader { target: &target, columns: &columns, defaults: &defaults, filter: filter.as_ref() };
             let noted = self.load(&loader, fields, records.line)?;
             if let Some(noted) = noted {
                 count += 1;
@@ -150,10 +162,18 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Adds one row; what is to be checked later.
-    fn load(&self, loader: &Loader<'_>, fields: Vec<Option<String>>, number: u64) -> Result<Option<Vec<super::Waiting>>> {
+    fn load(
+        &self,
+        loader: &Loader<'_>,
+        fields: Vec<Option<String>>,
+        number: u64,
+    ) -> Result<Option<Vec<super::Waiting>>> {
         let table = &loader.target.table;
         if fields.len() > loader.columns.len() {
-            return Err(SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "extra data after last expected column"));
+            return Err(SqlError::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                "extra data after last expected column",
+            ));
         }
         if fields.len() < loader.columns.len() {
             let column = &table.columns[loader.columns[fields.len()]].name;
@@ -220,7 +240,11 @@ impl Records<'_> {
                     let message = "invalid byte sequence for encoding \"UTF8\"";
                     SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
                 })?;
-                let fields = if self.options.csv { csv_fields(&record, self.options)? } else { text_fields(&record, self.options) };
+                let fields = if self.options.csv {
+                    csv_fields(&record, self.options)?
+                } else {
+                    text_fields(&record, self.options)
+                };
                 return Ok(Some(fields));
             }
             if self.done {
@@ -329,7 +353,8 @@ fn line(options: &Options, fields: &[Option<String>]) -> String {
         match field {
             None => out.push_str(&options.null),
             Some(field) if options.csv => {
-                let special = |c: char| c == options.delimiter || c == options.quote || c == '\n' || c == '\r';
+                let special =
+                    |c: char| c == options.delimiter || c == options.quote || c == '\n' || c == '\r';
                 if options.force_quote || *field == options.null || field.contains(special) {
                     out.push(options.quote);
                     for c in field.chars() {

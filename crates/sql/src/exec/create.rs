@@ -6,8 +6,8 @@ use super::session::LocalSession;
 use super::store::Store;
 use crate::bind::Binder;
 use crate::catalog::object::{
-    BOOTSTRAP_ROLE, Action, Column, Constraint, Expression, Identity, Index, IndexColumn, Indexed, Object, Placing,
-    RowsAt, Rule, Table,
+    Action, BOOTSTRAP_ROLE, Column, Constraint, Expression, Identity, Index, IndexColumn, Indexed, Object,
+    Placing, RowsAt, Rule, Table,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Path, Statement, TableElement};
@@ -20,7 +20,11 @@ fn joined(table: &str, columns: &str, suffix: &str) -> String {
     let (mut table, mut columns) = (table.to_string(), columns.to_string());
     let between = 1 + usize::from(!columns.is_empty());
     while table.len() + columns.len() + between + suffix.len() > 63 {
-        if table.len() > columns.len() { table.pop() } else { columns.pop() };
+        if table.len() > columns.len() {
+            table.pop()
+        } else {
+            columns.pop()
+        };
     }
     if columns.is_empty() { format!("{table}_{suffix}") } else { format!("{table}_{columns}_{suffix}") }
 }
@@ -115,7 +119,12 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Adds a column; what its definition says about keys and checks goes to `constraints`.
-    pub(super) fn add_column(&self, table: &mut Table, ast: &ColumnDef, constraints: &mut Vec<ast::Constraint>) -> Result<()> {
+    pub(super) fn add_column(
+        &self,
+        table: &mut Table,
+        ast: &ColumnDef,
+        constraints: &mut Vec<ast::Constraint>,
+    ) -> Result<()> {
         let name = &ast.name.text;
         if table.columns.iter().any(|column| !column.dropped && column.name == *name) {
             return Err(duplicate_column(name));
@@ -172,7 +181,10 @@ impl<S: Store + Send> LocalSession<S> {
             }
             let whole = matches!(
                 constraint.kind,
-                ConstraintKind::PrimaryKey(_) | ConstraintKind::Unique(_) | ConstraintKind::ForeignKey(..) | ConstraintKind::Check(..)
+                ConstraintKind::PrimaryKey(_)
+                    | ConstraintKind::Unique(_)
+                    | ConstraintKind::ForeignKey(..)
+                    | ConstraintKind::Check(..)
             );
             if whole {
                 constraints.push(table_constraint);
@@ -185,7 +197,9 @@ impl<S: Store + Send> LocalSession<S> {
     /// Sequences that an expression names.
     fn depends(&self, expr: &ast::Expr) -> Vec<Oid> {
         let ast::Kind::Func(call) = &expr.kind else { return Vec::new() };
-        let Some(arg) = call.args.first().filter(|_| call.name.last() == "nextval") else { return Vec::new() };
+        let Some(arg) = call.args.first().filter(|_| call.name.last() == "nextval") else {
+            return Vec::new();
+        };
         let literal = match &arg.expr.kind {
             ast::Kind::Str(text) => text,
             ast::Kind::Cast(inner, _) => match &inner.kind {
@@ -230,7 +244,13 @@ impl<S: Store + Send> LocalSession<S> {
         Ok(numbers)
     }
 
-    fn constraint_name(&self, table: &Table, given: Option<&String>, columns: &str, suffix: &str) -> Result<String> {
+    fn constraint_name(
+        &self,
+        table: &Table,
+        given: Option<&String>,
+        columns: &str,
+        suffix: &str,
+    ) -> Result<String> {
         if let Some(name) = given {
             if table.constraints.iter().any(|constraint| constraint.name == *name) {
                 let message = format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
@@ -243,7 +263,9 @@ impl<S: Store + Send> LocalSession<S> {
         let mut number = 0;
         let taken = |name: &str| {
             table.constraints.iter().any(|constraint| constraint.name == name)
-                || (suffix != "check" && suffix != "fkey" && self.store.relation(table.schema, name).is_some())
+                || (suffix != "check"
+                    && suffix != "fkey"
+                    && self.store.relation(table.schema, name).is_some())
         };
         while taken(&name) {
             number += 1;
@@ -253,9 +275,18 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Adds a constraint to a table that is in the catalog; `check`: its rows are looked at.
-    pub(super) fn add_constraint(&mut self, table: &mut Table, ast: &ast::Constraint, check: bool) -> Result<()> {
+    pub(super) fn add_constraint(
+        &mut self,
+        table: &mut Table,
+        ast: &ast::Constraint,
+        check: bool,
+    ) -> Result<()> {
         let names = |table: &Table, columns: &[u16]| {
-            columns.iter().map(|at| table.columns[usize::from(*at)].name.as_str()).collect::<Vec<_>>().join("_")
+            columns
+                .iter()
+                .map(|at| table.columns[usize::from(*at)].name.as_str())
+                .collect::<Vec<_>>()
+                .join("_")
         };
         let oid = self.store.new_oid()?;
         let (name, rule) = match &ast.kind {
@@ -263,7 +294,8 @@ impl<S: Store + Send> LocalSession<S> {
                 let primary = matches!(ast.kind, ConstraintKind::PrimaryKey(_));
                 let has = |c: &Constraint| matches!(c.rule, Rule::PrimaryKey { .. });
                 if primary && table.constraints.iter().any(has) {
-                    let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+                    let message =
+                        format!("multiple primary keys for table \"{}\" are not allowed", table.name);
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                 }
                 let columns = self.columns_named(table, list)?;
@@ -302,7 +334,8 @@ impl<S: Store + Send> LocalSession<S> {
             _ => return Ok(()),
         };
         let (deferrable, deferred) = (ast.deferrable, ast.deferred);
-        let constraint = Constraint { oid, name, rule, deferrable, deferred, not_valid: ast.not_valid, comment: None };
+        let constraint =
+            Constraint { oid, name, rule, deferrable, deferred, not_valid: ast.not_valid, comment: None };
         table.constraints.push(constraint.clone());
         self.store.replace(Object::Table(table.clone()))?;
         if check && !ast.not_valid {
@@ -345,7 +378,8 @@ impl<S: Store + Send> LocalSession<S> {
         for name in list {
             let found = table.columns.iter().position(|c| !c.dropped && c.name == name.text);
             columns.push(found.map(|at| at as u16).ok_or_else(|| {
-                let message = format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
+                let message =
+                    format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
                 SqlError::new(SqlState::UNDEFINED_COLUMN, message)
             })?);
         }
@@ -356,13 +390,19 @@ impl<S: Store + Send> LocalSession<S> {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message));
         }
-        let shown = columns.iter().map(|at| table.columns[usize::from(*at)].name.as_str()).collect::<Vec<_>>().join("_");
+        let shown = columns
+            .iter()
+            .map(|at| table.columns[usize::from(*at)].name.as_str())
+            .collect::<Vec<_>>()
+            .join("_");
         let name = self.constraint_name(table, ast.name.as_ref(), &shown, "fkey")?;
         for (own, other) in columns.iter().zip(&wanted) {
             let (own, other) = (&table.columns[usize::from(*own)], &parent.columns[usize::from(*other)]);
             if self.with_binder(|binder| binder.head("=", other.type_oid, own.type_oid, 0)).is_err() {
                 let message = format!("foreign key constraint \"{name}\" cannot be implemented");
-                let shown = |ty: Type| self.with_binder(|b| Ok(crate::bind::type_text(b.types(), ty.oid))).unwrap_or_default();
+                let shown = |ty: Type| {
+                    self.with_binder(|b| Ok(crate::bind::type_text(b.types(), ty.oid))).unwrap_or_default()
+                };
                 let detail = format!(
                     "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
                     own.name,
@@ -401,7 +441,8 @@ impl<S: Store + Send> LocalSession<S> {
         for name in names {
             let found = parent.columns.iter().position(|c| !c.dropped && c.name == name.text);
             wanted.push(found.map(|at| at as u16).ok_or_else(|| {
-                let message = format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
+                let message =
+                    format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
                 SqlError::new(SqlState::UNDEFINED_COLUMN, message)
             })?);
         }
@@ -420,12 +461,22 @@ impl<S: Store + Send> LocalSession<S> {
                 return Ok((wanted, index.oid));
             }
         }
-        let message = format!("there is no unique constraint matching given keys for referenced table \"{}\"", parent.name);
+        let message = format!(
+            "there is no unique constraint matching given keys for referenced table \"{}\"",
+            parent.name
+        );
         Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message))
     }
 
     /// Makes an index over a table of the catalog and fills it.
-    pub(super) fn new_index(&self, table: &Table, name: &str, columns: Vec<IndexColumn>, unique: bool, primary: bool) -> Result<Oid> {
+    pub(super) fn new_index(
+        &self,
+        table: &Table,
+        name: &str,
+        columns: Vec<IndexColumn>,
+        unique: bool,
+        primary: bool,
+    ) -> Result<Oid> {
         let oid = self.store.new_oid()?;
         let index = Index {
             oid,
@@ -476,7 +527,8 @@ impl<S: Store + Send> LocalSession<S> {
                         ast::Kind::Func(call) => call.name.last().to_string(),
                         _ => "expr".to_string(),
                     });
-                    let expression = Expression { sql: text.clone().unwrap_or_default(), depends: Vec::new() };
+                    let expression =
+                        Expression { sql: text.clone().unwrap_or_default(), depends: Vec::new() };
                     Indexed::Expression { expression, type_oid: typed.ty.oid, modifier: typed.ty.modifier }
                 }
             };
@@ -521,7 +573,9 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     pub(super) fn create_table_as(&mut self, statement: &Statement, _sink: &mut dyn Sink) -> Result<String> {
-        let Statement::CreateTableAs { name, columns, if_not_exists, query, with_data, materialized, .. } = statement else {
+        let Statement::CreateTableAs { name, columns, if_not_exists, query, with_data, materialized, .. } =
+            statement
+        else {
             return Err(SqlError::unsupported("this statement"));
         };
         if *materialized {
@@ -534,12 +588,21 @@ impl<S: Store + Send> LocalSession<S> {
     pub(super) fn select_into(&mut self, query: &ast::Query) -> Result<String> {
         self.ensure_open()?;
         let mut query = query.clone();
-        let ast::Body::Select(select) = &mut query.body else { return Err(SqlError::unsupported("INTO here")) };
+        let ast::Body::Select(select) = &mut query.body else {
+            return Err(SqlError::unsupported("INTO here"));
+        };
         let Some(name) = select.into.take() else { return Err(SqlError::unsupported("INTO here")) };
         self.fill_table(&name, &[], false, &Statement::Query(query), true)
     }
 
-    fn fill_table(&mut self, path: &Path, names: &[Ident], fine: bool, query: &Statement, with_data: bool) -> Result<String> {
+    fn fill_table(
+        &mut self,
+        path: &Path,
+        names: &[Ident],
+        fine: bool,
+        query: &Statement,
+        with_data: bool,
+    ) -> Result<String> {
         let schema = self.target_schema(path)?;
         if self.relation_exists(schema, path.last(), fine)? {
             return Ok("CREATE TABLE AS".to_string());
@@ -569,12 +632,5 @@ impl<S: Store + Send> LocalSession<S> {
             self.store.insert(&table, &row, super::store::Tolerated::None)?;
         }
         Ok(format!("SELECT {count}"))
-    }
-}
-
-impl Binder<'_> {
-    /// Whether a table's name means a table.
-    pub(crate) fn is_table(&self, path: &Path) -> bool {
-        matches!(self.find_relation(path), Ok(Some(object)) if matches!(*object, Object::Table(_)))
     }
 }

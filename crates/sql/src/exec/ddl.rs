@@ -6,16 +6,21 @@ use super::session::LocalSession;
 use super::store::Store;
 use crate::bind::Binder;
 use crate::catalog::object::{
-    BOOTSTRAP_ROLE, Column, Expression, Object, Role, Rule, Schema, Sequence, UserType, UserTypeKind, View,
+    BOOTSTRAP_ROLE, Column, Expression, Object, Role, Rule, Schema, Sequence, View,
 };
 use crate::error::{Result, Severity, SqlError, SqlState};
-use crate::parse::ast::{self, CreateType, ObjectKind, Path, RoleOption, SequenceOption, Statement};
+use crate::parse::ast::{self, ObjectKind, Path, RoleOption, SequenceOption, Statement};
 use crate::session::Sink;
 use crate::types::{Oid, Type, oid};
 
 impl<S: Store + Send> LocalSession<S> {
     /// Runs a statement that defines something; its tag.
-    pub(crate) fn define(&mut self, statement: &Statement, _text: &str, sink: &mut dyn Sink) -> Result<String> {
+    pub(crate) fn define(
+        &mut self,
+        statement: &Statement,
+        _text: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         let tag = match statement {
             Statement::CreateTable(table) => {
                 self.create_table(table)?;
@@ -105,7 +110,8 @@ impl<S: Store + Send> LocalSession<S> {
     pub(crate) fn target_schema(&self, path: &Path) -> Result<Oid> {
         if let Some(name) = path.schema() {
             return self.store.schema(name).ok_or_else(|| {
-                SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist")).at(path.pos + 1)
+                SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+                    .at(path.pos + 1)
             });
         }
         let found = self.search_path().iter().find_map(|name| self.store.schema(name));
@@ -151,7 +157,13 @@ impl<S: Store + Send> LocalSession<S> {
         self.store.create(Object::Sequence(sequence))
     }
 
-    pub(crate) fn new_sequence(&self, schema: Oid, name: &str, ty: Oid, options: &[SequenceOption]) -> Result<Sequence> {
+    pub(crate) fn new_sequence(
+        &self,
+        schema: Oid,
+        name: &str,
+        ty: Oid,
+        options: &[SequenceOption],
+    ) -> Result<Sequence> {
         let mut sequence = Sequence {
             oid: self.store.new_oid()?,
             name: name.to_string(),
@@ -238,14 +250,20 @@ impl<S: Store + Send> LocalSession<S> {
         let mut table = path.clone();
         let column = table.parts.pop().unwrap_or_default();
         match self.find(&table)?.as_deref() {
-            Some(Object::Table(table)) => match table.columns.iter().position(|c| !c.dropped && c.name == column) {
-                Some(at) => Ok((table.oid, at as u16)),
-                None => {
-                    let message = format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
-                    Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+            Some(Object::Table(table)) => {
+                match table.columns.iter().position(|c| !c.dropped && c.name == column) {
+                    Some(at) => Ok((table.oid, at as u16)),
+                    None => {
+                        let message =
+                            format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
+                        Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+                    }
                 }
-            },
-            _ => Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", table.shown()))),
+            }
+            _ => Err(SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation \"{}\" does not exist", table.shown()),
+            )),
         }
     }
 
@@ -271,7 +289,14 @@ impl<S: Store + Send> LocalSession<S> {
         Err(SqlError::new(state, format!("{what} \"{name}\" does not exist")))
     }
 
-    fn create_view(&self, path: &Path, replace: bool, names: &[ast::Ident], query: &ast::Query, text: &str) -> Result<()> {
+    fn create_view(
+        &self,
+        path: &Path,
+        replace: bool,
+        names: &[ast::Ident],
+        query: &ast::Query,
+        text: &str,
+    ) -> Result<()> {
         let schema = self.target_schema(path)?;
         let (columns, depends) = self.with_binder(|binder| {
             let bound = binder.query(None, false, query)?;
@@ -301,7 +326,10 @@ impl<S: Store + Send> LocalSession<S> {
                         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                     }
                     Some(new) if new.name != column.name => {
-                        let message = format!("cannot change name of view column \"{}\" to \"{}\"", column.name, new.name);
+                        let message = format!(
+                            "cannot change name of view column \"{}\" to \"{}\"",
+                            column.name, new.name
+                        );
                         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                     }
                     Some(new) if new.type_oid != column.type_oid => {
@@ -326,115 +354,6 @@ impl<S: Store + Send> LocalSession<S> {
         self.store.create(Object::View(view))
     }
 
-    fn create_type(&self, path: &Path, kind: &CreateType) -> Result<()> {
-        let kind = match kind {
-            CreateType::Enum(labels) => {
-                for (at, label) in labels.iter().enumerate() {
-                    if labels[..at].contains(label) {
-                        let message = format!("enum label \"{label}\" used more than once");
-                        return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
-                    }
-                }
-                let number = |(at, label): (usize, &String)| (at as f32 + 1.0, label.clone());
-                UserTypeKind::Enum(labels.iter().enumerate().map(number).collect())
-            }
-            CreateType::Composite(_) => return Err(SqlError::unsupported("CREATE TYPE of a row")),
-            CreateType::Other(name) => return Err(SqlError::unsupported(name)),
-        };
-        self.add_type(path, kind)
-    }
-
-    fn add_type(&self, path: &Path, kind: UserTypeKind) -> Result<()> {
-        let schema = self.target_schema(path)?;
-        let name = path.last().to_string();
-        if self.store.type_named(schema, &name).is_some() {
-            let message = format!("type \"{name}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
-        }
-        let (oid, array) = (self.store.new_oid()?, self.store.new_oid()?);
-        let (owner, grants) = (BOOTSTRAP_ROLE, Vec::new());
-        self.store.create(Object::Type(UserType { oid, array, name, schema, owner, kind, grants, comment: None }))
-    }
-
-    fn create_domain(&self, path: &Path, base: &ast::TypeName, constraints: &[ast::Constraint]) -> Result<()> {
-        let base = self.with_binder(|binder| binder.resolve_type(base))?;
-        let (mut not_null, mut default, mut checks) = (false, None, Vec::new());
-        for constraint in constraints {
-            match &constraint.kind {
-                ast::ConstraintKind::NotNull => not_null = true,
-                ast::ConstraintKind::Default(_, sql) => {
-                    default = Some(Expression { sql: sql.clone(), depends: Vec::new() });
-                }
-                ast::ConstraintKind::Check(_, sql) => {
-                    let name = match (&constraint.name, checks.len()) {
-                        (Some(name), _) => name.clone(),
-                        (None, 0) => format!("{}_check", path.last()),
-                        (None, more) => format!("{}_check{more}", path.last()),
-                    };
-                    checks.push((name, Expression { sql: sql.clone(), depends: Vec::new() }));
-                }
-                _ => {}
-            }
-        }
-        self.add_type(path, UserTypeKind::Domain { base: base.oid, modifier: base.modifier, not_null, default, checks })
-    }
-
-    fn user_type(&self, path: &Path) -> Result<UserType> {
-        let name = ast::TypeName { name: path.clone(), modifiers: Vec::new(), array: false, setof: false, fields: None };
-        let ty = self.with_binder(|binder| binder.resolve_type(&name))?;
-        match self.store.object(ty.oid).as_deref() {
-            Some(Object::Type(user)) => Ok(user.clone()),
-            _ => {
-                let message = format!("{} is not an enum", path.shown());
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
-            }
-        }
-    }
-
-    fn add_label(&self, path: &Path, fine: bool, label: &str, place: Option<&(bool, String)>) -> Result<()> {
-        let mut user = self.user_type(path)?;
-        let UserTypeKind::Enum(labels) = &mut user.kind else { return Err(SqlError::unsupported("this type")) };
-        if labels.iter().any(|(_, known)| known == label) {
-            if fine {
-                self.notice(format!("enum label \"{label}\" already exists, skipping"));
-                return Ok(());
-            }
-            let message = format!("enum label \"{label}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
-        }
-        let at = match place {
-            None => labels.len(),
-            Some((before, other)) => match labels.iter().position(|(_, known)| known == other) {
-                Some(at) => at + usize::from(!before),
-                None => {
-                    let message = format!("\"{other}\" is not an existing enum label");
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-            },
-        };
-        let order = match (at.checked_sub(1).map(|i| labels[i].0), labels.get(at).map(|l| l.0)) {
-            (Some(low), Some(high)) => (low + high) / 2.0,
-            (Some(low), None) => low + 1.0,
-            (None, Some(high)) => high - 1.0,
-            (None, None) => 1.0,
-        };
-        labels.insert(at, (order, label.to_string()));
-        self.store.replace(Object::Type(user))
-    }
-
-    fn rename_label(&self, path: &Path, from: &str, to: &str) -> Result<()> {
-        let mut user = self.user_type(path)?;
-        let UserTypeKind::Enum(labels) = &mut user.kind else { return Err(SqlError::unsupported("this type")) };
-        match labels.iter_mut().find(|(_, label)| label == from) {
-            Some((_, label)) => *label = to.to_string(),
-            None => {
-                let message = format!("\"{from}\" is not an existing enum label");
-                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-            }
-        }
-        self.store.replace(Object::Type(user))
-    }
-
     fn create_schema(&self, name: Option<&str>, fine: bool, owner: Option<&str>) -> Result<()> {
         let name = name.or(owner).unwrap_or_default();
         if self.store.schema(name).is_some() {
@@ -442,7 +361,10 @@ impl<S: Store + Send> LocalSession<S> {
                 self.notice(format!("schema \"{name}\" already exists, skipping"));
                 return Ok(());
             }
-            return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists")));
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_SCHEMA,
+                format!("schema \"{name}\" already exists"),
+            ));
         }
         if name.starts_with("pg_") {
             let message = format!("unacceptable schema name \"{name}\"");
@@ -486,13 +408,18 @@ impl<S: Store + Send> LocalSession<S> {
                     _ => {}
                 },
                 RoleOption::Password(None) => role.verifier = None,
-                RoleOption::Password(Some(text)) => role.verifier = Some(self.start.server.password_verifier(text)),
+                RoleOption::Password(Some(text)) => {
+                    role.verifier = Some(self.start.server.password_verifier(text))
+                }
                 RoleOption::ConnectionLimit(limit) => role.connections = *limit as i32,
                 RoleOption::ValidUntil(_) => {}
                 RoleOption::InRole(names) => {
                     for name in names {
                         let found = self.store.role(name).ok_or_else(|| {
-                            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
+                            SqlError::new(
+                                SqlState::UNDEFINED_OBJECT,
+                                format!("role \"{name}\" does not exist"),
+                            )
                         })?;
                         role.member_of.push((found, false));
                     }
@@ -512,7 +439,11 @@ impl<S: Store + Send> LocalSession<S> {
                 };
             }
             ObjectKind::Type | ObjectKind::Domain => return self.drop_type(kind, path, if_exists, cascade),
-            ObjectKind::Table | ObjectKind::View | ObjectKind::Index | ObjectKind::Sequence | ObjectKind::MaterializedView => {}
+            ObjectKind::Table
+            | ObjectKind::View
+            | ObjectKind::Index
+            | ObjectKind::Sequence
+            | ObjectKind::MaterializedView => {}
             _ if if_exists => {
                 self.notice(format!("{} \"{}\" does not exist, skipping", kind.word(), path.shown()));
                 return Ok(());
@@ -532,7 +463,12 @@ impl<S: Store + Send> LocalSession<S> {
         if !fits {
             let article = if kind == ObjectKind::Index { "an" } else { "a" };
             let message = format!("\"{}\" is not {article} {}", path.last(), kind.word());
-            let hint = format!("Use DROP {} to remove {} {}.", object.kind().to_uppercase(), if object.kind() == "index" { "an" } else { "a" }, object.kind());
+            let hint = format!(
+                "Use DROP {} to remove {} {}.",
+                object.kind().to_uppercase(),
+                if object.kind() == "index" { "an" } else { "a" },
+                object.kind()
+            );
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
         }
         self.drop_object(&object, cascade)
@@ -543,10 +479,14 @@ impl<S: Store + Send> LocalSession<S> {
         if let Object::Index(index) = object {
             let owner = self.store.object(index.table);
             if let Some(Object::Table(table)) = owner.as_deref()
-                && let Some(constraint) = table.constraints.iter().find(|c| index_of(&c.rule) == Some(index.oid))
+                && let Some(constraint) =
+                    table.constraints.iter().find(|c| index_of(&c.rule) == Some(index.oid))
             {
                 let (name, constraint) = (&index.name, &constraint.name);
-                let message = format!("cannot drop index {name} because constraint {constraint} on table {} requires it", table.name);
+                let message = format!(
+                    "cannot drop index {name} because constraint {constraint} on table {} requires it",
+                    table.name
+                );
                 let hint = format!("You can drop constraint {constraint} on table {} instead.", table.name);
                 return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
             }
@@ -575,7 +515,12 @@ impl<S: Store + Send> LocalSession<S> {
         for other in self.store.objects() {
             match &*other {
                 Object::View(view) if view.query.depends.contains(&oid) => {
-                    details.push(format!("view {} depends on {} {}", view.name, object.kind(), object.name()));
+                    details.push(format!(
+                        "view {} depends on {} {}",
+                        view.name,
+                        object.kind(),
+                        object.name()
+                    ));
                     views.push(other.clone());
                 }
                 Object::Table(table) if table.oid != oid => {
@@ -584,7 +529,10 @@ impl<S: Store + Send> LocalSession<S> {
                             && parent == oid
                         {
                             let (name, own) = (&constraint.name, &table.name);
-                            details.push(format!("constraint {name} on table {own} depends on table {}", object.name()));
+                            details.push(format!(
+                                "constraint {name} on table {own} depends on table {}",
+                                object.name()
+                            ));
                             keys.push((table.oid, constraint.oid));
                         }
                     }
@@ -609,7 +557,8 @@ impl<S: Store + Send> LocalSession<S> {
             return Ok(());
         }
         if !cascade {
-            let message = format!("cannot drop {} {} because other objects depend on it", object.kind(), object.name());
+            let message =
+                format!("cannot drop {} {} because other objects depend on it", object.kind(), object.name());
             let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
             let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
             return Err(error.detail(details.join("\n")).hint(hint));
@@ -641,13 +590,23 @@ impl<S: Store + Send> LocalSession<S> {
         let Some(schema) = self.store.schema(name) else {
             return self.missing("schema", SqlState::INVALID_SCHEMA_NAME, path, if_exists);
         };
-        let within: Vec<_> = self.store.objects().into_iter().filter(|object| object.schema() == schema).collect();
+        let within: Vec<_> =
+            self.store.objects().into_iter().filter(|object| object.schema() == schema).collect();
         if !within.is_empty() && !cascade {
             let message = format!("cannot drop schema {name} because other objects depend on it");
-            let shown = |object: &Arc<Object>| format!("{} {name}.{} depends on schema {name}", object.kind(), object.name());
-            let detail = within.iter().filter(|o| !matches!(***o, Object::Index(_))).map(shown).collect::<Vec<_>>().join("\n");
+            let shown = |object: &Arc<Object>| {
+                format!("{} {name}.{} depends on schema {name}", object.kind(), object.name())
+            };
+            let detail = within
+                .iter()
+                .filter(|o| !matches!(***o, Object::Index(_)))
+                .map(shown)
+                .collect::<Vec<_>>()
+                .join("\n");
             let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(detail).hint(hint));
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .detail(detail)
+                .hint(hint));
         }
         for object in within {
             if !matches!(*object, Object::Index(_)) && self.store.object(object.oid()).is_some() {
@@ -664,9 +623,14 @@ impl<S: Store + Send> LocalSession<S> {
         let mut details = Vec::new();
         for object in self.store.objects() {
             let Object::Table(table) = &*object else { continue };
-            let uses = |column: &&Column| !column.dropped && (column.type_oid == user.oid || column.type_oid == user.array);
+            let uses = |column: &&Column| {
+                !column.dropped && (column.type_oid == user.oid || column.type_oid == user.array)
+            };
             for column in table.columns.iter().filter(uses) {
-                details.push(format!("column {} of table {} depends on type {}", column.name, table.name, user.name));
+                details.push(format!(
+                    "column {} of table {} depends on type {}",
+                    column.name, table.name, user.name
+                ));
             }
         }
         if !details.is_empty() && !cascade {
@@ -695,8 +659,13 @@ impl<S: Store + Send> LocalSession<S> {
                 if !cascade {
                     let message = "cannot truncate a table referenced in a foreign key constraint";
                     let detail = format!("Table \"{}\" references \"{}\".", child.name, tables[at].name);
-                    let hint = format!("Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.", child.name);
-                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail).hint(hint));
+                    let hint = format!(
+                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                        child.name
+                    );
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                        .detail(detail)
+                        .hint(hint));
                 }
                 self.notice(format!("truncate cascades to table \"{}\"", child.name));
                 tables.push(child);

@@ -42,7 +42,9 @@ impl<'p> Exec<'p> {
                 };
                 Ok(Value::Bool(same == *negated))
             }
-            Expr::Case { operand, whens, otherwise } => self.case(operand.as_deref(), whens, otherwise.as_deref(), env),
+            Expr::Case { operand, whens, otherwise } => {
+                self.case(operand.as_deref(), whens, otherwise.as_deref(), env)
+            }
             Expr::CaseOperand => Ok(self.case.borrow().last().cloned().unwrap_or(Value::Null)),
             Expr::Coalesce(list) => {
                 for part in list {
@@ -55,7 +57,11 @@ impl<'p> Exec<'p> {
             }
             Expr::NullIf { head, left, right, kept } => {
                 let (left, right) = (self.eval(left, env)?, self.eval(right, env)?);
-                if self.test(head, left, right)? == Some(true) { Ok(Value::Null) } else { self.eval(kept, env) }
+                if self.test(head, left, right)? == Some(true) {
+                    Ok(Value::Null)
+                } else {
+                    self.eval(kept, env)
+                }
             }
             Expr::Extreme { greatest, list, ty } => self.extreme(*greatest, list, *ty, env),
             Expr::Cast { expr, path, source, target, explicit } => {
@@ -215,7 +221,14 @@ impl<'p> Exec<'p> {
         Ok(best)
     }
 
-    fn any_array(&self, head: &'p Head, left: &'p Expr, array: &'p Expr, all: bool, env: &Env<'_>) -> Result<Value> {
+    fn any_array(
+        &self,
+        head: &'p Head,
+        left: &'p Expr,
+        array: &'p Expr,
+        all: bool,
+        env: &Env<'_>,
+    ) -> Result<Value> {
         let left = self.eval(left, env)?;
         let Value::Array(array) = self.eval(array, env)? else { return Ok(Value::Null) };
         let mut result = Some(all);
@@ -229,7 +242,14 @@ impl<'p> Exec<'p> {
         Ok(truth(result))
     }
 
-    fn compare_rows(&self, op: RowOp, equals: &[Head], less: &[Head], left: Row, right: Row) -> Result<Truth> {
+    fn compare_rows(
+        &self,
+        op: RowOp,
+        equals: &[Head],
+        less: &[Head],
+        left: Row,
+        right: Row,
+    ) -> Result<Truth> {
         if matches!(op, RowOp::Equal | RowOp::NotEqual) {
             let mut result = Some(true);
             for ((head, l), r) in equals.iter().zip(left).zip(right) {
@@ -283,7 +303,12 @@ impl<'p> Exec<'p> {
         Ok(array.elements[at].clone())
     }
 
-    fn slice(&self, base: &'p Expr, bounds: &'p [(Option<Expr>, Option<Expr>)], env: &Env<'_>) -> Result<Value> {
+    fn slice(
+        &self,
+        base: &'p Expr,
+        bounds: &'p [(Option<Expr>, Option<Expr>)],
+        env: &Env<'_>,
+    ) -> Result<Value> {
         let Value::Array(array) = self.eval(base, env)? else { return Ok(Value::Null) };
         let mut ranges = Vec::new();
         for (at, dimension) in array.dimensions.iter().enumerate() {
@@ -308,7 +333,8 @@ impl<'p> Exec<'p> {
         let mut picked = vec![0usize];
         for ((low, high), dimension) in ranges.iter().zip(&array.dimensions) {
             let len = dimension.len as usize;
-            picked = picked.iter().flat_map(|at| (*low..=*high).map(move |i| at * len + i as usize)).collect();
+            picked =
+                picked.iter().flat_map(|at| (*low..=*high).map(move |i| at * len + i as usize)).collect();
         }
         let elements = picked.into_iter().map(|at| array.elements[at].clone()).collect();
         let size = |(low, high): &(i64, i64)| Dimension { len: (high - low + 1) as i32, lower: 1 };

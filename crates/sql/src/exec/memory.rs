@@ -121,7 +121,9 @@ fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
     let ctx = crate::func::EvalContext::new(&settings, &crate::func::NoSystem, 0);
     let columns = columns(table, index);
     let name = |(at, ..): &(usize, Oid, SortKey)| table.columns[*at].name.clone();
-    let shown = |(at, ty, _): &(usize, Oid, SortKey)| crate::types::text::output(&ctx, *ty, &row[*at]).unwrap_or_default();
+    let shown = |(at, ty, _): &(usize, Oid, SortKey)| {
+        crate::types::text::output(&ctx, *ty, &row[*at]).unwrap_or_default()
+    };
     let names: Vec<String> = columns.iter().map(name).collect();
     let values: Vec<String> = columns.iter().map(shown).collect();
     let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
@@ -143,7 +145,10 @@ impl Store for Memory {
 
     fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
         let fits = |object: &&Arc<Object>| {
-            let relation = matches!(***object, Object::Table(_) | Object::View(_) | Object::Index(_) | Object::Sequence(_));
+            let relation = matches!(
+                ***object,
+                Object::Table(_) | Object::View(_) | Object::Index(_) | Object::Sequence(_)
+            );
             relation && object.schema() == schema && object.name() == name
         };
         self.state.borrow().objects.values().find(fits).cloned()
@@ -175,9 +180,7 @@ impl Store for Memory {
     }
 
     fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
-        let refers = |constraint: &crate::catalog::object::Constraint| {
-            matches!(constraint.rule, crate::catalog::object::Rule::ForeignKey { table: other, .. } if other == table)
-        };
+        let refers = |constraint: &crate::catalog::object::Constraint| matches!(constraint.rule, crate::catalog::object::Rule::ForeignKey { table: other, .. } if other == table);
         let child = |object: &Arc<Object>| match &**object {
             Object::Table(child) if child.constraints.iter().any(refers) => Some(Arc::new(child.clone())),
             _ => None,
@@ -216,25 +219,41 @@ impl Store for Memory {
         state.objects.remove(&oid).map(|_| ()).ok_or_else(|| lost(oid))
     }
 
-    fn scan(&self, table: &Arc<Table>, range: &Range, _: Purpose, after: Option<&Found>, limit: usize) -> Result<Vec<Found>> {
+    fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &Range,
+        _: Purpose,
+        after: Option<&Found>,
+        limit: usize,
+    ) -> Result<Vec<Found>> {
         let state = self.state.borrow();
         let rows = state.rows.get(&table.oid).ok_or_else(|| lost(table.oid))?;
-        let found = |(number, values): (&u64, &Vec<Value>)| Found { key: key_of(*number), values: values.clone() };
+        let found =
+            |(number, values): (&u64, &Vec<Value>)| Found { key: key_of(*number), values: values.clone() };
         let Some(index) = &range.index else {
             let from = after.map_or(0, |found| number_of(&found.key) + 1);
             return Ok(rows.range(from..).take(limit).map(found).collect());
         };
         let columns = columns(table, index);
         let fits = |values: &[Value]| {
-            columns.iter().enumerate().take(range.equal.len() + 1).all(|(i, (at, ty, _))| within(range, i, *ty, &values[*at]))
+            columns
+                .iter()
+                .enumerate()
+                .take(range.equal.len() + 1)
+                .all(|(i, (at, ty, _))| within(range, i, *ty, &values[*at]))
         };
         let mut all: Vec<Found> = rows.iter().filter(|(_, values)| fits(values)).map(found).collect();
-        let part = |found: &Found| columns.iter().map(|(at, ..)| found.values[*at].clone()).collect::<Vec<_>>();
+        let part =
+            |found: &Found| columns.iter().map(|(at, ..)| found.values[*at].clone()).collect::<Vec<_>>();
         let order = |a: &Found, b: &Found| {
-            compare_values(columns.iter().map(|(.., key)| key), &part(a), &part(b)).then_with(|| a.key.cmp(&b.key))
+            compare_values(columns.iter().map(|(.., key)| key), &part(a), &part(b))
+                .then_with(|| a.key.cmp(&b.key))
         };
         all.sort_by(|a, b| if range.reverse { order(b, a) } else { order(a, b) });
-        let from = after.and_then(|after| all.iter().position(|found| found.key == after.key)).map_or(0, |at| at + 1);
+        let from = after
+            .and_then(|after| all.iter().position(|found| found.key == after.key))
+            .map_or(0, |at| at + 1);
         Ok(all.into_iter().skip(from).take(limit).collect())
     }
 
@@ -284,7 +303,8 @@ impl Store for Memory {
             {
                 let mut error = violation(table, index, row);
                 error.message = format!("could not create unique index \"{}\"", index.name);
-                error.detail = error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
+                error.detail =
+                    error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
                 return Err(error);
             }
         }
@@ -307,15 +327,21 @@ impl Store for Memory {
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {
-        let Some(Object::Sequence(sequence)) = self.object(oid).as_deref().cloned() else { return Err(lost(oid)) };
+        let Some(Object::Sequence(sequence)) = self.object(oid).as_deref().cloned() else {
+            return Err(lost(oid));
+        };
         let mut numbers = self.numbers.borrow_mut();
         let (last, called) = numbers.get(&oid).copied().unwrap_or((sequence.start, false));
         let mut next = if called { last.saturating_add(sequence.increment) } else { last };
         if next > sequence.max || next < sequence.min || (called && next == last) {
             if !sequence.cycle {
-                let (what, bound) =
-                    if sequence.increment > 0 { ("maximum", sequence.max) } else { ("minimum", sequence.min) };
-                let message = format!("nextval: reached {what} value of sequence \"{}\" ({bound})", sequence.name);
+                let (what, bound) = if sequence.increment > 0 {
+                    ("maximum", sequence.max)
+                } else {
+                    ("minimum", sequence.min)
+                };
+                let message =
+                    format!("nextval: reached {what} value of sequence \"{}\" ({bound})", sequence.name);
                 return Err(SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message));
             }
             next = if sequence.increment > 0 { sequence.min } else { sequence.max };

@@ -1,12 +1,13 @@
 //! Running statements: sessions, plans, changes of rows and of the catalog.
 
 mod aggregate;
+mod alter;
 mod change;
 mod constraint;
 mod copy;
 mod create;
 mod ddl;
-mod alter;
+mod define_type;
 mod eval;
 pub mod memory;
 mod query;
@@ -21,8 +22,6 @@ mod window;
 
 pub use session::LocalSession;
 pub use system::Surroundings;
-
-
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -13,10 +13,16 @@ use crate::types::value::{Record, Value};
 
 impl<'p> Exec<'p> {
     /// All rows of a query, its visible columns only; false if the receiver wanted no more.
-    pub(crate) fn run_query(&self, query: &'p Query, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+    pub(crate) fn run_query(
+        &self,
+        query: &'p Query,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
         self.ctes(&query.ctes, outer)?;
         let env = Env { row: &[], outer };
-        let offset = self.row_count(query.offset.as_ref(), &env, SqlState::INVALID_ROW_COUNT_IN_OFFSET)?.unwrap_or(0);
+        let offset =
+            self.row_count(query.offset.as_ref(), &env, SqlState::INVALID_ROW_COUNT_IN_OFFSET)?.unwrap_or(0);
         let limit = self.row_count(query.limit.as_ref(), &env, SqlState::INVALID_ROW_COUNT_IN_LIMIT)?;
         if limit == Some(0) {
             return Ok(true);
@@ -53,7 +59,9 @@ impl<'p> Exec<'p> {
             self.interrupt.check()?;
             if window.full() {
                 let tied = query.with_ties
-                    && last.as_ref().is_some_and(|last| rows::compare(&query.order, last, &row) == Ordering::Equal);
+                    && last
+                        .as_ref()
+                        .is_some_and(|last| rows::compare(&query.order, last, &row) == Ordering::Equal);
                 if !tied {
                     break;
                 }
@@ -162,7 +170,9 @@ impl<'p> Exec<'p> {
     fn run_cte(&self, id: usize, kind: &'p CteKind, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<()> {
         match kind {
             CteKind::Query(query) => self.run_query(query, outer, emit).map(|_| ()),
-            CteKind::Recursive { base, step, all, types } => self.recursive(id, base, step, *all, types, outer, emit),
+            CteKind::Recursive { base, step, all, types } => {
+                self.recursive(id, base, step, *all, types, outer, emit)
+            }
             CteKind::Change(_) => Ok(()),
         }
     }
@@ -297,7 +307,13 @@ impl<'p> Exec<'p> {
         self.run_node(node, &mut row, outer, &mut |row| self.project(select, row, outer, emit))
     }
 
-    fn project_all(&self, select: &'p Select, mut rows: Vec<Row>, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+    fn project_all(
+        &self,
+        select: &'p Select,
+        mut rows: Vec<Row>,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
         if !select.windows.is_empty() {
             rows = self.windows(&select.windows, rows, outer)?;
         }
@@ -309,7 +325,13 @@ impl<'p> Exec<'p> {
         Ok(true)
     }
 
-    fn project(&self, select: &'p Select, row: &[Value], outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+    fn project(
+        &self,
+        select: &'p Select,
+        row: &[Value],
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
         let env = Env { row, outer };
         if select.sets.is_empty() {
             return emit(self.eval_list(&select.targets, &env)?);

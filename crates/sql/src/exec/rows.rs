@@ -40,7 +40,8 @@ impl RowMap {
     pub(crate) fn number(&mut self, row: &[Value]) -> (usize, bool) {
         let key = &row[..self.types.len()];
         let bucket = self.buckets.entry(hash(&self.types, key)).or_default();
-        let equal = |other: &Row| self.types.iter().zip(other.iter().zip(key)).all(|(ty, (a, b))| same(*ty, a, b));
+        let equal =
+            |other: &Row| self.types.iter().zip(other.iter().zip(key)).all(|(ty, (a, b))| same(*ty, a, b));
         if let Some(number) = bucket.iter().find(|number| equal(&self.rows[**number])) {
             return (*number, false);
         }
@@ -52,7 +53,8 @@ impl RowMap {
 
     pub(crate) fn find(&self, row: &[Value]) -> Option<usize> {
         let bucket = self.buckets.get(&hash(&self.types, row))?;
-        let equal = |other: &Row| self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b));
+        let equal =
+            |other: &Row| self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b));
         bucket.iter().copied().find(|number| equal(&self.rows[*number]))
     }
 
@@ -77,14 +79,17 @@ fn compare_one(ty: Oid, descending: bool, nulls_first: bool, a: &Value, b: &Valu
 
 /// The order of two rows by keys that name their columns.
 pub(crate) fn compare(keys: &[SortKey], a: &[Value], b: &[Value]) -> Ordering {
-    let one = |key: &SortKey| {
-        compare_one(key.ty, key.descending, key.nulls_first, &a[key.column], &b[key.column])
-    };
+    let one =
+        |key: &SortKey| compare_one(key.ty, key.descending, key.nulls_first, &a[key.column], &b[key.column]);
     keys.iter().map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// The order of two rows of sort values, each by its own key.
-pub(crate) fn compare_values<'k>(keys: impl Iterator<Item = &'k SortKey>, a: &[Value], b: &[Value]) -> Ordering {
+pub(crate) fn compare_values<'k>(
+    keys: impl Iterator<Item = &'k SortKey>,
+    a: &[Value],
+    b: &[Value],
+) -> Ordering {
     let one = |(key, (a, b)): (&SortKey, (&Value, &Value))| {
         compare_one(key.ty, key.descending, key.nulls_first, a, b)
     };

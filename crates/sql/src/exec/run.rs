@@ -14,8 +14,8 @@ use crate::func::CastContext;
 use crate::parse::ast::{FetchCount, Ident, SetValue, Statement, Transaction, TransactionMode};
 use crate::plan::PlannedStatement;
 use crate::session::{Formats, Progress, Sink, TransactionState};
-use crate::types::value::Value;
 use crate::types::Type;
+use crate::types::value::Value;
 
 impl PlannedStatement {
     /// The columns of its rows, if it returns any.
@@ -44,7 +44,12 @@ fn warning(state: SqlState, message: &str) -> SqlError {
 
 impl<S: Store + Send> LocalSession<S> {
     /// Runs a statement; its tag, unless it has been told already.
-    pub(crate) fn run_statement(&mut self, statement: &Statement, text: &str, sink: &mut dyn Sink) -> Result<Option<String>> {
+    pub(crate) fn run_statement(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<String>> {
         let tag = |tag: &str| Ok(Some(tag.to_string()));
         match statement {
             Statement::Query(query) => {
@@ -55,8 +60,12 @@ impl<S: Store + Send> LocalSession<S> {
                 }
                 self.run_rows(statement, sink).map(Some)
             }
-            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => self.run_rows(statement, sink).map(Some),
-            Statement::Transaction(transaction) => self.transaction(transaction).map(|tag| Some(tag.to_string())),
+            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+                self.run_rows(statement, sink).map(Some)
+            }
+            Statement::Transaction(transaction) => {
+                self.transaction(transaction).map(|tag| Some(tag.to_string()))
+            }
             Statement::Set { local, name, value } => {
                 self.set(name, value, *local)?;
                 tag("SET")
@@ -129,7 +138,13 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Runs a plan; rows and columns go to the sink.
-    pub(crate) fn run_plan(&mut self, plan: &PlannedStatement, parameters: &[Value], formats: &[u8], sink: &mut dyn Sink) -> Result<String> {
+    pub(crate) fn run_plan(
+        &mut self,
+        plan: &PlannedStatement,
+        parameters: &[Value],
+        formats: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         if let Some(columns) = plan.columns() {
             sink.columns(&self.described(columns), Formats(formats))?;
         }
@@ -150,7 +165,11 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Runs a plan and keeps its rows.
-    pub(crate) fn rows_of(&mut self, plan: &PlannedStatement, parameters: &[Value]) -> Result<(Vec<Row>, u64)> {
+    pub(crate) fn rows_of(
+        &mut self,
+        plan: &PlannedStatement,
+        parameters: &[Value],
+    ) -> Result<(Vec<Row>, u64)> {
         let (rows, count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
@@ -184,7 +203,11 @@ impl<S: Store + Send> LocalSession<S> {
         self.check_some(waiting, &|_| false).map(|_| ())
     }
 
-    fn check_some(&mut self, waiting: Vec<Waiting>, deferred: &dyn Fn(&Constraint) -> bool) -> Result<Vec<Waiting>> {
+    fn check_some(
+        &mut self,
+        waiting: Vec<Waiting>,
+        deferred: &dyn Fn(&Constraint) -> bool,
+    ) -> Result<Vec<Waiting>> {
         self.with_context(|ctx, path| {
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             *exec.waiting.borrow_mut() = waiting;
@@ -201,7 +224,8 @@ impl<S: Store + Send> LocalSession<S> {
             let mut found = false;
             for object in self.store.objects() {
                 let crate::catalog::object::Object::Table(table) = &*object else { continue };
-                for constraint in table.constraints.iter().filter(|constraint| constraint.name == path.last()) {
+                for constraint in table.constraints.iter().filter(|constraint| constraint.name == path.last())
+                {
                     if !constraint.deferrable {
                         let message = format!("constraint \"{}\" is not deferrable", path.last());
                         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -218,7 +242,8 @@ impl<S: Store + Send> LocalSession<S> {
         if !deferred {
             let waiting = std::mem::take(&mut self.waiting);
             let (all, own) = (self.deferred_all, self.deferred.clone());
-            let still = move |c: &Constraint| c.deferrable && own.get(&c.oid).copied().or(all).unwrap_or(c.deferred);
+            let still =
+                move |c: &Constraint| c.deferrable && own.get(&c.oid).copied().or(all).unwrap_or(c.deferred);
             self.waiting = self.check_some(waiting, &still)?;
         }
         Ok(())
@@ -233,7 +258,10 @@ impl<S: Store + Send> LocalSession<S> {
         match transaction {
             Transaction::Begin { start, modes } => {
                 if block {
-                    self.tell(warning(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"));
+                    self.tell(warning(
+                        SqlState::ACTIVE_SQL_TRANSACTION,
+                        "there is already a transaction in progress",
+                    ));
                 } else {
                     self.ensure_open()?;
                     self.state = TransactionState::Active;
@@ -345,7 +373,9 @@ impl<S: Store + Send> LocalSession<S> {
             }
             Statement::Show(name) => Some(vec![text_column(&self.shown_name(name))]),
             Statement::Explain { .. } => Some(vec![text_column("QUERY PLAN")]),
-            Statement::Fetch { name, moved: false, .. } => self.portals.get(&name.text).map(|p| p.columns.clone()),
+            Statement::Fetch { name, moved: false, .. } => {
+                self.portals.get(&name.text).map(|p| p.columns.clone())
+            }
             Statement::Execute { name, .. } => {
                 let prepared = self.prepared(&name.text)?;
                 prepared.columns.as_ref().map(|columns| {
@@ -369,7 +399,12 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Tells texts as rows.
-    pub(crate) fn tell_rows(&self, columns: &[OutColumn], rows: &[Vec<String>], sink: &mut dyn Sink) -> Result<()> {
+    pub(crate) fn tell_rows(
+        &self,
+        columns: &[OutColumn],
+        rows: &[Vec<String>],
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
         sink.columns(&self.described(columns), Formats::default())?;
         self.with_context(|ctx, _| {
             rows.iter().try_for_each(|row| {
@@ -383,7 +418,10 @@ impl<S: Store + Send> LocalSession<S> {
         if name == "all" {
             let rows: Vec<Vec<String>> = {
                 let variables = self.shared.variables.borrow();
-                variables.all().map(|(name, value)| vec![name.clone(), value.clone(), String::new()]).collect()
+                variables
+                    .all()
+                    .map(|(name, value)| vec![name.clone(), value.clone(), String::new()])
+                    .collect()
             };
             let columns = [text_column("name"), text_column("setting"), text_column("description")];
             self.tell_rows(&columns, &rows, sink)?;
@@ -410,7 +448,13 @@ impl<S: Store + Send> LocalSession<S> {
         Ok(format!("DISCARD {}", what.to_uppercase()))
     }
 
-    fn prepare_named(&mut self, name: &Ident, types: &[crate::parse::ast::TypeName], statement: &Statement, text: &str) -> Result<()> {
+    fn prepare_named(
+        &mut self,
+        name: &Ident,
+        types: &[crate::parse::ast::TypeName],
+        statement: &Statement,
+        text: &str,
+    ) -> Result<()> {
         if self.statements.contains_key(&name.text) {
             let message = format!("prepared statement \"{}\" already exists", name.text);
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
@@ -420,13 +464,19 @@ impl<S: Store + Send> LocalSession<S> {
             types.iter().map(|ty| binder.resolve_type(ty).map(|ty| ty.oid)).collect::<Result<Vec<_>>>()
         })?;
         let highest = crate::parse::parse(text)?.first().map_or(0, |parsed| parsed.parameters);
-        let parsed = crate::parse::Parsed { statement: statement.clone(), start: 0, end: 0, parameters: highest };
+        let parsed =
+            crate::parse::Parsed { statement: statement.clone(), start: 0, end: 0, parameters: highest };
         let prepared = self.prepare(text, Some(parsed), &given)?;
         self.statements.insert(name.text.clone(), Arc::new(prepared));
         Ok(())
     }
 
-    fn execute_named(&mut self, name: &Ident, args: &[crate::parse::ast::Expr], sink: &mut dyn Sink) -> Result<String> {
+    fn execute_named(
+        &mut self,
+        name: &Ident,
+        args: &[crate::parse::ast::Expr],
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         let prepared = self.prepared(&name.text)?;
         if args.len() != prepared.parameters.len() {
             let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
@@ -457,7 +507,14 @@ impl<S: Store + Send> LocalSession<S> {
             };
             let mut expr: Expr = typed.expr;
             let caches = crate::plan::Planner::plan_expr(&self.store, &mut expr);
-            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (caches, binder.next_cte.get()));
+            let exec = Exec::new(
+                &self.store,
+                ctx,
+                &[],
+                &self.start.interrupt,
+                path,
+                (caches, binder.next_cte.get()),
+            );
             exec.eval(&expr, &super::Env::EMPTY)
         })
     }
@@ -501,7 +558,10 @@ impl<S: Store + Send> LocalSession<S> {
         let rows = Some((Arc::new(rows), 0));
         let (parameters, formats) = (Vec::new(), Vec::new());
         let prepared = Arc::new(prepared);
-        self.portals.insert(name.text.clone(), Portal { prepared, parameters, formats, rows, columns, done: false, hold });
+        self.portals.insert(
+            name.text.clone(),
+            Portal { prepared, parameters, formats, rows, columns, done: false, hold },
+        );
         Ok(())
     }
 
@@ -512,14 +572,21 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// A cursor's place is before row 0 (0), on row n-1 (n), or behind the last (len + 1).
-    fn fetch(&mut self, name: &Ident, count: &FetchCount, moved: bool, sink: &mut dyn Sink) -> Result<String> {
+    fn fetch(
+        &mut self,
+        name: &Ident,
+        count: &FetchCount,
+        moved: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         let portal = self.cursor(name)?;
         let columns = portal.columns.clone();
         let Some((rows, place)) = &mut portal.rows else {
             return Err(SqlError::unsupported("FETCH from a portal of the protocol"));
         };
         let (len, at) = (rows.len() as i64, *place as i64);
-        let one = |to: i64| (if (1..=len).contains(&to) { vec![to - 1] } else { Vec::new() }, to.clamp(0, len + 1));
+        let one =
+            |to: i64| (if (1..=len).contains(&to) { vec![to - 1] } else { Vec::new() }, to.clamp(0, len + 1));
         let (picked, to): (Vec<i64>, i64) = match *count {
             FetchCount::All => ((at..len).collect(), len + 1),
             FetchCount::BackwardAll => ((0..(at - 1).max(0)).rev().collect(), 0),
@@ -561,7 +628,12 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// An Execute with a limit: rows are made once, then handed out.
-    pub(crate) fn fetch_portal(&mut self, name: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
+    pub(crate) fn fetch_portal(
+        &mut self,
+        name: &str,
+        max_rows: u32,
+        sink: &mut dyn Sink,
+    ) -> Result<Progress> {
         let portal = &self.portals[name];
         let (prepared, formats) = (portal.prepared.clone(), portal.formats.clone());
         let plan = self.plan_of(&prepared)?;
@@ -596,8 +668,15 @@ impl<S: Store + Send> LocalSession<S> {
         })
     }
 
-    fn explain(&mut self, options: &[(String, String)], statement: &Statement, sink: &mut dyn Sink) -> Result<String> {
-        let analyze = options.iter().any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
+    fn explain(
+        &mut self,
+        options: &[(String, String)],
+        statement: &Statement,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let analyze = options
+            .iter()
+            .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
         self.ensure_open()?;
         let (plan, _) = self.plan(statement, Vec::new())?;
         let mut lines = plan.explain();
@@ -635,7 +714,8 @@ impl<S: Store + Send> LocalSession<S> {
             let Err(error) = self.run_statement(&parsed.statement, text, sink) else { continue };
             let caught = handled.as_ref().is_some_and(|text| {
                 let name = crate::error::CONDITIONS.iter().find(|(_, state)| *state == error.state);
-                text.contains("others") || name.is_some_and(|(name, _)| text.contains(&name.to_ascii_lowercase()))
+                text.contains("others")
+                    || name.is_some_and(|(name, _)| text.contains(&name.to_ascii_lowercase()))
             });
             if !caught {
                 return Err(error);

@@ -21,8 +21,8 @@ use crate::parse::ast::Statement;
 use crate::parse::{Parsed, parse};
 use crate::plan::{PlannedStatement, Planner};
 use crate::session::{
-    ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink, Timeouts,
-    TransactionState,
+    ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
+    Timeouts, TransactionState,
 };
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
@@ -86,7 +86,11 @@ impl<S: Store + Send> LocalSession<S> {
     ///
     /// # Errors
     /// 22023 for settings that are refused.
-    pub fn new(store: S, start: SessionStart, surroundings: Box<dyn Surroundings>) -> Result<LocalSession<S>> {
+    pub fn new(
+        store: S,
+        start: SessionStart,
+        surroundings: Box<dyn Surroundings>,
+    ) -> Result<LocalSession<S>> {
         let mut variables = Variables::new(&start.user);
         for (name, value) in &start.parameters {
             variables.set(name, value, false)?;
@@ -123,7 +127,10 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Runs `body` with what binding and evaluation look at.
-    pub(crate) fn with_context<T>(&self, body: impl FnOnce(EvalContext<'_>, &[String]) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_context<T>(
+        &self,
+        body: impl FnOnce(EvalContext<'_>, &[String]) -> Result<T>,
+    ) -> Result<T> {
         let path = self.search_path();
         let system = SessionSystem { store: &self.store, shared: &self.shared, search_path: &path };
         let settings = self.shared.variables.borrow().eval.clone();
@@ -181,7 +188,11 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// Binds and plans a statement over rows.
-    pub(crate) fn plan(&self, statement: &Statement, parameters: Vec<Oid>) -> Result<(PlannedStatement, Vec<Oid>)> {
+    pub(crate) fn plan(
+        &self,
+        statement: &Statement,
+        parameters: Vec<Oid>,
+    ) -> Result<(PlannedStatement, Vec<Oid>)> {
         self.with_context(|ctx, path| {
             let binder = Binder::new(ctx, &self.store, path, parameters);
             let bound = binder.statement(statement)?;
@@ -192,7 +203,8 @@ impl<S: Store + Send> LocalSession<S> {
 
     pub(crate) fn described(&self, columns: &[OutColumn]) -> Vec<ColumnDescription> {
         let describe = |column: &OutColumn| {
-            let len = self.with_context(|ctx, _| Ok(ctx.type_info(column.ty.oid).map_or(-1, |info| info.len)));
+            let len =
+                self.with_context(|ctx, _| Ok(ctx.type_info(column.ty.oid).map_or(-1, |info| info.len)));
             ColumnDescription {
                 name: column.name.clone(),
                 ty: column.ty,
@@ -220,7 +232,13 @@ impl<S: Store + Send> LocalSession<S> {
         if !rows {
             let columns = self.utility_columns(&statement)?;
             let columns = columns.map(|columns| self.described(&columns));
-            return Ok(Prepared { sql, statement: Some(statement), parameters: Vec::new(), columns, plan: Mutex::default() });
+            return Ok(Prepared {
+                sql,
+                statement: Some(statement),
+                parameters: Vec::new(),
+                columns,
+                plan: Mutex::default(),
+            });
         }
         self.ensure_open()?;
         let (plan, parameters) = self.plan(&statement, parameters)?;
@@ -289,11 +307,14 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     fn refuse_failed(&self, statement: Option<&Statement>) -> Result<()> {
-        let ends = matches!(statement, None | Some(Statement::Transaction(
-            crate::parse::ast::Transaction::Commit { .. }
-            | crate::parse::ast::Transaction::Rollback { .. }
-            | crate::parse::ast::Transaction::RollbackTo(_)
-        )));
+        let ends = matches!(
+            statement,
+            None | Some(Statement::Transaction(
+                crate::parse::ast::Transaction::Commit { .. }
+                    | crate::parse::ast::Transaction::Rollback { .. }
+                    | crate::parse::ast::Transaction::RollbackTo(_)
+            ))
+        );
         if self.state == TransactionState::Failed && !ends {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message));
@@ -316,7 +337,7 @@ impl<S: Store + Send> LocalSession<S> {
         for one in parsed {
             self.refuse_failed(Some(&one.statement))?;
             let text = &sql[one.start as usize..one.end as usize];
-            if one.parameters > 0 {
+            if one.parameters > 0 && !matches!(one.statement, Statement::Prepare { .. }) {
                 let message = format!("there is no parameter ${}", one.parameters);
                 return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
             }
@@ -416,7 +437,13 @@ impl<S: Store + Send> Session for LocalSession<S> {
         }
     }
 
-    fn bind(&mut self, portal: &str, statement: &str, parameters: Parameters<'_>, result_formats: Formats<'_>) -> Result<()> {
+    fn bind(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        parameters: Parameters<'_>,
+        result_formats: Formats<'_>,
+    ) -> Result<()> {
         let bound = self.prepared(statement).and_then(|prepared| {
             self.refuse_failed(prepared.statement.as_ref())?;
             if !portal.is_empty() && self.portals.contains_key(portal) {

@@ -83,12 +83,8 @@ const KNOWN: &[(&str, &str, bool, bool)] = &[
 ];
 
 /// Settings with a unit of time, in milliseconds.
-const TIMES: &[&str] = &[
-    "statement_timeout",
-    "lock_timeout",
-    "idle_in_transaction_session_timeout",
-    "idle_session_timeout",
-];
+const TIMES: &[&str] =
+    &["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"];
 
 const BOOLEANS: &[&str] = &["on", "off"];
 
@@ -215,7 +211,11 @@ impl Variables {
         match name {
             "client_encoding" => {
                 let plain = value.to_ascii_lowercase().replace(['-', '_', ' '], "");
-                if plain == "utf8" || plain == "unicode" || plain.is_empty() { Ok("UTF8".to_string()) } else { Err(invalid()) }
+                if plain == "utf8" || plain == "unicode" || plain.is_empty() {
+                    Ok("UTF8".to_string())
+                } else {
+                    Err(invalid())
+                }
             }
             "standard_conforming_strings" if !is_true(value) => {
                 Err(SqlError::unsupported("standard_conforming_strings = off"))
@@ -231,10 +231,12 @@ impl Variables {
                 let levels = ["serializable", "repeatable read", "read committed", "read uncommitted"];
                 if levels.contains(&level.as_str()) { Ok(level) } else { Err(invalid()) }
             }
-            _ if BOOLEANS.contains(start) => boolean(value).map(|on| if on { "on" } else { "off" }.to_string()).ok_or_else(|| {
-                let message = format!("parameter \"{name}\" requires a Boolean value");
-                SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
-            }),
+            _ if BOOLEANS.contains(start) => {
+                boolean(value).map(|on| if on { "on" } else { "off" }.to_string()).ok_or_else(|| {
+                    let message = format!("parameter \"{name}\" requires a Boolean value");
+                    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                })
+            }
             _ => Ok(value.to_string()),
         }
     }
@@ -287,7 +289,10 @@ impl Variables {
     /// The schemas of `search_path`, without `$user`'s where there is none.
     pub(crate) fn search_path(&self, user: &str) -> Vec<String> {
         let parts = self.values["search_path"].split(',').map(|part| part.trim().trim_matches('"'));
-        parts.filter(|part| !part.is_empty()).map(|part| if part == "$user" { user } else { part }.to_string()).collect()
+        parts
+            .filter(|part| !part.is_empty())
+            .map(|part| if part == "$user" { user } else { part }.to_string())
+            .collect()
     }
 }
 
@@ -329,7 +334,10 @@ fn shown_time(ms: u64) -> String {
 
 fn zone(value: &str) -> Option<(String, jiff::tz::TimeZone)> {
     let plain = value.trim();
-    if plain.eq_ignore_ascii_case("utc") || plain.eq_ignore_ascii_case("gmt") || plain.eq_ignore_ascii_case("zulu") {
+    if plain.eq_ignore_ascii_case("utc")
+        || plain.eq_ignore_ascii_case("gmt")
+        || plain.eq_ignore_ascii_case("zulu")
+    {
         return Some((plain.to_ascii_uppercase(), jiff::tz::TimeZone::UTC));
     }
     let offset = plain.strip_prefix('+').unwrap_or(plain);

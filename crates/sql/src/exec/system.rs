@@ -50,7 +50,9 @@ fn oid_of(value: Option<&Value>) -> Oid {
 
 /// An identifier as SQL would have to write it.
 pub(crate) fn quoted(name: &str) -> String {
-    let plain = |(at, c): (usize, char)| c.is_ascii_lowercase() || c == '_' || (at > 0 && (c.is_ascii_digit() || c == '$'));
+    let plain = |(at, c): (usize, char)| {
+        c.is_ascii_lowercase() || c == '_' || (at > 0 && (c.is_ascii_digit() || c == '$'))
+    };
     if !name.is_empty() && name.chars().enumerate().all(plain) && !crate::parse::needs_quotes(name) {
         return name.to_string();
     }
@@ -66,14 +68,15 @@ impl SessionSystem<'_> {
         if let Ok(number) = name.parse::<Oid>() {
             return Ok(Some(number));
         }
-        let path = crate::parse::parse_path(name).map_err(|_| {
-            SqlError::new(SqlState::INVALID_NAME, format!("invalid name syntax"))
-        })?;
+        let path = crate::parse::parse_path(name)
+            .map_err(|_| SqlError::new(SqlState::INVALID_NAME, format!("invalid name syntax")))?;
         if let Some(system) = self.store.system_relation(path.schema(), path.last()) {
             return Ok(Some(system.oid));
         }
         Ok(match path.schema() {
-            Some(schema) => self.store.schema(schema).and_then(|schema| self.store.relation(schema, path.last())),
+            Some(schema) => {
+                self.store.schema(schema).and_then(|schema| self.store.relation(schema, path.last()))
+            }
             None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
         }
         .map(|object| object.oid()))
@@ -116,7 +119,10 @@ impl SessionSystem<'_> {
                 let message = format!("\"{}\" is not a sequence", other.name());
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
-            None => Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation with OID {oid} does not exist"))),
+            None => Err(SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation with OID {oid} does not exist"),
+            )),
         }
     }
 
@@ -132,10 +138,13 @@ impl SessionSystem<'_> {
             }
             "currval_oid" => {
                 let name = self.sequence_name(sequence)?;
-                self.shared.current.borrow().get(&sequence).map(|value| Value::Int8(*value)).ok_or_else(|| {
-                    let message = format!("currval of sequence \"{name}\" is not yet defined in this session");
-                    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-                })
+                self.shared.current.borrow().get(&sequence).map(|value| Value::Int8(*value)).ok_or_else(
+                    || {
+                        let message =
+                            format!("currval of sequence \"{name}\" is not yet defined in this session");
+                        SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    },
+                )
             }
             "lastval" => {
                 let last = *self.shared.last.borrow();
@@ -153,7 +162,9 @@ impl SessionSystem<'_> {
                     && !(known.min..=known.max).contains(&value)
                 {
                     let (name, min, max) = (&known.name, known.min, known.max);
-                    let message = format!("setval: value {value} is out of bounds for sequence \"{name}\" ({min}..{max})");
+                    let message = format!(
+                        "setval: value {value} is out of bounds for sequence \"{name}\" ({min}..{max})"
+                    );
                     return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
                 }
                 self.store.set_value(sequence, value, called)?;
@@ -168,7 +179,9 @@ impl SessionSystem<'_> {
     fn serial_sequence(&self, arguments: &[Value]) -> Result<Value> {
         let table = self.reg_in(oid::REGCLASS, text_of(arguments.first()))?;
         let column = text_of(arguments.get(1));
-        let Some(Object::Table(table)) = self.store.object(table).as_deref().cloned() else { return Ok(Value::Null) };
+        let Some(Object::Table(table)) = self.store.object(table).as_deref().cloned() else {
+            return Ok(Value::Null);
+        };
         let Some(at) = table.columns.iter().position(|c| c.name == column) else {
             let message = format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
@@ -177,7 +190,8 @@ impl SessionSystem<'_> {
             if let Object::Sequence(sequence) = &*object
                 && sequence.owned_by == Some((table.oid, at as u16))
             {
-                let schema = self.store.object(sequence.schema).map_or(String::new(), |s| quoted(s.name()) + ".");
+                let schema =
+                    self.store.object(sequence.schema).map_or(String::new(), |s| quoted(s.name()) + ".");
                 return Ok(Value::text(schema + &quoted(&sequence.name)));
             }
         }
@@ -194,7 +208,8 @@ impl SessionSystem<'_> {
             "current_schemas" => {
                 let implicit = matches!(arguments.first(), Some(Value::Bool(true)));
                 let catalog = implicit.then(|| Value::text("pg_catalog"));
-                let names = catalog.into_iter().chain(path().map(|name| Value::text(name.as_str()))).collect();
+                let names =
+                    catalog.into_iter().chain(path().map(|name| Value::text(name.as_str()))).collect();
                 Value::array(oid::NAME, names)
             }
             "pgsql_version" => Value::text("PostgreSQL 15.0 (Liger)"),
@@ -294,7 +309,11 @@ impl System for SessionSystem<'_> {
             oid::REGPROC | oid::REGPROCEDURE => {
                 let plain = name.split('(').next().unwrap_or(name);
                 let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
-                (crate::func::functions(plain).first().map(|f| f.oid), SqlState::UNDEFINED_FUNCTION, "function")
+                (
+                    crate::func::functions(plain).first().map(|f| f.oid),
+                    SqlState::UNDEFINED_FUNCTION,
+                    "function",
+                )
             }
             _ => (None, SqlState::UNDEFINED_OBJECT, "object"),
         };
@@ -329,13 +348,17 @@ impl System for SessionSystem<'_> {
                 None => Value::Bool(oid_of(first) < 16384),
             },
             "pg_type_is_visible" | "pg_function_is_visible" => Value::Bool(true),
-            "pg_get_userbyid" => Value::text(self.store.object(oid_of(first)).map_or("postgres".to_string(), |o| o.name().to_string())),
+            "pg_get_userbyid" => Value::text(
+                self.store.object(oid_of(first)).map_or("postgres".to_string(), |o| o.name().to_string()),
+            ),
             "to_regclass" => self.relation(text_of(first))?.map_or(Value::Null, Value::Oid),
             "to_regtype" => match builtin_by_name(text_of(first)) {
                 Some(info) => Value::Oid(info.oid),
                 None => self.type_by_name(text_of(first)).ok().flatten().map_or(Value::Null, Value::Oid),
             },
-            "PG_encoding_to_char" => Value::text(if first.and_then(Value::as_i64) == Some(6) { "UTF8" } else { "" }),
+            "PG_encoding_to_char" => {
+                Value::text(if first.and_then(Value::as_i64) == Some(6) { "UTF8" } else { "" })
+            }
             "pg_is_in_recovery" => Value::Bool(false),
             "pg_get_expr" | "pg_get_expr_ext" => first.cloned().unwrap_or(Value::Null),
             "obj_description/2" | "obj_description/1" | "col_description/2" => Value::Null,

@@ -52,7 +52,13 @@ fn key_value(value: Value, source: Oid, column: Oid) -> Key {
 }
 
 impl<'p> Exec<'p> {
-    pub(super) fn run_node(&self, node: &'p Node, row: &mut Row, outer: Option<&Env<'_>>, next: Next<'_>) -> Result<bool> {
+    pub(super) fn run_node(
+        &self,
+        node: &'p Node,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
         match node {
             Node::One => next(row),
             Node::Scan(scan) => self.scan(scan, row, outer, next),
@@ -297,7 +303,13 @@ impl<'p> Exec<'p> {
         Ok(Some(values))
     }
 
-    fn hash_join(&self, join: &'p HashJoin, row: &mut Row, outer: Option<&Env<'_>>, next: Next<'_>) -> Result<bool> {
+    fn hash_join(
+        &self,
+        join: &'p HashJoin,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
         let types: Vec<Oid> = join.keys.iter().map(|(_, _, ty)| *ty).collect();
         let mut table: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let mut inner: Vec<(Row, Row)> = Vec::new();
@@ -308,7 +320,8 @@ impl<'p> Exec<'p> {
             for (_, expr, _) in &join.keys {
                 key.push(self.eval(expr, &env)?);
             }
-            let values = join.inner_slots.iter().flat_map(|(at, width)| found[*at..at + width].iter().cloned());
+            let values =
+                join.inner_slots.iter().flat_map(|(at, width)| found[*at..at + width].iter().cloned());
             let values = values.collect();
             if !key.iter().any(Value::is_null) {
                 table.entry(hash(&types, &key)).or_default().push(inner.len());

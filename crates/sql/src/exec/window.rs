@@ -22,7 +22,12 @@ struct Partition<'r> {
 
 impl<'p> Exec<'p> {
     /// The rows with one more column for each call.
-    pub(super) fn windows(&self, calls: &'p [WindowCall], rows: Vec<Row>, outer: Option<&Env<'_>>) -> Result<Vec<Row>> {
+    pub(super) fn windows(
+        &self,
+        calls: &'p [WindowCall],
+        rows: Vec<Row>,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Row>> {
         let mut columns = Vec::new();
         for call in calls {
             columns.push(self.window(call, &rows, outer)?);
@@ -38,27 +43,38 @@ impl<'p> Exec<'p> {
         let mut keyed = Vec::with_capacity(rows.len());
         for (number, row) in rows.iter().enumerate() {
             let env = Env { row, outer };
-            let partition = call.partition.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
+            let partition =
+                call.partition.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
             let order = call.order.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
             keyed.push((partition, order, number));
         }
-        let by = |ty: &u32| crate::bind::tree::SortKey { column: 0, ty: *ty, descending: false, nulls_first: false };
+        let by = |ty: &u32| crate::bind::tree::SortKey {
+            column: 0,
+            ty: *ty,
+            descending: false,
+            nulls_first: false,
+        };
         let partition_keys: Vec<_> = call.partition.iter().map(|(_, ty)| by(ty)).collect();
         let order_keys = || call.order.iter().map(|(_, key)| key);
         keyed.sort_by(|a, b| {
-            compare_values(partition_keys.iter(), &a.0, &b.0).then_with(|| compare_values(order_keys(), &a.1, &b.1))
+            compare_values(partition_keys.iter(), &a.0, &b.0)
+                .then_with(|| compare_values(order_keys(), &a.1, &b.1))
         });
         let mut results = vec![Value::Null; rows.len()];
         let mut from = 0;
         while from < keyed.len() {
             let alike = |other: &(Row, Row, usize)| {
-                call.partition.iter().zip(other.0.iter().zip(&keyed[from].0)).all(|((_, ty), (a, b))| same(*ty, a, b))
+                call.partition
+                    .iter()
+                    .zip(other.0.iter().zip(&keyed[from].0))
+                    .all(|((_, ty), (a, b))| same(*ty, a, b))
             };
             let to = from + keyed[from..].iter().take_while(|other| alike(other)).count();
             let part = &keyed[from..to];
             let mut peers: Vec<usize> = Vec::with_capacity(part.len());
             for at in 0..part.len() {
-                let equal = at > 0 && compare_values(order_keys(), &part[at - 1].1, &part[at].1) == Ordering::Equal;
+                let equal =
+                    at > 0 && compare_values(order_keys(), &part[at - 1].1, &part[at].1) == Ordering::Equal;
                 peers.push(if at == 0 { 0 } else { peers[at - 1] + usize::from(!equal) });
             }
             let partition = Partition {
@@ -75,7 +91,12 @@ impl<'p> Exec<'p> {
         Ok(results)
     }
 
-    fn partition(&self, call: &'p WindowCall, partition: &Partition<'_>, outer: Option<&Env<'_>>) -> Result<Vec<Value>> {
+    fn partition(
+        &self,
+        call: &'p WindowCall,
+        partition: &Partition<'_>,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Value>> {
         match call.head.function.body {
             Body::Window(function) => self.function(function, call, partition, outer),
             Body::Aggregate(_) => self.over(call, partition, outer),
@@ -147,8 +168,16 @@ impl<'p> Exec<'p> {
         Ok(values)
     }
 
-    fn ntile(&self, call: &'p WindowCall, part: &Partition<'_>, at: usize, outer: Option<&Env<'_>>) -> Result<Value> {
-        let Some(buckets) = self.argument(call, 0, part.rows[at], outer)?.as_i64() else { return Ok(Value::Null) };
+    fn ntile(
+        &self,
+        call: &'p WindowCall,
+        part: &Partition<'_>,
+        at: usize,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Value> {
+        let Some(buckets) = self.argument(call, 0, part.rows[at], outer)?.as_i64() else {
+            return Ok(Value::Null);
+        };
         if buckets < 1 {
             let message = "argument of ntile must be greater than zero";
             return Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_NTILE, message));
@@ -164,7 +193,12 @@ impl<'p> Exec<'p> {
     }
 
     /// An aggregate over each row's frame.
-    fn over(&self, call: &'p WindowCall, part: &Partition<'_>, outer: Option<&Env<'_>>) -> Result<Vec<Value>> {
+    fn over(
+        &self,
+        call: &'p WindowCall,
+        part: &Partition<'_>,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Value>> {
         let ctx = self.ctx.for_call(&call.head.types, call.head.result);
         let Body::Aggregate(make) = call.head.function.body else { return Ok(Vec::new()) };
         let add = |state: &mut Box<dyn Accumulator>, row: &Row| -> Result<()> {
@@ -212,7 +246,13 @@ impl<'p> Exec<'p> {
     }
 
     /// The rows of a row's frame, in order.
-    fn frame(&self, call: &'p WindowCall, part: &Partition<'_>, at: usize, outer: Option<&Env<'_>>) -> Result<Vec<usize>> {
+    fn frame(
+        &self,
+        call: &'p WindowCall,
+        part: &Partition<'_>,
+        at: usize,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<usize>> {
         let count = part.rows.len();
         let start = self.edge(call, part, at, &call.frame.start, true, outer)?;
         let end = self.edge(call, part, at, &call.frame.end, false, outer)?.min(count);
@@ -246,7 +286,9 @@ impl<'p> Exec<'p> {
         let (offset, sign) = match bound {
             Bound::UnboundedPreceding => return Ok(0),
             Bound::UnboundedFollowing => return Ok(count),
-            Bound::CurrentRow if call.frame.unit == FrameUnit::Rows => return Ok(if start { at } else { at + 1 }),
+            Bound::CurrentRow if call.frame.unit == FrameUnit::Rows => {
+                return Ok(if start { at } else { at + 1 });
+            }
             Bound::CurrentRow => return Ok(group(part.peers[at] as i64, start)),
             Bound::Preceding(offset) => (offset, -1),
             Bound::Following(offset) => (offset, 1),
@@ -272,14 +314,24 @@ impl<'p> Exec<'p> {
         Ok(to.clamp(0, count as i64) as usize)
     }
 
-    fn range_edge(&self, call: &'p WindowCall, part: &Partition<'_>, at: usize, offset: Value, sign: i64, start: bool) -> Result<usize> {
+    fn range_edge(
+        &self,
+        call: &'p WindowCall,
+        part: &Partition<'_>,
+        at: usize,
+        offset: Value,
+        sign: i64,
+        start: bool,
+    ) -> Result<usize> {
         let (Some((plus, minus)), [(_, key)]) = (&call.frame.arithmetic, call.order.as_slice()) else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a RANGE frame has no arithmetic"));
         };
         let base = &part.keys[at][0];
         if base.is_null() {
             let peer = part.peers[at];
-            return Ok(part.peers.partition_point(|other| if start { *other < peer } else { *other <= peer }));
+            return Ok(part
+                .peers
+                .partition_point(|other| if start { *other < peer } else { *other <= peer }));
         }
         let up = (sign > 0) != key.descending;
         let limit = self.apply(if up { plus } else { minus }, &[base.clone(), offset])?;

@@ -14,6 +14,7 @@ mod alter;
 pub(crate) mod ast;
 mod copy;
 mod ddl;
+mod define;
 mod dml;
 mod expr;
 mod forms;

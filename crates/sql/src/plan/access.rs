@@ -21,7 +21,13 @@ struct Narrow<'e> {
     part: KeyPart,
 }
 
-pub(super) fn choose(store: &dyn Store, table: &Arc<Table>, at: usize, conjuncts: &[Expr], bound: Bound<'_>) -> (Path, Score) {
+pub(super) fn choose(
+    store: &dyn Store,
+    table: &Arc<Table>,
+    at: usize,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> (Path, Score) {
     let mut best = (Path::Full, FULL);
     for index in store.indexes(table.oid) {
         if !index.valid || index.predicate.is_some() {
@@ -44,7 +50,13 @@ fn columns(index: &Index) -> Vec<usize> {
     plain.collect()
 }
 
-fn path(table: &Table, at: usize, index: &Arc<Index>, conjuncts: &[Expr], bound: Bound<'_>) -> Option<(Path, Score)> {
+fn path(
+    table: &Table,
+    at: usize,
+    index: &Arc<Index>,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Option<(Path, Score)> {
     let columns = columns(index);
     let mut equal = Vec::new();
     for column in &columns {
@@ -115,7 +127,13 @@ fn is_column(expr: &Expr, slot: usize) -> bool {
     *expr.bare() == Expr::Column { depth: 0, slot }
 }
 
-fn narrowing<'e>(table: &Table, at: usize, column: usize, conjuncts: &'e [Expr], bound: Bound<'_>) -> Vec<Narrow<'e>> {
+fn narrowing<'e>(
+    table: &Table,
+    at: usize,
+    column: usize,
+    conjuncts: &'e [Expr],
+    bound: Bound<'_>,
+) -> Vec<Narrow<'e>> {
     let ty = base(table.columns[column].type_oid);
     let mut found = Vec::new();
     for conjunct in conjuncts {
@@ -206,7 +224,9 @@ fn alternative_key(
                         }
                     }
                 }
-            } else if let Some(narrow) = narrow(ty, at + column, part, bound).filter(|narrow| narrow.op == "=") {
+            } else if let Some(narrow) =
+                narrow(ty, at + column, part, bound).filter(|narrow| narrow.op == "=")
+            {
                 found = Some(narrow.part);
             }
             if found.is_some() {
@@ -222,7 +242,13 @@ fn alternative_key(
 }
 
 /// `column = ANY (array)`: the array and the type of its elements.
-fn elements(table: &Table, at: usize, column: usize, conjuncts: &[Expr], bound: Bound<'_>) -> Option<(Expr, Oid)> {
+fn elements(
+    table: &Table,
+    at: usize,
+    column: usize,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Option<(Expr, Oid)> {
     let ty = base(table.columns[column].type_oid);
     conjuncts.iter().find_map(|conjunct| match conjunct {
         Expr::AnyArray { head, left, array, all: false }

@@ -77,10 +77,18 @@ fn show_node(node: &Node, depth: usize, lines: &mut Vec<String>) {
                 Path::Index { index, equal, low, high, reverse } => {
                     let ranges = usize::from(low.is_some()) + usize::from(high.is_some());
                     let back = if *reverse { " Backward" } else { "" };
-                    format!("Index Scan{back} using {} on {table} ({} equal, {ranges} bounds)", index.name, equal.len())
+                    format!(
+                        "Index Scan{back} using {} on {table} ({} equal, {ranges} bounds)",
+                        index.name,
+                        equal.len()
+                    )
                 }
-                Path::Points { index, keys } => format!("Index Lookups using {} on {table} ({} keys)", index.name, keys.len()),
-                Path::Elements { index, .. } => format!("Index Lookups using {} on {table} (array)", index.name),
+                Path::Points { index, keys } => {
+                    format!("Index Lookups using {} on {table} ({} keys)", index.name, keys.len())
+                }
+                Path::Elements { index, .. } => {
+                    format!("Index Lookups using {} on {table} (array)", index.name)
+                }
             };
             push(depth, text, lines);
         }

@@ -142,15 +142,24 @@ impl Planner<'_> {
         let connected = |unit: &Unit| {
             conjuncts.iter().any(|conjunct| {
                 let slots = looks_at(conjunct);
-                slots.iter().any(|slot| holds(&unit.slots, *slot)) && slots.iter().any(|slot| holds(bound, *slot))
+                slots.iter().any(|slot| holds(&unit.slots, *slot))
+                    && slots.iter().any(|slot| holds(bound, *slot))
             })
         };
         let scored = units.iter().enumerate().filter(|(_, unit)| ready(unit));
-        let cost = |unit: &Unit| self.score(unit, conjuncts, bound) + if connected(unit) { 0 } else { 2 * FULL };
+        let cost =
+            |unit: &Unit| self.score(unit, conjuncts, bound) + if connected(unit) { 0 } else { 2 * FULL };
         scored.min_by_key(|(_, unit)| cost(unit)).map_or(0, |(at, _)| at)
     }
 
-    fn join(&self, outer: Node, unit: Unit, conjuncts: &mut Vec<Expr>, bound: &mut Slots, outside: &Slots) -> Node {
+    fn join(
+        &self,
+        outer: Node,
+        unit: Unit,
+        conjuncts: &mut Vec<Expr>,
+        bound: &mut Slots,
+        outside: &Slots,
+    ) -> Node {
         let free = |expr: &Expr| within(expr, bound);
         let inner_slots = unit.slots.clone();
         let by_key = match &unit.from {
@@ -200,7 +209,15 @@ impl Planner<'_> {
         }
     }
 
-    fn outer_join(&self, kind: JoinKind, left: From, right: From, on: Option<Expr>, mut own: Vec<Expr>, bound: &Slots) -> Node {
+    fn outer_join(
+        &self,
+        kind: JoinKind,
+        left: From,
+        right: From,
+        on: Option<Expr>,
+        mut own: Vec<Expr>,
+        bound: &Slots,
+    ) -> Node {
         let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
         let (outer_slots, inner_slots) = (slots_of(&left), slots_of(&right));
         let mut on_parts = Vec::new();

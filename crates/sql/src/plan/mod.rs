@@ -19,21 +19,53 @@ use crate::catalog::object::{Index, Table};
 use crate::parse::ast::{LockStrength, LockWait};
 use crate::types::Oid;
 
-pub(crate) use prepare::{Planner, PlannedStatement};
+pub(crate) use prepare::{PlannedStatement, Planner};
 
 /// How the rows of a level's FROM are found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     One,
     Scan(Box<Scan>),
-    System { table: Oid, at: usize, width: usize, filter: Option<Expr> },
-    Query { query: Box<Query>, lateral: bool, at: usize, width: usize, filter: Option<Expr>, cache: Option<usize> },
-    Cte { id: usize, at: usize, width: usize, filter: Option<Expr> },
-    Functions { calls: Vec<SetCall>, ordinality: bool, at: usize, width: usize, filter: Option<Expr> },
+    System {
+        table: Oid,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+    },
+    Query {
+        query: Box<Query>,
+        lateral: bool,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+        cache: Option<usize>,
+    },
+    Cte {
+        id: usize,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+    },
+    Functions {
+        calls: Vec<SetCall>,
+        ordinality: bool,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+    },
     /// For each row of `outer` the rows of `inner`; with `left`, NULLs where there are none.
-    Loop { outer: Box<Node>, inner: Box<Node>, on: Option<Expr>, left: bool, inner_slots: Vec<(usize, usize)> },
+    Loop {
+        outer: Box<Node>,
+        inner: Box<Node>,
+        on: Option<Expr>,
+        left: bool,
+        inner_slots: Vec<(usize, usize)>,
+    },
     Hash(Box<HashJoin>),
-    Filter { node: Box<Node>, filter: Expr },
+    Filter {
+        node: Box<Node>,
+        filter: Expr,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -66,9 +98,18 @@ pub(crate) enum Path {
         reverse: bool,
     },
     /// Several lookups: each a list of equal values.
-    Points { index: Arc<Index>, keys: Vec<Vec<KeyPart>> },
+    Points {
+        index: Arc<Index>,
+        keys: Vec<Vec<KeyPart>>,
+    },
     /// A lookup for each element of an array, after equal values.
-    Elements { index: Arc<Index>, equal: Vec<KeyPart>, array: Expr, element: Oid, column: Oid },
+    Elements {
+        index: Arc<Index>,
+        equal: Vec<KeyPart>,
+        array: Expr,
+        element: Oid,
+        column: Oid,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

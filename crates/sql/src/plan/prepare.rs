@@ -4,7 +4,9 @@ use std::cell::Cell;
 
 use super::{Node, Path};
 use crate::bind::BoundStatement;
-use crate::bind::tree::{Body, Change, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SortKey, SubqueryKind};
+use crate::bind::tree::{
+    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SortKey, SubqueryKind,
+};
 use crate::bind::walk::walk_list;
 use crate::catalog::object::Indexed;
 use crate::exec::store::Store;
@@ -253,7 +255,11 @@ fn sorted(store: &dyn Store, select: &mut Select, order: &[SortKey]) -> bool {
     }
     if scan.full() {
         for index in store.indexes(scan.table.oid) {
-            if index.valid && index.predicate.is_none() && leads(&index.columns, 0, &wanted) && store.ordered(&index) {
+            if index.valid
+                && index.predicate.is_none()
+                && leads(&index.columns, 0, &wanted)
+                && store.ordered(&index)
+            {
                 let (equal, low, high) = (Vec::new(), None, None);
                 scan.path = Path::Index { index, equal, low, high, reverse: order[0].descending };
                 return true;

@@ -106,7 +106,7 @@ select array_agg(id order by id desc) from emp;
 select count(distinct dept), sum(distinct dept) from emp;
 select count(*) filter (where dept = 1), sum(salary) filter (where dept = 2) from emp;
 select dept, grouping(dept), count(*) from emp group by rollup (dept) order by 1, 2;
-select dept, id % 2 as odd, count(*) from emp group by grouping sets ((dept), (id % 2), ()) order by 1, 2;
+select dept, id % 2 as odd, count(*) from emp group by grouping sets ((dept), (id % 2), ()) order by 1, 2, 3;
 select dept, name, count(*) from emp group by cube (dept, name) order by 1, 2;
 select id, name from emp e group by id order by id;
 select name, row_number() over (order by id desc) from emp order by id;
