@@ -1,7 +1,8 @@
 //! Binding: names, types and functions of a parse tree are decided (PostgreSQL's parse analysis).
 //!
 //! 1. A parameter whose type the client left open takes the type of the first place that asks for one, as in
-//!    PostgreSQL; so does a string literal. One that no place asks for is text in an output column, else 42P18.
+//!    PostgreSQL; so does a string literal. One that no place asks for is text in an output column, else
+//!    42P18.
 //! 2. Errors carry the byte (from 1) of the expression that PostgreSQL would point at.
 //! 3. Binding reads the catalog and never a table's rows.
 

@@ -1,8 +1,10 @@
 //! The bound tree: names looked up, types and functions decided. It is what plans are made of.
 //!
 //! ```text
-//! level   one SELECT has one row of slots: each table of its FROM has a range of them. After grouping the row is
-//!         keys | aggregates | results of window functions; without grouping the windows' results follow the slots.
+//! level   one SELECT has one row of slots: each table of its FROM has a range of them. After grouping the
+//! row is
+//!         keys | aggregates | results of window functions; without grouping the windows' results follow
+//!         the slots.
 //! column  (depth, slot): depth 0 is the level's own row, 1 that of the SELECT around it, and so on.
 //! ```
 //!
@@ -323,7 +325,8 @@ pub(crate) struct Frame {
     pub(crate) start: Bound<Box<Expr>>,
     pub(crate) end: Bound<Box<Expr>>,
     pub(crate) exclusion: Exclusion,
-    /// RANGE with an offset: `in_range(value, base, offset, sub, less)`'s arithmetic, as `+` and `-` on the key.
+    /// RANGE with an offset: `in_range(value, base, offset, sub, less)`'s arithmetic, as `+` and `-` on the
+    /// key.
     pub(crate) arithmetic: Option<(Head, Head)>,
 }
 

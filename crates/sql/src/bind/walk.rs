@@ -1,6 +1,7 @@
 //! Walking over bound expressions, queries within them included.
 //!
-//! The callback sees every expression of a level's own and, with a greater depth, those of the queries inside:
+//! The callback sees every expression of a level's own and, with a greater depth, those of the queries
+//! inside:
 //! so a pass over a level's columns (grouping, planning) is written once.
 
 use super::tree::{

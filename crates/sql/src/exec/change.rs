@@ -1,4 +1,5 @@
-//! INSERT, UPDATE, DELETE: rows are found first and changed afterwards, so that no statement meets its own changes.
+//! INSERT, UPDATE, DELETE: rows are found first and changed afterwards, so that no statement meets its own
+//! changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Foreign keys: looked at when the statement that changed rows ends, or when the transaction commits.
 //!
-//! 1. Every row that got new values in a foreign key, and every row whose referenced values went, is noted when it
+//! 1. Every row that got new values in a foreign key, and every row whose referenced values went, is noted
+//!    when it
 //!    is changed; nothing is looked up twice for one note.
 //! 2. Actions (CASCADE, SET NULL, SET DEFAULT) are changes of their own: they note further rows.
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::session::LocalSession;
 use super::store::Store;
-use crate::bind::Binder;
 use crate::catalog::object::{
     Action, BOOTSTRAP_ROLE, Column, Constraint, Expression, Identity, Index, IndexColumn, Indexed, Object,
     Placing, RowsAt, Rule, Table,

@@ -1,4 +1,5 @@
-//! Statements that define objects: where they go, what exists already, DROP and its dependencies, the smaller kinds.
+//! Statements that define objects: where they go, what exists already, DROP and its dependencies, the
+//! smaller kinds.
 
 use std::sync::Arc;
 

@@ -693,7 +693,8 @@ impl<S: Store + Send> LocalSession<S> {
         Ok("EXPLAIN".to_string())
     }
 
-    /// `BEGIN statements; EXCEPTION WHEN duplicate_object THEN null; END`: what clients send to create types once.
+    /// `BEGIN statements; EXCEPTION WHEN duplicate_object THEN null; END`: what clients send to create
+    /// types once.
     fn do_block(&mut self, body: &str, sink: &mut dyn Sink) -> Result<String> {
         let plain = body.trim().trim_end_matches(';').trim();
         let lower = plain.to_ascii_lowercase();

@@ -1,6 +1,7 @@
 //! A session over a [`Store`]: prepared statements, portals, transactions.
 //!
-//! 1. Statements of one text outside of a transaction block are one implicit transaction, ended by `sync` or by the
+//! 1. Statements of one text outside of a transaction block are one implicit transaction, ended by `sync`
+//!    or by the
 //!    end of `simple`; BEGIN makes it a block.
 //! 2. After an error inside a block everything but its end is refused (25P02) until ROLLBACK [TO].
 //! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.

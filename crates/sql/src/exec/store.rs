@@ -2,7 +2,8 @@
 //! engine's tables and over plain maps in memory.
 //!
 //! 1. All calls of a statement happen in the session's transaction; a conflict with another is 40001.
-//! 2. A scan may return more rows than its bounds ask for, never fewer: the caller checks its predicates again.
+//! 2. A scan may return more rows than its bounds ask for, never fewer: the caller checks its predicates
+//!    again.
 //!    It returns them in the index's order where [`Store::ordered`] says so.
 //! 3. The catalog's calls see what this transaction has changed.
 

@@ -1,7 +1,9 @@
 //! From text to parse tree, by PostgreSQL 15's grammar (gram.y).
 //!
-//! The parser is Liger's own, by recursive descent: what clients see of a grammar is not only which statements
-//! it takes, but where its errors point, how operators bind (`NOT a = b`, `-a ^ b`, `a OPERATOR(s.=) b`), which
+//! The parser is Liger's own, by recursive descent: what clients see of a grammar is not only which
+//! statements
+//! it takes, but where its errors point, how operators bind (`NOT a = b`, `-a ^ b`, `a OPERATOR(s.=) b`),
+//! which
 //! words may be names, and the text of defaults and checks as it stands in the statement. General SQL parsers
 //! differ from PostgreSQL in each of these.
 //!
