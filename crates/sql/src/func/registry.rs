@@ -234,8 +234,10 @@ fn registry() -> &'static Registry {
                 function.direct_arguments = number(fields[2]) as u16;
             }
         }
-        let operators: BTreeMap<Oid, Operator> =
-            include_str!("data/operators.tsv").lines().map(parse_operator).map(|o| (o.oid, o)).collect();
+        // What needs a function that is not in the table is not there either.
+        let operators = include_str!("data/operators.tsv").lines().map(parse_operator);
+        let operators = operators.filter(|o| functions.contains_key(&o.function));
+        let operators: BTreeMap<Oid, Operator> = operators.map(|o| (o.oid, o)).collect();
         let mut functions_by_name: BTreeMap<_, Vec<Oid>> = BTreeMap::new();
         for function in functions.values() {
             functions_by_name.entry(function.name).or_default().push(function.oid);
@@ -245,6 +247,10 @@ fn registry() -> &'static Registry {
             operators_by_name.entry(operator.name).or_default().push(operator.oid);
         }
         let casts = include_str!("data/casts.tsv").lines().map(parse_cast);
+        let casts = casts.filter(|cast| match cast.method {
+            CastMethod::Function(function) => functions.contains_key(&function),
+            _ => true,
+        });
         let casts = casts.map(|cast| ((cast.source, cast.target), cast)).collect();
         Registry { functions, functions_by_name, operators, operators_by_name, casts }
     })
@@ -369,4 +375,24 @@ pub fn cast(source: Oid, target: Oid) -> Option<&'static Cast> {
 /// All casts of the catalog.
 pub fn casts() -> impl Iterator<Item = &'static Cast> {
     registry().casts.values()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_fit_together() {
+        assert!(functions("").len() > 1500 && operators("").len() > 400);
+        for operator in operators("") {
+            let function = function(operator.function).expect("an operator has its function");
+            let sides = if operator.left == 0 { 1 } else { 2 };
+            assert_eq!(function.arguments.len(), sides, "{} {}", operator.name, function.name);
+        }
+        for cast in casts() {
+            if let CastMethod::Function(oid) = cast.method {
+                assert!(function(oid).is_some(), "a cast has its function");
+            }
+        }
+    }
 }

@@ -38,6 +38,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "text_pattern_le" => "text_le",
         "text_pattern_gt" => "text_gt",
         "text_pattern_ge" => "text_ge",
+        "xidneq" => "xidne",
         "btboolcmp" => "boolcmp",
         "bttextcmp" => "textcmp",
         "btarraycmp" => "array_cmp",

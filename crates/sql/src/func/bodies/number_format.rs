@@ -204,6 +204,24 @@ fn format(number: &Numeric, pattern: &Pattern) -> Result<String> {
     Ok(lay_out(pattern, whole, fraction, negative, overflows, &rounded))
 }
 
+/// Whether the sign stands in front of the first digit, and what is written there.
+fn sign_of(pattern: &Pattern, negative: bool) -> (bool, &'static str) {
+    let has = |piece: &Piece| pattern.pieces.contains(piece);
+    let place = |is: &dyn Fn(&Piece) -> bool| pattern.pieces.iter().position(is);
+    let blank = if pattern.fill { "" } else { " " };
+    if has(&Piece::Sign) {
+        let leads = place(&|p| *p == Piece::Sign) < place(&|p| matches!(p, Piece::Digit(_)));
+        return (leads, if negative { "-" } else { "+" });
+    }
+    if has(&Piece::Angle) {
+        return (true, if negative { "<" } else { blank });
+    }
+    if has(&Piece::Minus) || has(&Piece::PlusMinus) {
+        return (false, "");
+    }
+    (true, if negative { "-" } else { blank })
+}
+
 /// Walks over the pattern and puts digits, blanks and signs where it says.
 fn lay_out(
     pattern: &Pattern,
@@ -213,39 +231,11 @@ fn lay_out(
     overflows: bool,
     number: &Numeric,
 ) -> String {
-    let has = |piece: &Piece| pattern.pieces.contains(piece);
-    let own_sign = [Piece::Sign, Piece::Minus, Piece::PlusMinus, Piece::Angle].iter().any(has);
+    let (anchored, sign_text) = sign_of(pattern, negative);
     let places = pattern.before + pattern.shift;
     let skipped = places.saturating_sub(whole.len());
     let zero_from = pattern.first_zero.unwrap_or(usize::MAX);
     let first_digit = skipped.min(zero_from);
-    // A sign in front is anchored to the first digit.
-    let anchored = !own_sign
-        || (has(&Piece::Sign)
-            && pattern.pieces.iter().position(|p| *p == Piece::Sign)
-                < pattern.pieces.iter().position(|p| matches!(p, Piece::Digit(_))));
-    let sign_text = match (own_sign, negative) {
-        (false, true) => "-",
-        (false, false) => {
-            if pattern.fill {
-                ""
-            } else {
-                " "
-            }
-        }
-        (true, true) if has(&Piece::Sign) => "-",
-        (true, false) if has(&Piece::Sign) => "+",
-        (true, true) if has(&Piece::Angle) => "<",
-        (true, false) if has(&Piece::Angle) => {
-            if pattern.fill {
-                ""
-            } else {
-                " "
-            }
-        }
-        _ => "",
-    };
-    let anchored = anchored || has(&Piece::Angle);
     let mut made = String::new();
     let mut sign_done = !anchored;
     let (mut place, mut in_fraction, mut behind) = (0, false, 0);
