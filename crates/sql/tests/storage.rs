@@ -369,7 +369,7 @@ fn rows_without_a_key_come_in_the_order_in_which_they_were_put() {
         let mut column = liger_sql::catalog::object::Column::new("more", Type::of(oid::INT8));
         column.missing = Some(bytes);
         table.columns.push(column);
-        working.replace(tx, Object::Table(table.clone()))?;
+        assert!(!working.replace_columns(tx, table.clone())?, "there is room to spare");
         let rows = working.catalog().rows(table.oid)?;
         let found = all(tx, &rows, &Range::default())?;
         assert!(found.iter().all(|row| row.values[1].as_i64() == Some(77)));

@@ -23,6 +23,9 @@ pub struct Sizes {
     pub overflow: Option<ClassSize>,
 }
 
+/// Bytes that rows have to spare for columns that a table gets later.
+const SPARE_BYTES: usize = 16;
+
 /// Bytes of a hidden row number.
 pub const NUMBER_BYTES: usize = 8;
 
@@ -52,7 +55,7 @@ pub fn of_table(catalog: &Catalog, new: &NewTable, key: &[u16]) -> Result<Sizes>
     let asked = new.options.iter().find(|option| option.0 == "row_bytes").and_then(|o| o.1.parse().ok());
     let fits = asked.unwrap_or_else(|| {
         let usual = variable.iter().map(|n| usual(base_type(catalog, &new.columns[*n]))).sum::<usize>();
-        (least + usual).min(2048)
+        (least + usual + SPARE_BYTES).min(2048)
     });
     let body = fits.max(least + variable.len() * REFERENCE_BYTES);
     if body > BODY_MAX {
@@ -66,6 +69,21 @@ pub fn of_table(catalog: &Catalog, new: &NewTable, key: &[u16]) -> Result<Sizes>
     let rows = choose(catalog.classes(), width, body)?;
     let overflow = (!variable.is_empty()).then_some(overflow::SIZE);
     Ok(Sizes { rows, overflow })
+}
+
+/// Whether rows of these columns may not fit the class that a table has, even with values outside.
+pub fn is_too_small(catalog: &Catalog, table: &Table) -> bool {
+    let stored = table.columns.iter().map(|column| (stored_of(catalog, column), Value::Null)).collect();
+    let layout = RowLayout::new(stored);
+    let varies = |n: &usize| layout.may_lie_outside(*n) && !table.columns[*n].dropped;
+    let variable = (0..table.columns.len()).filter(varies).count();
+    layout.least_bytes() + variable * REFERENCE_BYTES > usize::from(table.rows.size.body)
+}
+
+/// Whether some value of these columns may have to lie outside.
+pub fn may_lie_outside(catalog: &Catalog, table: &Table) -> bool {
+    let live = table.columns.iter().filter(|column| !column.dropped);
+    live.into_iter().any(|column| stored_of(catalog, column).fixed().is_none())
 }
 
 /// The class of a new index.
