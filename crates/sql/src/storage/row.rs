@@ -473,3 +473,6 @@ pub fn differences<'a>(old: &[u8], new: &'a [u8]) -> Vec<(usize, &'a [u8])> {
     }
     spans.into_iter().map(|(start, end)| (start, &new[start..end])).collect()
 }
+
+#[cfg(test)]
+mod tests;

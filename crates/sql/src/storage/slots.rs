@@ -18,13 +18,14 @@
 //! 2. A slot that is dropped rolls back. A job that panics fails its transaction, not its host.
 //! 3. Who changes the catalog says so in a counter that all hosts see, and new transactions wait a little for
 //!    it ([`DDL_WAIT_NS`]): otherwise the read locks of one after the other would never let it in. The counter
-//!    decides nothing but who waits: a host that dies with it set delays each transaction once.
+//!    decides nothing but who waits: a host that dies with it set delays the others once per change.
 //!
 //! This is not for the simulator: there, transactions are run directly.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -94,6 +95,8 @@ pub struct Slots {
     queue: Mutex<Queue>,
     came: Condvar,
     came_for_attendant: Condvar,
+    /// An announcement that was waited for in vain: its host has died.
+    stale: AtomicU64,
 }
 
 fn shut_down() -> SqlError {
@@ -104,7 +107,7 @@ impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
         let (came, came_for_attendant) = (Condvar::new(), Condvar::new());
-        Arc::new(Slots { queue: Mutex::default(), came, came_for_attendant })
+        Arc::new(Slots { queue: Mutex::default(), came, came_for_attendant, stale: AtomicU64::new(0) })
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -356,12 +359,15 @@ impl Worker<'_> {
         if changes_catalog {
             return Some(Announced::new(cx, self.ddl));
         }
-        let first = cx.load(self.ddl);
-        if first as u32 != 0 {
-            let started = cx.now_ns();
-            while cx.load(self.ddl) as u32 != 0 && cx.now_ns() - started < DDL_WAIT_NS {
-                self.nap(REST.1);
+        let waits = |now: u64| now as u32 != 0 && now != self.slots.stale.load(Ordering::Relaxed);
+        let (started, mut now) = (cx.now_ns(), cx.load(self.ddl));
+        while waits(now) {
+            if cx.now_ns() - started > DDL_WAIT_NS {
+                self.slots.stale.store(now, Ordering::Relaxed);
+                break;
             }
+            self.nap(REST.1);
+            now = cx.load(self.ddl);
         }
         None
     }
