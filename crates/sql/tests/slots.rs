@@ -172,8 +172,8 @@ fn the_catalog_and_all_rows_outlive_the_pod() {
     let mut hosts: Vec<SqlHost> = joined.into_iter().map(|host| open(&first, host)).collect();
     hosts.iter_mut().for_each(|it| it.host.checkpoint().expect("a good disk"));
     let table = hosts[0].run(|tx, working| accounts(working, tx, "kept")).oid;
-    let catalog = &hosts[1].catalog;
-    let filled = hosts[1].host.alone(|session| {
+    let SqlHost { host, catalog } = &mut hosts[1];
+    let filled = host.alone(|session| {
         transact(session, |tx| {
             let rows = catalog.begin(tx)?.rows(table)?;
             let put = |id| {
