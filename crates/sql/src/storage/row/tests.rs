@@ -115,7 +115,7 @@ fn the_longest_values_move_out_first() {
     assert_eq!(layout.outside(&body).expect("a sound body"), [(1, reference)]);
     let kept = layout.encode(&values, 128, |column| (column == 1).then_some(reference)).expect("it fits");
     assert!(kept.outside.is_empty() && kept.body == body, "what has not changed stays where it is");
-    let refused = layout.encode(&values, 60, |_| None).expect_err("not even all outside");
+    let refused = layout.encode(&values, 50, |_| None).expect_err("not even all outside");
     assert_eq!(refused.state, SqlState::PROGRAM_LIMIT_EXCEEDED);
 }
 
