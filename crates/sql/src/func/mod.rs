@@ -10,12 +10,17 @@
 //! 3. Order of rows, functions and candidates never depends on addresses or hash seeds.
 
 mod bodies;
+pub(crate) use bodies::encoding::decode_hex;
 mod call;
 pub mod context;
 mod polymorphic;
 pub mod registry;
 pub mod resolve;
 
+pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
+pub use bodies::convert::extreme;
+pub use bodies::like::like;
+pub use bodies::strings::{quote_ident, quote_literal};
 pub use context::{DateOrder, EvalContext, NoSystem, Settings, System};
 pub use polymorphic::is_polymorphic;
 pub use registry::{
