@@ -52,7 +52,12 @@ fn check(family: &str) {
         }
     }
     let count = differences.len();
-    assert!(differences.is_empty(), "{family}: {count} of {} differ\n{}", cases.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{family}: {count} of {} differ\n{}",
+        cases.len(),
+        differences.join("\n")
+    );
     println!("{family}: {} cases", cases.len());
 }
 

@@ -204,6 +204,9 @@ struct Offsets {
     variable: usize,
 }
 
+/// Values of a row that lie outside, by column.
+pub type Outside = Vec<(usize, Reference)>;
+
 /// The columns of a table, as bodies hold them.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
@@ -390,7 +393,7 @@ impl RowLayout {
     ///
     /// # Errors
     /// If the body is damaged.
-    pub fn outside(&self, body: &[u8]) -> Result<Vec<(usize, Reference)>> {
+    pub fn outside(&self, body: &[u8]) -> Result<Outside> {
         let mut all = Vec::new();
         if Self::has_outside(body) {
             for column in 0..self.written(body)? {

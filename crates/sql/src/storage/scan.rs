@@ -20,7 +20,7 @@ use liger_engine::{Key, KeyRange};
 use super::access::Access;
 use super::classes::{Bound, Home};
 use super::key::{KeyColumn, searchable};
-use super::row::Reference;
+use super::row::Outside;
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
@@ -46,8 +46,6 @@ pub struct Range {
 
 const FIRST_BATCH: usize = 8;
 const BATCH_MAX: usize = 256;
-
-type Outside = Vec<(usize, Reference)>;
 
 /// A part of a scan, in one place.
 struct Part {

@@ -35,11 +35,12 @@ use liger_engine::row::RowSession;
 use liger_fabric::{Cx, Fabric, SyncAddr};
 
 use super::access::{Access, attempt, is_conflict};
-use super::garbage;
 use super::undo::UndoLog;
+use super::{garbage, sequence};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::Oid;
 
 /// The pod's counter in which changes of the catalog are announced.
 const DDL_COUNTER: u64 = 62;
@@ -178,6 +179,28 @@ impl Slots {
         job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         self.whole(true, false, job)
+    }
+
+    /// The next number of a sequence: `nextval`. Not for sequences that the caller's own transaction has made
+    /// or changed, which only that transaction can see (`sequence::take` is for these), and not from a job
+    /// that itself runs aside.
+    ///
+    /// # Errors
+    /// If there are no more (2200H), or there is no such sequence.
+    pub fn next_number(&self, host: &HostCatalog, oid: Oid) -> Result<i64> {
+        if let Some(number) = host.sequences().take(oid) {
+            return Ok(number);
+        }
+        let mut block = self.aside(move |running| {
+            let catalog = running.catalog.catalog();
+            let sequence = catalog.sequence(oid).ok_or_else(|| {
+                SqlError::new(SqlState::UNDEFINED_TABLE, format!("there is no sequence with oid {oid}"))
+            })?;
+            sequence::take(running.tx, catalog, sequence, sequence.cache)
+        })?;
+        let number = block.take().expect("at least one was taken");
+        host.sequences().put(oid, block);
+        Ok(number)
     }
 
     fn whole<R: Send + 'static>(
@@ -421,7 +444,9 @@ impl Worker<'_> {
         for conflicts in 1u32.. {
             let ended = attempt(session, |tx| {
                 let mut working = Working::new(catalog.begin(tx)?);
-                run_job(tx, &mut working, &mut UndoLog::default(), catalog, Box::new(|running| job(running)))
+                run_job(tx, &mut working, &mut UndoLog::default(), catalog, |running: &mut Running<'_>| {
+                    job(running)
+                })
             });
             match ended {
                 Err(error) if is_conflict(&error) && cx.now_ns() - started < RETRY_NS => {
@@ -453,12 +478,12 @@ impl Worker<'_> {
 }
 
 /// Runs a job; a panic is an error.
-fn run_job<'j>(
+fn run_job(
     tx: &mut dyn Access,
     catalog: &mut Working,
     undo: &mut UndoLog,
     host: &HostCatalog,
-    job: Box<dyn FnOnce(&mut Running<'_>) -> Result<()> + 'j>,
+    job: impl FnOnce(&mut Running<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut running = Running { tx, catalog, undo, host };
     catch_unwind(AssertUnwindSafe(|| job(&mut running))).unwrap_or_else(|panic| {

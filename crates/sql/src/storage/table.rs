@@ -24,7 +24,7 @@ use super::access::Access;
 use super::classes::Home;
 use super::key::{KeyColumn, KeyWidth, fit, hash64};
 use super::overflow;
-use super::row::{Encoded, Found, Reference, RowLayout, Stored, damaged, differences};
+use super::row::{Encoded, Found, Outside, RowLayout, Stored, damaged, differences};
 use super::sizing::base_type;
 use crate::catalog::object::{Column, Index, Indexed, Placing, Rule, UserTypeKind};
 use crate::catalog::{Catalog, Numbers};
@@ -314,7 +314,7 @@ impl TableRows {
     }
 
     /// The values of a body, and where those are that lie outside.
-    pub(super) fn decode(&self, body: &[u8]) -> Result<(Vec<Value>, Vec<(usize, Reference)>)> {
+    pub(super) fn decode(&self, body: &[u8]) -> Result<(Vec<Value>, Outside)> {
         let mut outside = Vec::new();
         let values = (0..self.columns()).map(|column| match self.layout.decode(body, column)? {
             Found::Value(value) => Ok(value),
@@ -332,7 +332,7 @@ impl TableRows {
         tx: &mut dyn Access,
         key: Key,
         mut values: Vec<Value>,
-        outside: Vec<(usize, Reference)>,
+        outside: Outside,
     ) -> Result<Row> {
         for (column, reference) in outside {
             let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;

@@ -46,7 +46,8 @@ impl Reader<'_> {
     /// Reads `{...}` at this depth.
     fn level(&mut self, depth: usize) -> Result<()> {
         if depth >= DIMENSIONS_MAX {
-            let message = format!("number of array dimensions exceeds the maximum allowed ({DIMENSIONS_MAX})");
+            let message =
+                format!("number of array dimensions exceeds the maximum allowed ({DIMENSIONS_MAX})");
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
         }
         if self.lengths.len() == depth {
@@ -187,8 +188,7 @@ impl Reader<'_> {
 /// Reads an array of elements of type `element`.
 pub(super) fn input(ctx: &EvalContext<'_>, element: Type, literal: &str) -> Result<Value> {
     let delimiter = ctx.type_info(element.oid).map_or(',', |info| info.delimiter);
-    let mut reader =
-        Reader { text: literal, at: 0, delimiter, lengths: Vec::new(), elements: Vec::new() };
+    let mut reader = Reader { text: literal, at: 0, delimiter, lengths: Vec::new(), elements: Vec::new() };
     let bounds = reader.bounds()?;
     if !reader.eat('{') {
         let detail = "Array value must start with \"{\" or dimension information.";
@@ -257,7 +257,10 @@ fn write_level(
                 let plain = !element.is_empty()
                     && !element.eq_ignore_ascii_case("null")
                     && !element.contains(|c: char| {
-                        matches!(c, '"' | '\\' | '{' | '}') || c == delimiter || c.is_ascii_whitespace() || c == '\x0b'
+                        matches!(c, '"' | '\\' | '{' | '}')
+                            || c == delimiter
+                            || c.is_ascii_whitespace()
+                            || c == '\x0b'
                     });
                 if plain { to.push_str(&element) } else { write_quoted(&element, '\\', to) }
             }

@@ -195,9 +195,7 @@ impl<'a> Reader<'a> {
                         }
                         self.at += 2;
                         match self.hex()? {
-                            second @ 0xdc00..0xe000 => {
-                                0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
-                            }
+                            second @ 0xdc00..0xe000 => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
                             _ => return Err(invalid(low)),
                         }
                     }
@@ -212,8 +210,7 @@ impl<'a> Reader<'a> {
 
     fn hex(&mut self) -> Result<u32> {
         let digits = self.text.get(self.at..self.at + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
-        let digits =
-            digits.ok_or_else(|| invalid("\"\\u\" must be followed by four hexadecimal digits."))?;
+        let digits = digits.ok_or_else(|| invalid("\"\\u\" must be followed by four hexadecimal digits."))?;
         self.at += 4;
         Ok(u32::from_str_radix(digits, 16).expect("hexadecimal digits"))
     }

@@ -474,9 +474,8 @@ impl Numeric {
     /// 22003 if it has too many digits in front of the point.
     pub fn fit(&self, precision: i32, scale: i32) -> Result<Numeric> {
         let too_large = |detail: &str| {
-            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").detail(format!(
-                "A field with precision {precision}, scale {scale} {detail}"
-            ))
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+                .detail(format!("A field with precision {precision}, scale {scale} {detail}"))
         };
         if self.is_nan() {
             return Ok(Numeric::NaN);

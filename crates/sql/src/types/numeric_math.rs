@@ -241,14 +241,18 @@ pub fn power(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
 }
 
 fn special_power(base: &Numeric, exponent: &Numeric) -> Option<Numeric> {
-    if exponent.is_finite() && exponent.signum() == 0 && !base.is_finite() || *base == Numeric::ONE && !exponent.is_finite() {
+    if exponent.is_finite() && exponent.signum() == 0 && !base.is_finite()
+        || *base == Numeric::ONE && !exponent.is_finite()
+    {
         return Some(Numeric::ONE);
     }
     (base.is_nan() || exponent.is_nan()).then_some(Numeric::NaN)
 }
 
 fn infinite_power(base: &Numeric, exponent: &Numeric, whole: bool) -> Numeric {
-    let grows = if exponent.is_finite() { exponent.signum() > 0 } else {
+    let grows = if exponent.is_finite() {
+        exponent.signum() > 0
+    } else {
         let above_one = base.abs() > Numeric::ONE;
         if base.abs() == Numeric::ONE {
             return Numeric::ONE;

@@ -161,7 +161,9 @@ fn hash_into(ty: Oid, value: &Value, state: &mut Hash) {
         Value::Bool(b) => state.word(u64::from(*b)),
         Value::Int2(n) => state.word(i64::from(*n) as u64),
         Value::Int4(n) => state.word(i64::from(*n) as u64),
-        Value::Int8(n) | Value::Time(n) | Value::Timestamp(n) | Value::Timestamptz(n) => state.word(*n as u64),
+        Value::Int8(n) | Value::Time(n) | Value::Timestamp(n) | Value::Timestamptz(n) => {
+            state.word(*n as u64)
+        }
         Value::Oid(n) => state.word(u64::from(*n)),
         Value::Date(n) => state.word(i64::from(*n) as u64),
         Value::Float4(f) => state.float(f64::from(*f)),

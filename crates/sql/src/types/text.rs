@@ -27,9 +27,7 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         oid::OID | oid::XID | oid::CID => Value::Oid(parse_oid(ty.oid, text)?),
         oid::FLOAT4 => Value::Float4(parse_float::<f32>(text, ty.oid)?),
         oid::FLOAT8 => Value::Float8(parse_float::<f64>(text, ty.oid)?),
-        oid::NUMERIC => {
-            Value::Numeric(Numeric::parse(text).unwrap_or_else(|| Err(invalid(ty.oid, text)))?)
-        }
+        oid::NUMERIC => Value::Numeric(Numeric::parse(text).unwrap_or_else(|| Err(invalid(ty.oid, text)))?),
         oid::TEXT | oid::UNKNOWN | oid::CSTRING | oid::REFCURSOR | oid::PG_NODE_TREE | oid::ACLITEM => {
             return Ok(Value::text(text));
         }
@@ -54,8 +52,13 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         oid::JSONB => Value::Jsonb(Arc::new(json::parse(text)?)),
         oid::INT2VECTOR | oid::OIDVECTOR => return parse_vector(ctx, ty.oid, text),
         oid::VOID => Value::Void,
-        oid::REGPROC..=oid::REGPROC | oid::REGPROCEDURE..=oid::REGTYPE | oid::REGCONFIG | oid::REGDICTIONARY
-        | oid::REGNAMESPACE | oid::REGROLE | oid::REGCOLLATION => return reg_in(ctx, ty.oid, text),
+        oid::REGPROC..=oid::REGPROC
+        | oid::REGPROCEDURE..=oid::REGTYPE
+        | oid::REGCONFIG
+        | oid::REGDICTIONARY
+        | oid::REGNAMESPACE
+        | oid::REGROLE
+        | oid::REGCOLLATION => return reg_in(ctx, ty.oid, text),
         _ => return input_other(ctx, ty, text),
     };
     cast::apply_modifier(ctx, ty, false, value)
@@ -243,7 +246,9 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
         Value::Int4(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Int8(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Oid(n) => write_oid(ctx, ty, *n, to),
-        Value::Float4(f) => write_float(f64::from(*f), Width::Single(*f), ctx.settings.extra_float_digits, to),
+        Value::Float4(f) => {
+            write_float(f64::from(*f), Width::Single(*f), ctx.settings.extra_float_digits, to)
+        }
         Value::Float8(f) => write_float(*f, Width::Double, ctx.settings.extra_float_digits, to),
         Value::Numeric(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Text(text) | Value::Json(text) => to.push_str(text),

@@ -171,8 +171,7 @@ impl<'a> Reader<'a> {
             let name = self.take(|c| OPERATOR.contains(c));
             let right = self.operand()?;
             let call = resolve_operator(self.ctx, name, Some(left.ty), right.ty)?;
-            let placed =
-                [coerce(self.ctx, &left, call.types[0])?, coerce(self.ctx, &right, call.types[1])?];
+            let placed = [coerce(self.ctx, &left, call.types[0])?, coerce(self.ctx, &right, call.types[1])?];
             let ctx = self.ctx.for_call(&call.types, call.result);
             left = Typed { ty: call.result, value: call.function.call(&ctx, &placed)? };
         }
@@ -202,7 +201,8 @@ impl<'a> Reader<'a> {
         let mut modifier = -1;
         if self.rest.starts_with('(') {
             self.rest = &self.rest[1..];
-            let numbers: Vec<i32> = self.take(|c| c != ')').split(',').map(|n| n.trim().parse().unwrap()).collect();
+            let numbers: Vec<i32> =
+                self.take(|c| c != ')').split(',').map(|n| n.trim().parse().unwrap()).collect();
             self.rest = &self.rest[1..];
             modifier = match (name.as_str(), &numbers[..]) {
                 ("numeric", [precision]) => Type::numeric(*precision, 0).modifier,

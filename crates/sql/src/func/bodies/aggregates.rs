@@ -28,8 +28,12 @@ pub(super) fn find(name: &str) -> Option<Body> {
         "array_agg" => |ctx| Ok(Box::new(Collected { element: argument(ctx, 0), values: None })),
         "json_agg" => |_| Ok(Box::new(JsonList { made: String::new(), is_b: false, values: None })),
         "jsonb_agg" => |_| Ok(Box::new(JsonList { made: String::new(), is_b: true, values: None })),
-        "json_object_agg" => |_| Ok(Box::new(JsonMembers { made: String::new(), is_b: false, members: None })),
-        "jsonb_object_agg" => |_| Ok(Box::new(JsonMembers { made: String::new(), is_b: true, members: None })),
+        "json_object_agg" => {
+            |_| Ok(Box::new(JsonMembers { made: String::new(), is_b: false, members: None }))
+        }
+        "jsonb_object_agg" => {
+            |_| Ok(Box::new(JsonMembers { made: String::new(), is_b: true, members: None }))
+        }
         _ => return None,
     };
     Some(Body::Aggregate(make))

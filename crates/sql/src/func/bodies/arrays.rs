@@ -174,7 +174,10 @@ fn push(ctx: &EvalContext<'_>, to: &Value, element: &Value, in_front: bool) -> R
         return Ok(Value::array(element_of(ctx, None), vec![element.clone()]));
     };
     if array.dimensions.len() > 1 {
-        return Err(SqlError::new(SqlState::DATA_EXCEPTION, "argument must be empty or one-dimensional array"));
+        return Err(SqlError::new(
+            SqlState::DATA_EXCEPTION,
+            "argument must be empty or one-dimensional array",
+        ));
     }
     let mut elements = array.elements.clone();
     let lower = array.dimensions.first().map_or(1, |d| d.lower);
@@ -273,7 +276,8 @@ pub fn slice(array: &Array, bounds: &[(Option<i32>, Option<i32>)]) -> Result<Arr
     for (i, dimension) in array.dimensions.iter().enumerate() {
         let last = dimension.lower + dimension.len - 1;
         let (low, high) = bounds.get(i).copied().unwrap_or_default();
-        let (low, high) = (low.unwrap_or(dimension.lower).max(dimension.lower), high.unwrap_or(last).min(last));
+        let (low, high) =
+            (low.unwrap_or(dimension.lower).max(dimension.lower), high.unwrap_or(last).min(last));
         if low > high {
             return Ok(empty);
         }

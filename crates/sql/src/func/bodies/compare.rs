@@ -75,9 +75,33 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }
     }
     let prefixes = [
-        "bool", "int2", "int4", "int8", "float4", "float8", "numeric_", "text_", "text", "name", "char",
-        "bytea", "date_", "time_", "timetz_", "timestamp_", "interval_", "uuid_", "jsonb_", "enum_", "array_",
-        "record_image_", "record_", "oidvector", "oid", "xid", "cid",
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "float4",
+        "float8",
+        "numeric_",
+        "text_",
+        "text",
+        "name",
+        "char",
+        "bytea",
+        "date_",
+        "time_",
+        "timetz_",
+        "timestamp_",
+        "interval_",
+        "uuid_",
+        "jsonb_",
+        "enum_",
+        "array_",
+        "record_image_",
+        "record_",
+        "oidvector",
+        "oid",
+        "xid",
+        "cid",
     ];
     if let Some(suffix) = special.strip_prefix("bpchar_").or_else(|| special.strip_prefix("bpchar")) {
         return comparison!(suffix, bpchar);
@@ -132,7 +156,8 @@ fn integers(suffix: &str) -> Option<Body> {
 
 /// Dates, timestamps and timestamptzs among one another: as the session's clocks show them.
 fn dates(suffix: &str) -> Option<Body> {
-    comparison!(suffix, |ctx: &EvalContext<'_>, a: &[Value]| moment(ctx, &a[0], &a[1]).cmp(&moment(ctx, &a[1], &a[0])))
+    comparison!(suffix, |ctx: &EvalContext<'_>, a: &[Value]| moment(ctx, &a[0], &a[1])
+        .cmp(&moment(ctx, &a[1], &a[0])))
 }
 
 fn moment(ctx: &EvalContext<'_>, value: &Value, other: &Value) -> i128 {

@@ -25,7 +25,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
             if !(-128..128).contains(&code) {
                 return Err(super::numbers::out_of_range("\"char\""));
             }
-            Ok(Value::text(char::from_u32(code.max(0) as u32).filter(|c| *c != '\0').map_or(String::new(), String::from)))
+            Ok(Value::text(
+                char::from_u32(code.max(0) as u32).filter(|c| *c != '\0').map_or(String::new(), String::from),
+            ))
         }),
         "chartoi4" => {
             scalar(|_, a| Ok(Value::Int4(text(&a[0]).bytes().next().map_or(0, |b| i32::from(b as i8)))))
@@ -89,9 +91,7 @@ fn type_of(types: &[Oid]) -> Oid {
 
 fn ends(labels: Vec<Value>, first: bool) -> Result<Value> {
     let label = if first { labels.into_iter().next() } else { labels.into_iter().last() };
-    label.ok_or_else(|| {
-        SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "enum contains no values")
-    })
+    label.ok_or_else(|| SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "enum contains no values"))
 }
 
 fn known(found: Result<Oid>) -> Value {

@@ -1,7 +1,8 @@
 //! Arithmetic, casts and construction of dates, times and intervals.
 
 use super::{
-    date_of, float8, int4, interval_of, invalid_parameter, scalar, text, time_of, timestamp_of, timestamptz_of,
+    date_of, float8, int4, interval_of, invalid_parameter, scalar, text, time_of, timestamp_of,
+    timestamptz_of,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::context::EvalContext;
@@ -97,7 +98,9 @@ fn cast(source: &str) -> Option<Body> {
             let east = offset_at(&ctx.settings.time_zone, us);
             Ok(Value::Timetz(split(local(ctx, us)).1, -east))
         }),
-        "time_interval" => scalar(|_, a| Ok(Value::Interval(Interval { micros: time_of(&a[0]), ..Default::default() }))),
+        "time_interval" => {
+            scalar(|_, a| Ok(Value::Interval(Interval { micros: time_of(&a[0]), ..Default::default() })))
+        }
         "interval_time" => scalar(|_, a| Ok(Value::Time(interval_of(&a[0]).micros.rem_euclid(DAY_US)))),
         "time_timetz" => scalar(|ctx, a| {
             let east = offset_at(&ctx.settings.time_zone, ctx.transaction_start_us);
@@ -170,12 +173,12 @@ fn plus(source: &str) -> Option<Body> {
             let zone = &ctx.settings.time_zone;
             add_to_timestamptz(timestamptz_of(&a[1]), interval_of(&a[0]), zone).map(Value::Timestamptz)
         }),
-        "time_pl_interval" => {
-            scalar(|_, a| Ok(Value::Time((time_of(&a[0]) + interval_of(&a[1]).micros % DAY_US).rem_euclid(DAY_US))))
-        }
-        "interval_pl_time/2" => {
-            scalar(|_, a| Ok(Value::Time((time_of(&a[1]) + interval_of(&a[0]).micros % DAY_US).rem_euclid(DAY_US))))
-        }
+        "time_pl_interval" => scalar(|_, a| {
+            Ok(Value::Time((time_of(&a[0]) + interval_of(&a[1]).micros % DAY_US).rem_euclid(DAY_US)))
+        }),
+        "interval_pl_time/2" => scalar(|_, a| {
+            Ok(Value::Time((time_of(&a[1]) + interval_of(&a[0]).micros % DAY_US).rem_euclid(DAY_US)))
+        }),
         _ => None,
     }
 }
@@ -192,14 +195,16 @@ fn minus(source: &str) -> Option<Body> {
         }),
         "date_mii" => scalar(|_, a| add_days(date_of(&a[0]), -i64::from(int4(&a[1])))),
         "date_mi_interval" => scalar(|_, a| {
-            add_to_timestamp(date_to_timestamp(date_of(&a[0]))?, negated(interval_of(&a[1]))?).map(Value::Timestamp)
+            add_to_timestamp(date_to_timestamp(date_of(&a[0]))?, negated(interval_of(&a[1]))?)
+                .map(Value::Timestamp)
         }),
         "timestamp_mi_interval" => scalar(|_, a| {
             add_to_timestamp(timestamp_of(&a[0]), negated(interval_of(&a[1]))?).map(Value::Timestamp)
         }),
         "timestamptz_mi_interval" => scalar(|ctx, a| {
             let zone = &ctx.settings.time_zone;
-            add_to_timestamptz(timestamptz_of(&a[0]), negated(interval_of(&a[1]))?, zone).map(Value::Timestamptz)
+            add_to_timestamptz(timestamptz_of(&a[0]), negated(interval_of(&a[1]))?, zone)
+                .map(Value::Timestamptz)
         }),
         "timestamp_mi" => scalar(|_, a| {
             let micros = |value: &Value| match value {
@@ -217,13 +222,13 @@ fn minus(source: &str) -> Option<Body> {
         "time_mi_time" => scalar(|_, a| {
             Ok(Value::Interval(Interval { micros: time_of(&a[0]) - time_of(&a[1]), ..Default::default() }))
         }),
-        "time_mi_interval" => {
-            scalar(|_, a| Ok(Value::Time((time_of(&a[0]) - interval_of(&a[1]).micros % DAY_US).rem_euclid(DAY_US))))
-        }
-        "timestamp_age" => scalar(|_, a| age(timestamp_of(&a[0]), timestamp_of(&a[1]))),
-        "timestamptz_age" => scalar(|ctx, a| {
-            age(local(ctx, timestamptz_of(&a[0])), local(ctx, timestamptz_of(&a[1])))
+        "time_mi_interval" => scalar(|_, a| {
+            Ok(Value::Time((time_of(&a[0]) - interval_of(&a[1]).micros % DAY_US).rem_euclid(DAY_US)))
         }),
+        "timestamp_age" => scalar(|_, a| age(timestamp_of(&a[0]), timestamp_of(&a[1]))),
+        "timestamptz_age" => {
+            scalar(|ctx, a| age(local(ctx, timestamptz_of(&a[0])), local(ctx, timestamptz_of(&a[1]))))
+        }
         "age/1" => scalar(|ctx, a| {
             let today = split(utc_to_local(&ctx.settings.time_zone, ctx.transaction_start_us)).0 * DAY_US;
             match a[0] {
@@ -276,8 +281,12 @@ fn intervals(source: &str) -> Option<Body> {
             }
             interval_of(&a[0]).scale(1.0 / divisor).map(Value::Interval)
         }),
-        "interval_justify_hours" => scalar(|_, a| interval_of(&a[0]).justify(true, false).map(Value::Interval)),
-        "interval_justify_days" => scalar(|_, a| interval_of(&a[0]).justify(false, true).map(Value::Interval)),
+        "interval_justify_hours" => {
+            scalar(|_, a| interval_of(&a[0]).justify(true, false).map(Value::Interval))
+        }
+        "interval_justify_days" => {
+            scalar(|_, a| interval_of(&a[0]).justify(false, true).map(Value::Interval))
+        }
         "interval_justify_interval" => {
             scalar(|_, a| interval_of(&a[0]).justify(true, true).map(Value::Interval))
         }
@@ -302,7 +311,8 @@ fn make_day(a: &[Value]) -> Result<i64> {
 fn make_time(a: &[Value]) -> Result<i64> {
     let (hour, minute, second) = (int4(&a[0]), int4(&a[1]), float8(&a[2]));
     let valid = (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&second);
-    let micros = (i64::from(hour) * 60 + i64::from(minute)) * 60 * SECOND_US + (second * 1e6).round_ties_even() as i64;
+    let micros =
+        (i64::from(hour) * 60 + i64::from(minute)) * 60 * SECOND_US + (second * 1e6).round_ties_even() as i64;
     if !valid || micros > DAY_US {
         return Err(field_overflow(format!("time field value out of range: {hour}:{minute:02}:{second:02}")));
     }
@@ -367,12 +377,12 @@ fn zones(source: &str) -> Option<Body> {
             let (zone, utc) = (zone_named(text(&a[0]))?, timestamptz_of(&a[1]));
             Ok(Value::Timestamp(if is_infinite(utc) { utc } else { utc_to_local(&zone, utc) }))
         }),
-        "timestamp_izone" => scalar(|_, a| {
-            Ok(Value::Timestamptz(timestamp_of(&a[1]) - fixed_zone(interval_of(&a[0]))?))
-        }),
-        "timestamptz_izone" => scalar(|_, a| {
-            Ok(Value::Timestamp(timestamptz_of(&a[1]) + fixed_zone(interval_of(&a[0]))?))
-        }),
+        "timestamp_izone" => {
+            scalar(|_, a| Ok(Value::Timestamptz(timestamp_of(&a[1]) - fixed_zone(interval_of(&a[0]))?)))
+        }
+        "timestamptz_izone" => {
+            scalar(|_, a| Ok(Value::Timestamp(timestamptz_of(&a[1]) + fixed_zone(interval_of(&a[0]))?)))
+        }
         "timetz_zone" | "timetz_izone" => scalar(|ctx, a| {
             let east = match &a[0] {
                 Value::Interval(interval) => (fixed_zone(*interval)? / SECOND_US) as i32,
@@ -398,7 +408,11 @@ fn zones(source: &str) -> Option<Body> {
             };
             let (at, origin) = (micros(&a[1]), micros(&a[2]));
             let binned = origin + (at - origin).div_euclid(stride_us) * stride_us;
-            Ok(if matches!(a[1], Value::Timestamptz(_)) { Value::Timestamptz(binned) } else { Value::Timestamp(binned) })
+            Ok(if matches!(a[1], Value::Timestamptz(_)) {
+                Value::Timestamptz(binned)
+            } else {
+                Value::Timestamp(binned)
+            })
         }),
         _ => None,
     }
@@ -421,7 +435,8 @@ fn overlaps(source: &str) -> Option<Body> {
         let (Some(first), Some(second)) = (period(&a[0], &a[1]), period(&a[2], &a[3])) else {
             return Ok(Value::Null);
         };
-        let (early, late) = if order(&first.0, &second.0).is_gt() { (second, first) } else { (first, second) };
+        let (early, late) =
+            if order(&first.0, &second.0).is_gt() { (second, first) } else { (first, second) };
         if order(&early.0, &late.0).is_eq() {
             let open = early.1.is_none() || late.1.is_none();
             return Ok(if open { Value::Null } else { Value::Bool(true) });
@@ -429,7 +444,13 @@ fn overlaps(source: &str) -> Option<Body> {
         Ok(match early.1 {
             None => Value::Null,
             Some(end) if order(&late.0, &end).is_lt() => Value::Bool(true),
-            Some(_) => if late.1.is_none() { Value::Null } else { Value::Bool(false) },
+            Some(_) => {
+                if late.1.is_none() {
+                    Value::Null
+                } else {
+                    Value::Bool(false)
+                }
+            }
         })
     })
 }

@@ -78,7 +78,8 @@ fn base64(bytes: &[u8]) -> String {
         if i > 0 && i % 19 == 0 {
             made.push('\n');
         }
-        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let word =
+            chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for place in 0..4 {
             let digit = BASE64[(word >> (18 - 6 * place)) as usize & 63] as char;
             made.push(if place <= chunk.len() { digit } else { '=' });
@@ -91,7 +92,9 @@ fn decode(text: &str, format: &str) -> Result<Vec<u8>> {
     match format.to_ascii_lowercase().as_str() {
         "hex" => decode_hex(text),
         "base64" => decode_base64(text),
-        "escape" => crate::types::text::parse_bytea(&text.replace("\\x", "\\\\x").replace("\\\\\\x", "\\\\x")),
+        "escape" => {
+            crate::types::text::parse_bytea(&text.replace("\\x", "\\\\x").replace("\\\\\\x", "\\\\x"))
+        }
         _ => Err(unknown(format)),
     }
 }
@@ -108,7 +111,8 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
             c => match BASE64.iter().position(|digit| *digit == c) {
                 Some(digit) if padding == 0 => digit as u32,
                 _ => {
-                    let message = format!("invalid symbol \"{}\" found while decoding base64 sequence", c as char);
+                    let message =
+                        format!("invalid symbol \"{}\" found while decoding base64 sequence", c as char);
                     return Err(invalid_parameter(message));
                 }
             },
@@ -140,8 +144,9 @@ pub(crate) fn decode_hex(text: &str) -> Result<Vec<u8>> {
             c.to_digit(16).ok_or_else(|| invalid_parameter(format!("invalid hexadecimal digit: \"{c}\"")))
         };
         let high = digit(first)?;
-        let low =
-            chars.next().ok_or_else(|| invalid_parameter("invalid hexadecimal data: odd number of digits"))?;
+        let low = chars
+            .next()
+            .ok_or_else(|| invalid_parameter("invalid hexadecimal data: odd number of digits"))?;
         bytes.push((high << 4 | digit(low)?) as u8);
     }
     Ok(bytes)

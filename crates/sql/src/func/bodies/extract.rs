@@ -7,8 +7,8 @@ use crate::func::context::EvalContext;
 use crate::func::registry::Body;
 use crate::types::datetime::interval::Unit;
 use crate::types::datetime::{
-    DAY_US, Day, EPOCH_JULIAN, SECOND_US, UNIX_EPOCH_DAYS, day_of, days_of, is_infinite, iso_week, local_to_utc,
-    offset_at, split, utc_to_local, weekday,
+    DAY_US, Day, EPOCH_JULIAN, SECOND_US, UNIX_EPOCH_DAYS, day_of, days_of, is_infinite, iso_week,
+    local_to_utc, offset_at, split, utc_to_local, weekday,
 };
 use crate::types::numeric::Numeric;
 use crate::types::value::{Interval, Value};
@@ -149,7 +149,9 @@ fn of_interval(field: Field, interval: Interval) -> Option<Numeric> {
         Field::Unit(Unit::Millennium) => whole(months / 12_000),
         // A year counts 365.25 days here, a month 30.
         Field::Epoch => {
-            let days_x4 = i128::from(months / 12) * 1461 + i128::from(months % 12) * 120 + i128::from(interval.days) * 4;
+            let days_x4 = i128::from(months / 12) * 1461
+                + i128::from(months % 12) * 120
+                + i128::from(interval.days) * 4;
             decimal(days_x4 * i128::from(DAY_US / 4) + i128::from(interval.micros), 6)
         }
         _ => of_time(field, interval.micros),
@@ -232,7 +234,11 @@ fn truncated(unit: Unit, local: i64) -> i64 {
     let cut = |unit_us: i64| days * DAY_US + time / unit_us * unit_us;
     // Centuries and millennia begin with year 1.
     let era = |len: i64| {
-        if year > 0 { (year + len - 1) / len * len - (len - 1) } else { -((len - 1 - (year - 1)) / len) * len + 1 }
+        if year > 0 {
+            (year + len - 1) / len * len - (len - 1)
+        } else {
+            -((len - 1 - (year - 1)) / len) * len + 1
+        }
     };
     match unit {
         Unit::Microsecond => local,
@@ -278,15 +284,18 @@ fn truncate_interval(unit: Unit, interval: Interval, name: &Value) -> Result<Int
         Unit::Millisecond => time(1000),
         Unit::Microsecond => interval,
         Unit::Week => {
-            return Err(unsupported(text(name), "interval")
-                .detail("Months usually have fractional weeks."));
+            return Err(unsupported(text(name), "interval").detail("Months usually have fractional weeks."));
         }
     })
 }
 
 pub(super) fn find(source: &str) -> Option<Body> {
     match source {
-        "extract_date" | "extract_time" | "extract_timetz" | "extract_timestamp" | "extract_timestamptz"
+        "extract_date"
+        | "extract_time"
+        | "extract_timetz"
+        | "extract_timestamp"
+        | "extract_timestamptz"
         | "extract_interval" => scalar(extract),
         "timestamp_part" | "timestamptz_part" | "time_part" | "timetz_part" | "interval_part" => scalar(part),
         "date_part/2" => scalar(|ctx, a| {
@@ -316,7 +325,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
             let cut = truncated(unit, local);
             // Small units are cut without asking the zone again, which may show an hour twice.
             let moved = match unit {
-                Unit::Microsecond | Unit::Millisecond | Unit::Second | Unit::Minute | Unit::Hour => utc - (local - cut),
+                Unit::Microsecond | Unit::Millisecond | Unit::Second | Unit::Minute | Unit::Hour => {
+                    utc - (local - cut)
+                }
                 _ => local_to_utc(&zone, cut),
             };
             Ok(Value::Timestamptz(moved))

@@ -63,7 +63,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "json_object_field" => scalar(|_, a| found(a, member(whole(a), text(&a[1]))?, false)),
         "json_object_field_text" => scalar(|_, a| found(a, member(whole(a), text(&a[1]))?, true)),
         "json_array_element" => scalar(|_, a| found(a, element(whole(a), i64::from(int4(&a[1])))?, false)),
-        "json_array_element_text" => scalar(|_, a| found(a, element(whole(a), i64::from(int4(&a[1])))?, true)),
+        "json_array_element_text" => {
+            scalar(|_, a| found(a, element(whole(a), i64::from(int4(&a[1])))?, true))
+        }
         "json_extract_path" => scalar(|_, a| found(a, follow(whole(a), &a[1])?, false)),
         "json_extract_path_text" => scalar(|_, a| found(a, follow(whole(a), &a[1])?, true)),
         "json_array_length" => scalar(|_, a| match json::elements(whole(a))? {

@@ -75,7 +75,8 @@ fn each(document: &Json, as_text: bool) -> Result<SetRows> {
         let function = if as_text { "jsonb_each_text" } else { "jsonb_each" };
         return Err(invalid_parameter(format!("cannot call {function} on a non-object")));
     };
-    let row = |(key, value): &(String, Json)| Ok(vec![Value::text(key.as_str()), found(Some(value), as_text)?]);
+    let row =
+        |(key, value): &(String, Json)| Ok(vec![Value::text(key.as_str()), found(Some(value), as_text)?]);
     let rows: Result<Vec<Vec<Value>>> = members.iter().map(row).collect();
     Ok(Box::new(rows?.into_iter().map(Ok)))
 }
@@ -118,7 +119,9 @@ fn contains_element(element: &Json, part: &Json) -> bool {
 fn has_key(document: &Json, key: &str) -> bool {
     match document {
         Json::Object(_) => document.get(key).is_some(),
-        Json::Array(elements) => elements.iter().any(|element| matches!(element, Json::String(s) if s == key)),
+        Json::Array(elements) => {
+            elements.iter().any(|element| matches!(element, Json::String(s) if s == key))
+        }
         Json::String(text) => text == key,
         _ => false,
     }
@@ -275,12 +278,10 @@ fn changing(source: &str) -> Option<Body> {
             _ => Err(invalid_parameter("cannot delete from scalar")),
         }),
         "jsonb_delete_path" => scalar(|_, a| at_path(a, Change::Delete)),
-        "jsonb_set" => scalar(|_, a| {
-            at_path(a, Change::Set(document(&a[2]), a.get(3).is_none_or(bool_of)))
-        }),
-        "jsonb_insert" => scalar(|_, a| {
-            at_path(a, Change::Insert(document(&a[2]), a.get(3).is_some_and(bool_of)))
-        }),
+        "jsonb_set" => scalar(|_, a| at_path(a, Change::Set(document(&a[2]), a.get(3).is_none_or(bool_of)))),
+        "jsonb_insert" => {
+            scalar(|_, a| at_path(a, Change::Insert(document(&a[2]), a.get(3).is_some_and(bool_of))))
+        }
         "jsonb_strip_nulls" => scalar(|_, a| made(strip_nulls(document(&a[0])))),
         _ => None,
     }
@@ -299,10 +300,13 @@ fn strip_nulls(document: &Json) -> Json {
 
 #[cold]
 fn no_cast(document: &Json, name: &str) -> SqlError {
-    let message = format!("cannot cast jsonb {} to type {name}", match document.kind() {
-        Kind::Array | Kind::Object => format!("{} or {}", "array", "object"),
-        kind => kind_name(kind).to_string(),
-    });
+    let message = format!(
+        "cannot cast jsonb {} to type {name}",
+        match document.kind() {
+            Kind::Array | Kind::Object => format!("{} or {}", "array", "object"),
+            kind => kind_name(kind).to_string(),
+        }
+    );
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 

@@ -80,7 +80,11 @@ fn cosd(x: f64) -> f64 {
 
 fn asind(x: f64) -> f64 {
     let half = 0.5f64.asin();
-    if x.abs() <= 0.5 { x.asin() / half * 30.0 } else { (90.0 - x.abs().acos() / 0.5f64.acos() * 60.0).copysign(x) }
+    if x.abs() <= 0.5 {
+        x.asin() / half * 30.0
+    } else {
+        (90.0 - x.abs().acos() / 0.5f64.acos() * 60.0).copysign(x)
+    }
 }
 
 fn acosd(x: f64) -> f64 {
@@ -104,7 +108,11 @@ fn power(base: f64, exponent: f64) -> Result<f64> {
         return Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER, message));
     }
     let result = base.powf(exponent);
-    checked(result, base.is_infinite() || exponent.is_infinite(), base == 0.0 || exponent.is_infinite() || base.is_infinite())
+    checked(
+        result,
+        base.is_infinite() || exponent.is_infinite(),
+        base == 0.0 || exponent.is_infinite() || base.is_infinite(),
+    )
 }
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -137,9 +145,9 @@ fn float(source: &str) -> Option<Body> {
         "degrees" => scalar(|_, a| growing(a, |x| x / (std::f64::consts::PI / 180.0))),
         "radians" => scalar(|_, a| plain(a, |x| x * (std::f64::consts::PI / 180.0))),
         "dpi" => scalar(|_, _| Ok(Value::Float8(std::f64::consts::PI))),
-        "drandom" => scalar(|ctx, _| {
-            Ok(Value::Float8((ctx.system.random_u64() >> 11) as f64 / (1u64 << 53) as f64))
-        }),
+        "drandom" => {
+            scalar(|ctx, _| Ok(Value::Float8((ctx.system.random_u64() >> 11) as f64 / (1u64 << 53) as f64)))
+        }
         _ => None,
     }
 }
@@ -167,9 +175,9 @@ fn trigonometry(source: &str) -> Option<Body> {
         "dasind" => scalar(|_, a| within(a, asind, |x| x.abs() <= 1.0)),
         "dacosd" => scalar(|_, a| within(a, acosd, |x| x.abs() <= 1.0)),
         "datand" => scalar(|_, a| plain(a, |x| x.atan() / 1f64.atan() * 45.0)),
-        "datan2d" => scalar(|_, a| {
-            Ok(Value::Float8(float8(&a[0]).atan2(float8(&a[1])) / 1f64.atan() * 45.0))
-        }),
+        "datan2d" => {
+            scalar(|_, a| Ok(Value::Float8(float8(&a[0]).atan2(float8(&a[1])) / 1f64.atan() * 45.0)))
+        }
         _ => None,
     }
 }
@@ -194,15 +202,13 @@ fn decimal(source: &str) -> Option<Body> {
         "numeric_sqrt" => scalar(|_, a| one(a, numeric_math::sqrt)),
         "numeric_exp" => scalar(|_, a| one(a, numeric_math::exp)),
         "numeric_ln" => scalar(|_, a| one(a, numeric_math::ln)),
-        "numeric_log" => scalar(|_, a| {
-            numeric_math::log(numeric(&a[0]), numeric(&a[1])).map(Value::Numeric)
-        }),
-        "log/1" | "log10/1" => scalar(|_, a| {
-            numeric_math::log(&Numeric::from_i64(10), numeric(&a[0])).map(Value::Numeric)
-        }),
-        "numeric_power" => scalar(|_, a| {
-            numeric_math::power(numeric(&a[0]), numeric(&a[1])).map(Value::Numeric)
-        }),
+        "numeric_log" => scalar(|_, a| numeric_math::log(numeric(&a[0]), numeric(&a[1])).map(Value::Numeric)),
+        "log/1" | "log10/1" => {
+            scalar(|_, a| numeric_math::log(&Numeric::from_i64(10), numeric(&a[0])).map(Value::Numeric))
+        }
+        "numeric_power" => {
+            scalar(|_, a| numeric_math::power(numeric(&a[0]), numeric(&a[1])).map(Value::Numeric))
+        }
         "numeric_scale" => scalar(|_, a| {
             let n = numeric(&a[0]);
             Ok(if n.is_finite() { Value::Int4(i32::from(n.scale())) } else { Value::Null })

@@ -46,7 +46,10 @@ fn remainder(a: i64, b: i64) -> Result<Option<i64>> {
 }
 
 pub(super) fn find(source: &str) -> Option<Body> {
-    integer(source).or_else(|| bits(source)).or_else(|| float(source)).or_else(|| decimal(source))
+    integer(source)
+        .or_else(|| bits(source))
+        .or_else(|| float(source))
+        .or_else(|| decimal(source))
         .or_else(|| cast(source))
 }
 
@@ -116,8 +119,12 @@ fn bits(source: &str) -> Option<Body> {
         "int2or" => scalar(|_, a| Ok(Value::Int2(int2(&a[0]) | int2(&a[1])))),
         "int2xor" => scalar(|_, a| Ok(Value::Int2(int2(&a[0]) ^ int2(&a[1])))),
         "int2not" => scalar(|_, a| Ok(Value::Int2(!int2(&a[0])))),
-        "int2shl" => scalar(|_, a| Ok(Value::Int2(i32::from(int2(&a[0])).wrapping_shl(int4(&a[1]) as u32) as i16))),
-        "int2shr" => scalar(|_, a| Ok(Value::Int2(i32::from(int2(&a[0])).wrapping_shr(int4(&a[1]) as u32) as i16))),
+        "int2shl" => {
+            scalar(|_, a| Ok(Value::Int2(i32::from(int2(&a[0])).wrapping_shl(int4(&a[1]) as u32) as i16)))
+        }
+        "int2shr" => {
+            scalar(|_, a| Ok(Value::Int2(i32::from(int2(&a[0])).wrapping_shr(int4(&a[1]) as u32) as i16)))
+        }
         "int4and" => scalar(|_, a| Ok(Value::Int4(int4(&a[0]) & int4(&a[1])))),
         "int4or" => scalar(|_, a| Ok(Value::Int4(int4(&a[0]) | int4(&a[1])))),
         "int4xor" => scalar(|_, a| Ok(Value::Int4(int4(&a[0]) ^ int4(&a[1])))),
@@ -224,7 +231,10 @@ fn from_numeric(value: &Value, name: &str) -> Result<Option<i64>> {
     let number = numeric(value);
     if !number.is_finite() {
         let what = if number.is_nan() { "NaN" } else { "infinity" };
-        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to {name}")));
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("cannot convert {what} to {name}"),
+        ));
     }
     Ok(number.to_i64())
 }
@@ -266,9 +276,9 @@ fn cast(source: &str) -> Option<Body> {
         "numeric" => scalar(|_, a| Ok(a[0].clone())),
         "int4_bool" => scalar(|_, a| Ok(Value::Bool(int4(&a[0]) != 0))),
         "bool_int4" => scalar(|_, a| Ok(Value::Int4(i32::from(super::bool_of(&a[0]))))),
-        "i8tooid" => scalar(|_, a| {
-            u32::try_from(int(&a[0])).map(Value::Oid).map_err(|_| out_of_range("OID"))
-        }),
+        "i8tooid" => {
+            scalar(|_, a| u32::try_from(int(&a[0])).map(Value::Oid).map_err(|_| out_of_range("OID")))
+        }
         "oidtoi8" => scalar(|_, a| Ok(Value::Int8(a[0].as_i64().expect("an oid is a number")))),
         _ => None,
     }

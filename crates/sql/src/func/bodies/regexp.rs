@@ -115,7 +115,20 @@ fn translate(pattern: &str) -> Result<String> {
                     'Z' => made.push_str(r"\z"),
                     'B' => made.push_str(r"\\"),
                     'e' => made.push_str(r"\x1B"),
-                    'a' | 'f' | 'n' | 'r' | 't' | 'v' | 'd' | 's' | 'w' | 'D' | 'S' | 'W' | '0'..='9' | 'x' => {
+                    'a'
+                    | 'f'
+                    | 'n'
+                    | 'r'
+                    | 't'
+                    | 'v'
+                    | 'd'
+                    | 's'
+                    | 'w'
+                    | 'D'
+                    | 'S'
+                    | 'W'
+                    | '0'..='9'
+                    | 'x' => {
                         made.push('\\');
                         made.push(escaped);
                     }
@@ -189,10 +202,13 @@ fn bracket<'a>(rest: &'a str, made: &mut String) -> Result<&'a str> {
             }
             '[' if tail.starts_with([':', '.', '=']) => {
                 let kind = &tail[..1];
-                let end = tail[1..].find(&format!("{kind}]")).ok_or_else(|| invalid("brackets [] not balanced"))?;
+                let end =
+                    tail[1..].find(&format!("{kind}]")).ok_or_else(|| invalid("brackets [] not balanced"))?;
                 let name = &tail[1..1 + end];
-                let known = ["alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct", "print",
-                    "graph", "cntrl", "xdigit", "word"];
+                let known = [
+                    "alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct", "print", "graph",
+                    "cntrl", "xdigit", "word",
+                ];
                 match kind {
                     ":" if known.contains(&name) => made.push_str(&unicode_class(name)),
                     ":" => return Err(invalid("invalid character class")),
@@ -407,9 +423,7 @@ fn char_start(whole: &str, start: i32) -> Result<usize> {
 
 fn replacing(source: &str) -> Option<Body> {
     match source {
-        "textregexreplace_noopt" => {
-            scalar(|_, a| replace(text(&a[0]), text(&a[1]), text(&a[2]), 1, 1, ""))
-        }
+        "textregexreplace_noopt" => scalar(|_, a| replace(text(&a[0]), text(&a[1]), text(&a[2]), 1, 1, "")),
         "textregexreplace" => scalar(|_, a| {
             let flags = text(&a[3]);
             if let Some(digit) = flags.chars().next().filter(char::is_ascii_digit) {
@@ -419,13 +433,13 @@ fn replacing(source: &str) -> Option<Body> {
             let nth = i32::from(!flags.contains('g'));
             replace(text(&a[0]), text(&a[1]), text(&a[2]), 1, nth, &flags.replace('g', ""))
         }),
-        "textregexreplace_extended" | "textregexreplace_extended_no_flags" | "textregexreplace_extended_no_n" => {
-            scalar(|_, a| {
-                let nth = a.get(4).map_or(1, int4);
-                let flags = a.get(5).map_or("", |flags| text(flags));
-                replace(text(&a[0]), text(&a[1]), text(&a[2]), int4(&a[3]), nth, &flags.replace('g', ""))
-            })
-        }
+        "textregexreplace_extended"
+        | "textregexreplace_extended_no_flags"
+        | "textregexreplace_extended_no_n" => scalar(|_, a| {
+            let nth = a.get(4).map_or(1, int4);
+            let flags = a.get(5).map_or("", |flags| text(flags));
+            replace(text(&a[0]), text(&a[1]), text(&a[2]), int4(&a[3]), nth, &flags.replace('g', ""))
+        }),
         _ => None,
     }
 }
@@ -444,8 +458,12 @@ fn counting(source: &str) -> Option<Body> {
             }
             Ok(Value::Int4(count))
         }),
-        "regexp_instr" | "regexp_instr_no_start" | "regexp_instr_no_n" | "regexp_instr_no_endoption"
-        | "regexp_instr_no_flags" | "regexp_instr_no_subexpr" => scalar(|_, a| {
+        "regexp_instr"
+        | "regexp_instr_no_start"
+        | "regexp_instr_no_n"
+        | "regexp_instr_no_endoption"
+        | "regexp_instr_no_flags"
+        | "regexp_instr_no_subexpr" => scalar(|_, a| {
             let whole = text(&a[0]);
             let end = a.get(4).map_or(0, int4);
             if !(0..=1).contains(&end) {
@@ -457,7 +475,10 @@ fn counting(source: &str) -> Option<Body> {
                 whole[..at].chars().count() as i32 + 1
             })))
         }),
-        "regexp_substr" | "regexp_substr_no_start" | "regexp_substr_no_n" | "regexp_substr_no_flags"
+        "regexp_substr"
+        | "regexp_substr_no_start"
+        | "regexp_substr_no_n"
+        | "regexp_substr_no_flags"
         | "regexp_substr_no_subexpr" => scalar(|_, a| {
             let found = nth_match(a, 4, 5)?;
             Ok(found.map_or(Value::Null, |(from, to)| Value::text(&text(&a[0])[from..to])))

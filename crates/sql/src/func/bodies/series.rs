@@ -1,6 +1,8 @@
 //! Functions that make rows out of nothing: generate_series, generate_subscripts.
 
-use super::{array, bool_of, int4, interval_of, invalid_parameter, numeric, scalar, set, timestamp_of, timestamptz_of};
+use super::{
+    array, bool_of, int4, interval_of, invalid_parameter, numeric, scalar, set, timestamp_of, timestamptz_of,
+};
 use crate::error::{Result, SqlError};
 use crate::func::registry::{Body, SetRows};
 use crate::types::datetime::{add_to_timestamp, add_to_timestamptz};
@@ -18,7 +20,8 @@ fn integers(first: i64, last: i64, step: i64, make: fn(i64) -> Value) -> Result<
         return Err(zero_step());
     }
     let within = move |n: &i64| if step > 0 { *n <= last } else { *n >= last };
-    let series = std::iter::successors(Some(first).filter(within), move |n| n.checked_add(step).filter(within));
+    let series =
+        std::iter::successors(Some(first).filter(within), move |n| n.checked_add(step).filter(within));
     Ok(Box::new(series.map(move |n| Ok(vec![make(n)]))))
 }
 
@@ -54,9 +57,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
             let series = integers(number(&a[0]), number(&a[1]), step, |n| Value::Int4(n as i32))?;
             Ok(Box::new(series.take_while(in_range)))
         }),
-        "generate_series_int8" | "generate_series_step_int8" => set(|_, a| {
-            integers(number(&a[0]), number(&a[1]), a.get(2).map_or(1, number), Value::Int8)
-        }),
+        "generate_series_int8" | "generate_series_step_int8" => {
+            set(|_, a| integers(number(&a[0]), number(&a[1]), a.get(2).map_or(1, number), Value::Int8))
+        }
         "generate_series_numeric" | "generate_series_step_numeric" => set(|_, a| {
             let (first, last) = (numeric(&a[0]).clone(), numeric(&a[1]).clone());
             let step = a.get(2).map_or(Numeric::ONE, |step| numeric(step).clone());
@@ -109,12 +112,14 @@ pub(super) fn find(source: &str) -> Option<Body> {
             };
             let (low, high) = (i64::from(dimension.lower), i64::from(dimension.lower + dimension.len - 1));
             let make = |n| Value::Int4(n as i32);
-            if a.get(2).is_some_and(bool_of) { integers(high, low, -1, make) } else { integers(low, high, 1, make) }
+            if a.get(2).is_some_and(bool_of) {
+                integers(high, low, -1, make)
+            } else {
+                integers(low, high, 1, make)
+            }
         }),
         "pg_num_nulls" => scalar(|_, a| Ok(Value::Int4(a.iter().filter(|v| v.is_null()).count() as i32))),
-        "pg_num_nonnulls" => {
-            scalar(|_, a| Ok(Value::Int4(a.iter().filter(|v| !v.is_null()).count() as i32)))
-        }
+        "pg_num_nonnulls" => scalar(|_, a| Ok(Value::Int4(a.iter().filter(|v| !v.is_null()).count() as i32))),
         _ => None,
     }
 }

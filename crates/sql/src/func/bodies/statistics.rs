@@ -33,9 +33,15 @@ pub(super) fn find(name: &str) -> Option<Body> {
             })
         },
         "regr_count" => |_| Ok(Box::new(PairCount(0))),
-        "percentile_cont" => |_| Ok(Box::new(Percentile { interpolates: true, wanted: Value::Null, values: vec![] })),
-        "percentile_disc" => |_| Ok(Box::new(Percentile { interpolates: false, wanted: Value::Null, values: vec![] })),
-        "mode" => |ctx| Ok(Box::new(Mode { ty: last_type(ctx), best: (0, Value::Null), run: (0, Value::Null) })),
+        "percentile_cont" => {
+            |_| Ok(Box::new(Percentile { interpolates: true, wanted: Value::Null, values: vec![] }))
+        }
+        "percentile_disc" => {
+            |_| Ok(Box::new(Percentile { interpolates: false, wanted: Value::Null, values: vec![] }))
+        }
+        "mode" => {
+            |ctx| Ok(Box::new(Mode { ty: last_type(ctx), best: (0, Value::Null), run: (0, Value::Null) }))
+        }
         _ => return None,
     };
     Some(Body::Aggregate(make))
@@ -51,7 +57,9 @@ fn ratio(above: f64, below: f64, undefined: bool) -> Option<f64> {
 
 fn spread(ctx: &EvalContext<'_>, root: bool, sample: bool) -> Result<Box<dyn Accumulator>> {
     Ok(match last_type(ctx) {
-        oid::FLOAT4 | oid::FLOAT8 => Box::new(FloatSpread { root, sample, count: 0.0, sum: 0.0, squares: 0.0 }),
+        oid::FLOAT4 | oid::FLOAT8 => {
+            Box::new(FloatSpread { root, sample, count: 0.0, sum: 0.0, squares: 0.0 })
+        }
         _ => Box::new(Spread { root, sample, count: 0, sum: Numeric::ZERO, squares: Numeric::ZERO }),
     })
 }
@@ -245,7 +253,8 @@ impl Accumulator for Percentile {
     fn finish(&self, ctx: &EvalContext<'_>) -> Result<Value> {
         match &self.wanted {
             Value::Array(wanted) => {
-                let values: Result<Vec<Value>> = wanted.elements.iter().map(|wanted| self.at(wanted)).collect();
+                let values: Result<Vec<Value>> =
+                    wanted.elements.iter().map(|wanted| self.at(wanted)).collect();
                 Ok(Value::array(ctx.element_of(ctx.result_type), values?))
             }
             wanted => self.at(wanted),

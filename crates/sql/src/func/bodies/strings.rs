@@ -18,7 +18,9 @@ fn basic(source: &str) -> Option<Body> {
             scalar(|ctx, a| Ok(Value::text(written(ctx, 0, &a[0])? + &written(ctx, 1, &a[1])?)))
         }
         "textlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).chars().count() as i32))),
-        "bpcharlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).trim_end_matches(' ').chars().count() as i32))),
+        "bpcharlen" => {
+            scalar(|_, a| Ok(Value::Int4(text(&a[0]).trim_end_matches(' ').chars().count() as i32)))
+        }
         "textoctetlen" | "bpcharoctetlen" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).len() as i32))),
         "bit_length/1" => scalar(|_, a| {
             let bytes = match &a[0] {
@@ -139,21 +141,156 @@ fn position(whole: &str, part: &str) -> i32 {
 
 /// Words that cannot be names without quotes.
 const RESERVED: &[&str] = &[
-    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization", "between",
-    "bigint", "binary", "bit", "boolean", "both", "case", "cast", "char", "character", "check", "coalesce",
-    "collate", "collation", "column", "concurrently", "constraint", "create", "cross", "current_catalog",
-    "current_date", "current_role", "current_schema", "current_time", "current_timestamp", "current_user", "dec",
-    "decimal", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "exists", "extract",
-    "false", "fetch", "float", "for", "foreign", "freeze", "from", "full", "grant", "greatest", "group",
-    "grouping", "having", "ilike", "in", "initially", "inner", "inout", "int", "integer", "intersect", "interval",
-    "into", "is", "isnull", "join", "lateral", "leading", "least", "left", "like", "limit", "localtime",
-    "localtimestamp", "national", "natural", "nchar", "none", "normalize", "not", "notnull", "null", "nullif",
-    "numeric", "offset", "on", "only", "or", "order", "out", "outer", "overlaps", "overlay", "placing",
-    "position", "precision", "primary", "real", "references", "returning", "right", "row", "select",
-    "session_user", "setof", "similar", "smallint", "some", "substring", "symmetric", "table", "tablesample",
-    "then", "time", "timestamp", "to", "trailing", "treat", "trim", "true", "union", "unique", "user", "using",
-    "values", "varchar", "variadic", "verbose", "when", "where", "window", "with", "xmlattributes", "xmlconcat",
-    "xmlelement", "xmlexists", "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize",
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
     "xmltable",
 ];
 
@@ -184,12 +321,17 @@ fn bytes(source: &str) -> Option<Body> {
         }),
         "byteapos" => scalar(|_, a| {
             let (whole, part) = (bytea(&a[0]), bytea(&a[1]));
-            let found = (0..=whole.len().saturating_sub(part.len())).find(|&at| whole[at..].starts_with(part));
+            let found =
+                (0..=whole.len().saturating_sub(part.len())).find(|&at| whole[at..].starts_with(part));
             Ok(Value::Int4(found.map_or(0, |at| at as i32 + 1)))
         }),
         "byteatrim" | "bytealtrim" | "byteartrim" => match source {
-            "byteatrim" => scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, true)))),
-            "bytealtrim" => scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, false)))),
+            "byteatrim" => {
+                scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, true))))
+            }
+            "bytealtrim" => {
+                scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), true, false))))
+            }
             _ => scalar(|_, a| Ok(Value::bytea(trim_bytes(bytea(&a[0]), bytea(&a[1]), false, true)))),
         },
         "byteaGetByte" => scalar(|_, a| {
@@ -395,7 +537,12 @@ fn concat(ctx: &EvalContext<'_>, a: &[Value], from: usize, separator: &str) -> R
             joined.push_str(separator);
         }
         is_first = false;
-        crate::types::text::write(ctx, ctx.argument_types.get(i).copied().unwrap_or(oid::TEXT), value, &mut joined)?;
+        crate::types::text::write(
+            ctx,
+            ctx.argument_types.get(i).copied().unwrap_or(oid::TEXT),
+            value,
+            &mut joined,
+        )?;
     }
     Ok(joined)
 }
@@ -441,7 +588,9 @@ fn format_text(ctx: &EvalContext<'_>, pattern: &str, a: &[Value]) -> Result<Stri
         if width.is_some() && chars.next_if_eq(&'$').is_some() {
             place = width.take();
             if place == Some(0) {
-                return Err(invalid_parameter("format specifies argument 0, but arguments are numbered from 1"));
+                return Err(invalid_parameter(
+                    "format specifies argument 0, but arguments are numbered from 1",
+                ));
             }
         }
         let mut left = false;

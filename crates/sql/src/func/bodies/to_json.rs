@@ -11,7 +11,13 @@ use crate::types::value::{Array, Dimension, Value};
 use crate::types::{Oid, oid, text};
 
 /// Appends a value as JSON; arrays over several lines if `pretty`.
-pub(super) fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, pretty: bool, to: &mut String) -> Result<()> {
+pub(super) fn write(
+    ctx: &EvalContext<'_>,
+    ty: Oid,
+    value: &Value,
+    pretty: bool,
+    to: &mut String,
+) -> Result<()> {
     match value {
         Value::Null => to.push_str("null"),
         Value::Bool(b) => to.push_str(if *b { "true" } else { "false" }),
@@ -49,7 +55,13 @@ pub(super) fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, pretty: bool,
         Value::Record(record) => {
             to.push('{');
             for (i, (name, value)) in record.names.iter().zip(&record.values).enumerate() {
-                to.push_str(if i == 0 { "" } else if pretty { ",\n " } else { "," });
+                to.push_str(if i == 0 {
+                    ""
+                } else if pretty {
+                    ",\n "
+                } else {
+                    ","
+                });
                 write_string(name, to);
                 to.push(':');
                 write(ctx, record.types[i], value, false, to)?;
@@ -187,9 +199,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
             write(ctx, type_of(ctx, 0), &a[0], bool_of(&a[1]), &mut made)?;
             Ok(Value::Json(made.into()))
         }),
-        "to_jsonb" => scalar(|ctx, a| {
-            Ok(Value::Jsonb(Arc::new(document_of(ctx, type_of(ctx, 0), &a[0])?)))
-        }),
+        "to_jsonb" => scalar(|ctx, a| Ok(Value::Jsonb(Arc::new(document_of(ctx, type_of(ctx, 0), &a[0])?)))),
         "json_build_array" | "json_build_array_noargs" => scalar(|ctx, a| {
             let mut made = String::from("[");
             for (i, value) in a.iter().enumerate() {
@@ -231,7 +241,8 @@ pub(super) fn find(source: &str) -> Option<Body> {
             Ok(Value::Json((made + "}").into()))
         }),
         "jsonb_object" | "jsonb_object_two_arg" => scalar(|_, a| {
-            let member = |(key, value): (String, Option<String>)| (key, value.map_or(Json::Null, Json::String));
+            let member =
+                |(key, value): (String, Option<String>)| (key, value.map_or(Json::Null, Json::String));
             Ok(Value::Jsonb(Arc::new(json::object(pairs(a)?.into_iter().map(member).collect()))))
         }),
         _ => None,

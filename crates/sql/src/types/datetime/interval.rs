@@ -31,12 +31,10 @@ impl Unit {
     pub fn named(word: &str) -> Option<Unit> {
         let word = word.to_ascii_lowercase();
         Some(match word.as_str() {
-            "microsecond" | "microseconds" | "us" | "usec" | "usecs" | "useconds" | "usecond" | "microsecon" => {
-                Unit::Microsecond
-            }
-            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" | "mseconds" | "msecond" | "millisecon" => {
-                Unit::Millisecond
-            }
+            "microsecond" | "microseconds" | "us" | "usec" | "usecs" | "useconds" | "usecond"
+            | "microsecon" => Unit::Microsecond,
+            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" | "mseconds" | "msecond"
+            | "millisecon" => Unit::Millisecond,
             "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
             "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
             "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,

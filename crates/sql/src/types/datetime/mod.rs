@@ -177,7 +177,8 @@ pub fn abbreviation_at(zone: &TimeZone, utc_us: i64) -> String {
 
 /// Appends `HH:MM:SS[.ffffff]`.
 pub fn write_time(micros: i64, to: &mut String) {
-    let (hours, minutes, seconds) = (micros / 3_600_000_000, micros / 60_000_000 % 60, micros / SECOND_US % 60);
+    let (hours, minutes, seconds) =
+        (micros / 3_600_000_000, micros / 60_000_000 % 60, micros / SECOND_US % 60);
     write!(to, "{hours:02}:{minutes:02}:{seconds:02}").expect("a string takes it");
     write_fraction(micros % SECOND_US, to);
 }

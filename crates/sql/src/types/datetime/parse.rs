@@ -5,7 +5,9 @@
 use jiff::tz::TimeZone;
 
 use super::words;
-use super::{DAY_US, Day, EPOCH_JULIAN, SECOND_US, days_of, local_to_utc, month_len, split, timestamp_in_range};
+use super::{
+    DAY_US, Day, EPOCH_JULIAN, SECOND_US, days_of, local_to_utc, month_len, split, timestamp_in_range,
+};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{DateOrder, EvalContext};
 
