@@ -17,9 +17,9 @@ use liger_fabric::native::MemorySpec;
 use liger_sql::catalog::HostCatalog;
 use liger_sql::catalog::change::NewIndex;
 use liger_sql::catalog::object::IndexColumn;
-use liger_sql::storage::access::{RowAccess, is_conflict, transact};
+use liger_sql::storage::access::{Access, RowAccess, is_conflict, transact};
 use liger_sql::storage::check;
-use liger_sql::storage::classes::Classes;
+use liger_sql::storage::classes::{Classes, Home};
 use liger_sql::storage::slots::{Running, Slots};
 use liger_sql::storage::table::PlainColumns;
 use liger_sql::{SqlState, Value};
@@ -244,7 +244,7 @@ fn what_it_costs() {
             let rows = catalog.begin(tx)?.rows(table)?;
             for id in 0..1000 {
                 let key = rows.key_of(tx, &[&Value::Int4(id)])?;
-                if liger_sql::storage::access::Access::is_own(tx, liger_sql::storage::classes::Home::place_of(&key)) {
+                if tx.is_own(Home::place_of(&key)) {
                     own.push(id);
                     keys.push(key);
                 }
@@ -256,7 +256,9 @@ fn what_it_costs() {
         let empty = each(TIMES, || (0..TIMES).for_each(|_| session.attempt(|_| Ok(())).expect("nothing")));
         let version = each(TIMES, || {
             (0..TIMES).for_each(|_| {
-                session.attempt(|txn| Ok(catalog.begin(&mut RowAccess::new(txn, engine, cx)).is_ok())).map(|_| ()).expect("read");
+                let read =
+                    session.attempt(|txn| Ok(catalog.begin(&mut RowAccess::new(txn, engine, cx)).is_ok()));
+                assert!(read.expect("read"));
             });
         });
         let engine_table = classes_table(&pod, catalog, table);
@@ -288,7 +290,8 @@ fn what_it_costs() {
                 .expect("read");
             });
         });
-        println!("ns a transaction: empty {empty:.0}, version {version:.0}, raw get {raw:.0}, get by storage {stored:.0}, version and get {whole:.0}");
+        println!("ns a transaction: empty {empty:.0}, version {version:.0}, raw get {raw:.0}");
+        println!("ns a transaction: get by storage {stored:.0}, version and get {whole:.0}");
     });
     serve(hosts, 2, |slots| {
         let slots = &slots[0];

@@ -170,9 +170,8 @@ impl Working {
         Err(SqlError::new(state, format!("{kind} \"{}\" already exists", object.name())))
     }
 
-    /// Makes a table, its row type (and the number of arrays of it behind that), the index of its primary key,
-    /// and room for its rows. Other constraints, sequences and
-    /// indexes follow as changes of their own.
+    /// Makes a table, its row type (and the number of arrays of it behind that), the index of its primary
+    /// key, and room for its rows. Other constraints, sequences and indexes follow as changes of their own.
     ///
     /// # Errors
     /// If its name is taken, or a row is longer than any class; conflicts.

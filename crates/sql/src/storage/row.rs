@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0 format u8 = 1 | 1 flags u8 (1: some value lies outside) | 2 columns u16
-//! 4 NULL bits, 1 per column | fixed values, in column order | ends of variable values, u16 each | these values
+//! 4 NULL bits, 1 per column | fixed values, in order | ends of variable values, u16 each | these values
 //!
 //! end of a variable value: bits 0-14 offset behind it, from the first one's start; bit 15: it lies outside,
 //!     and here is where: number u64, bytes u32

@@ -10,8 +10,8 @@
 //! 2. A row that the transaction itself puts or removes behind the batch that was fetched is seen or not seen
 //!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
 //!    reads first and changes then.
-//! 3. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by halving
-//!    the keys in question; after a few batches the rest is read at once and turned round.
+//! 3. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
+//!    halving the keys in question; after a few batches the rest is read at once and turned round.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

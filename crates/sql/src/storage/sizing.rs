@@ -3,16 +3,17 @@
 //! A row gets room for its fixed values and for what is usual of the others; what is longer lies outside. A
 //! key gets room for what is usual; longer ones are cut.
 
+use std::sync::Arc;
+
 use super::classes::{BODY_MAX, ClassSize, Classes};
 use super::key::KeyWidth;
 use super::overflow;
-use super::row::{REFERENCE_BYTES, RowLayout};
-use super::table::stored_of;
+use super::row::{REFERENCE_BYTES, RowLayout, Stored};
 use crate::catalog::Catalog;
 use crate::catalog::change::NewTable;
-use crate::catalog::object::{Column, IndexColumn, Indexed, Table};
+use crate::catalog::object::{Column, IndexColumn, Indexed, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::value::Value;
+use crate::types::value::{EnumLabel, Value};
 use crate::types::{BuiltinTypes, Type, Types, oid};
 
 /// The classes of a table.
@@ -135,11 +136,26 @@ pub fn base_type(catalog: &Catalog, column: &Column) -> Type {
     let mut ty = column.ty();
     while let Some(user) = catalog.type_of(ty.oid) {
         match user.kind {
-            crate::catalog::object::UserTypeKind::Domain { base, modifier, .. } => {
+            UserTypeKind::Domain { base, modifier, .. } => {
                 ty = Type { oid: base, modifier };
             }
             _ => break,
         }
     }
     ty
+}
+
+/// How a column's values are kept.
+pub(crate) fn stored_of(catalog: &Catalog, column: &Column) -> Stored {
+    let base = base_type(catalog, column);
+    match catalog.type_of(base.oid).map(|user| (user.oid, &user.kind)) {
+        Some((oid, UserTypeKind::Enum(labels))) => {
+            let label = |(order, label): &(f32, String)| {
+                Arc::new(EnumLabel { oid, order: *order, label: label.as_str().into() })
+            };
+            Stored::Enum(labels.iter().map(label).collect())
+        }
+        Some(_) => Stored::Tagged,
+        None => Stored::of(base.oid),
+    }
 }

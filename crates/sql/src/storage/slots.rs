@@ -1,15 +1,15 @@
 //! Slots: a host's workers, lent to sessions for a transaction each.
 //!
-//! A transaction belongs to a worker of its host, of which there are at most 31; sessions are many and live on
-//! threads of their own. A session borrows a worker, sends it jobs one after the other (a statement, say), and
-//! gives it back with a commit or a rollback. What is waited for is waited for on condition variables: an idle
-//! worker, and one whose transaction waits for its client, burn no processor time.
+//! A transaction belongs to a worker of its host, of which there are at most 31; sessions are many and live
+//! on threads of their own. A session borrows a worker, sends it jobs one after the other (a statement,
+//! say), and gives it back with a commit or a rollback. What is waited for is waited for on condition
+//! variables: an idle worker, and one whose transaction waits for its client, burn no processor time.
 //!
 //! ```text
-//!   session                                  worker n                          worker 0, the attendant
-//!   begin ------------------------------->   begins a transaction              answers other hosts,
-//!   call(job), call(job), ... ----------->   runs them                         runs jobs that are transactions
-//!   commit ------------------------------>   commits, waits until durable      of their own (numbers, sweeping)
+//!   session                                  worker n                        worker 0, the attendant
+//!   begin ------------------------------->   begins a transaction            answers other hosts,
+//!   call(job), call(job), ... ----------->   runs them                       runs jobs that are transactions
+//!   commit ------------------------------>   commits, waits until durable    of their own (numbers, garbage)
 //! ```
 //!
 //! Invariants:
@@ -17,8 +17,9 @@
 //!    no other worker has to.
 //! 2. A slot that is dropped rolls back. A job that panics fails its transaction, not its host.
 //! 3. Who changes the catalog says so in a counter that all hosts see, and new transactions wait a little for
-//!    it ([`DDL_WAIT_NS`]): otherwise the read locks of one after the other would never let it in. The counter
-//!    decides nothing but who waits: a host that dies with it set delays the others once per change.
+//!    it ([`DDL_WAIT_NS`]): otherwise the read locks of one after the other would never let it in. The
+//!    counter decides nothing but who waits: a host that dies with it set delays the others once per
+//!    change.
 //!
 //! This is not for the simulator: there, transactions are run directly.
 
@@ -223,8 +224,8 @@ impl Slots {
         Ok(made.expect("the job has returned"))
     }
 
-    /// Works as one of the host's workers until [`Slots::close`]. All workers of a host are to do so, worker 0
-    /// among them.
+    /// Works as one of the host's workers until [`Slots::close`]. All workers of a host are to do so,
+    /// worker 0 among them.
     ///
     /// # Errors
     /// If the host has been ruled out of the pod.
