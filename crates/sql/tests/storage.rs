@@ -369,12 +369,44 @@ fn rows_without_a_key_come_in_the_order_in_which_they_were_put() {
         let mut column = liger_sql::catalog::object::Column::new("more", Type::of(oid::INT8));
         column.missing = Some(bytes);
         table.columns.push(column);
-        working.replace(tx, Object::Table(table.clone()))?;
+        assert!(!working.replace_columns(tx, table.clone())?, "there is room to spare");
         let rows = working.catalog().rows(table.oid)?;
         let found = all(tx, &rows, &Range::default())?;
         assert!(found.iter().all(|row| row.values[1].as_i64() == Some(77)));
         rows.update(tx, &numbers, &found[0], &[Value::Int4(0), Value::Null], &PlainColumns)?;
         assert!(rows.get(tx, &found[0].key)?.expect("there").values[1].is_null());
+        Ok(())
+    });
+}
+
+#[test]
+fn the_last_rows_are_found_from_the_end() {
+    let (_, mut hosts) = pod(2);
+    let [a, b] = &mut hosts[..] else { panic!("two hosts") };
+    let table = a.run(|tx, working| accounts(working, tx, "accounts")).oid;
+    let numbers = liger_sql::catalog::Numbers::from_life(9);
+    let spread = |n: i32| if n < 2000 { n * n } else { n * n + 7 };
+    for some in 0..6 {
+        a.run(|tx, working| {
+            let rows = working.catalog().rows(table)?;
+            (some * 500..(some + 1) * 500).try_for_each(|n| {
+                rows.insert(tx, &numbers, &account(spread(n), "o", i64::from(n)), &PlainColumns).map(|_| ())
+            })
+        });
+    }
+    let expected: Vec<i64> = (0..3000).rev().map(|n| i64::from(spread(n))).collect();
+    b.run(|tx, working| {
+        let rows = working.catalog().rows(table)?;
+        let backwards = Range { backwards: true, wanted: Some(3), ..Range::default() };
+        let mut scan = rows.scan(tx, &backwards)?;
+        for id in &expected[..20] {
+            let row = scan.next(tx, &rows)?.expect("there are more");
+            assert_eq!(row.values[0].as_i64(), Some(*id));
+        }
+        assert_eq!(ids(&all(tx, &rows, &backwards)?), expected);
+        let high = Some((Value::Int4(spread(1000)), false));
+        let some = all(tx, &rows, &Range { high, low: Some((Value::Int4(spread(990)), true)), ..backwards })?;
+        assert_eq!(ids(&some), (990..1000).rev().map(|n| i64::from(spread(n))).collect::<Vec<_>>());
         Ok(())
     });
 }

@@ -170,8 +170,8 @@ impl Working {
         Err(SqlError::new(state, format!("{kind} \"{}\" already exists", object.name())))
     }
 
-    /// Makes a table, the index of its primary key, and room for its rows. Other constraints, sequences and
-    /// indexes follow as changes of their own.
+    /// Makes a table, its row type (and the number of arrays of it behind that), the index of its primary
+    /// key, and room for its rows. Other constraints, sequences and indexes follow as changes of their own.
     ///
     /// # Errors
     /// If its name is taken, or a row is longer than any class; conflicts.
@@ -376,6 +376,24 @@ impl Working {
         let rows = RowsAt { object: ObjectId(self.take_oids(tx, 1)?), size: old.size };
         put_edges(tx, &self.now.home(rows)?)?;
         Ok(rows)
+    }
+
+    /// Puts a table's description with other columns in the place of the one that is there: columns added at
+    /// the end, dropped, renamed, with other defaults. True if its rows do not fit their class any more: the
+    /// caller goes on with [`Working::rewrite`] then.
+    ///
+    /// # Errors
+    /// As [`Working::create`].
+    pub fn replace_columns(&mut self, tx: &mut dyn Access, mut table: Table) -> Result<bool> {
+        if table.overflow.is_none() && sizing::may_lie_outside(&self.now, &table) {
+            let object = ObjectId(self.take_oids(tx, 1)?);
+            let rows = RowsAt { object, size: crate::storage::overflow::SIZE };
+            put_edges(tx, &self.now.home(rows)?)?;
+            table.overflow = Some(rows);
+        }
+        let too_small = sizing::is_too_small(&self.now, &table);
+        self.replace(tx, Object::Table(table))?;
+        Ok(too_small)
     }
 
     /// Gives a table rows of another size or another key (ALTER TABLE that rewrites): whoever calls it copies

@@ -13,12 +13,14 @@ use super::{Catalog, Object, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::Classes;
+use crate::storage::sequence::Blocks;
 
 /// The catalog of one host.
 pub struct HostCatalog {
     classes: Arc<Classes>,
     cached: Mutex<Arc<Catalog>>,
     numbers: Numbers,
+    sequences: Blocks,
 }
 
 /// Numbers that no other host, and no other life of this one, ever gives: hidden row numbers and numbers of
@@ -58,7 +60,12 @@ impl HostCatalog {
         }
         let classes = Arc::new(classes);
         let empty = Catalog::new(0, classes.clone(), Default::default());
-        Ok(HostCatalog { classes, cached: Mutex::new(Arc::new(empty)), numbers: Numbers::default() })
+        Ok(HostCatalog {
+            classes,
+            cached: Mutex::new(Arc::new(empty)),
+            numbers: Numbers::default(),
+            sequences: Blocks::default(),
+        })
     }
 
     /// Makes the catalog if this is a new pod, and takes numbers for this life of the host. In a transaction
@@ -97,6 +104,11 @@ impl HostCatalog {
     /// Numbers that nobody else gives.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
+    }
+
+    /// Numbers of sequences that this host has taken and not given yet.
+    pub fn sequences(&self) -> &Blocks {
+        &self.sequences
     }
 
     /// The classes of the pod.

@@ -16,6 +16,7 @@ mod depend;
 mod host;
 pub mod object;
 mod saved;
+mod types;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

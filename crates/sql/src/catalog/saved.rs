@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Descriptions are in place 0. The version is in every place, so that a transaction reads the copy that is
-//!    in its own host's memory, and a change of the catalog writes all of them: readers cost nothing, and
-//!    writers, who are rare, pay for it (a "big-reader lock").
+//! 1. Descriptions are in place 0. The version is in every place, so that a transaction reads the copy that
+//!    is in its own host's memory, and a change of the catalog writes all of them: readers cost nothing,
+//!    and writers, who are rare, pay for it (a "big-reader lock").
 //! 2. A description's rows say at which version they were written: a host that looks again reads anew only
 //!    what has changed.
 
@@ -78,7 +78,8 @@ fn set_number(tx: &mut dyn Access, classes: &Classes, place: u16, what: u64, val
     if there { Ok(()) } else { Err(SqlError::new(SqlState::DATA_CORRUPTED, "the catalog has no state")) }
 }
 
-/// The catalog's version, read from a copy in this host's memory if there is one; `None`: there is no catalog.
+/// The catalog's version, read from a copy in this host's memory if there is one; `None`: there is no
+/// catalog.
 pub(crate) fn version(tx: &mut dyn Access, classes: &Classes) -> Result<Option<u64>> {
     let own = (0..tx.places()).find(|place| tx.is_own(*place)).unwrap_or(0);
     read_number(tx, classes, own, VERSION)

@@ -3,7 +3,8 @@
 //! ```text
 //! value   tag u8, then as the tag says (numbers little-endian; len is u32)
 //! text    len, bytes        numeric  kind u8, scale u16, len, two's complement of the unscaled value
-//! array   element u32, dimensions u8, (len i32, lower i32) each, elements      row  count u16, (name, type, value) each
+//! array   element u32, dimensions u8, (len i32, lower i32) each, elements
+//! row     count u32, (name, type, value) each
 //! json    tag u8: null, false, true, number, string, array (count), object (count, (key, value) each)
 //! ```
 //!

@@ -6,8 +6,8 @@
 //! key    object u32 | words u8 | zero u8 | body u16        body   nothing
 //! ```
 //!
-//! Invariant: an object is noted in the transaction that lets it go, and the note goes in the transaction that
-//! finds no row of it any more, edges included.
+//! Invariant: an object is noted in the transaction that lets it go, and the note goes in the transaction
+//! that finds no row of it any more, edges included.
 
 use std::ops::ControlFlow;
 

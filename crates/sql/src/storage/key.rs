@@ -266,3 +266,6 @@ fn encode_numeric(n: &Numeric, out: &mut Vec<u8>) {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
+
+#[cfg(test)]
+mod tests;

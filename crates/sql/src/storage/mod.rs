@@ -3,7 +3,8 @@
 //! * [`classes`]: the fixed family of engine tables, and where an object's rows lie in one;
 //! * [`key`], [`row`], `codec`: keys that sort like values, bodies that hold them;
 //! * [`access`]: what is asked of a transaction; [`undo`]: savepoints over it;
-//! * [`table`], [`scan`]: rows of a table with their index entries; [`sizing`]: the classes that they get;
+//! * [`table`], [`scan`], `index`: rows of a table with their index entries; [`sizing`]: the classes that
+//!   they get;
 //! * [`overflow`]: values that do not fit a row; [`sequence`]: numbers; [`garbage`]: rows of objects that are
 //!   gone; [`check`]: whether all of it fits together;
 //! * [`slots`]: workers that run transactions for sessions.
@@ -13,6 +14,7 @@ pub mod check;
 pub mod classes;
 pub mod codec;
 pub mod garbage;
+mod index;
 pub mod key;
 pub mod overflow;
 pub mod row;

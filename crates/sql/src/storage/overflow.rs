@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. A value's pieces are in the place of its row, and written once: a changed value gets a new number.
-//! 2. The row's lock protects the pieces: nobody reads or removes them but through the row that refers to them.
+//! 2. The row's lock protects the pieces: nobody reads or removes them but through the row that refers to
+//!    them.
 //!
 //! A value has at most [`VALUE_MAX`] bytes: all changes of a transaction have to fit the log's ring.
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0 format u8 = 1 | 1 flags u8 (1: some value lies outside) | 2 columns u16
-//! 4 NULL bits, 1 per column | fixed values, in column order | ends of variable values, u16 each | these values
+//! 4 NULL bits, 1 per column | fixed values, in order | ends of variable values, u16 each | these values
 //!
 //! end of a variable value: bits 0-14 offset behind it, from the first one's start; bit 15: it lies outside,
 //!     and here is where: number u64, bytes u32
@@ -204,6 +204,9 @@ struct Offsets {
     variable: usize,
 }
 
+/// Values of a row that lie outside, by column.
+pub type Outside = Vec<(usize, Reference)>;
+
 /// The columns of a table, as bodies hold them.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
@@ -390,7 +393,7 @@ impl RowLayout {
     ///
     /// # Errors
     /// If the body is damaged.
-    pub fn outside(&self, body: &[u8]) -> Result<Vec<(usize, Reference)>> {
+    pub fn outside(&self, body: &[u8]) -> Result<Outside> {
         let mut all = Vec::new();
         if Self::has_outside(body) {
             for column in 0..self.written(body)? {
@@ -473,3 +476,6 @@ pub fn differences<'a>(old: &[u8], new: &'a [u8]) -> Vec<(usize, &'a [u8])> {
     }
     spans.into_iter().map(|(start, end)| (start, &new[start..end])).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,8 @@
 //! 2. A row that the transaction itself puts or removes behind the batch that was fetched is seen or not seen
 //!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
 //!    reads first and changes then.
-//! 3. Backwards, the engine has no order: the whole range is read and turned round.
+//! 3. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
+//!    halving the keys in question; after a few batches the rest is read at once and turned round.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -20,7 +21,7 @@ use liger_engine::{Key, KeyRange};
 use super::access::Access;
 use super::classes::{Bound, Home};
 use super::key::{KeyColumn, searchable};
-use super::row::Reference;
+use super::row::Outside;
 use super::table::{Row, TableRows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
@@ -46,8 +47,9 @@ pub struct Range {
 
 const FIRST_BATCH: usize = 8;
 const BATCH_MAX: usize = 256;
-
-type Outside = Vec<(usize, Reference)>;
+/// Backwards: how much longer a batch is than the one before, and from where on all the rest is one.
+const BACK_GROWTH: usize = 8;
+const BACK_BATCH_MAX: usize = 512;
 
 /// A part of a scan, in one place.
 struct Part {
@@ -55,6 +57,8 @@ struct Part {
     rest: Option<KeyRange>,
     /// What has been read: keys, and values unless they are an index's.
     read: VecDeque<(Key, Found)>,
+    /// How many rows to read next, backwards.
+    back: usize,
 }
 
 enum Found {
@@ -94,11 +98,15 @@ impl TableRows {
         }
         let ends = Ends::new(&columns, range)?;
         let places = place.map_or(0..tx.places(), |place| place..place + 1);
-        let part = |place| Part { rest: Some(ends.range(&home, place, is_exact)), read: VecDeque::new() };
+        let batch = range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX);
+        let part = |place| {
+            let rest = Some(ends.range(&home, place, is_exact));
+            Part { rest, read: VecDeque::new(), back: batch }
+        };
         Ok(Scan {
             index: range.index,
             parts: places.map(part).collect(),
-            batch: range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX),
+            batch,
             backwards: range.backwards,
             is_ordered: is_exact,
         })
@@ -258,8 +266,13 @@ impl Scan {
     fn next_found(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(Key, Found)>> {
         let (mut batch, backwards) = (self.batch, self.backwards);
         for part in &mut self.parts {
-            if part.read.is_empty() && part.rest.is_some() {
-                part.fetch(tx, table, self.index, if backwards { usize::MAX } else { batch })?;
+            if !part.read.is_empty() || part.rest.is_none() {
+                continue;
+            }
+            if backwards {
+                part.fetch_back(tx, table, self.index)?;
+            } else {
+                part.fetch(tx, table, self.index, batch)?;
                 batch = batch.max(self.batch);
                 self.batch = (2 * batch).min(BATCH_MAX);
             }
@@ -287,6 +300,34 @@ impl Scan {
 }
 
 impl Part {
+    /// Reads the last rows or entries of what is left.
+    fn fetch_back(&mut self, tx: &mut dyn Access, table: &TableRows, index: Option<Oid>) -> Result<()> {
+        let Some(all) = self.rest.take() else { return Ok(()) };
+        let most = if self.back > BACK_BATCH_MAX { usize::MAX - 1 } else { self.back };
+        self.back = self.back.saturating_mul(BACK_GROWTH);
+        let home = index.map_or(Ok(table.home), |index| table.index(index).map(|index| index.home))?;
+        let end = all.high.expect("a scan's range ends at the object's edge at last");
+        // There are more than `most` rows from `low` on, and none from `high` on.
+        let (mut low, mut high, mut start) = (all.low, end, all.low);
+        loop {
+            let (mut seen, mut last) = (0, None);
+            tx.scan(home.table, &KeyRange { low: start, high: all.high }, &mut |key, _| {
+                (seen, last) = (seen + 1, Some(*key));
+                if seen <= most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            match last {
+                Some(last) if seen > most => low = last,
+                None if start > all.low => high = start,
+                _ => break,
+            }
+            start = middle(&low, &high);
+        }
+        self.rest = Some(KeyRange { low: start, high: all.high });
+        self.fetch(tx, table, index, usize::MAX)?;
+        self.rest = (start > all.low).then_some(KeyRange { low: all.low, high: Some(start) });
+        Ok(())
+    }
+
     /// Reads up to `most` rows or entries.
     fn fetch(
         &mut self,
@@ -332,4 +373,20 @@ impl Part {
         }
         Ok(())
     }
+}
+
+/// The key halfway from one to a greater one.
+fn middle(low: &Key, high: &Key) -> Key {
+    let (mut words, mut carry) = (vec![0u64; low.width()], 0u128);
+    for n in (0..words.len()).rev() {
+        let sum = u128::from(low.words()[n]) + u128::from(high.words()[n]) + carry;
+        (words[n], carry) = (sum as u64, sum >> 64);
+    }
+    let mut above = carry as u64;
+    for word in &mut words {
+        let lowest = *word & 1;
+        *word = (*word >> 1) | (above << 63);
+        above = lowest;
+    }
+    Key::from_words(&words)
 }

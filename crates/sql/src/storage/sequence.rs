@@ -8,6 +8,9 @@
 //! at once and keeps what it does not need yet. So numbers are unique and grow on each host, and have gaps
 //! when a host ends.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::access::Access;
 use super::classes::Home;
 use super::table::new_row;
@@ -43,6 +46,34 @@ impl Block {
         self.count = self.count.checked_sub(1).filter(|left| *left >= 0)?;
         self.first = self.first.saturating_add(self.increment);
         Some(number)
+    }
+}
+
+/// The numbers that a host has taken and not given yet.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    by_oid: Mutex<BTreeMap<Oid, Block>>,
+}
+
+impl Blocks {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Oid, Block>> {
+        self.by_oid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next number of a sequence, if there is one left.
+    pub fn take(&self, oid: Oid) -> Option<i64> {
+        self.lock().get_mut(&oid).and_then(Block::take)
+    }
+
+    /// Numbers that were taken, once that has committed. What another worker has brought meanwhile is given
+    /// up: a gap.
+    pub fn put(&self, oid: Oid, block: Block) {
+        self.lock().insert(oid, block);
+    }
+
+    /// Gives up what is left: after `setval` and the like.
+    pub fn forget(&self, oid: Oid) {
+        self.lock().remove(&oid);
     }
 }
 

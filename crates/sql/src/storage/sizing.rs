@@ -3,16 +3,17 @@
 //! A row gets room for its fixed values and for what is usual of the others; what is longer lies outside. A
 //! key gets room for what is usual; longer ones are cut.
 
+use std::sync::Arc;
+
 use super::classes::{BODY_MAX, ClassSize, Classes};
 use super::key::KeyWidth;
 use super::overflow;
-use super::row::{REFERENCE_BYTES, RowLayout};
-use super::table::stored_of;
+use super::row::{REFERENCE_BYTES, RowLayout, Stored};
 use crate::catalog::Catalog;
 use crate::catalog::change::NewTable;
-use crate::catalog::object::{Column, IndexColumn, Indexed, Table};
+use crate::catalog::object::{Column, IndexColumn, Indexed, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::value::Value;
+use crate::types::value::{EnumLabel, Value};
 use crate::types::{BuiltinTypes, Type, Types, oid};
 
 /// The classes of a table.
@@ -22,6 +23,9 @@ pub struct Sizes {
     /// Of values outside of them, if there can be any.
     pub overflow: Option<ClassSize>,
 }
+
+/// Bytes that rows have to spare for columns that a table gets later.
+const SPARE_BYTES: usize = 16;
 
 /// Bytes of a hidden row number.
 pub const NUMBER_BYTES: usize = 8;
@@ -52,7 +56,7 @@ pub fn of_table(catalog: &Catalog, new: &NewTable, key: &[u16]) -> Result<Sizes>
     let asked = new.options.iter().find(|option| option.0 == "row_bytes").and_then(|o| o.1.parse().ok());
     let fits = asked.unwrap_or_else(|| {
         let usual = variable.iter().map(|n| usual(base_type(catalog, &new.columns[*n]))).sum::<usize>();
-        (least + usual).min(2048)
+        (least + usual + SPARE_BYTES).min(2048)
     });
     let body = fits.max(least + variable.len() * REFERENCE_BYTES);
     if body > BODY_MAX {
@@ -66,6 +70,21 @@ pub fn of_table(catalog: &Catalog, new: &NewTable, key: &[u16]) -> Result<Sizes>
     let rows = choose(catalog.classes(), width, body)?;
     let overflow = (!variable.is_empty()).then_some(overflow::SIZE);
     Ok(Sizes { rows, overflow })
+}
+
+/// Whether rows of these columns may not fit the class that a table has, even with values outside.
+pub fn is_too_small(catalog: &Catalog, table: &Table) -> bool {
+    let stored = table.columns.iter().map(|column| (stored_of(catalog, column), Value::Null)).collect();
+    let layout = RowLayout::new(stored);
+    let varies = |n: &usize| layout.may_lie_outside(*n) && !table.columns[*n].dropped;
+    let variable = (0..table.columns.len()).filter(varies).count();
+    layout.least_bytes() + variable * REFERENCE_BYTES > usize::from(table.rows.size.body)
+}
+
+/// Whether some value of these columns may have to lie outside.
+pub fn may_lie_outside(catalog: &Catalog, table: &Table) -> bool {
+    let live = table.columns.iter().filter(|column| !column.dropped);
+    live.into_iter().any(|column| stored_of(catalog, column).fixed().is_none())
 }
 
 /// The class of a new index.
@@ -117,11 +136,26 @@ pub fn base_type(catalog: &Catalog, column: &Column) -> Type {
     let mut ty = column.ty();
     while let Some(user) = catalog.type_of(ty.oid) {
         match user.kind {
-            crate::catalog::object::UserTypeKind::Domain { base, modifier, .. } => {
+            UserTypeKind::Domain { base, modifier, .. } => {
                 ty = Type { oid: base, modifier };
             }
             _ => break,
         }
     }
     ty
+}
+
+/// How a column's values are kept.
+pub(crate) fn stored_of(catalog: &Catalog, column: &Column) -> Stored {
+    let base = base_type(catalog, column);
+    match catalog.type_of(base.oid).map(|user| (user.oid, &user.kind)) {
+        Some((oid, UserTypeKind::Enum(labels))) => {
+            let label = |(order, label): &(f32, String)| {
+                Arc::new(EnumLabel { oid, order: *order, label: label.as_str().into() })
+            };
+            Stored::Enum(labels.iter().map(label).collect())
+        }
+        Some(_) => Stored::Tagged,
+        None => Stored::of(base.oid),
+    }
 }

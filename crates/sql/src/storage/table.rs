@@ -22,15 +22,17 @@ use liger_engine::{Key, MAX_KEY_WORDS, NewRow};
 
 use super::access::Access;
 use super::classes::Home;
-use super::key::{KeyColumn, KeyWidth, fit, hash64};
+pub use super::index::{Computed, PlainColumns};
+use super::index::{Entry, IndexRows, hashed_place, is_exact};
+use super::key::{KeyColumn, fit};
 use super::overflow;
-use super::row::{Encoded, Found, Reference, RowLayout, Stored, damaged, differences};
-use super::sizing::base_type;
-use crate::catalog::object::{Column, Index, Indexed, Placing, Rule, UserTypeKind};
+use super::row::{Encoded, Found, Outside, RowLayout, damaged, differences};
+use super::sizing::{base_type, stored_of};
+use crate::catalog::object::{Column, Placing, Rule};
 use crate::catalog::{Catalog, Numbers};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::value::{EnumLabel, Value};
-use crate::types::{Oid, Type, oid};
+use crate::types::value::Value;
+use crate::types::{Oid, oid};
 
 /// A row as it was read.
 #[derive(Clone, Debug)]
@@ -39,39 +41,6 @@ pub struct Row {
     pub key: Key,
     /// The values of all columns, dropped ones included.
     pub values: Vec<Value>,
-}
-
-/// Computes what an index holds of a row besides its columns.
-pub trait Computed {
-    /// The values of all columns of the index for a row of these values; `None`: its predicate does not hold.
-    ///
-    /// # Errors
-    /// Those of the expressions.
-    fn entry(&self, index: Oid, values: &[Value]) -> Result<Option<Vec<Value>>>;
-
-    /// A value of a key as error messages show it.
-    fn show(&self, ty: Oid, value: &Value) -> String {
-        let _ = ty;
-        match value {
-            Value::Null => "null".to_owned(),
-            Value::Bool(b) => if *b { "t" } else { "f" }.to_owned(),
-            value => match (value.as_i64(), value.as_str()) {
-                (Some(number), _) => number.to_string(),
-                (None, Some(text)) => text.to_owned(),
-                (None, None) => format!("{value:?}"),
-            },
-        }
-    }
-}
-
-/// For tables whose indexes are over plain columns only.
-pub struct PlainColumns;
-
-impl Computed for PlainColumns {
-    fn entry(&self, index: Oid, _values: &[Value]) -> Result<Option<Vec<Value>>> {
-        let message = format!("index {index} is over expressions, and there is nobody to compute them");
-        Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
-    }
 }
 
 /// Which row is in the way of a new one.
@@ -103,27 +72,6 @@ pub struct TableRows {
     pub(super) indexes: Vec<IndexRows>,
 }
 
-/// The way to an index's entries.
-pub(super) struct IndexRows {
-    pub(super) oid: Oid,
-    name: Arc<str>,
-    pub(super) home: Home,
-    pub(super) columns: Vec<KeyColumn>,
-    /// The columns of the table, if it has no others and no predicate.
-    plain: Option<Vec<usize>>,
-    unique: bool,
-    nulls_not_distinct: bool,
-    /// Which of its columns is the one that decides a row's place.
-    with_row: Option<usize>,
-    pub(super) is_exact: bool,
-}
-
-/// An entry of an index.
-struct Entry {
-    key: Key,
-    unique: bool,
-}
-
 /// A new row of this key and body.
 pub(crate) fn new_row(home: &Home, key: &Key, body: &[u8]) -> NewRow {
     let mut head = [0; 8 * MAX_KEY_WORDS];
@@ -148,22 +96,7 @@ pub(crate) fn put_edges(tx: &mut dyn Access, home: &Home) -> Result<()> {
     })
 }
 
-/// How a column's values are kept.
-pub(crate) fn stored_of(catalog: &Catalog, column: &Column) -> Stored {
-    let base = base_type(catalog, column);
-    match catalog.type_of(base.oid).map(|user| (user.oid, &user.kind)) {
-        Some((oid, UserTypeKind::Enum(labels))) => {
-            let label = |(order, label): &(f32, String)| {
-                Arc::new(EnumLabel { oid, order: *order, label: label.as_str().into() })
-            };
-            Stored::Enum(labels.iter().map(label).collect())
-        }
-        Some(_) => Stored::Tagged,
-        None => Stored::of(base.oid),
-    }
-}
-
-fn key_column(catalog: &Catalog, column: &Column) -> KeyColumn {
+pub(super) fn key_column(catalog: &Catalog, column: &Column) -> KeyColumn {
     KeyColumn { padded: base_type(catalog, column).oid == oid::BPCHAR, ..KeyColumn::PRIMARY }
 }
 
@@ -314,7 +247,7 @@ impl TableRows {
     }
 
     /// The values of a body, and where those are that lie outside.
-    pub(super) fn decode(&self, body: &[u8]) -> Result<(Vec<Value>, Vec<(usize, Reference)>)> {
+    pub(super) fn decode(&self, body: &[u8]) -> Result<(Vec<Value>, Outside)> {
         let mut outside = Vec::new();
         let values = (0..self.columns()).map(|column| match self.layout.decode(body, column)? {
             Found::Value(value) => Ok(value),
@@ -332,7 +265,7 @@ impl TableRows {
         tx: &mut dyn Access,
         key: Key,
         mut values: Vec<Value>,
-        outside: Vec<(usize, Reference)>,
+        outside: Outside,
     ) -> Result<Row> {
         for (column, reference) in outside {
             let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;
@@ -654,130 +587,4 @@ impl TableRows {
         (error.schema, error.table) = (Some(self.schema.to_string()), Some(self.name.to_string()));
         error
     }
-}
-
-impl IndexRows {
-    fn new(catalog: &Catalog, table: &TableRows, index: &Index) -> Result<IndexRows> {
-        let of = catalog.table(table.oid).expect("looked up by the caller");
-        let home = catalog.home(index.rows.expect("an index with entries of its own"))?;
-        let column = |part: &crate::catalog::object::IndexColumn| {
-            let (descending, nulls_first) = (part.descending, part.nulls_first);
-            let padded = match &part.of {
-                Indexed::Column(n) => key_column(catalog, &of.columns[usize::from(*n)]).padded,
-                Indexed::Expression { type_oid, .. } => *type_oid == oid::BPCHAR,
-            };
-            KeyColumn { descending, nulls_first, not_null: false, padded }
-        };
-        let plain = |part: &crate::catalog::object::IndexColumn| match part.of {
-            Indexed::Column(n) => Some(usize::from(n)),
-            Indexed::Expression { .. } => None,
-        };
-        let all_plain: Option<Vec<usize>> = index.columns.iter().map(plain).collect();
-        let placing = table.placing_column().map(|(column, _)| column);
-        let with_row = index.columns.iter().position(|part| placing.is_some() && plain(part) == placing);
-        let widths = index.columns.iter().map(|part| match &part.of {
-            Indexed::Column(n) => base_type(catalog, &of.columns[usize::from(*n)]),
-            Indexed::Expression { type_oid, modifier, .. } => Type { oid: *type_oid, modifier: *modifier },
-        });
-        let of_key = of.key.iter().map(|n| base_type(catalog, &of.columns[usize::from(*n)]));
-        let hidden = of.key.is_empty().then_some(Type::of(oid::INT8));
-        let nulls = index.columns.len();
-        let room = home.size.key_bytes().saturating_sub(nulls);
-        Ok(IndexRows {
-            oid: index.oid,
-            name: index.name.as_str().into(),
-            home,
-            columns: index.columns.iter().map(column).collect(),
-            plain: all_plain.filter(|_| index.predicate.is_none()),
-            unique: index.unique,
-            nulls_not_distinct: index.nulls_not_distinct,
-            with_row,
-            is_exact: is_exact(widths.chain(of_key).chain(hidden), room),
-        })
-    }
-
-    /// The entry of a row; `None`: it has none.
-    fn entry(
-        &self,
-        tx: &dyn Access,
-        table: &TableRows,
-        row: &Key,
-        values: &[Value],
-        computed: &dyn Computed,
-    ) -> Result<Option<Entry>> {
-        let evaluated;
-        let of: Vec<&Value> = match &self.plain {
-            Some(columns) => columns.iter().map(|n| &values[*n]).collect(),
-            None => {
-                let Some(all) = computed.entry(self.oid, values)? else { return Ok(None) };
-                evaluated = all;
-                evaluated.iter().collect()
-            }
-        };
-        let mut bytes = Vec::with_capacity(self.home.size.key_bytes());
-        self.columns.iter().zip(&of).try_for_each(|(how, value)| how.encode(value, &mut bytes))?;
-        let has_null = of.iter().any(|value| value.is_null());
-        let unique = self.unique && (!has_null || self.nulls_not_distinct);
-        let place = self.place_of(table, &of, tx.places())?;
-        if !unique {
-            table.append_key(row, values, &mut bytes)?;
-        }
-        fit(&mut bytes, self.home.size.key_bytes());
-        Ok(Some(Entry { key: self.home.key(place, &bytes), unique }))
-    }
-
-    /// The place of entries whose columns begin with these values, if they decide it.
-    pub(super) fn place_of_prefix(
-        &self,
-        table: &TableRows,
-        prefix: &[Value],
-        places: u16,
-    ) -> Result<Option<u16>> {
-        if prefix.is_empty() || self.with_row.is_some_and(|at| at >= prefix.len()) {
-            return Ok(None);
-        }
-        let prefix: Vec<&Value> = prefix.iter().collect();
-        self.place_of(table, &prefix, places).map(Some)
-    }
-
-    fn place_of(&self, table: &TableRows, of: &[&Value], places: u16) -> Result<u16> {
-        match self.with_row {
-            Some(at) if of[at].is_null() => hashed_place(of[at], &self.columns[at], places),
-            Some(at) => table.place_of(of[at], places),
-            None => hashed_place(of[0], &self.columns[0], places),
-        }
-    }
-}
-
-impl TableRows {
-    /// Appends what tells a row's entry from those of other rows with the same values.
-    fn append_key(&self, row: &Key, values: &[Value], out: &mut Vec<u8>) -> Result<()> {
-        if self.key.is_empty() {
-            // Its number; the number says nothing of the place, and need not: it is one of all.
-            out.extend_from_slice(&row.words()[1].to_be_bytes());
-            return Ok(());
-        }
-        self.key.iter().try_for_each(|(column, how)| how.encode(&values[*column], out))
-    }
-}
-
-/// The place that a value's hash says.
-fn hashed_place(value: &Value, how: &KeyColumn, places: u16) -> Result<u16> {
-    let mut bytes = Vec::new();
-    let how = KeyColumn { not_null: false, padded: how.padded, ..KeyColumn::default() };
-    how.encode(value, &mut bytes)?;
-    Ok(((u128::from(hash64(&bytes)) * u128::from(places)) >> 64) as u16)
-}
-
-/// Whether keys of columns of these types are never cut.
-fn is_exact(types: impl Iterator<Item = Type>, room: usize) -> bool {
-    let width = |ty: Type| match KeyWidth::of(ty) {
-        Some(KeyWidth::AtMost(bytes)) => Some(bytes),
-        // Every character may take four bytes.
-        Some(KeyWidth::Usual(_)) if ty.modifier > 4 && matches!(ty.oid, oid::VARCHAR | oid::BPCHAR) => {
-            Some(4 * (ty.modifier as usize - 4) + 1)
-        }
-        _ => None,
-    };
-    types.map(width).sum::<Option<usize>>().is_some_and(|bytes| bytes <= room)
 }

@@ -27,8 +27,8 @@ enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mark(usize);
 
-/// What a transaction would have to do to undo what it did. Kept by whoever keeps the transaction, and lent to
-/// one [`Undoing`] after the other.
+/// What a transaction would have to do to undo what it did. Kept by whoever keeps the transaction, and lent
+/// to one [`Undoing`] after the other.
 #[derive(Default)]
 pub struct UndoLog {
     steps: Vec<Step>,
