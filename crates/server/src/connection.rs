@@ -167,7 +167,8 @@ impl Connection {
     /// Carries out a message; answers whether the connection goes on.
     fn handle(&mut self, kind: u8, range: Range<usize>) -> Result<bool, StreamError> {
         self.messages += 1;
-        if self.skipping && !matches!(kind, b'S' | b'X') {
+        // Bytes of a COPY that has failed come until the client knows that it has.
+        if matches!(kind, b'd' | b'c' | b'f') || (self.skipping && !matches!(kind, b'S' | b'X')) {
             return Ok(true);
         }
         // The session may read further messages (COPY) while this one is carried out: it moves aside.
@@ -208,8 +209,6 @@ impl Connection {
             }
             Frontend::SendNow => self.stream.send().map(|()| true),
             Frontend::Terminate => Ok(false),
-            // Of a COPY that has failed: the client did not know yet.
-            Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(true),
             Frontend::Password(_) => Err(StreamError::Kind(b'p')),
             Frontend::FunctionCall => {
                 self.session().fail();

@@ -16,8 +16,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use liger_sql::session::InterruptReason;
@@ -46,6 +47,8 @@ const EVENTS_AT_ONCE: usize = 64;
 enum Deadline {
     /// A statement or a log-in has taken too long.
     Raise(Arc<Peer>, InterruptReason),
+    /// A client has been told its end and may not listen.
+    Close(Weak<Peer>),
     /// A client has said nothing for too long; its connection is parked.
     Idle(InterruptReason),
 }
@@ -126,6 +129,12 @@ impl Parking {
         key
     }
 
+    /// Cuts a client off after so long, if it is still there.
+    pub(crate) fn close_after(&self, peer: &Arc<Peer>, after: Duration) {
+        let key = (clock::now() + after, peer.process_id);
+        self.set(&mut lock(&self.state), key, Deadline::Close(Arc::downgrade(peer)));
+    }
+
     /// Takes a deadline back.
     pub(crate) fn unset(&self, key: DeadlineKey) {
         lock(&self.state).deadlines.remove(&key);
@@ -194,22 +203,20 @@ impl Parking {
 
     fn expire(&self) {
         let now = clock::now();
-        loop {
-            let mut state = lock(&self.state);
-            match state.deadlines.first_entry() {
-                Some(first) if first.key().0 <= now => {
-                    let (key, deadline) = first.remove_entry();
-                    match deadline {
-                        Deadline::Raise(peer, reason) => peer.raise(reason),
-                        Deadline::Idle(reason) => {
-                            drop(state);
-                            self.end_idle(key.1, reason);
-                        }
-                    }
-                }
-                _ => return,
+        while let Some((process_id, deadline)) = self.take_expired(now) {
+            match deadline {
+                Deadline::Raise(peer, reason) => peer.raise(reason),
+                Deadline::Close(peer) => drop(peer.upgrade().map(|peer| peer.socket.close(Shutdown::Both))),
+                Deadline::Idle(reason) => self.end_idle(process_id, reason),
             }
         }
+    }
+
+    fn take_expired(&self, now: Instant) -> Option<(i32, Deadline)> {
+        let mut state = lock(&self.state);
+        let first = state.deadlines.first_entry().filter(|first| first.key().0 <= now)?;
+        let (key, deadline) = first.remove_entry();
+        Some((key.1, deadline))
     }
 
     fn end_idle(&self, process_id: i32, reason: InterruptReason) {

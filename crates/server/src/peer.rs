@@ -28,6 +28,8 @@ pub(crate) const SECRET_BYTES: usize = 32;
 const QUERY_BYTES_SHOWN: usize = 1024;
 /// Notifications that a client may leave unread.
 const MAIL_MAX: usize = 10_000;
+/// A client that is to be told its end and does not listen is cut off after this.
+const DEAF: Duration = Duration::from_secs(5);
 const NUMBER_BITS: u32 = 24;
 
 /// A connection as others see it.
@@ -103,11 +105,15 @@ impl Peer {
     }
 
     /// Asks the connection to stop what it does, or to end.
-    pub(crate) fn raise(&self, reason: InterruptReason) {
+    pub(crate) fn raise(self: &Arc<Self>, reason: InterruptReason) {
         self.interrupt.raise(reason);
         if reason >= InterruptReason::IdleInTransactionTimeout {
-            // It may wait for its client: let that wait end.
+            // It may wait for its client to speak: let that wait end. It may also wait for its client to listen:
+            // that one is given some time.
             self.socket.close(Shutdown::Read);
+            if let Some(parking) = self.parking.upgrade() {
+                parking.close_after(self, DEAF);
+            }
         }
     }
 

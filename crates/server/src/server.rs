@@ -215,5 +215,9 @@ fn welcome(shared: &Arc<Shared>, socket: Socket) {
         return;
     }
     let peer = shared.peers.enter(shared.config.host, Arc::new(socket), &shared.parking);
+    // Whoever stops the server has seen this connection, or is seen here.
+    if shared.stopping.load(Ordering::SeqCst) {
+        peer.raise(InterruptReason::Terminate);
+    }
     shared.pool.run(Box::new(Connection::new(shared.clone(), peer)));
 }

@@ -92,11 +92,6 @@ impl Connection {
 
     fn try_login(&mut self) -> Result<(), Refusal> {
         let Some(wanted) = self.first_packets()? else { return Err(Refusal::Silent) };
-        let mut status = self.peer.status();
-        status.user.clone_from(&wanted.user);
-        status.database.clone_from(&wanted.database);
-        status.encrypted = self.stream.is_encrypted();
-        drop(status);
         if wanted.minor > MINOR_VERSION || !wanted.unknown_options.is_empty() {
             let unknown: Vec<_> = wanted.unknown_options.iter().map(String::as_str).collect();
             let minor = wanted.minor.min(MINOR_VERSION);
@@ -108,6 +103,11 @@ impl Connection {
             return refuse(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
         }
         let role = self.authenticate(&wanted)?;
+        let mut status = self.peer.status();
+        status.user.clone_from(&wanted.user);
+        status.database.clone_from(&wanted.database);
+        status.encrypted = self.stream.is_encrypted();
+        drop(status);
         self.check_limits(&wanted, &role)?;
         backend::authentication(&mut self.stream.output, AUTH_OK, &[]);
         self.open(wanted)

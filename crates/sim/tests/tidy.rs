@@ -171,9 +171,11 @@ fn workspace_dependencies(manifest: &File) -> Vec<(usize, String)> {
 fn doors_open_downward_only() {
     let floor = |name: &str| FLOORS.iter().position(|&f| f == name);
     let mut breaches = Vec::new();
-    for manifest in
-        files().iter().filter(|f| f.path.starts_with("crates/") && f.path.ends_with("/Cargo.toml"))
-    {
+    let is_crate = |f: &&File| {
+        let parts: Vec<_> = f.path.split('/').collect();
+        matches!(parts[..], ["crates", _, "Cargo.toml"])
+    };
+    for manifest in files().iter().filter(is_crate) {
         let path = &manifest.path;
         let name = path.split('/').nth(1).unwrap_or_default();
         let Some(own) = floor(name) else {

@@ -24,6 +24,8 @@ use crate::socket::{Read, Socket};
 const BUFFER_BYTES: usize = 8 << 10;
 /// Output is sent when it has gathered this much, bytes.
 const SEND_BYTES: usize = 64 << 10;
+/// An input that has grown beyond this for one message is not kept, bytes.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Why a stream cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -203,6 +205,10 @@ impl Stream {
     }
 
     fn make_room(&mut self, wanted: usize) {
+        if self.start == self.end && self.input.len() > LARGE_BYTES && wanted <= BUFFER_BYTES {
+            self.input = Vec::new();
+            (self.start, self.end) = (0, 0);
+        }
         if self.start > 0 {
             self.input.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);

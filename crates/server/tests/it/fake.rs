@@ -7,6 +7,7 @@
 //!   sleep MS              looks at its interrupt   set NAME V   a setting
 //!   begin, commit, rollback                        listen C, notify C TEXT
 //!   copy in               counts lines             copy out N   N lines
+//!   types                 a value of each of some types
 //! ```
 //!
 //! Roles: `trusty` (no password), `alice` (password `secret`), `root` (superuser), `nologin`, `one` (one
@@ -114,10 +115,29 @@ fn columns_of(text: &str, parameters: usize) -> Vec<ColumnDescription> {
     match text.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
         "select" => vec![column("?column?", oid::INT4, 4)],
         "rows" => vec![column("n", oid::INT4, 4), column("text", oid::TEXT, -1)],
+        "types" => types().iter().map(|(ty, _)| column("v", *ty, -1)).collect(),
         "echo" => (0..parameters).map(|at| column(&format!("p{at}"), oid::TEXT, -1)).collect(),
         "activity" => ["user", "state", "query"].map(|name| column(name, oid::TEXT, -1)).into(),
         _ => Vec::new(),
     }
+}
+
+/// A value of each of some types.
+fn types() -> Vec<(Oid, Value)> {
+    vec![
+        (oid::BOOL, Value::Bool(true)),
+        (oid::INT2, Value::Int2(-2)),
+        (oid::INT4, Value::Int4(i32::MIN)),
+        (oid::INT8, Value::Int8(i64::MAX)),
+        (oid::OID, Value::Oid(u32::MAX)),
+        (oid::FLOAT4, Value::Float4(0.1)),
+        (oid::FLOAT8, Value::Float8(-1e300)),
+        (oid::TEXT, Value::text("text")),
+        (oid::BYTEA, Value::bytea([0, 255, b'a'])),
+        (oid::TIMESTAMP, Value::Timestamp(1_000_000)),
+        (oid::INT4_ARRAY, Value::array(oid::INT4, vec![Value::Int4(1), Value::Null, Value::Int4(3)])),
+        (oid::INT4, Value::Null),
+    ]
 }
 
 fn number(word: Option<&str>) -> usize {
@@ -161,6 +181,7 @@ impl FakeSession {
                 Box::new((1..=count).map(|n| vec![Value::Int4(n as i32), Value::text(format!("row {n}"))]))
             }
             "echo" => Box::new(std::iter::once(portal.values.clone())),
+            "types" => Box::new(std::iter::once(types().into_iter().map(|(_, value)| value).collect())),
             "activity" => Box::new(self.start.server.activity().into_iter().map(|activity| {
                 [activity.user, activity.state.text().to_string(), activity.query].map(Value::text).into()
             })),
@@ -182,7 +203,7 @@ impl FakeSession {
     fn run_command(&mut self, verb: &str, rest: &[&str], sink: &mut dyn Sink) -> Result<String> {
         let state = |code: &str| code.as_bytes().try_into().map_or(SqlState::INTERNAL_ERROR, SqlState::new);
         match (verb, rest) {
-            ("begin", _) => self.state = TransactionState::Active,
+            ("begin" | "start", _) => self.state = TransactionState::Active,
             ("commit" | "end", _) if self.state == TransactionState::Failed => {
                 self.state = TransactionState::Idle;
                 return Ok("ROLLBACK".to_string());
