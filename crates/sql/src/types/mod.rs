@@ -4,10 +4,13 @@
 //! (`func/data/types.tsv`). Types that users create (enums, domains, rows) are known to the catalog, which
 //! stands behind the trait [`Types`].
 
+pub mod array;
 pub mod binary;
 pub mod cast;
+pub mod datetime;
 pub mod json;
 pub mod numeric;
+pub mod numeric_math;
 pub mod order;
 pub mod text;
 pub mod value;
