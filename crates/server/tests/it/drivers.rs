@@ -62,8 +62,14 @@ fn values_of_many_types_arrive_in_both_formats() {
         let client = connect(address, "trusty", "").await;
         let row = client.query_one("types", &[]).await.expect("a row");
         assert!(row.get::<_, bool>(0));
-        assert_eq!((row.get::<_, i16>(1), row.get::<_, i32>(2), row.get::<_, i64>(3)), (-2, i32::MIN, i64::MAX));
-        assert_eq!((row.get::<_, u32>(4), row.get::<_, f32>(5), row.get::<_, f64>(6)), (u32::MAX, 0.1, -1e300));
+        assert_eq!(
+            (row.get::<_, i16>(1), row.get::<_, i32>(2), row.get::<_, i64>(3)),
+            (-2, i32::MIN, i64::MAX)
+        );
+        assert_eq!(
+            (row.get::<_, u32>(4), row.get::<_, f32>(5), row.get::<_, f64>(6)),
+            (u32::MAX, 0.1, -1e300)
+        );
         assert_eq!((row.get::<_, &str>(7), row.get::<_, &[u8]>(8)), ("text", &[0, 255, b'a'][..]));
         let second = std::time::UNIX_EPOCH + std::time::Duration::from_secs(946_684_801);
         assert_eq!(row.get::<_, std::time::SystemTime>(9), second, "a second after the year 2000 began");
