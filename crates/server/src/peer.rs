@@ -108,8 +108,8 @@ impl Peer {
     pub(crate) fn raise(self: &Arc<Self>, reason: InterruptReason) {
         self.interrupt.raise(reason);
         if reason >= InterruptReason::IdleInTransactionTimeout {
-            // It may wait for its client to speak: let that wait end. It may also wait for its client to listen:
-            // that one is given some time.
+            // It may wait for its client to speak: let that wait end. It may also wait for its client to
+            // listen: that one is given some time.
             self.socket.close(Shutdown::Read);
             if let Some(parking) = self.parking.upgrade() {
                 parking.close_after(self, DEAF);

@@ -6,7 +6,7 @@
 //!    lost.
 //! 2. `close` may be called from any thread, and makes a blocked read or write of another thread return.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -55,9 +55,14 @@ impl Socket {
 
     /// Writes everything, waiting for the client where it must.
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.with_writer(|writer| writer.write_all(bytes))
+    }
+
+    /// Lends the writing end.
+    pub fn with_writer<T>(&self, write: impl FnOnce(&mut dyn io::Write) -> T) -> T {
         match self {
-            Self::Tcp(stream) => (&mut &*stream).write_all(bytes),
-            Self::Local(stream) => (&mut &*stream).write_all(bytes),
+            Self::Tcp(stream) => write(&mut &*stream),
+            Self::Local(stream) => write(&mut &*stream),
         }
     }
 

@@ -142,9 +142,7 @@ impl Stream {
             tls.process_new_packets()?;
         }
         (self.start, self.end) = (0, 0);
-        while tls.wants_write() {
-            tls.write_tls(&mut Raw(&self.socket))?;
-        }
+        write_tls(&mut tls, &self.socket)?;
         self.tls = Some(tls);
         Ok(())
     }
@@ -237,9 +235,7 @@ impl Stream {
             }
             let processed = tls.process_new_packets();
             // Also what went wrong is to be told to the client, in an alert.
-            while tls.wants_write() {
-                tls.write_tls(&mut Raw(&self.socket))?;
-            }
+            write_tls(tls, &self.socket)?;
             processed?;
         }
     }
@@ -257,9 +253,7 @@ impl Stream {
                 while !rest.is_empty() {
                     let taken = tls.writer().write(rest)?;
                     rest = &rest[taken..];
-                    while tls.wants_write() {
-                        tls.write_tls(&mut Raw(&self.socket))?;
-                    }
+                    write_tls(tls, &self.socket)?;
                 }
             }
         }
@@ -292,13 +286,24 @@ impl Stream {
         let _ = self.send();
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            while tls.wants_write() && tls.write_tls(&mut Raw(&self.socket)).is_ok() {}
+            let _ = write_tls(tls, &self.socket);
         }
         self.socket.close(std::net::Shutdown::Both);
     }
 }
 
-/// The socket as rustls wants it.
+/// Sends what TLS has to send.
+fn write_tls(tls: &mut ServerConnection, socket: &Socket) -> io::Result<()> {
+    while tls.wants_write() {
+        match socket.with_writer(|writer| tls.write_tls(writer)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The socket as rustls wants to read it.
 struct Raw<'a>(&'a Socket);
 
 impl io::Read for Raw<'_> {
@@ -308,15 +313,5 @@ impl io::Read for Raw<'_> {
             Read::Closed => Ok(0),
             Read::Quiet => Err(ErrorKind::WouldBlock.into()),
         }
-    }
-}
-
-impl io::Write for Raw<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -19,8 +19,11 @@ use liger_server::{Config, Server};
 
 /// A server over the made-up database at a free port of the loopback.
 fn start(change: impl FnOnce(&mut Config)) -> (Server, SocketAddr) {
-    let rules = "host all alice,expired,stranger all scram-sha-256\nhost clear all all password\n\
-                 host closed all all reject\nhost other all 10.0.0.0/8 trust\nhost open,nowhere all all trust";
+    let rules = "host all alice,expired,stranger all scram-sha-256
+                 host clear all all password
+                 host closed all all reject
+                 host other all 10.0.0.0/8 trust
+                 host open,nowhere all all trust";
     let mut config = Config {
         addresses: vec!["127.0.0.1:0".parse().expect("an address")],
         rules: Rules::parse(rules).expect("well formed"),

@@ -114,7 +114,7 @@ fn random_bytes_harm_nobody_else() {
     until(Duration::from_secs(3), |seed| {
         let mut random = Random(seed);
         let mut client = Client::over(connect(address));
-        if random.next() % 4 > 0 {
+        if !random.next().is_multiple_of(4) {
             client.send(&startup(0, &[("user", "trusty"), ("database", "open")]));
         }
         for _ in 0..random.next() % 8 {
