@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copy;
 pub mod error;
 pub mod func;
 pub mod session;
