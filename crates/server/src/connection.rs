@@ -298,6 +298,7 @@ impl Connection {
     /// Before a statement or a series: a cancel that came for an earlier one is void, and the clock starts.
     fn begin(&mut self) {
         self.peer.interrupt.rearm();
+        self.stop_timer();
         let statement_ms = self.session().timeouts().statement_ms;
         if statement_ms > 0 {
             let after = Duration::from_millis(statement_ms);
@@ -306,11 +307,15 @@ impl Connection {
         }
     }
 
-    /// After a statement or a series: tells the client that it is its turn.
-    pub(crate) fn ready(&mut self) -> Result<bool, StreamError> {
+    fn stop_timer(&mut self) {
         if let Some(timer) = self.timer.take() {
             self.shared.parking.unset(timer);
         }
+    }
+
+    /// After a statement or a series: tells the client that it is its turn.
+    pub(crate) fn ready(&mut self) -> Result<bool, StreamError> {
+        self.stop_timer();
         self.in_series = false;
         let session = self.session.as_mut().expect("logged in");
         for (name, value) in session.changed_parameters() {
@@ -390,9 +395,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(timer) = self.timer.take() {
-            self.shared.parking.unset(timer);
-        }
+        self.stop_timer();
         // First the session: when the client sees the end, its transaction has ended.
         let session = self.session.take();
         if catch_unwind(AssertUnwindSafe(|| drop(session))).is_err() {

@@ -160,6 +160,13 @@ impl Parking {
         self.wake_thread();
     }
 
+    /// After the thread has ended: drops what is still parked.
+    pub(crate) fn clear(&self) {
+        // Dropping a connection comes back here: not under the lock.
+        let parked = std::mem::take(&mut lock(&self.state).parked);
+        drop(parked);
+    }
+
     /// The thread: returns after `stop`.
     pub(crate) fn watch(&self, listeners: &[Listener], mut seen: impl FnMut(Watched)) -> io::Result<()> {
         for (at, listener) in listeners.iter().enumerate() {

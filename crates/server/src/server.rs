@@ -1,8 +1,8 @@
 //! A running server: its listeners, its connections, its end.
 //!
 //! Invariants:
-//! 1. `stop` and dropping a server end every connection and every thread that it started for them, except
-//!    threads inside a session that does not look at its interrupt: these end when it returns.
+//! 1. `stop` and dropping a server end every connection. Threads that have served one end within ten seconds,
+//!    except those inside a session that does not look at its interrupt: these end when it returns.
 
 use std::fmt;
 use std::io;
@@ -163,6 +163,7 @@ impl Server {
         self.shared.parking.stop();
         // A panic of that thread has been reported by itself.
         let _ = watcher.join();
+        self.shared.parking.clear();
         for path in &self.local_sockets {
             let _ = std::fs::remove_file(path);
         }

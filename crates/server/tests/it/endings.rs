@@ -79,6 +79,9 @@ fn statements_have_a_time_out() {
     for _ in 0..100 {
         assert_eq!(client.run("select 1"), "TDCZI");
     }
+    client.run("set statement_timeout 200");
+    client.send(&[parse("", "select 1"), query("select 1")].concat());
+    assert_eq!(kinds(&client.until_ready()), "1TDCZ", "a series without its Sync leaves no clock behind");
     client.run("set statement_timeout 0");
     assert_eq!(client.run("sleep 100"), "CZI");
 }
