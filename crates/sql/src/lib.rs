@@ -10,6 +10,7 @@
 
 mod bind;
 pub mod catalog;
+pub mod copy;
 pub mod error;
 pub mod exec;
 pub mod func;

@@ -1,8 +1,9 @@
 //! The seam between SQL and whatever carries it to a client: what a session is asked, and what it answers.
 //!
-//! A server (the wire protocol, a test, an embedding program) opens a [`Session`] of a [`Database`] for each client
-//! and calls it from one thread at a time. The calls block: a session that waits for a worker slot, a lock or
-//! storage returns when it has its answer. What goes back to the client goes through a [`Sink`], row by row.
+//! A server (the wire protocol, a test, an embedding program) opens a [`Session`] of a [`Database`] for
+//! each client and calls it from one thread at a time. The calls block: a session that waits for a worker
+//! slot, a lock or storage returns when it has its answer. What goes back to the client goes through a
+//! [`Sink`], row by row.
 //!
 //! ```text
 //!   server                                   session
@@ -14,12 +15,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A session that returns an error has already put its transaction into the state that the error asks for: the
-//!    server reads `transaction_state` afterwards and repeats nothing.
-//! 2. A session reads no clock for time-outs. It says which it wants (`timeouts`); the server watches the clock and
-//!    raises the [`Interrupt`].
-//! 3. COPY FROM STDIN pulls. A session in the middle of a statement asks its sink for bytes instead of being fed by
-//!    calls: so COPY is an ordinary row source, also as one statement of several, and needs no suspended state.
+//! 1. A session that returns an error has already put its transaction into the state that the error asks
+//!    for: the server reads `transaction_state` afterwards and repeats nothing.
+//! 2. A session reads no clock for time-outs. It says which it wants (`timeouts`); the server watches the
+//!    clock and raises the [`Interrupt`].
+//! 3. COPY FROM STDIN pulls. A session in the middle of a statement asks its sink for bytes instead of
+//!    being fed by calls: so COPY is an ordinary row source, also as one statement of several, and needs no
+//!    suspended state.
 //! 4. Names and texts are as the client sent them, UTF-8, unchecked for anything else.
 //!
 //! It does not know the protocol: no message, no format of a message but text or binary of single values.
@@ -71,7 +73,8 @@ pub struct Described<'a> {
 pub struct Parameters<'a> {
     /// Formats: none (all text), one (for all), or one for each.
     pub formats: Formats<'a>,
-    /// Values, each an `i32` length (-1: NULL) and its bytes; the server has checked that they fill it exactly.
+    /// Values, each an `i32` length (-1: NULL) and its bytes; the server has checked that they fill it
+    /// exactly.
     pub body: &'a [u8],
     /// How many there are.
     pub count: usize,
@@ -171,15 +174,15 @@ pub enum CopyInput<'a> {
 
 /// Where the answers of a session go.
 ///
-/// The errors of a sink mean that the client is gone or the session is being ended: the statement stops and hands
-/// the error on.
+/// The errors of a sink mean that the client is gone or the session is being ended: the statement stops and
+/// hands the error on.
 pub trait Sink {
-    /// The columns of the rows that follow, and the format codes that the client asked for them in. Called once
-    /// before the first row of a statement or of an Execute, also where no row will follow.
+    /// The columns of the rows that follow, and the format codes that the client asked for them in. Called
+    /// once before the first row of a statement or of an Execute, also where no row will follow.
     fn columns(&mut self, columns: &[ColumnDescription], formats: Formats<'_>) -> Result<(), SqlError>;
 
-    /// One row, with as many values as there are columns. `context`: what output may look at (time zone, names of
-    /// objects).
+    /// One row, with as many values as there are columns. `context`: what output may look at (time zone,
+    /// names of objects).
     fn row(&mut self, context: &EvalContext<'_>, values: &[Value]) -> Result<(), SqlError>;
 
     /// A statement has ended; `tag` as PostgreSQL has it (`INSERT 0 1`).
@@ -220,8 +223,8 @@ pub struct Notification {
 
 /// The client of a session, reachable from any thread.
 pub trait Client: Send + Sync {
-    /// Hands over a notification. It reaches the client when the client is between statements and outside of a
-    /// transaction block; never blocks.
+    /// Hands over a notification. It reaches the client when the client is between statements and outside
+    /// of a transaction block; never blocks.
     fn notify(&self, notification: Notification);
 }
 
@@ -281,7 +284,8 @@ impl Interrupt {
         self.0.fetch_max(reason as u8, Ordering::Release);
     }
 
-    /// The reason to stop, if there is one. One relaxed load where there is none: cheap enough for every row.
+    /// The reason to stop, if there is one. One relaxed load where there is none: cheap enough for every
+    /// row.
     pub fn raised(&self) -> Option<InterruptReason> {
         use InterruptReason::*;
         let raised = self.0.load(Ordering::Relaxed);
@@ -295,8 +299,8 @@ impl Interrupt {
         self.raised().map_or(Ok(()), |reason| Err(reason.error()))
     }
 
-    /// Forgets a cancel or a statement's time-out; what ends the session stays. The server calls it before each
-    /// statement, so that a cancel which comes too late does not hit the next one.
+    /// Forgets a cancel or a statement's time-out; what ends the session stays. The server calls it before
+    /// each statement, so that a cancel which comes too late does not hit the next one.
     pub fn rearm(&self) {
         let keep = InterruptReason::IdleInTransactionTimeout as u8;
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |raised| {
@@ -311,8 +315,9 @@ pub struct SessionStart {
     pub user: String,
     /// The database that was asked for.
     pub database: String,
-    /// Further parameters of the start-up message, in their order: settings (`application_name`, `DateStyle`, ...)
-    /// and those of `options` (`-c name=value`). Unknown ones are an error of `open` only where PostgreSQL has one.
+    /// Further parameters of the start-up message, in their order: settings (`application_name`,
+    /// `DateStyle`, ...) and those of `options` (`-c name=value`). Unknown ones are an error of `open` only
+    /// where PostgreSQL has one.
     pub parameters: Vec<(String, String)>,
     /// What `pg_backend_pid()` shall say; unique in the pod.
     pub process_id: i32,
@@ -386,12 +391,12 @@ pub trait ServerView: Send + Sync {
     /// All connections of this host.
     fn activity(&self) -> Vec<Activity>;
 
-    /// Stops the statement of a session of this host (`pg_cancel_backend`) or the session (`pg_terminate_backend`);
-    /// false if there is none.
+    /// Stops the statement of a session of this host (`pg_cancel_backend`) or the session
+    /// (`pg_terminate_backend`); false if there is none.
     fn interrupt(&self, process_id: i32, reason: InterruptReason) -> bool;
 
-    /// What is to be stored of a password (`CREATE ROLE .. PASSWORD`): a SCRAM-SHA-256 verifier in PostgreSQL's
-    /// notation. A text that is one already stays as it is.
+    /// What is to be stored of a password (`CREATE ROLE .. PASSWORD`): a SCRAM-SHA-256 verifier in
+    /// PostgreSQL's notation. A text that is one already stays as it is.
     fn password_verifier(&self, password: &str) -> String;
 }
 
@@ -415,19 +420,20 @@ pub trait Database: Send + Sync {
     /// The role of that name, `None` if there is none.
     fn login_role(&self, user: &str) -> Result<Option<LoginRole>, SqlError>;
 
-    /// Opens a session for a client that has proved who it is. Fails (FATAL: 3D000, 42704, ...) where PostgreSQL
-    /// would.
+    /// Opens a session for a client that has proved who it is. Fails (FATAL: 3D000, 42704, ...) where
+    /// PostgreSQL would.
     fn open(&self, start: SessionStart) -> Result<Box<dyn Session>, SqlError>;
 }
 
 /// One client's session. Dropping it rolls back what is open and releases everything it holds.
 pub trait Session: Send {
-    /// Executes all statements of a text, as one implicit transaction where they contain no transaction commands,
-    /// and ends it: commits before it returns.
+    /// Executes all statements of a text, as one implicit transaction where they contain no transaction
+    /// commands, and ends it: commits before it returns.
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<(), SqlError>;
 
-    /// Prepares one statement. An empty `name` is the unnamed statement, which is replaced; a named one that exists
-    /// is 42P05. `parameter_types`: 0 for a type to be inferred; may be shorter than the list of parameters.
+    /// Prepares one statement. An empty `name` is the unnamed statement, which is replaced; a named one
+    /// that exists is 42P05. `parameter_types`: 0 for a type to be inferred; may be shorter than the list
+    /// of parameters.
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<(), SqlError>;
 
     /// Binds parameters to a prepared statement. `result_formats` stay with the portal.
@@ -457,21 +463,22 @@ pub trait Session: Send {
     /// Closes a portal; one that is not there is no error.
     fn close_portal(&mut self, name: &str) -> Result<(), SqlError>;
 
-    /// Ends the implicit transaction of the messages since the last `sync`: commits, or rolls back if one failed.
+    /// Ends the implicit transaction of the messages since the last `sync`: commits, or rolls back if one
+    /// failed.
     fn sync(&mut self) -> Result<(), SqlError>;
 
     /// The text of a prepared statement, for those who watch; `None` if there is none.
     fn statement_text(&self, name: &str) -> Option<Arc<str>>;
 
-    /// Takes note of an error that happened outside of the session (a malformed message): as if a statement had
-    /// failed.
+    /// Takes note of an error that happened outside of the session (a malformed message): as if a statement
+    /// had failed.
     fn fail(&mut self);
 
     /// Where it is with its transaction.
     fn transaction_state(&self) -> TransactionState;
 
-    /// The settings that clients are told of (`server_version`, `client_encoding`, `DateStyle`, `TimeZone`, ...) and
-    /// that have changed since the last call; at the first call all of them.
+    /// The settings that clients are told of (`server_version`, `client_encoding`, `DateStyle`, `TimeZone`,
+    /// ...) and that have changed since the last call; at the first call all of them.
     fn changed_parameters(&mut self) -> Vec<(&'static str, String)>;
 
     /// The time-outs in force now.
