@@ -32,8 +32,12 @@ pub enum Order {
     Enter,
     /// Fill the host's warehouses.
     Load,
-    /// Fill them with what the pod's files hold.
+    /// Fill them with what the pod's files hold: rows are made when they are wanted.
     Recover,
+    /// Run one transaction on each worker.
+    RunOne,
+    /// Wait until all rows are made.
+    AwaitRows,
     /// Take a checkpoint.
     Checkpoint,
     /// Share every CUSTOMER and STOCK row.
@@ -79,15 +83,15 @@ pub enum Answer {
         /// How many.
         counts: BTreeMap<String, u64>,
     },
-    /// What a recovery has read and put into partitions.
+    /// What a recovery has found.
     Recovered {
-        /// Bytes of images and logs.
+        /// Bytes of logs and images.
         bytes: u64,
         /// Bytes of all hosts' logs, which every host reads.
         log_bytes: u64,
-        /// Rows.
+        /// Rows of images, index entries included.
         rows: u64,
-        /// Changes of rows.
+        /// Changes of rows in logs.
         changes: u64,
     },
     /// How far the host is.
@@ -98,6 +102,8 @@ pub enum Answer {
         partitions: Vec<u16>,
         /// What it cannot do at present, and why.
         troubles: Vec<String>,
+        /// Bytes of images whose rows are made, of how many; none: all are.
+        restored: Option<(u64, u64)>,
     },
     /// The order was carried out; it had nothing to say.
     Done,

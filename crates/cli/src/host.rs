@@ -17,16 +17,15 @@ use std::time::{Duration, Instant};
 
 use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
-use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
-use liger_engine::recovery::{Loaded, Plan};
-use liger_engine::row::{Loader as RowLoader, Moves, RowHost, RowSession};
+use liger_engine::recovery::Plan;
+use liger_engine::recovery::checkpointer::Checkpointer;
+use liger_engine::row::{Loader as RowLoader, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
 use liger_fabric::{Fabric, HostId};
 use liger_pod::membership;
 use liger_pod::selftest::Effort;
 use liger_workload::ledger;
-use liger_workload::storage::{CheckpointFigures, StorageFigures};
 use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
 use liger_workload::tpcc::load::Loader;
 use liger_workload::tpcc::schema::{Tables, warehouse_key};
@@ -37,6 +36,12 @@ use crate::desks::{Desks, show};
 use crate::failure::Failure;
 use crate::job::{Backend, Homes, Job};
 use crate::orders::{Orders, tell, tell_with};
+
+mod figures;
+mod restart;
+
+use figures::{add_usage, counted, storage_figures};
+use restart::config_of;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -280,6 +285,11 @@ impl<M: HostMemory> Serving<M> {
                 shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
             }
             Order::Recover => self.recover(),
+            Order::RunOne => {
+                self.run_one(self.tables.tpcc()?);
+                Ok(Answer::Done)
+            }
+            Order::AwaitRows => self.await_rows(),
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
@@ -359,13 +369,6 @@ impl<M: HostMemory> Serving<M> {
             })
         });
         loaded.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
-    }
-
-    fn recover(&mut self) -> Result<Answer, String> {
-        let (data, plan) = self.recovery.take().expect("this host was to recover");
-        let recovered = self.host.recover(&data, &plan, self.job.workers);
-        let Loaded { bytes, log_bytes, rows, changes } = recovered.map_err(|error| error.to_string())?;
-        Ok(Answer::Recovered { bytes, log_bytes, rows, changes })
     }
 
     fn run(&mut self, tables: Tables, seconds: f64) -> Answer {
@@ -518,26 +521,11 @@ fn run_both<F: Fabric>(
 ) -> (WorkerStats, EngineFigures) {
     let (cx, host) = (session.cx(), session.host());
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
-    // Two runs a generation.
-    let first_run = job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1);
-    let config = RunConfig {
-        tables: *tables,
-        scale: job.scale,
-        database_seed: job.seed,
-        run: first_run,
-        mix: job.mix,
-        remote: job.remote,
-        homes,
-        length: length(job.warm_up_s),
-        max_attempts: None,
-        durability: job.durability.into(),
-        watch,
-        in_flight: job.in_flight,
-    };
-    let warm_up = run_worker(cx, session, &config);
+    let config = config_of(job, tables, homes, watch);
+    let warm_up = run_worker(cx, session, &RunConfig { length: length(job.warm_up_s), ..config.clone() });
     let before = counted(host.moves());
     let mut stats =
-        run_worker(cx, session, &RunConfig { run: first_run + 1, length: length(seconds), ..config });
+        run_worker(cx, session, &RunConfig { run: config.run + 1, length: length(seconds), ..config });
     let after = counted(host.moves());
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;
@@ -551,48 +539,4 @@ fn run_both<F: Fabric>(
     figures.more.insert("messages".to_owned(), after[2] - before[2]);
     figures.more.insert("messages_dropped".to_owned(), after[3] - before[3]);
     (stats, figures)
-}
-
-/// What was written and removed since the counts were `before`.
-fn storage_figures(all: &Checkpointer, before: &CheckpointCounts, log_bytes: u64) -> StorageFigures {
-    let counts = all.counts();
-    let since = all.recent().filter(|taken| taken.begin_epoch > before.last_begin_epoch);
-    let taken =
-        since.map(|Taken { bytes, took_ns, .. }| CheckpointFigures { bytes, seconds: took_ns as f64 / 1e9 });
-    StorageFigures {
-        replay_limit_bytes: all.options().replay_bytes,
-        checkpoints: counts.checkpoints - before.checkpoints,
-        checkpoints_given_up: counts.given_up - before.given_up,
-        log_bytes,
-        log_bytes_most: counts.log_bytes_most,
-        log_bytes_removed: counts.bytes_removed - before.bytes_removed,
-        log_segments_removed: counts.segments_removed - before.segments_removed,
-        taken: taken.collect(),
-        failures: all.failure().into_iter().map(ToString::to_string).collect(),
-        ..StorageFigures::default()
-    }
-}
-
-fn counted(moves: &Moves) -> [u64; 4] {
-    [&moves.moved_in, &moves.moved_out, &moves.messages, &moves.messages_dropped]
-        .map(|counter| counter.load(Ordering::Relaxed))
-}
-
-/// What the whole pod's heap holds.
-fn add_usage<F: Fabric>(figures: &mut EngineFigures, host: &RowHost, session: &RowSession<'_, F>) {
-    let usage = host.usage(session.cx());
-    let sync = [
-        ("tuple words", usage.tuple_bytes),
-        ("index words", usage.mapping_bytes),
-        ("claimed chunks", usage.word_chunk_bytes),
-    ];
-    let data = [
-        ("rows", usage.row_bytes),
-        ("index nodes", usage.node_bytes),
-        ("index records", usage.scratch_bytes),
-        ("claimed chunks", usage.block_chunk_bytes),
-    ];
-    figures.hwcc_bytes = sync.map(|(name, bytes)| (name.to_owned(), bytes)).into();
-    figures.cxl_bytes = data.map(|(name, bytes)| (name.to_owned(), bytes)).into();
-    figures.hwcc_tuple_bytes = usage.tuple_bytes + usage.mapping_bytes;
 }

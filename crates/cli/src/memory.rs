@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use liger_engine::db::{DataDirectory, DbError, Pod, PodConfig, StorageError};
-use liger_engine::recovery::salvage::{SalvageError, Salvaged, unshipped_bytes};
+use liger_engine::recovery::salvage::{Dead, SalvageError, Salvaged, unshipped_bytes};
 use liger_engine::{Catalog, TableSchema};
-use liger_fabric::native::process::{is_gone, number_of};
+use liger_fabric::native::process::{number_of, runs};
 use liger_fabric::native::{MemoryError, MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
@@ -37,16 +37,22 @@ impl PodMemory {
         spec: &MemorySpec,
         config: &PodConfig,
         tables: &[TableSchema],
+        flags: (bool, bool),
+    ) -> Result<Self, Failure> {
+        if is_there(spec) {
+            refuse_if_in_use(spec, "name other memory, or remove it")?;
+        }
+        Self::format(spec, config, tables, flags)
+    }
+
+    /// As [`PodMemory::make`], of memory that nobody uses.
+    fn format(
+        spec: &MemorySpec,
+        config: &PodConfig,
+        tables: &[TableSchema],
         (keep, force): (bool, bool),
     ) -> Result<Self, Failure> {
-        let exists = match spec {
-            MemorySpec::File(path) => path.exists(),
-            MemorySpec::Dax(_) | MemorySpec::Pci(_) => true,
-            MemorySpec::Memfd | MemorySpec::Fd(_) => false,
-        };
-        if exists {
-            refuse_if_in_use(spec)?;
-        }
+        let exists = is_there(spec);
         let pod = match Pod::create(spec, config, tables) {
             Err(_) if exists && force => Pod::create_over(spec, config, tables).map_err(of_memory(spec))?,
             Err(DbError::Memory(MemoryError::AlreadyExists { .. })) => {
@@ -121,43 +127,51 @@ impl fmt::Display for Found {
     }
 }
 
+/// What becomes of memory that has outlived its hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlived {
+    /// It is lost, and with it what only it holds.
+    pub discard: bool,
+    /// How it is known that the hosts are dead.
+    pub dead: Dead,
+}
+
 /// Hosts whose supervisor was killed end by themselves within this time.
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
 impl PodMemory {
     /// The memory of a pod that starts again from the files in `data`, made anew; and the pod's generation.
-    /// If it has outlived the hosts, what only it holds is put into their logs before; with `discard`, it
-    /// is lost.
+    /// If it has outlived the hosts, what only it holds is put into their logs before, unless it is to be
+    /// discarded.
     pub fn again(
         spec: &MemorySpec,
         (config, tables): (&PodConfig, &[TableSchema]),
         data: &Path,
-        discard: bool,
+        Outlived { discard, dead }: Outlived,
     ) -> Result<(Self, u64, Found), Failure> {
-        let is_there = match spec {
-            MemorySpec::File(path) => path.exists(),
-            MemorySpec::Dax(_) | MemorySpec::Pci(_) | MemorySpec::Fd(_) => true,
-            MemorySpec::Memfd => false,
-        };
-        if is_there && !discard {
-            refuse_if_in_use(spec)?;
-            if let Some(pod) = of_old(spec, config, tables)? {
-                let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan());
-                let (manifest, salvaged) = salvage(spec, &pod, data, begin)?;
-                pod.format_again().map_err(of_memory(spec))?;
-                let to_remove = match spec {
-                    MemorySpec::File(path) => Some(path.clone()),
-                    _ => None,
-                };
-                let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
-                return Ok((
-                    Self { name, kind: spec.to_string(), to_remove, pod },
-                    manifest.generation,
-                    found(salvaged),
-                ));
-            }
+        let is_there = is_there(spec) || matches!(spec, MemorySpec::Fd(_));
+        if is_there && dead == Dead::Proven {
+            refuse_if_in_use(spec, "say so with --hosts-are-gone")?;
         }
-        let mut memory = Self::make(spec, config, tables, (false, true))?;
+        if is_there
+            && !discard
+            && let Some(pod) = of_old(spec, config, tables)?
+        {
+            let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan(), dead);
+            let (manifest, salvaged) = salvage(spec, &pod, data, begin)?;
+            pod.format_again().map_err(of_memory(spec))?;
+            let to_remove = match spec {
+                MemorySpec::File(path) => Some(path.clone()),
+                _ => None,
+            };
+            let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
+            return Ok((
+                Self { name, kind: spec.to_string(), to_remove, pod },
+                manifest.generation,
+                found(salvaged),
+            ));
+        }
+        let mut memory = Self::format(spec, config, tables, (false, true))?;
         if let MemorySpec::File(path) = spec {
             memory.to_remove = Some(path.clone());
         }
@@ -258,23 +272,40 @@ fn of_memory(spec: &MemorySpec) -> impl Fn(DbError) -> Failure {
     }
 }
 
-/// Refuses a pod that a process of this machine is a member of.
-fn refuse_if_in_use(spec: &MemorySpec) -> Result<(), Failure> {
+/// True if memory of this name exists.
+fn is_there(spec: &MemorySpec) -> bool {
+    match spec {
+        MemorySpec::File(path) => path.exists(),
+        MemorySpec::Dax(_) | MemorySpec::Pci(_) => true,
+        MemorySpec::Memfd | MemorySpec::Fd(_) => false,
+    }
+}
+
+/// Refuses a pod with a member that is not known to be gone; `then` is what to do if the user knows it.
+fn refuse_if_in_use(spec: &MemorySpec, then: &str) -> Result<(), Failure> {
     // What cannot be read is no pod in use; whether it may be written over is decided elsewhere.
     let Ok(mapping) = spec.open_read_only() else { return Ok(()) };
     let len = mapping.len() as u64;
     let cx = Cx::new(NativeReader::new(mapping), HostId(0), WorkerId(0), 0);
     let Ok(plan) = superblock::open(&cx, len) else { return Ok(()) };
     let Ok(hosts) = Observer::new(&plan).observe(&cx) else { return Ok(()) };
-    let lives = |named: u64| named != 0 && !is_gone(named);
-    match hosts.iter().find(|host| host.slot.state.is_member() && lives(host.process)) {
-        None => Ok(()),
-        Some(host) => Err(Failure::Refused(format!(
-            "{spec} is in use: process {} is its host {}: end it first, or name other memory",
-            number_of(host.process),
-            host.slot.host.0
-        ))),
+    for host in hosts.iter().filter(|host| host.slot.state.is_member() && host.process != 0) {
+        let number = host.slot.host.0;
+        let why = match runs(host.process) {
+            Ok(false) => continue,
+            Ok(true) => format!(
+                "{spec} is in use: process {} is its host {number}: end it first, or name other memory",
+                number_of(host.process)
+            ),
+            Err(why) => format!(
+                "{spec} may be in use: its host {number} was {} and {why}: if you know that nobody uses this \
+                 memory, {then}",
+                host.slot.state
+            ),
+        };
+        return Err(Failure::Refused(why));
     }
+    Ok(())
 }
 
 /// Checks that a configuration describes a pod at all, before any memory is made.

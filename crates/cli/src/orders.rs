@@ -32,6 +32,8 @@ pub struct Shown {
     pub partitions: Mutex<Vec<u16>>,
     /// What it cannot do at present, and why.
     pub troubles: Mutex<Vec<String>>,
+    /// Bytes of images whose rows are made, of how many; none: all are.
+    pub restored: Mutex<Option<(u64, u64)>>,
     /// Somebody has an order: leave what can be gone on with later.
     pub wanted: AtomicBool,
 }
@@ -121,7 +123,9 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
             let partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let troubles = shown.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let transactions = shown.transactions.load(Ordering::Relaxed);
-            write(&mut &connection, &Answer::Status { transactions, partitions, troubles }, &[]);
+            let restored = *shown.restored.lock().unwrap_or_else(PoisonError::into_inner);
+            let status = Answer::Status { transactions, partitions, troubles, restored };
+            write(&mut &connection, &status, &[]);
             continue;
         }
         let Ok(from) = connection.try_clone() else { return };

@@ -12,7 +12,9 @@
 
 use crate::key::{Key, KeyRange};
 use crate::log::Durability;
+use crate::log::segment::segment_name;
 use crate::record::{NewRow, Row, RowMut};
+use crate::recovery::manifest::image_name;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -118,6 +120,14 @@ pub enum TxnError {
         /// What was found.
         found: u64,
     },
+    /// A row has not come back after a restart, because what it is made from cannot be read, or is damaged.
+    #[error("rows of table {table} cannot be restored: {at}")]
+    NotRestored {
+        /// The table or index.
+        table: TableId,
+        /// Where.
+        at: StoredAt,
+    },
     /// There is no table or index with this id.
     #[error("no table {table}")]
     NoSuchTable {
@@ -166,6 +176,44 @@ pub enum TxnError {
     /// The application asked for it.
     #[error("rolled back")]
     Rollback,
+}
+
+/// A place in the files of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredAt {
+    /// Byte of the file.
+    pub byte: u64,
+    /// Which file.
+    pub file: StoredFile,
+    /// Whose.
+    pub host: u8,
+}
+
+/// A file that rows come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoredFile {
+    /// The image of a partition in a checkpoint.
+    Image {
+        /// Number of the checkpoint.
+        checkpoint: u32,
+        /// The partition.
+        partition: u16,
+    },
+    /// A segment of a log.
+    Log {
+        /// Its number.
+        segment: u32,
+    },
+}
+
+impl fmt::Display for StoredAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.file {
+            StoredFile::Image { checkpoint, partition } => image_name(checkpoint.into(), partition),
+            StoredFile::Log { segment } => segment_name(segment),
+        };
+        write!(f, "host {}, {name}, byte {}", self.host, self.byte)
+    }
 }
 
 impl From<Conflict> for TxnError {

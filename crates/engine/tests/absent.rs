@@ -1,13 +1,15 @@
 //! Hosts of a pod that are not there: not yet, or not any more.
 
-use std::path::PathBuf;
+mod kit;
 
-use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
+use kit::Opened;
+use liger_engine::db::{Host, JoinOptions, PodConfig, StorageError};
 use liger_engine::log::Durability;
-use liger_engine::recovery::{Identity, Plan};
+use liger_engine::recovery::Plan;
+use liger_engine::recovery::salvage::{Dead, SalvageError};
 use liger_engine::{Key, NewRow, Session, Transaction, table};
 use liger_fabric::HostId;
-use liger_fabric::native::MemorySpec;
+use liger_pod::membership::{self, Slot};
 
 table! {
     /// Something to change.
@@ -18,29 +20,9 @@ table! {
     primary key (ID);
 }
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Opened {
-    pod: Pod,
-    data: DataDirectory,
-    identity: Identity,
-    _folder: Folder,
-}
-
 fn opened(name: &str, hosts: u8, partitions: u16) -> Opened {
     let config = PodConfig { partitions, ..PodConfig::new(hosts, 1, 4 << 20, 64 << 20) };
-    let pod = Pod::create(&MemorySpec::Memfd, &config, &[notes::schema()]).expect("memory");
-    let folder = Folder(std::env::temp_dir().join(format!("liger-{name}-{}", std::process::id())));
-    let _ = std::fs::remove_dir_all(&folder.0);
-    let identity = pod.identity(7);
-    let data = DataDirectory::create(&pod.control(), &folder.0, identity).expect("a new pod");
-    Opened { pod, data, identity, _folder: folder }
+    kit::opened(name, &config, notes::schema())
 }
 
 /// What the log of a host may hold for long, where that matters.
@@ -98,7 +80,7 @@ fn a_host_that_has_not_joined_keeps_nobody_from_recovery() {
     let durable = log.pod_durable(&opened.pod.control(), 0b11);
     let directories = opened.data.look_all().expect("all are there");
     // As an heir does while the pod lives, and as everybody does when all are gone.
-    let (cx, identity) = (opened.pod.control(), &opened.identity);
+    let (cx, identity) = (opened.pod.control(), &opened.data.identity());
     let of_living = Plan::of_living(&cx, &directories, identity, durable, &mut || ());
     of_living.expect("the third host holds nobody back");
     drop((first, second));
@@ -125,4 +107,29 @@ fn a_host_that_owned_nothing_and_left_keeps_no_log_from_shrinking() {
         assert!(cx.now_ns() - start_ns < 20_000_000_000, "{} bytes stay", log.held_bytes());
         cx.pause();
     }
+}
+
+#[test]
+fn salvage_asks_for_proof_of_those_that_have_touched_something() {
+    let opened = opened("proof", 3, 1);
+    let (cx, plan) = (opened.pod.control(), opened.pod.plan());
+    // Killed between its swap to JOINING and the stores behind it.
+    let word = plan.membership(HostId(1)).word(0);
+    cx.compare_exchange(word, 0, 1 << 16 | 1 << 8 | 1).expect("it was never a member");
+    let life = Slot::load(&cx, plan, HostId(1)).expect("a sane word");
+    assert_eq!(membership::name_of(&cx, plan, life), None);
+    opened.data.begin_from(&cx, plan, Dead::Proven).expect("it has touched nothing");
+    // A process of nowhere, in a memory that has outlived its machine.
+    let mut there = opened.join(0);
+    opened.fill(&mut there);
+    there.leave().expect("it lives");
+    let nowhere = liger_fabric::Cx::new(cx.fabric().clone(), HostId(2), liger_fabric::WorkerId(0), 0);
+    let joining = membership::join(&nowhere, plan, 0xdead << 48 | 9).expect("a free number");
+    let refused = opened.data.begin_from(&cx, plan, Dead::Proven);
+    let is_it = |error: &StorageError| {
+        matches!(error, StorageError::Salvage(SalvageError::Living { host: HostId(2), .. }))
+    };
+    assert!(refused.as_ref().is_err_and(is_it), "{refused:?}");
+    opened.data.begin_from(&cx, plan, Dead::Vouched).expect("the user knows better");
+    drop(joining);
 }

@@ -1,13 +1,15 @@
 //! Hosts that take longer than a lease to join or to leave: they are busy, not dead.
 
-use std::path::PathBuf;
+mod kit;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
+use kit::Opened;
+use liger_engine::db::{Host, JoinOptions, PodConfig};
 use liger_engine::{Session, TxnError, table};
-use liger_fabric::native::{HostMemory, MemorySpec, Native, NativeHost};
+use liger_fabric::native::{HostMemory, Native, NativeHost};
 use liger_fabric::{CutOff, Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::membership::{self, HostState, Observer, Slot};
 
@@ -109,34 +111,9 @@ impl Fabric for View {
     }
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("liger-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Opened {
-    pod: Pod,
-    data: DataDirectory,
-    _folder: Folder,
-}
-
 fn opened(name: &str, hosts: u8) -> Opened {
     let config = PodConfig { lease_ns: LEASE_NS, ..PodConfig::new(hosts, 1, 4 << 20, 64 << 20) };
-    let pod = Pod::create(&MemorySpec::Memfd, &config, &[things::schema()]).expect("memory");
-    let folder = Folder::new(name);
-    let data = DataDirectory::create(&pod.control(), &folder.0, pod.identity(7)).expect("a new pod");
-    Opened { pod, data, _folder: folder }
+    kit::opened(name, &config, things::schema())
 }
 
 impl Opened {

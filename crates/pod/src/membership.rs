@@ -171,8 +171,8 @@ pub(crate) fn heartbeat_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> 
     cx.load(plan.membership(host).word(HEARTBEAT))
 }
 
-/// The process of this life of a host; none if it has not said it yet.
-pub(crate) fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<u64> {
+/// The process of this life of a host; none if it has not said it yet, and so has touched nothing.
+pub fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<u64> {
     // Its name came before its first heartbeat.
     let has_said = heartbeat_of(cx, plan, life.host) >> 48 == u64::from(life.incarnation);
     has_said.then(|| said_of(cx, plan, life))

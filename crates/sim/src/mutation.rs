@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use liger_fabric::sim::{Outcome, Report, Verb};
 use serde::Serialize;
@@ -39,6 +41,8 @@ pub struct Config {
     pub scenarios: Option<String>,
     /// Only mutants whose names contain this.
     pub mutants: Option<String>,
+    /// How many mutants are searched side by side.
+    pub threads: usize,
     /// The caller's clock, in nanoseconds from any time on.
     pub now_ns: fn() -> u64,
     /// Where the sources are: reports quote them, and [`SPARED`] is matched against them.
@@ -56,6 +60,7 @@ impl Config {
             baseline_seeds: 12,
             scenarios: None,
             mutants: None,
+            threads: 1,
             now_ns,
             root,
         }
@@ -261,44 +266,68 @@ struct Candidate {
     reached_by: Vec<&'static Scenario>,
 }
 
-/// Runs the stage; `progress` hears of each mutant when its fate is known.
+/// Runs the stage; `progress` hears of each mutant when its fate is known. What catches a mutant does not
+/// depend on the number of threads.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each run is a simulation of its own, on one thread from end to end"
+)]
 pub fn stage(config: &Config, mut progress: impl FnMut(&Mutant)) -> MutationReport {
-    let mut stage = Stage { config, problems: Vec::new(), verbs: 0 };
-    let candidates = stage.candidates();
-    let mut mutants = Vec::new();
-    let mut spared_used = vec![false; SPARED.len()];
-    for candidate in candidates {
-        let name = candidate.left_out.to_string();
-        if config.mutants.as_ref().is_some_and(|part| !name.contains(part)) {
-            continue;
+    let mut first = Stage::new(config);
+    let candidates = first.candidates();
+    let mut stages = vec![first];
+    let mut judged = BTreeMap::new();
+    let (next, (told, hear)) = (AtomicUsize::new(0), channel());
+    std::thread::scope(|scope| {
+        let work = |told: Sender<(usize, Mutant)>| {
+            let mut stage = Stage::new(config);
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(candidate) = candidates.get(index) else { return stage };
+                // Nobody listens any more: the stage has failed.
+                _ = told.send((index, stage.judge(candidate)));
+            }
+        };
+        let spawn = |told: Sender<_>| scope.spawn(move || work(told));
+        let workers: Vec<_> = (0..config.threads.max(1)).map(|_| spawn(told.clone())).collect();
+        drop(told);
+        for (index, mutant) in hear {
+            progress(&mutant);
+            judged.insert(index, mutant);
         }
-        let mutant = stage.judge(&candidate, name, &mut spared_used);
-        progress(&mutant);
-        mutants.push(mutant);
-    }
+        stages.extend(workers.into_iter().map(|worker| worker.join().expect("panics of runs are caught")));
+    });
+    let mutants: Vec<Mutant> = judged.into_values().collect();
+    let verbs = stages.iter().map(|stage| stage.verbs).sum();
+    let mut problems: Vec<String> = stages.into_iter().flat_map(|stage| stage.problems).collect();
     if config.scenarios.is_none() && config.mutants.is_none() {
-        let unused = SPARED.iter().zip(spared_used).filter(|(_, used)| !used);
-        stage.problems.extend(unused.map(|(spared, _)| {
+        let is_used = |spared: &Spared| mutants.iter().any(|m| m.spared == Some(spared.because));
+        problems.extend(SPARED.iter().filter(|spared| !is_used(spared)).map(|spared| {
             format!("nothing fits the spared {} near \"{}\" in {}", spared.verb, spared.near, spared.file)
         }));
     }
-    MutationReport { mutants, problems: stage.problems, verbs: stage.verbs }
+    MutationReport { mutants, problems, verbs }
 }
 
+/// What one thread does of it.
 struct Stage<'a> {
     config: &'a Config,
     problems: Vec<String>,
     verbs: u64,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    fn new(config: &'a Config) -> Self {
+        Self { config, problems: Vec::new(), verbs: 0 }
+    }
+
     fn run(&mut self, scenario: &Scenario, seed: u64, left_out: Option<&LeftOut>) -> Ran {
         let ran = (scenario.run)(seed, left_out);
         self.verbs += ran.report.verbs;
         ran
     }
 
-    /// Runs every scenario as it is; what it reaches can be left out.
+    /// Runs every scenario as it is; what it reaches can be left out, if the names are wanted.
     fn candidates(&mut self) -> Vec<Candidate> {
         let mut reached: BTreeMap<LeftOut, Vec<&'static Scenario>> = BTreeMap::new();
         let part = self.config.scenarios.as_deref().unwrap_or_default();
@@ -325,7 +354,11 @@ impl Stage<'_> {
             }
             Candidate { left_out, reached_by }
         };
-        reached.into_iter().map(candidate).collect()
+        let is_wanted = |found: &Candidate| {
+            let part = self.config.mutants.as_deref();
+            part.is_none_or(|part| found.left_out.to_string().contains(part))
+        };
+        reached.into_iter().map(candidate).filter(is_wanted).collect()
     }
 
     fn compare_names<'n>(&mut self, reached: impl Iterator<Item = &'n LeftOut>) {
@@ -345,7 +378,8 @@ impl Stage<'_> {
         }
     }
 
-    fn judge(&mut self, candidate: &Candidate, name: String, spared_used: &mut [bool]) -> Mutant {
+    fn judge(&mut self, candidate: &Candidate) -> Mutant {
+        let name = candidate.left_out.to_string();
         let (source, spared) = match &candidate.left_out {
             LeftOut::Step(_) => (String::new(), None),
             LeftOut::Site(site) => {
@@ -354,13 +388,12 @@ impl Stage<'_> {
                     let near = above.contains(s.near) || line.contains(s.near);
                     s.verb == site.verb && site.file.ends_with(s.file) && near
                 };
-                (line.trim().to_owned(), SPARED.iter().position(fits))
+                (line.trim().to_owned(), SPARED.iter().find(|spared| fits(spared)))
             }
         };
         let mut mutant = Mutant { name, source, caught: None, spared: None, runs: 0, verbs: 0 };
-        if let Some(index) = spared {
-            spared_used[index] = true;
-            mutant.spared = Some(SPARED[index].because);
+        if let Some(spared) = spared {
+            mutant.spared = Some(spared.because);
             return mutant;
         }
         let end_ns = (self.config.now_ns)() + (self.config.seconds_per_mutant * 1e9) as u64;

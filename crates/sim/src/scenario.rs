@@ -10,7 +10,7 @@
 //! * [`log`]: records on their way to storage, hosts that die and devices that fail;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
-//!   host has changed;
+//!   host has changed; [`cold`]: rows that a restart has not made yet;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
 //!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
@@ -20,6 +20,7 @@
 //! 2. What a scenario does is decided by the seed alone; it looks at no clock but the simulated one.
 
 pub mod checkpoint;
+pub mod cold;
 pub mod control;
 pub mod crash_points;
 pub mod durable;
@@ -108,6 +109,7 @@ pub const ALL: &[&[Scenario]] = &[
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,
+    cold::SCENARIOS,
     durable::SCENARIOS,
     survival::SCENARIOS,
     suspicion::SCENARIOS,

@@ -2,19 +2,22 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
 use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead, segment_name};
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
-use liger_engine::recovery::directory::replace;
+use liger_engine::recovery::directory::{Directory, replace};
 use liger_engine::recovery::manifest::HostManifest;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
-use liger_engine::row::Loader;
-use liger_engine::{Catalog, Key, NewRow, Row, TableId, table};
-use liger_fabric::disk::{Damage, SECTOR, SimDisks};
+use liger_engine::row::{Loader, RestoreStep, RowSession};
+use liger_engine::{
+    Catalog, Key, KeyRange, NewRow, Row, Session, StoredAt, StoredFile, TableId, Transaction, TxnError, table,
+};
+use liger_fabric::disk::{Damage, Disk, SECTOR, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
@@ -46,10 +49,11 @@ const GOODS: TableId = TableId(0);
 const BY_VALUE: TableId = TableId(1);
 const UNITS: TableId = TableId(2);
 const HOSTS: u8 = 2;
+const PARTITIONS: u16 = 3;
 const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, hosts: HOSTS };
 
-/// Rows of a pod: (part, id) to value, how many index entries, how many replicated rows.
-type State = (BTreeMap<(i16, i32), i64>, usize, usize);
+/// Rows of a pod: (part, id) to value, the keys of index entries, how many replicated rows.
+type State = (BTreeMap<(i16, i32), i64>, BTreeSet<Key>, usize);
 
 /// What all disks hold.
 type Files = BTreeMap<(HostId, String), Vec<u8>>;
@@ -60,6 +64,24 @@ fn good(part: i16, id: i32, value: i64) -> NewRow {
     row
 }
 
+fn entry_key(part: i16, id: i32, value: i64) -> Key {
+    goods::schema().layout().unwrap().indexes[0].key.key_of(good(part, id, value).bytes())
+}
+
+/// An index entry comes or goes with its row, wherever it lives.
+fn change_entry(writer: &mut RecordWriter, op: Op, (part, id, value): (i16, i32, i64), previous: u64) {
+    let catalog = Catalog::new(&[goods::schema(), units::schema()]).unwrap();
+    let key = entry_key(part, id, value);
+    let partition = catalog.relation(BY_VALUE).unwrap().partition_of(&key, PARTITIONS);
+    writer.change((BY_VALUE.0, partition), op, &key, previous);
+    if op == Op::Insert {
+        let index = &goods::schema().layout().unwrap().indexes[0];
+        let mut row = vec![0; index.row_len];
+        index.write_primary(&self::key(part, id), &mut row);
+        writer.piece(0, &row);
+    }
+}
+
 fn key(part: i16, id: i32) -> Key {
     Key::build().i16(part).i32(id).finish()
 }
@@ -67,7 +89,7 @@ fn key(part: i16, id: i32) -> Key {
 fn pod(workers: u8, seed: u64, disks: &SimDisks) -> SimPod {
     let catalog = Arc::new(Catalog::new(&[goods::schema(), units::schema()]).unwrap());
     let mut config = PodConfig::small(HOSTS, workers);
-    config.partitions = 3;
+    config.partitions = PARTITIONS;
     config.max_tables = 4;
     let setup = PodSetup::new(config, catalog);
     let built = SimPod::with_disks(
@@ -145,7 +167,9 @@ fn lost_pod() -> (Files, State) {
             create(cx, &directories(cx, HOSTS), &IDENTITY).unwrap();
         }
         let manifest = HostManifest::new(7, host.id(), 9);
-        take(cx, host, &directory(cx, host.id()), &manifest, &AtOnce, Pace::default()).map(drop)
+        // Two rows or three entries a block.
+        let pace = Pace { block_bytes: 100, ..Pace::default() };
+        take(cx, host, &directory(cx, host.id()), &manifest, &AtOnce, pace).map(drop)
     });
     made.into_iter().for_each(|made| made.unwrap());
     let mut files = Files::new();
@@ -160,14 +184,20 @@ fn lost_pod() -> (Files, State) {
         for part in [0, 1] {
             writer.change((0, part), Op::Update, &key(part as i16, 2), 0);
             writer.piece(value, &777i64.to_le_bytes());
+            change_entry(writer, Op::Delete, (part as i16, 2, 102), 0);
+            change_entry(writer, Op::Insert, (part as i16, 2, 777), 0);
         }
     });
     second.record(two, |writer| {
         writer.change((0, 0), Op::Update, &key(0, 2), one);
         writer.piece(value, &778i64.to_le_bytes());
+        change_entry(writer, Op::Delete, (0, 2, 777), one);
+        change_entry(writer, Op::Insert, (0, 2, 778), 0);
         writer.change((0, 2), Op::Delete, &key(2, 4), 0);
+        change_entry(writer, Op::Delete, (2, 4, 104), 0);
         writer.change((0, 1), Op::Insert, &key(1, 9), 0);
         writer.piece(0, good(1, 9, 5).bytes());
+        change_entry(writer, Op::Insert, (1, 9, 5), 0);
     });
     first.mark(3, 1);
     first.mark(3, 2);
@@ -183,7 +213,7 @@ fn lost_pod() -> (Files, State) {
         (0..3).flat_map(|part| (0..5).map(move |id| ((part, id), 100 + i64::from(id)))).collect();
     rows.extend([((0, 2), 778), ((1, 2), 777), ((1, 9), 5)]);
     rows.remove(&(2, 4));
-    let entries = rows.len();
+    let entries = rows.iter().map(|(&(part, id), &value)| entry_key(part, id, value)).collect();
     (files, (rows, entries, 2))
 }
 
@@ -217,7 +247,8 @@ fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
         for worker in 0..workers {
             let (on_disk, failed) = (directories.clone(), Rc::clone(&failed));
             pod.sim.spawn(host.id(), WorkerId(worker), move |cx| {
-                if let Err(failure) = loading.work(cx, &on_disk) {
+                let loaded = loading.work(cx, &on_disk);
+                if let Err(failure) = loaded.and_then(|()| host.restore_all(cx, || _ = host.attend(cx))) {
                     *failed.borrow_mut() = Some(failure);
                 }
             });
@@ -230,17 +261,17 @@ fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
     }
     assert_eq!(pod.check(), Vec::<String>::new());
     let shown = pod.on_every_host(|cx, host| {
-        let (mut rows, mut entries, mut replicas) = (Vec::new(), 0, 0);
+        let (mut rows, mut entries, mut replicas) = (Vec::new(), Vec::new(), 0);
         let value = |row: Row<'_>| ((row.get(goods::PART), row.get(goods::ID)), row.get(goods::VALUE));
         host.for_each_row(cx, GOODS, |_, row| rows.push(value(row))).unwrap();
-        host.for_each_row(cx, BY_VALUE, |_, _| entries += 1).unwrap();
+        host.for_each_row(cx, BY_VALUE, |key, _| entries.push(*key)).unwrap();
         host.for_each_row(cx, UNITS, |_, _| replicas += 1).unwrap();
         (rows, entries, replicas)
     });
     let mut state = State::default();
     for (rows, entries, replicas) in shown {
         state.0.extend(rows);
-        state.1 += entries;
+        state.1.extend(entries);
         state.2 += replicas;
     }
     Ok(state)
@@ -341,6 +372,87 @@ fn damage_in_any_file_is_named_or_does_not_matter() {
         }
     }
     assert!(named > 70 && harmless < named / 2, "{named} named, {harmless} harmless");
+}
+
+/// A pod that is opened from these disks, whose rows nobody has made yet.
+fn opened(disks: &SimDisks) -> SimPod {
+    let mut pod = pod(1, 5, disks);
+    for host in pod.hosts.clone() {
+        let id = host.id();
+        let loaded = pod.sim.alone(id, WorkerId(0), move |cx| {
+            let all = (0..HOSTS).map(HostId);
+            let directories: Vec<_> =
+                all.map(|host| Directory::new(host, Disk::look_simulated(host))).collect();
+            let plan = Plan::make(cx, &directories, &IDENTITY)?;
+            Loading::new(&plan, &host).work(cx, &directories)
+        });
+        loaded.unwrap();
+    }
+    pod
+}
+
+#[test]
+fn a_damaged_block_is_told_to_who_wants_a_row_of_it_and_nobody_else() {
+    let (files, _) = lost_pod();
+    let (first, image) = (HostId(0), "image-1-0");
+    let disks = disks_with(&files);
+    // A bit of the first block of rows, which lies behind the head.
+    disks.damage(first, image, Damage::FlipBits { offset: 72 + 40, mask: 1 }).unwrap();
+    let mut pod = opened(&disks);
+    let host = Rc::clone(&pod.hosts[0]);
+    let (damaged, whole, told) = pod.sim.alone(first, WorkerId(0), move |cx| {
+        let mut session = RowSession::new(cx, &host);
+        let mut get = |id| session.attempt(|txn| txn.get(GOODS, &key(0, id), |row| row.get(goods::VALUE)));
+        let (damaged, whole) = ([get(0), get(0)], get(4));
+        (damaged, whole, host.troubles(cx))
+    });
+    assert_eq!(whole, Ok(Some(104)));
+    let file = StoredFile::Image { checkpoint: 1, partition: 0 };
+    let expected = TxnError::NotRestored { table: GOODS, at: StoredAt { byte: 72, file, host: 0 } };
+    assert_eq!(damaged, [Err(expected), Err(expected)]);
+    assert_eq!(expected.to_string(), "rows of table 0 cannot be restored: host 0, image-1-0, byte 72");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("host 0, image-1-0, byte 72: the block's checksum"), "{told:?}");
+    // Whatever else there is can be made; the host is not whole, so it takes no checkpoint.
+    let host = Rc::clone(&pod.hosts[0]);
+    let (step, restored) = pod.sim.alone(first, WorkerId(0), move |cx| {
+        let mut last = Ok(RestoreStep::Worked);
+        for _ in 0..100 {
+            last = host.restore_some(cx);
+        }
+        (last, host.restored(cx).unwrap())
+    });
+    assert!(step.is_err() || step == Ok(RestoreStep::Stuck), "{step:?}");
+    assert!(restored.failed == 1 && restored.bytes > 0 && restored.bytes < restored.of_bytes, "{restored:?}");
+}
+
+#[test]
+fn rows_are_made_when_somebody_wants_them() {
+    let (files, (rows, ..)) = lost_pod();
+    let mut pod = opened(&disks_with(&files));
+    let host = Rc::clone(&pod.hosts[1]);
+    let expected: Vec<(i32, i64)> =
+        rows.iter().filter(|((part, _), _)| *part == 1).map(|(&(_, id), &value)| (id, value)).collect();
+    pod.sim.alone(HostId(1), WorkerId(0), move |cx| {
+        assert_eq!(host.restored(cx).unwrap().bytes, 0);
+        let mut session = RowSession::new(cx, &host);
+        let missing = session.attempt(|txn| txn.get(GOODS, &key(1, 7), |_| ())).unwrap();
+        assert_eq!(missing, None);
+        let some = host.restored(cx).unwrap();
+        assert!(0 < some.bytes && some.bytes < some.of_bytes, "{some:?}");
+        let mut seen = Vec::new();
+        let range = KeyRange { low: key(1, i32::MIN), high: Some(key(1, i32::MAX)) };
+        let scanned = session.attempt(|txn| {
+            txn.scan(GOODS, &range, |_, row| {
+                seen.push((row.get(goods::ID), row.get(goods::VALUE)));
+                ControlFlow::Continue(())
+            })
+        });
+        scanned.unwrap();
+        assert_eq!(seen, expected);
+        host.restore_all(cx, || {}).unwrap();
+        assert_eq!(host.restored(cx), None);
+    });
 }
 
 #[test]

@@ -13,6 +13,7 @@
 mod crash_points;
 mod curve;
 
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -112,6 +113,9 @@ pub struct MutationArguments {
     /// Time after which a mutant that nobody noticed has survived
     #[arg(long, default_value_t = 20.0)]
     seconds_per_mutant: f64,
+    /// How many mutants are searched side by side [default: the machine's cores]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    threads: Option<u8>,
     /// Only mutants whose names contain this
     #[arg(long)]
     mutants: Option<String>,
@@ -332,6 +336,8 @@ fn random_rows(arguments: &RowsArguments) -> ExitCode {
 fn mutations(arguments: &MutationArguments) -> ExitCode {
     let mut config = mutation::Config::new(now_ns);
     config.seconds_per_mutant = arguments.seconds_per_mutant;
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    config.threads = arguments.threads.map_or_else(cores, usize::from);
     config.mutants = arguments.mutants.clone();
     config.scenarios = arguments.scenarios.clone();
     let report = mutation::stage(&config, |mutant| {

@@ -207,6 +207,9 @@ fn print(dir: &PodDir, rows: &[Row]) {
         );
     }
     for (host, said) in rows.iter().enumerate().filter_map(|(host, row)| Some((host, row.said.as_ref()?))) {
+        if let Some((made, all)) = said.restored {
+            println!("host {host} is restoring: {} of {}", sizes::show(made), sizes::show(all));
+        }
         said.troubles.iter().for_each(|trouble| println!("host {host} {trouble}"));
     }
 }
@@ -241,6 +244,8 @@ fn json_of(dir: &PodDir, rows: &[Row]) -> Value {
             "transactions": row.said.as_ref().map(|said| said.transactions),
             "partitions": row.said.as_ref().map(|said| &said.partitions),
             "troubles": row.said.as_ref().map(|said| &said.troubles),
+            "restored_bytes": row.said.as_ref().and_then(|said| said.restored).map(|restored| restored.0),
+            "restore_bytes": row.said.as_ref().and_then(|said| said.restored).map(|restored| restored.1),
         })
     });
     json!({

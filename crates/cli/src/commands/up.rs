@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
+use liger_engine::recovery::salvage::Dead;
 use liger_workload::ledger::Book;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::input::Mix;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
-use crate::memory::check_config;
+use crate::memory::{Outlived, check_config};
 use crate::orders;
 use crate::pod::hosts::how;
 use crate::pod::running::{PATIENCE, join_again};
@@ -112,6 +113,10 @@ pub struct RecoverArguments {
     /// "pod" and is in no log
     #[arg(long)]
     discard_memory: bool,
+    /// The pod's hosts run no more, where that cannot be seen from here: they ran on other machines, or
+    /// before this one was started again. If one does run, both are lost
+    #[arg(long)]
+    hosts_are_gone: bool,
 }
 
 /// Reads `500ms`, `2s` or `1.5s`.
@@ -241,7 +246,9 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
 pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
     let dir = PodDir::open(&arguments.dir)?;
     terminal::note_interrupts()?;
-    let (running, recovered) = Running::recover(dir, arguments.discard_memory)?;
+    let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };
+    let outlived = Outlived { discard: arguments.discard_memory, dead };
+    let (running, recovered) = Running::recover(dir, outlived)?;
     eprintln!("read {:.1} MB of images and logs", recovered.bytes as f64 / 1e6);
     supervise(running, arguments.restart)
 }

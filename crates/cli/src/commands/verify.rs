@@ -15,10 +15,9 @@ use liger_engine::log::record::epoch_of;
 use liger_engine::log::scan::Scanner;
 use liger_engine::log::segment::segment_name;
 use liger_engine::recovery::directory::{Directory, read_whole};
-use liger_engine::recovery::image::{ImageReader, REPLICAS};
-use liger_engine::recovery::manifest::image_name;
-use liger_engine::recovery::replay::{Changes, RecordAt, Replayed, replay};
-use liger_engine::recovery::{FileByte, Identity, Plan, RecoveryError};
+use liger_engine::recovery::image::REPLICAS;
+use liger_engine::recovery::replay::{Changes, RecordAt, Replayed};
+use liger_engine::recovery::{Identity, Plan, RecoveryError, Stored};
 use liger_fabric::native::{Mapping, Native};
 use liger_fabric::{Cx, HostId, WorkerId};
 use serde::Serialize;
@@ -177,15 +176,14 @@ impl Audit {
         let mut changes = self.changes(&starts)?;
         let mut partitions = Vec::new();
         for (partition, start) in (0..).zip(&starts) {
-            let mut mine = changes.remove(&partition).unwrap_or_default();
-            mine.sort();
-            partitions.push(self.part(partition, start.as_ref().map(|start| start.host), &mine)?);
+            let mine = changes.remove(&partition).unwrap_or_default();
+            partitions.push(self.part(partition, start.as_ref().map(|start| start.host), mine)?);
         }
         for host in 0..self.directories.len() {
             let checkpoint = self.plan.hosts[host].manifest.checkpoint.as_ref();
             let has = checkpoint.is_some_and(|it| it.images.iter().any(|image| image.partition == REPLICAS));
             if has {
-                partitions.push(self.part(REPLICAS, Some(host), &Changes::default())?);
+                partitions.push(self.part(REPLICAS, Some(host), Changes::default())?);
             }
         }
         let log = |(host, files): (u8, &liger_engine::recovery::HostFiles)| Log {
@@ -241,35 +239,13 @@ impl Audit {
     }
 
     /// Replays one partition.
-    fn part(
-        &mut self,
-        partition: u16,
-        host: Option<usize>,
-        changes: &Changes,
-    ) -> Result<Part, RecoveryError> {
+    fn part(&mut self, partition: u16, host: Option<usize>, changes: Changes) -> Result<Part, RecoveryError> {
         let of = (partition, self.partitions);
-        let Some(host) = host else {
-            type NoImage = fn(u64, &mut [u8]) -> Result<usize, RecoveryError>;
-            let none = None::<&mut ImageReader<'_, NoImage>>;
-            let done = replay(&self.catalog, of, none, changes, |_| Ok(()))?;
-            return Ok(Part::new(partition, None, &done, 0));
-        };
-        let (directory, files) = (&self.directories[host], &self.plan.hosts[host]);
-        let checkpoint = files.manifest.checkpoint.as_ref().expect("it has the image");
-        let name = image_name(checkpoint.number, partition);
-        let missing = || RecoveryError::Missing { host: directory.host(), file: name.clone() };
-        let entry = checkpoint.images.iter().find(|e| e.partition == partition).ok_or_else(missing)?;
-        let file = directory.open(&self.cx, &name)?.ok_or_else(missing)?;
-        let read = |offset: u64, out: &mut [u8]| directory.read(&self.cx, &file, offset, out);
-        let head = checkpoint.image_head(&files.manifest, partition);
-        let mut image = ImageReader::open(&self.catalog, &name, &head, read)?;
-        let done = replay(&self.catalog, of, Some(&mut image), changes, |_| Ok(()))?;
-        if image.seen() != entry.end {
-            let why = format!("it holds {:?}, and its manifest says {:?}", image.seen(), entry.end);
-            return Err(RecoveryError::Damaged { at: FileByte::new(directory.host(), name, 0), why });
-        }
-        self.bytes += entry.end.bytes;
-        Ok(Part::new(partition, Some(host as u8), &done, entry.end.bytes))
+        let image = host.map(|host| (&self.directories[host], &self.plan.hosts[host].manifest));
+        let stored = Stored::open(&self.cx, &self.catalog, of, image, changes)?;
+        let done = stored.make_all(&self.cx, &self.catalog, |_| Ok(()))?;
+        self.bytes += stored.image_bytes();
+        Ok(Part::new(partition, host.map(|host| host as u8), &done, stored.image_bytes()))
     }
 }
 

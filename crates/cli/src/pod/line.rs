@@ -168,6 +168,8 @@ pub struct Said {
     pub partitions: Vec<u16>,
     /// What it cannot do at present, and why.
     pub troubles: Vec<String>,
+    /// Bytes of images whose rows are made after a restart, of how many; none: all are.
+    pub restored: Option<(u64, u64)>,
 }
 
 /// Asks a host how it is.
@@ -175,8 +177,8 @@ pub fn ask_host(dir: &PodDir, host: usize, patience: Duration) -> Result<Said, F
     let mut line = Line::connect(dir, host, patience)?;
     line.order(&Order::Status)?;
     match line.last(|_, _| ())? {
-        Answer::Status { transactions, partitions, troubles } => {
-            Ok(Said { transactions, partitions, troubles })
+        Answer::Status { transactions, partitions, troubles, restored } => {
+            Ok(Said { transactions, partitions, troubles, restored })
         }
         other => Err(Failure::Broken(format!("host {host} answered what it was not asked: {other:?}"))),
     }

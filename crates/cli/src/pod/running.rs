@@ -9,7 +9,7 @@ use liger_fabric::native::MemorySpec;
 use super::{Hosts, Line, PodDir, order_all};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
-use crate::memory::{Found, PodMemory};
+use crate::memory::{Found, Outlived, PodMemory};
 use crate::terminal::Phase;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
@@ -84,7 +84,7 @@ impl Running {
     }
 
     /// Starts a pod again from its files, and from its memory, unless that is lost or to be discarded.
-    pub fn recover(mut dir: PodDir, discard_memory: bool) -> Result<(Self, Recovered), Failure> {
+    pub fn recover(mut dir: PodDir, outlived: Outlived) -> Result<(Self, Recovered), Failure> {
         let spec: MemorySpec = dir.file.memory.parse()?;
         let job = &mut dir.file.job;
         let (config, schemas) = (job.pod_config(), job.schemas());
@@ -93,8 +93,7 @@ impl Running {
             return Err(Failure::Refused(format!("{path} keeps no log: there is nothing to recover")));
         };
         let phase = Phase::start("looking for what is left");
-        let (memory, generation, found) =
-            PodMemory::again(&spec, (&config, &schemas), &data.path, discard_memory)?;
+        let (memory, generation, found) = PodMemory::again(&spec, (&config, &schemas), &data.path, outlived)?;
         phase.done(&found.to_string());
         (data.recover, data.generation) = (true, generation);
         dir.save()?;

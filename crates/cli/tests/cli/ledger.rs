@@ -2,14 +2,9 @@
 
 use crate::*;
 
-/// A short run with these further arguments. Its files are in memory: what a busy disk does to waiting
-/// times is not what these tests are about.
+/// A short run with these further arguments.
 fn ledger(arguments: &str) -> Command {
-    let mut command = liger(&format!("bench ledger --accounts 500 --time 1s --json {arguments}"));
-    if exists("/dev/shm") {
-        command.env("TMPDIR", "/dev/shm");
-    }
-    command
+    liger(&format!("bench ledger --accounts 500 --time 1s --json {arguments}"))
 }
 
 #[track_caller]
@@ -94,11 +89,8 @@ fn tpcc_goes_on_when_a_host_hangs_or_dies() {
     for (mode, backend) in [("hang", "native"), ("kill", "native"), ("kill", "shadow")] {
         let arguments =
             format!("--kill-every 300ms --kill-mode {mode} --kills 1 --lease 100ms --seconds 1.5");
-        let mut command = tpcc(&format!("--backend {backend} --remote 60/90 --durability pod {arguments}"));
-        if exists("/dev/shm") {
-            command.env("TMPDIR", "/dev/shm");
-        }
-        let report = json(&mut command);
+        let command = &mut tpcc(&format!("--backend {backend} --remote 60/90 --durability pod {arguments}"));
+        let report = json(command);
         assert_eq!(
             (&report["consistent"], &report["acknowledged_lost"]),
             (&true.into(), &0.into()),

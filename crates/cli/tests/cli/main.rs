@@ -16,6 +16,7 @@ use serde_json::Value;
 /// `liger` with these arguments, separated by blanks.
 fn liger(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_liger"));
+    command.env("TMPDIR", quick_temp_dir());
     command.args(arguments.split_whitespace());
     command
 }
@@ -58,12 +59,18 @@ fn refused(command: &mut Command, parts: &[&str]) -> String {
     said
 }
 
+/// Where files of tests lie: in memory if there is such a place, for tests count on time and not on disks.
+fn quick_temp_dir() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if memory.exists() { memory } else { std::env::temp_dir() }
+}
+
 /// A folder of a test, removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("liger-cli-{name}-{}", std::process::id()));
+        let path = quick_temp_dir().join(format!("liger-cli-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a temporary folder");
         Self(path)
     }

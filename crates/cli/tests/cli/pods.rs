@@ -6,6 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use liger_fabric::native::{MemorySpec, NativeReader};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::superblock;
+
 use crate::*;
 
 /// A pod's supervisor, past its start.
@@ -164,6 +168,19 @@ fn kill_everybody(dir: &str, up: &mut Up) {
     assert_ne!(up.0.wait().expect("our child").code(), Some(0), "no host is left");
 }
 
+/// The memory of a pod, with host 0's process said to be of another machine or run of the system.
+fn of_an_earlier_run(memory: &str, bytes: &[u8]) -> Vec<u8> {
+    std::fs::write(memory, bytes).expect("it can be written");
+    let mapping = MemorySpec::File(memory.into()).open_read_only().expect("it is there");
+    let len = mapping.len() as u64;
+    let cx = Cx::new(NativeReader::new(mapping), HostId(0), WorkerId(0), 0);
+    let plan = superblock::open(&cx, len).expect("an intact pod");
+    let name = plan.membership(HostId(0)).word(2).offset() as usize;
+    let mut changed = bytes.to_vec();
+    changed[name + 7] ^= 1;
+    changed
+}
+
 #[test]
 fn memory_that_outlives_all_hosts_is_salvaged() {
     let folder = Folder::new("salvage");
@@ -185,9 +202,11 @@ fn memory_that_outlives_all_hosts_is_salvaged() {
     damaged[70] ^= 1;
     std::fs::write(&memory, &damaged).expect("it can be written");
     refused(&mut liger(&format!("recover {dir}")), &["checksum", "--discard-memory"]);
-    std::fs::write(&memory, &whole).expect("it can be written");
 
-    let up = Up::start(&format!("recover {dir}"));
+    // As if the machine had been started again meanwhile: nobody can say what became of the processes.
+    std::fs::write(&memory, of_an_earlier_run(&memory, &whole)).expect("it can be written");
+    refused(&mut liger(&format!("recover {dir}")), &["host 0 was ALIVE", "--hosts-are-gone"]);
+    let up = Up::start(&format!("recover {dir} --hosts-are-gone"));
     // Every transfer that was there is, and more can be asked for.
     let again = json(&mut liger(&ask));
     assert_eq!((&again["consistent"], &again["acknowledged_lost"]), (&true.into(), &0.into()), "{again}");

@@ -16,7 +16,7 @@ use crate::log::ship::LogOptions;
 use crate::recovery::checkpointer::CheckpointOptions;
 use crate::recovery::directory::{Directory, PodFiles};
 use crate::recovery::manifest::{HOST_MANIFEST, HostManifest, PodManifest};
-use crate::recovery::salvage::{SalvageError, Salvaged};
+use crate::recovery::salvage::{Dead, SalvageError, Salvaged};
 use crate::recovery::{self, Identity, RecoveryError};
 
 /// Why a pod's data directory cannot be used.
@@ -153,8 +153,13 @@ impl DataDirectory {
     ///
     /// # Errors
     /// As there; and if a host lives, the memory is damaged, or not this pod's. No file has changed then.
-    pub fn begin_from<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Begun, StorageError> {
-        let (held, reading, salvaged) = self.salvaged(cx, memory)?;
+    pub fn begin_from<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        memory: &Plan,
+        dead: Dead,
+    ) -> Result<Begun, StorageError> {
+        let (held, reading, salvaged) = self.salvaged(cx, memory, dead)?;
         let plan = reading.finish()?;
         Ok((recovery::begin_generation(cx, &held, &plan)?, salvaged))
     }
@@ -164,13 +169,13 @@ impl DataDirectory {
     /// # Errors
     /// As [`DataDirectory::begin_from`].
     pub fn salvage<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Option<Salvaged>, StorageError> {
-        self.salvaged(cx, memory).map(|(_, _, salvaged)| salvaged)
+        self.salvaged(cx, memory, Dead::Proven).map(|(_, _, salvaged)| salvaged)
     }
 
-    fn salvaged<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan) -> Result<Holding, StorageError> {
+    fn salvaged<F: Fabric>(&self, cx: &Cx<F>, memory: &Plan, dead: Dead) -> Result<Holding, StorageError> {
         let held = self.hold_all()?;
         let mut reading = recovery::Reading::begin(cx, &held, &self.identity)?;
-        let salvaged = recovery::salvage::salvage(cx, memory, &held, &mut reading)?;
+        let salvaged = recovery::salvage::salvage(cx, memory, &held, &mut reading, dead)?;
         Ok((held, reading, salvaged))
     }
 

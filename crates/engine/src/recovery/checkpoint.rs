@@ -22,9 +22,9 @@ use liger_fabric::{Cx, Fabric};
 
 use super::directory::{Directory, create_anew, replace};
 use super::error::RecoveryError;
-use super::image::{ImageHead, ImageWriter, REPLICAS};
-use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name};
-use crate::catalog::{Kind, Relation};
+use super::image::{BLOCK_BYTES, ImageHead, ImageWriter, REPLICAS};
+use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name, image_numbers};
+use crate::catalog::Relation;
 use crate::key::Key;
 use crate::log::record::epoch_of;
 use crate::row::{CopiedUpTo, RowHost};
@@ -57,11 +57,14 @@ pub struct Pace {
     pub write_bytes: usize,
     /// Bytes after which a file is synced before it is whole: the log's own syncs wait for less.
     pub sync_bytes: u64,
+    /// Bytes of a block of an image: what a restart reads for the first row that is wanted of it.
+    pub block_bytes: usize,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { rows_per_hold: 64, tries_max: 1 << 24, write_bytes: 1 << 20, sync_bytes: 8 << 20 }
+        let (write_bytes, sync_bytes, block_bytes) = (1 << 20, 8 << 20, BLOCK_BYTES);
+        Self { rows_per_hold: 64, tries_max: 1 << 24, write_bytes, sync_bytes, block_bytes }
     }
 }
 
@@ -224,16 +227,15 @@ impl Taking {
     }
 }
 
-/// True if the image of `partition` has rows of this relation. Indexes are built from rows.
+/// True if the image of `partition` has rows of this relation.
 fn is_in_image(relation: &Relation, partition: u16) -> bool {
-    matches!(relation.kind, Kind::Table { .. }) && relation.replicated == (partition == REPLICAS)
+    relation.replicated == (partition == REPLICAS)
 }
 
 /// Removes the images of checkpoints before `number`.
 fn remove_earlier<F: Fabric>(cx: &Cx<F>, directory: &Directory, number: u64) -> Result<(), RecoveryError> {
     for name in directory.names(cx)? {
-        let of = name.strip_prefix("image-").and_then(|rest| rest.split('-').next()?.parse::<u64>().ok());
-        if of.is_some_and(|of| of < number) {
+        if image_numbers(&name).is_some_and(|(of, _)| of < number) {
             directory.remove(cx, &name)?;
         }
     }
@@ -266,7 +268,7 @@ impl Image {
         let file = create_anew(cx, directory, &image_name(checkpoint, partition))?;
         let relations = host.catalog().relations().iter().rev();
         let tables = relations.filter(|r| is_in_image(r, partition)).map(|r| r.id).collect();
-        let writer = ImageWriter::new(head);
+        let writer = ImageWriter::new(head, pace.block_bytes);
         Ok(Self { file, writer, partition, pace, tables, from: None, tries: 0, unsynced: 0 })
     }
 

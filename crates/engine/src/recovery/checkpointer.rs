@@ -14,9 +14,11 @@
 //! 2. A segment is removed when the manifest that does not need it is on storage. Removing is never synced:
 //!    what a loss of power brings back lies before the first segment, and the next life removes it.
 //! 3. A begin is told when its checkpoint counts.
-//! 4. Nothing happens before the host's partitions are whole ([`Checkpointer::whole`]): a checkpoint of a
-//!    host that is still being filled would lose the rest.
-//! 5. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
+//! 4. Nothing happens before the host's partitions are filled ([`Checkpointer::whole`]), and no checkpoint is
+//!    taken before a restart has made all rows: it would lose the rest, and remove what they are made from.
+//! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given
+//!    the partition to another host, which makes rows from this image until it has a checkpoint of its own.
+//! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
 //!
 //! Not here: who takes the turns.
 
@@ -25,22 +27,27 @@ use std::collections::VecDeque;
 use liger_fabric::{Cx, Fabric};
 
 use super::checkpoint::{Pace, Step, Taking};
-use super::directory::{Directory, replace};
+use super::directory::{Directory, read_whole, replace};
 use super::error::RecoveryError;
+use super::image::REPLICAS;
 use super::manifest::{HOST_MANIFEST, HostManifest};
 use crate::log::HostLog;
 use crate::log::segment::segment_name;
-use crate::row::RowHost;
+use crate::row::{RestoreStep, RowHost};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
     "checkpoint.least-begin-of-hosts",
     "checkpoint.manifest-before-removal",
     "checkpoint.publish-when-it-counts",
+    "checkpoint.await-rows",
 ];
 
 /// Checkpoints whose figures are kept.
 const KEPT: usize = 256;
+
+/// Time between two tries of what could not be made.
+const RETRY_NS: u64 = 1_000_000_000;
 
 /// When checkpoints are taken, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +60,8 @@ pub struct CheckpointOptions {
     /// Share of the time for it, in percent; all of it when the log has three quarters of its bound, or a
     /// dead host can come back only when this one has its partitions on storage.
     pub busy_percent: u64,
+    /// Share of the time for making rows that nobody asks for after a restart, in percent.
+    pub restore_percent: u64,
     /// Time between two looks at how long the log is.
     pub look_ns: u64,
 }
@@ -62,7 +71,8 @@ pub const REPLAY_BYTES: u64 = 256 << 20;
 
 impl Default for CheckpointOptions {
     fn default() -> Self {
-        Self { replay_bytes: REPLAY_BYTES, pace: Pace::default(), busy_percent: 25, look_ns: 1_000_000 }
+        let (replay_bytes, pace) = (REPLAY_BYTES, Pace::default());
+        Self { replay_bytes, pace, busy_percent: 25, restore_percent: 50, look_ns: 1_000_000 }
     }
 }
 
@@ -137,7 +147,9 @@ impl Checkpointer {
         options: CheckpointOptions,
     ) -> Self {
         assert_eq!((directory.host(), cx.host()), (manifest.host, manifest.host), "a host's own files");
-        assert!((1..=100).contains(&options.busy_percent), "{} percent of the time", options.busy_percent);
+        for percent in [options.busy_percent, options.restore_percent] {
+            assert!((1..=100).contains(&percent), "{percent} percent of the time");
+        }
         let begin = begin_of(&manifest);
         log.publish_begin(cx, begin);
         let counts = CheckpointCounts { last_begin_epoch: begin, ..CheckpointCounts::default() };
@@ -156,7 +168,8 @@ impl Checkpointer {
         }
     }
 
-    /// Says that the host's partitions hold all their rows: from now on checkpoints may be taken.
+    /// Says that the host's partitions hold all their rows, or know what is missing (row/cold.rs): from now
+    /// on it makes these, and then takes checkpoints.
     pub fn whole(&mut self) {
         self.whole = true;
     }
@@ -186,13 +199,22 @@ impl Checkpointer {
         self.failure.as_ref()
     }
 
-    /// Takes a checkpoint that begins now, to its end, and serves other hosts meanwhile. The host's
-    /// partitions hold all their rows. One that was under way is given up: it began too early.
+    /// Takes a checkpoint that begins now, to its end, and serves other hosts meanwhile. Rows that a restart
+    /// has not made yet are made before. One that was under way is given up: it began too early.
     ///
     /// # Errors
-    /// If the storage fails, or a row stays locked.
+    /// If the storage fails, or a row stays locked, or cannot be made.
     pub fn take<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> Result<(), RecoveryError> {
         self.whole = true;
+        if !cx.sabotaged("checkpoint.await-rows") {
+            host.restore_all(cx, || _ = host.attend(cx))?;
+        }
+        while !self.may_replace(cx, host)? {
+            let log = log_of(host);
+            log.want_checkpoint(cx, log.clock().now(cx));
+            host.attend(cx);
+            cx.pause();
+        }
         self.begin(cx, host);
         while let Some(run) = &mut self.taking {
             match run.step(cx, host, &self.directory, &self.manifest) {
@@ -218,6 +240,9 @@ impl Checkpointer {
         if !self.whole || self.failure.is_some() {
             return 0;
         }
+        if !host.is_whole() && !cx.sabotaged("checkpoint.await-rows") {
+            return usize::from(self.restore(cx, host));
+        }
         match self.try_turn(cx, host) {
             Ok(worked) => return usize::from(worked),
             Err(RecoveryError::Held { .. }) => self.counts.given_up += 1,
@@ -225,6 +250,27 @@ impl Checkpointer {
         }
         self.taking = None;
         0
+    }
+
+    /// Makes a few rows that nobody has asked for yet; true if there were any. What cannot be made is tried
+    /// again after a while, and there is no checkpoint until it can.
+    fn restore<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> bool {
+        let now_ns = cx.now_ns();
+        if now_ns < self.rest_until_ns {
+            return false;
+        }
+        // Who has failed is in the host's troubles.
+        let step = host.restore_some(cx);
+        let took_ns = cx.now_ns().saturating_sub(now_ns);
+        let percent = self.options.restore_percent;
+        let rest_ns = match step {
+            Ok(RestoreStep::Stuck) => RETRY_NS,
+            // A dead host comes back only when this one has a checkpoint.
+            _ if host.is_waited_for() => 0,
+            _ => took_ns * (100 - percent) / percent,
+        };
+        self.rest_until_ns = now_ns + took_ns + rest_ns;
+        step != Ok(RestoreStep::Stuck)
     }
 
     fn try_turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> Result<bool, RecoveryError> {
@@ -273,8 +319,35 @@ impl Checkpointer {
             log.want(wanted - 1);
             return Ok(false);
         }
+        if !self.may_replace(cx, host)? {
+            return Ok(false);
+        }
         self.begin(cx, host);
         Ok(true)
+    }
+
+    /// True if the images that the next checkpoint replaces are not needed: each is of a partition that it
+    /// will have, or that the checkpoint of another host has a newer image of. A host that had taken over a
+    /// partition may not own it any more when the pod has been started again, and the owner begins with this
+    /// host's image: it stays until the owner has one of its own.
+    fn may_replace<F: Fabric>(&self, cx: &Cx<F>, host: &RowHost) -> Result<bool, RecoveryError> {
+        let (Some(files), Some(checkpoint)) = (host.files(), &self.manifest.checkpoint) else {
+            return Ok(true);
+        };
+        let images = checkpoint.images.iter().map(|image| image.partition);
+        let own: Vec<u16> = host.own_partitions().chain([REPLICAS]).collect();
+        let mut left: Vec<u16> = images.filter(|partition| !own.contains(partition)).collect();
+        if left.is_empty() {
+            return Ok(true);
+        }
+        for other in host.hosts().filter(|other| *other != host.id()) {
+            let directory = files.look(other)?;
+            let bytes = read_whole(cx, &directory, HOST_MANIFEST)?;
+            let Some(newer) = HostManifest::decode(other, &bytes)?.checkpoint else { continue };
+            let has = |partition: &u16| newer.images.iter().any(|image| image.partition == *partition);
+            left.retain(|partition| newer.begin_epoch <= checkpoint.begin_epoch || !has(partition));
+        }
+        Ok(left.is_empty())
     }
 
     fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) {

@@ -6,10 +6,12 @@ use std::fmt;
 use liger_fabric::HostId;
 use liger_store::bwtree::TreeError;
 
+use super::manifest::image_numbers;
 use crate::key::Key;
 use crate::log::record::BadRecord;
+use crate::log::segment::segment_number;
 use crate::log::ship::LogFailure;
-use crate::txn::{TableId, TxnError};
+use crate::txn::{StoredAt, StoredFile, TableId, TxnError};
 
 /// A place in a host's files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -141,5 +143,23 @@ impl RecoveryError {
     /// Damage at a place.
     pub(crate) fn damaged(at: FileByte, why: impl Into<String>) -> Self {
         Self::Damaged { at, why: why.into() }
+    }
+
+    /// What it means to a transaction that wants rows of `table` which this keeps from being made.
+    pub(crate) fn of_rows(self, table: TableId) -> TxnError {
+        let at = match self {
+            Self::Row(error) => return error,
+            Self::Damaged { at, .. } | Self::Foreign { at, .. } | Self::Storage { at, .. } => at,
+            Self::Chain(broken) => broken.at,
+            Self::Missing { host, file } => FileByte::new(host, file, 0),
+            other => unreachable!("making rows reads files, and nothing else: {other}"),
+        };
+        let image = image_numbers(&at.file).map(|(checkpoint, partition)| StoredFile::Image {
+            checkpoint: checkpoint.try_into().unwrap_or(u32::MAX),
+            partition,
+        });
+        let log = || StoredFile::Log { segment: segment_number(&at.file).unwrap_or_default() };
+        let file = image.unwrap_or_else(log);
+        TxnError::NotRestored { table, at: StoredAt { host: at.host.0, file, byte: at.byte } }
     }
 }

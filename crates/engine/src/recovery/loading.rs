@@ -1,40 +1,39 @@
-//! Putting one host's rows where they belong: logs are read and their changes sorted into partitions, then
-//! partitions are replayed and loaded. Several workers share the work.
+//! Opening one host's partitions after a restart: logs are read and their changes sorted into partitions, and
+//! the directories of images are. Rows are made when somebody wants them (row/cold.rs), but for replicated
+//! tables, which are read without a latch: they are made here. Several workers share the work.
 //!
 //! Invariants:
 //! 1. A worker takes a whole log or a whole partition. Partitions are begun when all logs have been read.
-//! 2. Index entries are made from rows. An index whose entries do not live in their row's partition takes
-//!    entries from every host's rows, so its table is replayed for all partitions.
-//! 3. The first failure ends the work of all.
+//! 2. The first failure ends the work of all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use liger_fabric::{Cx, Fabric, HostId, Latch};
+use liger_fabric::{Cx, Fabric, Latch};
 
 use super::Plan;
 use super::directory::Directory;
 use super::error::{FileByte, RecoveryError};
 use super::image::REPLICAS;
-use super::replay::{Changes, RecoveredRow, Replayed};
+use super::replay::{Changes, RecoveredRow};
 use super::sources::Sources;
-use crate::catalog::Kind;
+use super::stored::Stored;
 use crate::log::record::Change;
 use crate::log::scan::End;
 use crate::log::segment::segment_name;
 use crate::row::{Loader, RowHost};
-use crate::txn::TableId;
 
-/// How far a host's loading has come.
+/// What a host's loading has found so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Loaded {
-    /// Bytes of logs and images read.
+    /// Bytes of logs that were read, and of images that were opened.
     pub bytes: u64,
     /// Of them, bytes of logs: of all hosts, as every host reads them.
     pub log_bytes: u64,
-    /// Rows put into partitions, replicated ones included.
+    /// Rows and index entries of these images, replicated ones included.
     pub rows: u64,
-    /// Changes applied to rows of images.
+    /// Changes of the logs that belong to this host's partitions.
     pub changes: u64,
 }
 
@@ -42,8 +41,6 @@ pub struct Loaded {
 pub struct Loading<'p> {
     plan: &'p Plan,
     host: &'p RowHost,
-    /// Tables with an index whose entries live elsewhere than their rows.
-    scattered: BTreeSet<u16>,
     /// Hosts whose logs nobody has taken, and how many are not read yet.
     logs: Latch<Vec<usize>>,
     unread: AtomicUsize,
@@ -60,13 +57,8 @@ pub struct Loading<'p> {
 impl<'p> Loading<'p> {
     /// The share of `host`, whose partitions are empty.
     pub fn new(plan: &'p Plan, host: &'p RowHost) -> Self {
-        let scattered = host.catalog().relations().iter().filter_map(|relation| match &relation.kind {
-            Kind::Table { layout, .. } if layout.indexes.iter().any(|i| !i.colocated) => Some(relation.id.0),
-            _ => None,
-        });
-        let scattered: BTreeSet<u16> = scattered.collect();
-        let wanted = |partition: &u16| host.owner(*partition) == host.id() || !scattered.is_empty();
-        let mut partitions: Vec<u16> = (0..host.partition_count()).filter(wanted).collect();
+        let own = |partition: &u16| host.owner(*partition) == host.id();
+        let mut partitions: Vec<u16> = (0..host.partition_count()).filter(own).collect();
         partitions.push(REPLICAS);
         Self {
             plan,
@@ -80,11 +72,10 @@ impl<'p> Loading<'p> {
             log_bytes: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             applied: AtomicU64::new(0),
-            scattered,
         }
     }
 
-    /// How far it has come.
+    /// What it has found so far.
     pub fn loaded(&self) -> Loaded {
         Loaded {
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -94,8 +85,8 @@ impl<'p> Loading<'p> {
         }
     }
 
-    /// Works until nothing is left to take. The host is loaded when all workers that called this have
-    /// returned.
+    /// Works until nothing is left to take. The host's partitions can be used when all workers that called
+    /// this have returned.
     ///
     /// # Errors
     /// Whatever is wrong with the files; all workers return the first failure.
@@ -118,7 +109,7 @@ impl<'p> Loading<'p> {
             cx.pause();
         }
         while let Some(partition) = self.next(cx, &self.partitions)? {
-            self.load(cx, directories, partition)?;
+            self.open(cx, directories, partition)?;
             self.host.attend(cx);
         }
         Ok(())
@@ -143,9 +134,7 @@ impl<'p> Loading<'p> {
         directories: &[Directory],
         log: usize,
     ) -> Result<(), RecoveryError> {
-        let wanted = |change: &Change<'_>| {
-            self.host.owner(change.partition) == self.host.id() || self.scattered.contains(&change.table)
-        };
+        let wanted = |change: &Change<'_>| self.host.owner(change.partition) == self.host.id();
         let (scan, sorted) =
             self.sources(directories).read_log(cx, log, wanted, || _ = self.host.attend(cx))?;
         self.bytes.fetch_add(scan.bytes, Ordering::Relaxed);
@@ -175,42 +164,44 @@ impl<'p> Loading<'p> {
         Sources { plan: self.plan, directories, catalog: self.host.catalog(), partitions }
     }
 
-    /// Replays one partition and puts its rows where they belong.
-    fn load<F: Fabric>(
+    /// Opens what one partition is made from; replicated tables are made at once.
+    fn open<F: Fabric>(
         &self,
         cx: &Cx<F>,
         directories: &[Directory],
         partition: u16,
     ) -> Result<(), RecoveryError> {
         let host = self.host;
-        let owner = if partition == REPLICAS { host.id() } else { host.owner(partition) };
         let changes = self.changes.lock(cx).remove(&partition).unwrap_or_default();
-        let mut loader = Loader::new(host);
-        let put = |row: RecoveredRow<'_>| self.put(cx, &mut loader, owner, row);
-        let (done, bytes) = self.sources(directories).replay(cx, partition, owner, changes, put)?;
-        self.note(&done, bytes);
-        loader.finish(cx);
-        Ok(())
-    }
-
-    fn put<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        loader: &mut Loader<'_>,
-        owner: HostId,
-        row: RecoveredRow<'_>,
-    ) -> Result<(), RecoveryError> {
-        let RecoveredRow { table: TableId(table), version, bytes, .. } = row;
-        if owner == self.host.id() {
-            self.rows.fetch_add(1, Ordering::Relaxed);
-        } else if !self.scattered.contains(&table) {
+        let stored = self.sources(directories).open(cx, partition, host.id(), changes)?;
+        self.bytes.fetch_add(stored.image_bytes(), Ordering::Relaxed);
+        self.rows.fetch_add(stored.image_rows(), Ordering::Relaxed);
+        self.applied.fetch_add(stored.changes(), Ordering::Relaxed);
+        if partition != REPLICAS {
+            host.make_cold(cx, partition, &Arc::new(stored));
             return Ok(());
         }
-        Ok(loader.put_version(cx, row.table, version, bytes)?)
+        load_replicated(cx, host, &stored, || _ = host.attend(cx)).map(drop)
     }
+}
 
-    fn note(&self, done: &Replayed, bytes: u64) {
-        self.applied.fetch_add(done.changes, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+/// Makes the host's copies of all replicated tables. Returns how many rows there are.
+pub(super) fn load_replicated<F: Fabric>(
+    cx: &Cx<F>,
+    host: &RowHost,
+    stored: &Stored,
+    mut turn: impl FnMut(),
+) -> Result<u64, RecoveryError> {
+    let mut loader = Loader::new(host);
+    let mut rows = 0;
+    for relation in host.catalog().relations().iter().filter(|relation| relation.replicated) {
+        for span in 0..stored.spans(relation.id.0) {
+            let put =
+                |row: RecoveredRow<'_>| Ok(loader.put_one(cx, relation, &row.key, row.version, row.bytes)?);
+            rows += stored.make(cx, host.catalog(), (relation.id.0, span), put)?.rows;
+            turn();
+        }
     }
+    loader.finish(cx);
+    Ok(rows)
 }

@@ -31,7 +31,7 @@ pub const FIRST_SEGMENT: u32 = 1;
 
 const HOST_MAGIC: u64 = u64::from_le_bytes(*b"LigrHost");
 const POD_MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const COVERED: usize = 12;
 const FILE_HEAD: usize = 24;
 
@@ -119,6 +119,12 @@ impl Checkpoint {
 /// Name of the image of `partition` in checkpoint `number`.
 pub fn image_name(number: u64, partition: u16) -> String {
     format!("image-{number}-{partition}")
+}
+
+/// The checkpoint and the partition that an image's name tells.
+pub fn image_numbers(name: &str) -> Option<(u64, u16)> {
+    let (number, partition) = name.strip_prefix("image-")?.split_once('-')?;
+    Some((number.parse().ok()?, partition.parse().ok()?))
 }
 
 impl HostManifest {

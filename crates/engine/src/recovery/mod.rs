@@ -20,12 +20,14 @@ pub mod checkpointer;
 pub mod directory;
 pub mod error;
 pub mod image;
+pub mod image_file;
 mod loading;
 pub mod manifest;
 mod reading;
 pub mod replay;
 pub mod salvage;
 mod sources;
+mod stored;
 mod takeover;
 
 use liger_fabric::{Cx, Fabric};
@@ -38,6 +40,7 @@ use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
 pub use reading::Reading;
+pub use stored::Stored;
 pub(crate) use takeover::Rebuilding;
 pub use takeover::load_replicas;
 

@@ -7,14 +7,16 @@
 //! 3. A key that the image lacks may have been deleted before the image passed its place. Then its changes up
 //!    to that deletion are in the log, and the deletion ends them; they still must form a chain.
 //!
-//! Rows come out in the order of tables and keys, each once.
+//! Rows come out in the order of tables and keys, each once. A partition need not be replayed at once: a span
+//! of keys of one table is enough. Entries of indexes are rows like others.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use liger_fabric::HostId;
 
 use super::error::{BrokenChain, FileByte, RecoveryError};
-use super::image::ImageReader;
+use super::image_file::ImageRow;
 use crate::catalog::{Catalog, Kind, Relation};
 use crate::key::{Key, MAX_KEY_WORDS};
 use crate::log::record::{Change, Op, u16_at};
@@ -114,6 +116,28 @@ impl Changes {
         });
     }
 
+    /// Those of a table whose keys are `low` or greater and less than `high` (`None`: all). They are sorted.
+    pub fn span(&self, table: u16, low: Option<&Key>, high: Option<&Key>) -> Range<usize> {
+        let before = |change: &Pending, key: &Key| change.table == table && self.key(change) < *key;
+        let from = self
+            .list
+            .partition_point(|change| change.table < table || low.is_some_and(|low| before(change, low)));
+        let to = self.list.partition_point(|change| {
+            change.table < table || change.table == table && high.is_none_or(|high| before(change, high))
+        });
+        from..to
+    }
+
+    /// Checks that each change is of a row that partition `partition`, by its number and the number of all
+    /// partitions, may have.
+    ///
+    /// # Errors
+    /// The first one that is not.
+    pub fn check(&self, catalog: &Catalog, partition: (u16, u16)) -> Result<(), RecoveryError> {
+        let row = OneRow { catalog, partition, changes: self };
+        self.list.iter().try_for_each(|change| row.relation(change).map(drop))
+    }
+
     fn key(&self, change: &Pending) -> Key {
         let mut words = [0; MAX_KEY_WORDS];
         words[..HEAD_WORDS].copy_from_slice(&change.head);
@@ -185,35 +209,35 @@ enum State {
     Absent,
 }
 
-/// Applies `changes`, which are sorted, to the rows of `image` (none: there is no image, and so no row), and
-/// shows what comes out. They are of a partition, by its number and the number of all partitions.
+/// Applies a span of `changes`, which are sorted, to the rows of an image in the same span of keys (none:
+/// there is no image, and so no row), and shows what comes out. They are of a partition, by its number and
+/// the number of all partitions.
 ///
 /// # Errors
-/// If the image is damaged, a change does not fit, or `show` fails.
-pub fn replay<R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>>(
+/// If a change does not fit, or `show` fails.
+pub fn replay<'r>(
     catalog: &Catalog,
     partition: (u16, u16),
-    mut image: Option<&mut ImageReader<'_, R>>,
-    changes: &Changes,
+    image: Option<impl Iterator<Item = ImageRow<'r>>>,
+    (changes, span): (&Changes, Range<usize>),
     mut show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
 ) -> Result<Replayed, RecoveryError> {
     debug_assert!(changes.list.is_sorted_by_key(|p| (p.table, changes.key(p), p.version)), "sorted");
     let absent = if image.is_some() { State::NotInImage } else { State::Absent };
+    let mut image = image.into_iter().flatten().peekable();
     let mut done = Replayed::default();
-    let mut rest = &changes.list[..];
+    let mut rest = &changes.list[span];
     let mut bytes = Vec::new();
     loop {
-        let stored = image.as_ref().and_then(|image| image.current());
-        let in_image = stored.map(|row| (row.table, row.key));
+        let in_image = image.peek().map(|row| (row.table, row.key));
         let in_log = rest.first().map(|change| (change.table, changes.key(change)));
         let Some(at) = in_image.into_iter().chain(in_log).min() else { return Ok(done) };
         let mut state = absent;
         bytes.clear();
-        if let Some(row) = stored.filter(|_| in_image == Some(at)) {
+        if let Some(row) = image.next_if(|row| (row.table, row.key) == at) {
             bytes.extend_from_slice(row.bytes);
             state = State::Here(row.version);
             done.image_rows += 1;
-            image.as_mut().expect("it has a row").advance()?;
         }
         let is_mine = |change: &&Pending| by_key(&changes.arena, change, &rest[0]).is_eq();
         let count = if in_log == Some(at) { rest.iter().take_while(is_mine).count() } else { 0 };
@@ -319,7 +343,8 @@ impl OneRow<'_> {
     }
 
     fn check_key(&self, relation: &Relation, change: &Pending, bytes: &[u8]) -> Result<(), RecoveryError> {
-        let Kind::Table { layout, .. } = &relation.kind else { unreachable!("checked to be a table") };
+        // What an index's entry leads to says nothing of its key.
+        let Kind::Table { layout, .. } = &relation.kind else { return Ok(()) };
         let key = layout.primary.key_of(bytes);
         if key == self.changes.key(change) {
             return Ok(());
@@ -332,7 +357,7 @@ impl OneRow<'_> {
         let Ok(relation) = self.catalog.relation(TableId(change.table)) else {
             return Err(self.broken(change, "there is no such table"));
         };
-        if relation.table().is_err() || relation.replicated {
+        if relation.replicated {
             return Err(self.broken(change, "records do not change such a table"));
         }
         let found = self.changes.key(change);

@@ -38,13 +38,22 @@ pub struct Salvaged {
     pub bytes: u64,
 }
 
+/// How it is known that no host runs any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dead {
+    /// The pod names each host's process, and the system says that these are gone.
+    Proven,
+    /// The user says so: for hosts that ran on other machines, or before this one was started again.
+    Vouched,
+}
+
 /// Why nothing was salvaged. No file has changed, unless a log could not be written.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SalvageError {
     /// A host may still run.
     #[error(
-        "host {} is {state} in its life {incarnation}, and its process {process} is not gone: end it first",
+        "host {} is {state} in its life {incarnation}, and nothing proves that its process is gone",
         host.0
     )]
     Living {
@@ -54,7 +63,7 @@ pub enum SalvageError {
         state: HostState,
         /// Its life.
         incarnation: u16,
-        /// What names its process.
+        /// What names its process; 0 if nothing does.
         process: u64,
     },
     /// The memory is not this pod's, or not in its present generation.
@@ -104,7 +113,8 @@ pub enum SalvageError {
 
 /// Ships what the rings of all hosts of this memory hold beyond their logs, and closes these. `directories`
 /// are those of all hosts, which the caller holds; `reading` is what is in them, and goes on to what is
-/// shipped. `None`: the memory holds nothing that the files lack.
+/// shipped; `dead` says how it is known that no host runs. `None`: the memory holds nothing that the files
+/// lack.
 ///
 /// # Errors
 /// See [`SalvageError`]. It may be tried again.
@@ -113,11 +123,14 @@ pub fn salvage<F: Fabric>(
     memory: &Memory,
     directories: &[Directory],
     reading: &mut Reading,
+    dead: Dead,
 ) -> Result<Option<Salvaged>, SalvageError> {
     if !memory.has_log() {
         return Ok(None);
     }
-    prove_dead(cx, memory)?;
+    if dead == Dead::Proven {
+        prove_dead(cx, memory)?;
+    }
     let pod = reading.pod().clone();
     if !is_present(cx, memory, &pod)? {
         return Ok(None);
@@ -154,18 +167,19 @@ fn prove_dead<F: Fabric>(cx: &Cx<F>, memory: &Memory) -> Result<(), SalvageError
         return Ok(());
     }
     for host in memory.hosts() {
-        let Slot { state, incarnation, .. } = Slot::load(cx, memory, host)?;
-        let process = membership::process_of(cx, memory, host);
-        let proven = match state {
-            HostState::Free | HostState::Fenced | HostState::Recovered => true,
+        let life = Slot::load(cx, memory, host)?;
+        let Slot { state, incarnation, .. } = life;
+        let name = membership::name_of(cx, memory, life);
+        let proven = match (state, name) {
+            (HostState::Free | HostState::Fenced | HostState::Recovered, _) => true,
             // It has not said who it is, so it has not touched anything. It will not: the caller has its
             // files.
-            HostState::Joining if process == 0 => true,
-            HostState::Joining | HostState::Alive | HostState::Leaving | HostState::Suspect => {
-                cx.is_gone(host, process)
-            }
+            (HostState::Joining, None) => true,
+            (_, None) => false,
+            (_, Some(process)) => cx.is_gone(host, process),
         };
         if !proven {
+            let process = name.unwrap_or(0);
             return Err(SalvageError::Living { host, state, incarnation, process });
         }
     }

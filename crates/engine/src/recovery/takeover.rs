@@ -3,20 +3,23 @@
 //! Invariants:
 //! 1. Everything up to an epoch counts that began after the dead host was cut off: all of its own records,
 //!    and of the others' all that changed rows which were not shared when it died.
-//! 2. Rows go into partitions that nobody uses yet.
+//! 2. Partitions are opened that nobody uses yet. What is not shared is made as after a restart, when
+//!    somebody wants it (row/cold.rs): from the images and logs of then, for it has not changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric};
 
 use super::directory::{Directory, PodFiles};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
-use super::replay::{Changes, RecoveredRow};
+use super::loading::load_replicated;
+use super::replay::Changes;
 use super::sources::Sources;
 use super::{Identity, Plan};
-use crate::catalog::Kind;
-use crate::row::{Loader, RowHost};
+use crate::log::record::Change;
+use crate::row::RowHost;
 
 /// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns
 /// how many rows there are.
@@ -37,17 +40,8 @@ pub fn load_replicas<F: Fabric>(
     }
     let partitions = host.partition_count();
     let sources = Sources { plan: &plan, directories, catalog: host.catalog(), partitions };
-    let (mut loader, mut rows) = (Loader::new(host), 0);
-    let put = |row: RecoveredRow<'_>| {
-        rows += 1;
-        if rows % 256 == 0 {
-            host.attend(cx);
-        }
-        Ok(loader.put_version(cx, row.table, row.version, row.bytes)?)
-    };
-    sources.replay(cx, REPLICAS, host.id(), Changes::default(), put)?;
-    loader.finish(cx);
-    Ok(rows)
+    let stored = sources.open(cx, REPLICAS, host.id(), Changes::default())?;
+    load_replicated(cx, host, &stored, || _ = host.attend(cx))
 }
 
 /// How often files are read anew because a log was shortened meanwhile.
@@ -80,35 +74,19 @@ pub(crate) struct Rebuilding<'a> {
 }
 
 impl Rebuilding<'_> {
-    /// Fills the partitions; `turn` is called often. Returns how many rows there are, and how many bytes of
-    /// logs and images were read.
-    pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(u64, u64), RecoveryError> {
+    /// Opens what the partitions are made from; `turn` is called often. Rows are made when they are wanted.
+    pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(), RecoveryError> {
         let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
         let directories = directories.collect::<Result<Vec<_>, _>>()?;
-        let (plan, mut changes, mut bytes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
+        let (plan, mut changes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
         let sources = self.sources(&plan, &directories);
-        let (scattered, mut rows) = (self.scattered(), 0);
-        for partition in 0..self.host.partition_count() {
-            if !self.partitions.contains(&partition) && scattered.is_empty() {
-                continue;
-            }
-            let mut loader = Loader::only(self.host, self.partitions);
+        for &partition in self.partitions {
             let changes = changes.remove(&partition).unwrap_or_default();
-            let whole = self.partitions.contains(&partition);
-            let put = |row: RecoveredRow<'_>| {
-                rows += u64::from(whole);
-                if rows % 256 == 0 {
-                    turn();
-                }
-                if whole || scattered.contains(&row.table.0) {
-                    loader.put_version(cx, row.table, row.version, row.bytes)?;
-                }
-                Ok(())
-            };
-            bytes += sources.replay(cx, partition, self.host.home(partition), changes, put)?.1;
+            let stored = sources.open(cx, partition, self.host.home(partition), changes)?;
+            self.host.make_cold(cx, partition, &Arc::new(stored));
             turn();
         }
-        Ok((rows, bytes))
+        Ok(())
     }
 
     fn read<F: Fabric>(
@@ -116,36 +94,22 @@ impl Rebuilding<'_> {
         cx: &Cx<F>,
         directories: &[Directory],
         turn: &mut impl FnMut(),
-    ) -> Result<(Plan, BTreeMap<u16, Changes>, u64), RecoveryError> {
+    ) -> Result<(Plan, BTreeMap<u16, Changes>), RecoveryError> {
         let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut *turn)?;
-        let (mut changes, mut bytes) = (BTreeMap::<u16, Changes>::new(), 0);
-        let scattered = self.scattered();
+        let mut changes = BTreeMap::<u16, Changes>::new();
         for log in 0..directories.len() {
             turn();
-            let wanted = |change: &crate::log::record::Change<'_>| {
-                self.partitions.contains(&change.partition) || scattered.contains(&change.table)
-            };
-            let (scan, sorted) = self.sources(&plan, directories).read_log(cx, log, wanted, &mut *turn)?;
-            bytes += scan.bytes;
+            let wanted = |change: &Change<'_>| self.partitions.contains(&change.partition);
+            let (_, sorted) = self.sources(&plan, directories).read_log(cx, log, wanted, &mut *turn)?;
             for (partition, of) in sorted {
                 changes.entry(partition).or_default().append(of);
             }
         }
-        Ok((plan, changes, bytes))
+        Ok((plan, changes))
     }
 
     fn sources<'s>(&'s self, plan: &'s Plan, directories: &'s [Directory]) -> Sources<'s> {
         let partitions = self.host.partition_count();
         Sources { plan, directories, catalog: self.host.catalog(), partitions }
-    }
-
-    /// Tables with an index whose entries live elsewhere than their rows.
-    fn scattered(&self) -> BTreeSet<u16> {
-        let relations = self.host.catalog().relations().iter();
-        let is = |kind: &Kind| match kind {
-            Kind::Table { layout, .. } => layout.indexes.iter().any(|index| !index.colocated),
-            Kind::Index { .. } => false,
-        };
-        relations.filter(|relation| is(&relation.kind)).map(|relation| relation.id.0).collect()
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use liger_fabric::HostId;
 
 use super::error::RecoveryError;
-use super::image::{ImageEnd, ImageHead, ImageReader, ImageWriter};
-use super::replay::{Changes, RecordAt, replay};
+use super::image::{BLOCK_BYTES, ImageEnd, ImageHead, ImageWriter};
+use super::image_file::{Block, ImageFile};
+use super::replay::{Changes, RecordAt, RecoveredRow, replay};
 use crate::catalog::Catalog;
 use crate::key::Key;
 use crate::log::record::{Op, Origin, Record, RecordWriter, epoch_of, first_of};
@@ -77,20 +78,24 @@ fn source(bytes: &[u8]) -> impl FnMut(u64, &mut [u8]) -> Result<usize, RecoveryE
 
 type Rows = Vec<(u16, Key, u64, Vec<u8>)>;
 
-fn read_all(bytes: &[u8]) -> Result<(Rows, ImageEnd), RecoveryError> {
-    let catalog = catalog();
-    let mut reader = ImageReader::open(&catalog, "image-3-1", &HEAD, source(bytes))?;
-    let mut rows = Vec::new();
-    while let Some(row) = reader.current() {
-        rows.push((row.table, row.key, row.version, row.bytes.to_vec()));
-        reader.advance()?;
-    }
-    Ok((rows, reader.seen()))
+fn open(bytes: &[u8], end: &ImageEnd) -> Result<ImageFile, RecoveryError> {
+    ImageFile::open(&catalog(), "image-3-1", &HEAD, end, &mut source(bytes))
+}
+
+fn blocks(bytes: &[u8], end: &ImageEnd) -> Result<Vec<Block>, RecoveryError> {
+    let image = open(bytes, end)?;
+    (0..image.blocks().len()).map(|block| image.block(&catalog(), block, &mut source(bytes))).collect()
+}
+
+fn read_all(bytes: &[u8], end: &ImageEnd) -> Result<Rows, RecoveryError> {
+    let blocks = blocks(bytes, end)?;
+    let rows = blocks.iter().flat_map(Block::rows);
+    Ok(rows.map(|row| (row.table, row.key, row.version, row.bytes.to_vec())).collect())
 }
 
 #[test]
 fn an_image_gives_back_its_rows() {
-    let mut writer = ImageWriter::new(&HEAD);
+    let mut writer = ImageWriter::new(&HEAD, BLOCK_BYTES);
     let (mut bytes, mut expected) = (Vec::new(), Vec::new());
     for id in 0..5000 {
         let row = item(id, 7);
@@ -107,15 +112,19 @@ fn an_image_gives_back_its_rows() {
     bytes.extend(writer.take());
     assert_eq!(end, ImageEnd { rows: 5001, newest: 3 * 4999, bytes: bytes.len() as u64 });
     assert!(bytes.len() > 3 * 65536, "several blocks");
-    assert_eq!(read_all(&bytes), Ok((expected, end)));
+    assert_eq!(read_all(&bytes, &end), Ok(expected));
+    let image = open(&bytes, &end).expect("whole");
+    assert_eq!(image.blocks_of(OTHERS).len(), 1);
+    let firsts: Vec<Key> = image.blocks()[image.blocks_of(ITEMS)].iter().map(|place| place.first).collect();
+    assert!(firsts.len() > 3 && firsts[0] == key(0) && firsts.is_sorted(), "{firsts:?}");
 }
 
 #[test]
 fn every_flipped_byte_and_every_cut_of_an_image_is_found_and_named() {
-    let mut writer = ImageWriter::new(&HEAD);
+    let mut writer = ImageWriter::new(&HEAD, BLOCK_BYTES);
     (0..4).for_each(|id| writer.row(ITEMS, &key(id), 5, item(id, 7).bytes()));
     writer.row(OTHERS, &Key::build().i16(1).finish(), 0, other().bytes());
-    writer.finish();
+    let end = writer.finish();
     let bytes = writer.take();
     let byte_of = |failed: RecoveryError| match failed {
         RecoveryError::Damaged { at, .. } => {
@@ -124,20 +133,29 @@ fn every_flipped_byte_and_every_cut_of_an_image_is_found_and_named() {
         }
         other => panic!("{other}"),
     };
+    let mut places = Vec::new();
     for byte in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[byte] ^= 1 << (byte % 8);
-        assert!(byte_of(read_all(&damaged).unwrap_err()) <= byte as u64, "byte {byte}");
-        assert!(byte_of(read_all(&bytes[..byte]).unwrap_err()) <= byte as u64, "{byte} bytes");
+        let found = byte_of(read_all(&damaged, &end).unwrap_err());
+        assert!(found <= byte as u64, "byte {byte}");
+        places.push(found);
+        byte_of(read_all(&bytes[..byte], &end).unwrap_err());
     }
+    places.dedup();
+    assert_eq!(places.len(), 5, "head, two blocks of rows, directory, end: {places:?}");
     let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();
-    assert_eq!(byte_of(read_all(&longer).unwrap_err()), bytes.len() as u64);
+    assert_eq!(byte_of(read_all(&longer, &end).unwrap_err()), bytes.len() as u64);
     let wrong = ImageHead { checkpoint: 4, ..HEAD };
-    let failed = ImageReader::open(&catalog(), "image-4-1", &wrong, source(&bytes)).err();
+    let failed = ImageFile::open(&catalog(), "image-4-1", &wrong, &end, &mut source(&bytes)).err();
     assert!(
         matches!(failed, Some(RecoveryError::Foreign { what: "checkpoint", found: 3, .. })),
         "{failed:?}"
     );
+    for other in [ImageEnd { rows: 4, ..end }, ImageEnd { newest: 6, ..end }, ImageEnd { bytes: 100, ..end }]
+    {
+        byte_of(open(&bytes, &other).unwrap_err());
+    }
 }
 
 /// A source of numbers (SplitMix64).
@@ -202,8 +220,8 @@ fn version(commit: &Commit) -> u64 {
 }
 
 /// An image that was taken from commit `begin` on, a row at a time; with the commit at which it ended.
-fn fuzzy_image(dice: &mut Dice, run: &[Commit], before: &Model, begin: usize) -> (Vec<u8>, usize) {
-    let mut writer = ImageWriter::new(&HEAD);
+fn fuzzy_image(dice: &mut Dice, run: &[Commit], before: &Model, begin: usize) -> (Image, usize) {
+    let mut writer = ImageWriter::new(&HEAD, 1 + dice.below(200) as usize);
     let mut now = begin;
     for id in 0..KEYS {
         now = (now + dice.below(4) as usize).min(run.len());
@@ -212,8 +230,8 @@ fn fuzzy_image(dice: &mut Dice, run: &[Commit], before: &Model, begin: usize) ->
             writer.row(ITEMS, &key(id), *version, item(id, *value).bytes());
         }
     }
-    writer.finish();
-    (writer.take(), now)
+    let end = writer.finish();
+    ((writer.take(), end), now)
 }
 
 fn collect<'r>(records: impl Iterator<Item = (usize, &'r Commit)>) -> Changes {
@@ -227,21 +245,38 @@ fn collect<'r>(records: impl Iterator<Item = (usize, &'r Commit)>) -> Changes {
     changes
 }
 
-fn replayed(image: Option<&[u8]>, changes: &Changes) -> Result<Model, RecoveryError> {
+/// An image's bytes, and what its manifest says.
+type Image = (Vec<u8>, ImageEnd);
+
+/// The rows that come out: all at once, and then span by span of the image's blocks.
+fn replayed(image: Option<&Image>, changes: &Changes) -> Result<Model, RecoveryError> {
     let catalog = catalog();
-    let bytes = image.unwrap_or(&[]);
-    let mut reader = match image {
-        Some(_) => Some(ImageReader::open(&catalog, "image-3-1", &HEAD, source(bytes))?),
-        None => None,
-    };
+    let blocks = image.map(|(bytes, end)| blocks(bytes, end)).transpose()?;
     let mut model = Model::new();
-    replay(&catalog, (1, 2), reader.as_mut(), changes, |row| {
+    let mut show = |row: RecoveredRow<'_>| {
         let shown = crate::record::Row::new(row.bytes);
         assert_eq!((row.table.0, row.key), (ITEMS, key(shown.get(items::ID))));
         model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
         Ok(())
-    })?;
-    Ok(model)
+    };
+    let rows = blocks.as_ref().map(|blocks| blocks.iter().flat_map(Block::rows));
+    changes.check(&catalog, (1, 2))?;
+    replay(&catalog, (1, 2), rows, (changes, 0..changes.len()), &mut show)?;
+    let whole = std::mem::take(&mut model);
+    let firsts: Vec<Key> =
+        blocks.iter().flatten().skip(1).map(|b| b.rows().next().expect("rows").key).collect();
+    for span in 0..=firsts.len() {
+        let (low, high) = (span.checked_sub(1).map(|i| &firsts[i]), firsts.get(span));
+        let block = blocks.as_ref().map(|blocks| blocks.get(span).into_iter().flat_map(Block::rows));
+        let show = |row: RecoveredRow<'_>| {
+            let shown = crate::record::Row::new(row.bytes);
+            model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
+            Ok(())
+        };
+        replay(&catalog, (1, 2), block, (changes, changes.span(ITEMS, low, high)), show)?;
+    }
+    assert_eq!(model, whole, "by spans, and at once");
+    Ok(whole)
 }
 
 #[test]
@@ -326,7 +361,6 @@ fn changes_that_no_row_can_have_are_errors() {
     let row = |bytes| Some((0, bytes));
     let cases = [
         (try_one(7, Op::Insert, &key(3), 0, row(whole.bytes())), "no such table"),
-        (try_one(1, Op::Insert, &key(3), 0, row(whole.bytes())), "do not change such a table"),
         (try_one(ITEMS, Op::Insert, &Key::zero(4), 0, row(whole.bytes())), "keys have 1 words"),
         (try_one(ITEMS, Op::Insert, &Key::build().i16(2).i32(3).finish(), 0, None), "belongs to partition 0"),
         (try_one(ITEMS, Op::Insert, &key(3), 9, row(whole.bytes())), "replaces nothing"),

@@ -34,6 +34,9 @@ impl RowHost {
     pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Checked {
         let mut checked = Checked::default();
         let mut reachable = BTreeSet::new();
+        if self.restore_all(cx, || _ = self.attend(cx)).is_err() {
+            checked.problems.extend(self.unrestored(cx));
+        }
         for partition in self.own_partitions() {
             for relation in self.catalog.relations().iter().filter(|r| !r.replicated) {
                 let mut latched = self.partition(cx, partition);

@@ -19,7 +19,6 @@ use super::foreign::removal;
 use super::partition::{Partition, reach};
 use super::shared::{DELETED, row_start};
 use super::transaction::{Change, Place, RowTxn};
-use crate::catalog::Kind;
 use crate::history::{HistorySink, TxnRecord, WriteKind, WriteRecord};
 use crate::log::record::{Op, RecordWriter, epoch_of, first_of};
 use crate::log::ring::AppendError;
@@ -110,13 +109,12 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         })
     }
 
-    /// Puts together what the log keeps of the changes: those of tables; indexes are built anew from rows.
+    /// Puts together what the log keeps of the changes. An index is a table like others: it has images of its
+    /// own, and who resolves this host's locks must know what became of its entries.
     fn write_record(&mut self, writer: &mut RecordWriter) {
         writer.begin();
         for change in &self.changes {
-            let relation = self.host.catalog.relation(change.table).expect("a changed row's table exists");
             let op = match (change.is_new, change.doomed) {
-                _ if matches!(relation.kind, Kind::Index { .. }) && !self.must_be_logged(change) => continue,
                 (true, true) => continue,
                 (true, false) => Op::Insert,
                 (false, true) => Op::Delete,
@@ -140,22 +138,6 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                         writer.piece(offset, bytes);
                     }
                 }
-            }
-        }
-    }
-
-    /// True if other hosts may see this change of an index before its owner does: then who resolves this
-    /// host's locks must know of it.
-    fn must_be_logged(&self, change: &Change) -> bool {
-        match change.place {
-            Place::Foreign(_) => true,
-            // A new row of this host is shared only when its insert has committed.
-            Place::Own { .. } if change.is_new => false,
-            // An entry that was deleted and inserted again is seen: it may become shared, locked by
-            // this host, between the record and its change.
-            Place::Own { .. } if !change.doomed => true,
-            Place::Own { partition, table, row } => {
-                self.host.partition(self.cx, partition).table(table).word(row).is_some()
             }
         }
     }

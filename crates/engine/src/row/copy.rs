@@ -51,6 +51,7 @@ impl RowHost {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
         let mut at = part.tree.lower_bound(from.words());
+        debug_assert!(part.is_warm() || cx.sabotaged("checkpoint.await-rows"), "all rows are in an image");
         let mut left = most;
         while let Some(cursor) = at {
             let (words, row) = part.tree.entry(cursor);

@@ -146,10 +146,10 @@ impl<F: Fabric> RowTxn<'_, F> {
             return Err(Conflict::ReadLocked.into());
         }
         let upgraded = entry.readers & mine != 0;
-        if upgraded && !cx.sabotaged("foreign.upgrade-own-row") {
-            // Before the word becomes write-locked: it may be another row's, with the same hash.
-            self.held_already(relation, partition, key, hash)?;
-        }
+        // Before the word becomes write-locked: it may be another row's, with the same hash.
+        let late = cx.sabotaged("foreign.upgrade-own-row");
+        let held =
+            if upgraded && !late { Some(self.held_already(relation, partition, key, hash)?) } else { None };
         let acquired = match mode {
             Mode::Read if entry.readers != 0 => {
                 Acquired::Granted { word: host.shared.peek(cx, entry.word), fresh: true }
@@ -198,7 +198,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let at = entry.word;
         drop(shard);
         if upgraded {
-            return self.held_already(relation, partition, key, hash);
+            return held.map_or_else(|| self.held_already(relation, partition, key, hash), Ok);
         }
         let i = self.remember(relation, (partition, *key), hash, (at, word.row()), head.llsn);
         if *key != sentinel_key(relation.key_words) {

@@ -24,6 +24,7 @@ use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
 
+use super::cold::Restoring;
 use super::keeper::{Keeper, Takeover};
 use super::leaving::Leaving;
 use super::message::Answer;
@@ -38,6 +39,7 @@ use crate::history::HistorySink;
 use crate::log::HostLog;
 use crate::recovery::RecoveryError;
 use crate::recovery::checkpoint::EpochView;
+use crate::recovery::directory::PodFiles;
 use crate::txn::{Conflict, TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -140,6 +142,7 @@ pub struct RowHost {
     /// By partition; empty where another host owns it.
     partitions: Vec<OnceLock<Latch<Partition>>>,
     pub(super) owners: Owners,
+    pub(super) restoring: Restoring,
     /// By worker.
     pub(super) turns: Vec<Turns>,
     /// By table; the current copy of a replicated table.
@@ -155,6 +158,8 @@ pub struct RowHost {
     /// Rows that this host has given to their owners to remove.
     pub(super) leaving: Latch<Leaving>,
     pub(super) keeper: Latch<Keeper>,
+    /// Where the files of all hosts are, if this one may take over.
+    files: Option<PodFiles>,
     /// What the keeper cannot do at present, and why.
     pub(super) troubles: Latch<Vec<String>>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
@@ -201,6 +206,7 @@ impl RowHost {
             catalog,
             partitions,
             owners,
+            restoring: Restoring::default(),
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
             replicas,
             shared: SharedRows { format, host: me, coherence: options.coherence },
@@ -212,6 +218,7 @@ impl RowHost {
             mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
             outbox: Latch::default(),
             leaving: Latch::default(),
+            files: options.takeover.as_ref().map(|takeover| takeover.files.clone()),
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
             troubles: Latch::default(),
             move_out: Latch::new(options.move_out),
@@ -271,9 +278,20 @@ impl RowHost {
         self.plan.config().partitions
     }
 
+    /// All hosts that the pod may have.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.plan.config().hosts).map(HostId)
+    }
+
     /// The partitions that this host owns.
     pub fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.partition_count()).filter(|p| self.owns(*p))
+    }
+
+    /// Where the files of all hosts are; `None`: partitions of this pod stay with the hosts that they were
+    /// made for.
+    pub(crate) fn files(&self) -> Option<&PodFiles> {
+        self.files.as_ref()
     }
 
     /// A partition of this host, latched.
@@ -299,7 +317,9 @@ impl RowHost {
     pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
         let made = || new_partition(&self.plan, &self.catalog, partition);
         let place = self.partitions[usize::from(partition)].get_or_init(made);
-        *place.lock(cx) = new_tables(&self.plan, &self.catalog, partition);
+        let mut latched = place.lock(cx);
+        self.forget_cold(cx, &latched);
+        *latched = new_tables(&self.plan, &self.catalog, partition);
     }
 
     /// Nobody begins to use a partition while it changes hands here.

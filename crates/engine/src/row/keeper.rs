@@ -127,10 +127,12 @@ impl RowHost {
             .all(|(turns, seen)| seen.is_multiple_of(2) || turns.0.load(Ordering::SeqCst) != *seen)
     }
 
-    /// What this host cannot do at present about dead ones, and why. It tries again once in a lease: what is
-    /// in the way may go, a folder that somebody else holds for example.
+    /// What this host cannot do at present about dead ones and about rows of before a restart, and why. It
+    /// tries again now and then: what is in the way may go, a folder that somebody else holds for example.
     pub fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
-        self.troubles.lock(cx).clone()
+        let mut troubles = self.troubles.lock(cx).clone();
+        troubles.extend(self.unrestored(cx));
+        troubles
     }
 
     /// Notes that something has failed. A takeover stays this one's: nobody else may take up what it left

@@ -1,7 +1,7 @@
 //! Filling a pod before it is used, and reading all of it afterwards. Nobody else works on this host
 //! meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use liger_fabric::{Cx, Fabric};
 use liger_store::local::RowFlags;
@@ -19,36 +19,18 @@ use crate::txn::{IndexId, TableId, TxnError};
 /// tables become visible with [`Loader::finish`].
 pub struct Loader<'h> {
     host: &'h RowHost,
-    /// Partitions that are filled; `None`: the host's own.
-    only: Option<&'h BTreeSet<u16>>,
     replicas: BTreeMap<TableId, TablePart>,
 }
 
 impl<'h> Loader<'h> {
     /// A loader for this host.
     pub fn new(host: &'h RowHost) -> Self {
-        Self { host, only: None, replicas: BTreeMap::new() }
-    }
-
-    /// A loader for partitions that the host holds and nobody uses yet.
-    pub(crate) fn only(host: &'h RowHost, partitions: &'h BTreeSet<u16>) -> Self {
-        Self { only: Some(partitions), ..Self::new(host) }
+        Self { host, replicas: BTreeMap::new() }
     }
 
     /// Adds a row and its index entries where they belong to this host.
     pub fn put<F: Fabric>(&mut self, cx: &Cx<F>, table: TableId, row: &NewRow) -> Result<(), TxnError> {
-        self.put_version(cx, table, 0, row.bytes())
-    }
-
-    /// As [`Loader::put`], a row that had a version in an earlier life of the pod. Several workers may load
-    /// at once, each with a loader of its own.
-    pub fn put_version<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        table: TableId,
-        version: u64,
-        bytes: &[u8],
-    ) -> Result<(), TxnError> {
+        let bytes = row.bytes();
         let relation = self.host.catalog.relation(table)?;
         let (layout, indexes) = relation.table()?;
         if bytes.len() != relation.row_len {
@@ -56,18 +38,19 @@ impl<'h> Loader<'h> {
             return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
         }
         let primary = layout.primary.key_of(bytes);
-        self.put_one(cx, relation, &primary, version, bytes)?;
+        self.put_one(cx, relation, &primary, 0, bytes)?;
         let mut entry = [0u8; 8 * MAX_KEY_WORDS];
         for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
             let entry = &mut entry[..index.row_len];
             index.write_primary(&primary, entry);
             let relation = self.host.catalog.relation(*id)?;
-            self.put_one(cx, relation, &index.key.key_of(bytes), version, entry)?;
+            self.put_one(cx, relation, &index.key.key_of(bytes), 0, entry)?;
         }
         Ok(())
     }
 
-    fn put_one<F: Fabric>(
+    /// Adds a row of one relation.
+    pub(crate) fn put_one<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
         relation: &Relation,
@@ -75,17 +58,13 @@ impl<'h> Loader<'h> {
         version: u64,
         bytes: &[u8],
     ) -> Result<(), TxnError> {
-        if relation.replicated && self.only.is_some() {
-            return Ok(());
-        }
         if relation.replicated {
             let plan = &self.host.plan;
             let part = self.replicas.entry(relation.id).or_insert_with(|| new_part(plan, relation, 0));
             return add(part, relation, key, version, bytes);
         }
         let partition = relation.partition_of(key, self.host.partition_count());
-        let wanted = self.only.map_or_else(|| self.host.owns(partition), |only| only.contains(&partition));
-        if !wanted {
+        if !self.host.owns(partition) {
             return Ok(());
         }
         add(self.host.partition(cx, partition).table(relation.id.0), relation, key, version, bytes)
@@ -99,7 +78,8 @@ impl<'h> Loader<'h> {
     }
 }
 
-fn add(
+/// Adds a row that is not there.
+pub(super) fn add(
     part: &mut TablePart,
     relation: &Relation,
     key: &Key,
@@ -123,6 +103,7 @@ impl RowHost {
     /// the state that published evaluations start from. Returns the number of rows moved in.
     pub fn share_all<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
         let mut moved = 0;
+        tables.iter().try_for_each(|&table| self.restore_for(cx, table))?;
         for partition in self.own_partitions().collect::<Vec<_>>() {
             for &table in tables {
                 let mut latched = self.partition(cx, partition);
@@ -144,6 +125,11 @@ impl RowHost {
         Ok(moved)
     }
 
+    /// Makes all rows that are not here yet, for somebody who wants those of a table.
+    fn restore_for<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Result<(), TxnError> {
+        self.restore_all(cx, || _ = self.attend(cx)).map_err(|why| why.of_rows(table))
+    }
+
     /// Shows all rows of a table that live on this host, partition by partition in key order (of a replicated
     /// table, this host's copy). A row that a transaction holds is a conflict: wait until the pod is at rest.
     pub fn for_each_row<F: Fabric>(
@@ -158,6 +144,7 @@ impl RowHost {
             for_each(&part, |key, row| show(&key, Row::new(part.rows.bytes(row))));
             return Ok(());
         }
+        self.restore_for(cx, table)?;
         for partition in self.own_partitions() {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(table.0);

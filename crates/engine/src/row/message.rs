@@ -8,7 +8,7 @@ use liger_fabric::{SyncAddr, WorkerId};
 use liger_store::bwtree::TreeError;
 
 use crate::key::{Key, KeyRange, MAX_KEY_WORDS};
-use crate::txn::{TableId, TxnError};
+use crate::txn::{StoredAt, StoredFile, TableId, TxnError};
 
 /// A request or a reply between two hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -126,6 +126,22 @@ pub enum Failure {
         /// Offset of the word.
         root: u64,
     },
+    /// Rows of the partition are not there yet, and cannot be made.
+    NotRestored {
+        /// What they are made from.
+        at: StoredAt,
+    },
+}
+
+impl From<TxnError> for Failure {
+    /// Why the owner cannot make rows.
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::NotRestored { at, .. } => Self::NotRestored { at },
+            TxnError::OutOfMemory { needed_bytes, .. } => Self::Rows { needed_bytes },
+            other => unreachable!("rows that cannot be made: {other}"),
+        }
+    }
 }
 
 impl From<TreeError> for Failure {
@@ -149,6 +165,7 @@ impl Failure {
             Self::Rows { needed_bytes } => {
                 TxnError::OutOfMemory { what: "rows of a partition", needed_bytes }
             }
+            Self::NotRestored { at } => TxnError::NotRestored { table, at },
             Self::IndexNode { offset } => TxnError::Damaged { table, what: "shared index", found: offset },
             Self::IndexDirectory { root } => {
                 TxnError::Damaged { table, what: "index directory", found: root }
@@ -172,6 +189,8 @@ const SHARED_MEMORY_FULL: u8 = 22;
 const ROWS_FULL: u8 = 23;
 const INDEX_NODE_DAMAGED: u8 = 24;
 const INDEX_DIRECTORY_DAMAGED: u8 = 25;
+const IMAGE_UNREADABLE: u8 = 26;
+const LOG_UNREADABLE: u8 = 27;
 
 struct Out<'a>(&'a mut Vec<u8>);
 
@@ -314,6 +333,10 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
         Answer::Failed(Failure::Rows { .. }) => ROWS_FULL,
         Answer::Failed(Failure::IndexNode { .. }) => INDEX_NODE_DAMAGED,
         Answer::Failed(Failure::IndexDirectory { .. }) => INDEX_DIRECTORY_DAMAGED,
+        Answer::Failed(Failure::NotRestored { at }) => match at.file {
+            StoredFile::Image { .. } => IMAGE_UNREADABLE,
+            StoredFile::Log { .. } => LOG_UNREADABLE,
+        },
     };
     out.number(kind.into(), 1).asker(to);
     match answer {
@@ -330,6 +353,14 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
             | Failure::IndexDirectory { root: number },
         ) => {
             out.number(*number, 8);
+        }
+        Answer::Failed(Failure::NotRestored { at: StoredAt { host, file, byte } }) => {
+            let (number, partition) = match *file {
+                StoredFile::Image { checkpoint, partition } => (checkpoint, partition),
+                StoredFile::Log { segment } => (segment, 0),
+            };
+            out.number((*host).into(), 1).number(number.into(), 4).number(partition.into(), 2);
+            out.number(*byte, 8);
         }
         Answer::RangeShared | Answer::Absent | Answer::Duplicate | Answer::Conflict => {}
     }
@@ -355,6 +386,15 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         ROWS_FULL => Answer::Failed(Failure::Rows { needed_bytes: input.number(8)? }),
         INDEX_NODE_DAMAGED => Answer::Failed(Failure::IndexNode { offset: input.number(8)? }),
         INDEX_DIRECTORY_DAMAGED => Answer::Failed(Failure::IndexDirectory { root: input.number(8)? }),
+        IMAGE_UNREADABLE | LOG_UNREADABLE => {
+            let (host, number) = (input.number(1)? as u8, input.number(4)? as u32);
+            let (partition, byte) = (input.number(2)? as u16, input.number(8)?);
+            let file = match kind {
+                IMAGE_UNREADABLE => StoredFile::Image { checkpoint: number, partition },
+                _ => StoredFile::Log { segment: number },
+            };
+            Answer::Failed(Failure::NotRestored { at: StoredAt { byte, file, host } })
+        }
         _ => return None,
     })
 }
@@ -380,6 +420,16 @@ mod tests {
             Answer::Failed(Failure::Rows { needed_bytes: 100 }),
             Answer::Failed(Failure::IndexNode { offset: 1 << 33 }),
             Answer::Failed(Failure::IndexDirectory { root: 4160 }),
+            Answer::Failed(Failure::NotRestored {
+                at: StoredAt {
+                    byte: 1 << 40,
+                    file: StoredFile::Image { checkpoint: 70_000, partition: 600 },
+                    host: 3,
+                },
+            }),
+            Answer::Failed(Failure::NotRestored {
+                at: StoredAt { byte: 9, file: StoredFile::Log { segment: 70_000 }, host: 15 },
+            }),
         ];
         let mut all = vec![
             request(Wish::MoveIn(key)),

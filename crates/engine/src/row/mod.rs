@@ -2,8 +2,8 @@
 //! memory, where every host locks and changes them in place (Pasha, CIDR'25; Tigon, OSDI'25).
 //!
 //! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
-//! * `partition`: rows of this host; `moves`: into shared memory and back; `remote`: what is known of other
-//!   hosts' rows;
+//! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
+//!   memory and back; `remote`: what is known of other hosts' rows;
 //! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
 //! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
 //!   their partitions then;
@@ -11,6 +11,7 @@
 //! * [`policy`]: decisions as values; [`host`]: what workers share.
 
 mod check;
+mod cold;
 mod commit;
 mod copy;
 mod entries;
@@ -41,6 +42,7 @@ use crate::txn::{TableId, TxnError};
 use message::Failure;
 
 pub use check::Checked;
+pub use cold::{Restored, Step as RestoreStep};
 pub(crate) use copy::CopiedUpTo;
 pub use host::{Budget, Moves, Options, RowHost};
 pub use keeper::Takeover;
@@ -57,6 +59,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         own::SABOTAGE_STEPS,
         foreign::SABOTAGE_STEPS,
         keeper::SABOTAGE_STEPS,
+        cold::SABOTAGE_STEPS,
         commit::SABOTAGE_STEPS,
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,

@@ -125,8 +125,10 @@ impl RowHost {
     /// Sets the neighbour bits around a row that is now shared.
     fn link_around<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, key: &Key, row: RowId) {
         let (before, next) = part.neighbours(cx, key);
-        part.link(cx, self.shared, before, row);
-        if row != part.sentinel {
+        if part.is_warm_below(key) {
+            part.link(cx, self.shared, before, row);
+        }
+        if row != part.sentinel && part.is_warm_above(key) {
             part.link(cx, self.shared, Some(row), next);
         }
     }
@@ -207,8 +209,10 @@ impl RowHost {
         let removed = part.tree.remove(key.words());
         debug_assert_eq!(removed, Some(row));
         part.rows.free(row);
-        let (before, next) = part.neighbours(cx, key);
-        part.link(cx, self.shared, before, next);
+        if part.is_warm_below(key) && part.is_warm_above(key) {
+            let (before, next) = part.neighbours(cx, key);
+            part.link(cx, self.shared, before, next);
+        }
     }
 
     /// True while rows and their index use more shared memory than they may.
@@ -307,7 +311,10 @@ impl RowHost {
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {
-        let mut latched = self.partition(cx, partition);
+        let mut latched = match self.warm_around(cx, (partition, table.0), key) {
+            Ok(latched) => latched,
+            Err(error) => return Answer::Failed(error.into()),
+        };
         let part = latched.table(table.0);
         let Some(row) = part.find(cx, key) else { return Answer::Absent };
         match self.share_row(cx, part, (partition, table), key, row) {
@@ -342,20 +349,30 @@ impl RowHost {
         range: &KeyRange,
         limit: u32,
     ) -> Answer {
+        let limit = limit as usize;
         let mut latched = self.partition(cx, partition);
+        while let Some(cold) = cold_to_share(latched.table(table.0), range, limit) {
+            drop(latched);
+            if let Err(error) = self.warm_key(cx, (partition, table.0), &cold) {
+                return Answer::Failed(error.into());
+            }
+            latched = self.partition(cx, partition);
+        }
         let part = latched.table(table.0);
         if let Err(error) = self.retract_stale(cx, part) {
             return Answer::Failed(error.into());
         }
-        let rows = rows_to_share(part, range, limit as usize);
+        let rows = rows_to_share(part, range, limit);
         for (key, row) in &rows {
             if let Err(refused) = self.share_row(cx, part, (partition, table), key, *row) {
                 return refused;
             }
         }
         // Rows that were shared before may have lost sight of each other.
-        let (before, _) = part.neighbours(cx, &rows[0].0);
-        part.link(cx, self.shared, before, rows[0].1);
+        if part.is_warm_below(&rows[0].0) {
+            let (before, _) = part.neighbours(cx, &rows[0].0);
+            part.link(cx, self.shared, before, rows[0].1);
+        }
         for pair in rows.windows(2) {
             part.link(cx, self.shared, Some(pair[0].1), pair[1].1);
         }
@@ -370,7 +387,10 @@ impl RowHost {
         partition: u16,
         key: &Key,
     ) -> Answer {
-        let mut latched = self.partition(cx, partition);
+        let mut latched = match self.warm_around(cx, (partition, table.0), key) {
+            Ok(latched) => latched,
+            Err(error) => return Answer::Failed(error.into()),
+        };
         // Under the latch: who sweeps this partition of a dead host's locks has buried it before.
         if self.owners.is_buried(from, incarnation) {
             return Answer::Conflict;
@@ -440,6 +460,18 @@ impl RowHost {
             false => count(&self.moves.messages_dropped, 1),
         }
     }
+}
+
+/// A key whose row a scanner of `range` may need, and which may not be here yet.
+fn cold_to_share(part: &TablePart, range: &KeyRange, limit: usize) -> Option<Key> {
+    if part.is_warm() {
+        return None;
+    }
+    let rows = rows_to_share(part, range, limit);
+    let ends = |at: Option<&(Key, RowId)>| at.map(|row| row.0);
+    let low = ends(rows.first()).filter(|key| *key <= range.low);
+    let high = ends(rows.last()).filter(|_| rows.last().is_some_and(|row| row.1 != part.sentinel));
+    part.first_cold_key(low.as_ref(), high.as_ref())
 }
 
 /// What a scanner of `range` needs: up to `limit` rows of it, the row before (unless one stands at its

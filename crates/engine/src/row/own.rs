@@ -21,6 +21,24 @@ use crate::txn::{Conflict, TxnError};
 pub const SABOTAGE_STEPS: &[&str] =
     &["own.lock-gap-of-absent-key", "own.lock-beyond-range", "own.check-gap-on-insert", "own.inherit-gap"];
 
+/// How far a visit of a range has come.
+struct Walk {
+    /// It goes on with this key.
+    from: Key,
+    /// Keys and versions of the rows it saw.
+    found: Vec<(Key, u64)>,
+    /// What it has seen when it ends.
+    seen: KeyRange,
+}
+
+/// Where a part of a visit ended.
+enum Walked {
+    /// The visit has ended.
+    To(ControlFlow<()>),
+    /// The row with this key may not be here yet.
+    Cold(Key),
+}
+
 impl<F: Fabric> RowTxn<'_, F> {
     /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
     fn hold(
@@ -47,9 +65,9 @@ impl<F: Fabric> RowTxn<'_, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let host = self.host;
-        let mut latched = host.partition(self.cx, partition);
-        let part = latched.table(relation.id.0);
         let place = (partition, relation.id.0);
+        let mut latched = host.warm_around(self.cx, place, key)?;
+        let part = latched.table(relation.id.0);
         let Some(row) = part.find(self.cx, key) else {
             if !self.cx.sabotaged("own.lock-gap-of-absent-key") {
                 let (_, next) = part.neighbours(self.cx, key);
@@ -75,45 +93,60 @@ impl<F: Fabric> RowTxn<'_, F> {
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
+        let mut walk = Walk { from: range.low, found: Vec::new(), seen: *range };
+        let flow = loop {
+            match self.walk_own(relation, partition, &mut walk, visitor)? {
+                Walked::To(flow) => break flow,
+                // Up to there all that it saw is locked, as if it went on.
+                Walked::Cold(key) => self.host.warm_key(self.cx, (partition, relation.id.0), &key)?,
+            }
+        };
+        self.note_range(relation.id, walk.seen, walk.found);
+        Ok(flow)
+    }
+
+    /// Visits what is left of a range, until a row may be missing.
+    fn walk_own(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        walk: &mut Walk,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Walked, TxnError> {
         let host = self.host;
         let mut latched = host.partition(self.cx, partition);
         let part = latched.table(relation.id.0);
         let place = (partition, relation.id.0);
         self.cx.spend(liger_fabric::Work::IndexNode, part.height());
-        let mut found = Vec::new();
-        let mut seen = *range;
-        let mut at = part.tree.lower_bound(range.low.words());
+        let mut at = part.tree.lower_bound(walk.from.words());
         loop {
-            let Some(cursor) = at else {
-                if !self.cx.sabotaged("own.lock-beyond-range") {
-                    self.hold(part, place, part.sentinel, Mode::Read, true)?;
-                }
-                break;
-            };
-            let (words, row) = part.tree.entry(cursor);
-            let key = Key::from_words(words);
-            if range.ends_before(&key) {
-                if !self.cx.sabotaged("own.lock-beyond-range") {
-                    self.hold(part, place, row, Mode::Read, true)?;
-                }
-                break;
+            let entry = at.map(|cursor| part.tree.entry(cursor));
+            let next = entry.map(|(words, row)| (Key::from_words(words), row));
+            let cold = part.first_cold_key(Some(&walk.from), next.as_ref().map(|(key, _)| key));
+            if let Some(cold) = cold.filter(|_| !self.cx.sabotaged("cold.warm-ranges")) {
+                return Ok(Walked::Cold(cold));
             }
+            let Some((key, row)) = next.filter(|(key, _)| !walk.seen.ends_before(key)) else {
+                if !self.cx.sabotaged("own.lock-beyond-range") {
+                    let beyond = next.map_or(part.sentinel, |(_, row)| row);
+                    self.hold(part, place, beyond, Mode::Read, true)?;
+                }
+                return Ok(Walked::To(ControlFlow::Continue(())));
+            };
             self.hold(part, place, row, visitor.mode(), true)?;
             let version = part.rows.version(row);
             if self.record.is_some() && !part.is_uncommitted_insert(row) {
-                found.push((key, version));
+                walk.found.push((key, version));
             }
             let at_row = Place::Own { partition, table: relation.id.0, row };
             let flow = self.show(relation, at_row, &key, part.rows.bytes(row), version, visitor)?;
             if flow.is_some_and(|flow| flow.is_break()) {
-                seen.high = key.next();
-                self.note_range(relation.id, seen, found);
-                return Ok(ControlFlow::Break(()));
+                walk.seen.high = key.next();
+                return Ok(Walked::To(ControlFlow::Break(())));
             }
-            at = part.tree.next(cursor);
+            walk.from = key.next().expect("no row has the greatest key");
+            at = at.and_then(|cursor| part.tree.next(cursor));
         }
-        self.note_range(relation.id, seen, found);
-        Ok(ControlFlow::Continue(()))
     }
 
     /// Inserts into a partition of this host; false if the key exists (which is then protected).
@@ -125,9 +158,9 @@ impl<F: Fabric> RowTxn<'_, F> {
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         let host = self.host;
-        let mut latched = host.partition(self.cx, partition);
-        let part = latched.table(relation.id.0);
         let place = (partition, relation.id.0);
+        let mut latched = host.warm_around(self.cx, place, key)?;
+        let part = latched.table(relation.id.0);
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {

@@ -4,7 +4,7 @@
 //! 1. A partition is reached through its latch only. What happens under one hold of the latch is one step for
 //!    the workers of this host; other hosts see only tuple words, row blocks and the shared index.
 //! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
-//!    decides who is whose neighbour.
+//!    decides who is whose neighbour. (After a restart some keys are not there yet: cold.rs.)
 //! 3. A row's holders are this host's workers. If the row is shared, its tuple word carries this host's bit
 //!    exactly while some worker holds the row.
 //! 4. The lock of a row covers the row; with the worker's gap bit also the keys between the row and the one
@@ -18,6 +18,7 @@ use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 use liger_store::bwtree::BwTree;
 use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
+use super::cold::Cold;
 use super::shared::{Acquired, SharedRows, block_len, freshen, read_block};
 use super::word::TupleWord;
 use crate::key::Key;
@@ -64,6 +65,8 @@ pub struct TablePart {
     /// Keys whose index entry could not be taken out yet, and its dead word, which nobody gets before: tried
     /// again before the next move.
     pub stale: Vec<(Key, SyncAddr)>,
+    /// What is not here yet, after a restart.
+    pub cold: Option<Box<Cold>>,
     /// Words of a key.
     pub key_words: usize,
     /// Bytes of a row.
@@ -103,6 +106,7 @@ impl TablePart {
             max_removed_llsn: 0,
             adopted_llsn: 0,
             stale: Vec::new(),
+            cold: None,
             key_words,
             row_len,
         }

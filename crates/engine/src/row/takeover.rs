@@ -34,6 +34,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "takeover.versions-above-removed",
     "takeover.checkpoint-before-return",
     "takeover.rebuild-after-death",
+    "takeover.warm-shared",
 ];
 
 impl RowHost {
@@ -216,19 +217,27 @@ impl RowHost {
     }
 
     /// Joins the rows of a partition that was rebuilt with those in shared memory.
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), TreeError> {
+    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         // Greater than the version of anything that was ever removed here.
         let removed = first_of(log.clock().now(cx) + 1) - 1;
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-            let mut latched = self.partition(cx, partition);
-            let part = latched.table(relation.id.0);
+            let index = self.foreign_index(relation, partition);
             if !cx.sabotaged("takeover.versions-above-removed") {
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id.0);
                 (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
             }
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
-                let (found, next) = self.batch(cx, &part.index, &key)?;
+                let (found, next) = self.batch(cx, &index, &key)?;
+                if !cx.sabotaged("takeover.warm-shared") {
+                    // What is in shared memory is newer than what would be made of it later.
+                    let place = (partition, relation.id.0);
+                    found.iter().try_for_each(|(key, _)| self.warm_key(cx, place, key))?;
+                }
+                let mut latched = self.partition(cx, partition);
+                let part = latched.table(relation.id.0);
                 for (key, at) in found {
                     // A dead word is nobody else's before its entry is taken out.
                     if !self.shared.adopt(cx, at) {

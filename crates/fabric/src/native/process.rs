@@ -62,7 +62,15 @@ pub fn cut_off(named: u64) -> CutOff {
 
 /// True if the process of this name surely runs no more.
 pub fn is_gone(named: u64) -> bool {
-    find(named) == Ok(None)
+    runs(named) == Ok(false)
+}
+
+/// Whether the process of this name runs.
+///
+/// # Errors
+/// Why nobody knows.
+pub fn runs(named: u64) -> Result<bool, &'static str> {
+    Ok(find(named)?.is_some())
 }
 
 /// The process of this name, if it runs.
@@ -162,7 +170,7 @@ mod tests {
         assert!(matches!(cut_off(named ^ 1 << PLACE_SHIFT), CutOff::Unknown(_)), "of another machine");
         assert!(matches!(cut_off(0), CutOff::Unknown(_)), "nobody");
         assert!(look(child.id()).is_ok_and(|found| !found.is_gone), "and this one was spared");
-        assert!(!is_gone(named) && !is_gone(own()) && !is_gone(0));
+        assert!(runs(named) == Ok(true) && runs(own()) == Ok(true) && runs(0).is_err() && !is_gone(0));
         while cut_off(named) != CutOff::Done {}
         assert!(!child.wait().expect("it is ours").success());
         assert!(cut_off(named) == CutOff::Done && is_gone(named), "it stays gone");

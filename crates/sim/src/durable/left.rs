@@ -7,7 +7,7 @@ use liger_engine::log::record::epoch_of;
 use liger_engine::recovery::Plan;
 
 use super::salvage::{self, Named};
-use super::{DurableResult, Life, Rows, Storage};
+use super::{DurableResult, LOADED, Life, Rows, Storage};
 use crate::Picker;
 use crate::history::{Change, History, Key as HistoryKey, Operation, Outcome, Transaction};
 use crate::pod::SimPod;
@@ -96,23 +96,29 @@ impl Left {
         let mut rows = rows.clone();
         let parts = 0..run.partitions() as i16;
         let all = parts.flat_map(|part| (0..run.keys).map(move |id| (part, id)));
-        let named: BTreeMap<HistoryKey, (i16, i32)> =
-            all.map(|(part, id)| (keys_of(part, id)[0].clone(), (part, id))).collect();
+        // By the keys of rows and of their index entries.
+        let numbered = all.flat_map(|(part, id)| {
+            let keys = keys_of(part, id).into_iter().enumerate();
+            keys.map(move |(n, key)| (key, (n, (part, id))))
+        });
+        let named: BTreeMap<HistoryKey, (usize, (i16, i32))> = numbered.collect();
         for transaction in &history.transactions {
             for operation in &transaction.operations {
                 let Operation::Write { key, change } = operation else { continue };
-                let Some(&at) = named.get(key) else { continue };
+                let Some(&(n, at)) = named.get(key) else { continue };
                 match change {
-                    Change::Delete { .. } => rows.remove(&at),
+                    Change::Delete { .. } => _ = rows.remove(&at),
                     Change::Insert { new } | Change::Update { new, .. } => {
                         // What did not return is what its worker did last.
                         let last = || begun.get(&(transaction.host, transaction.worker));
                         let last = || last().filter(|_| self.logged.is_some());
                         let value = values.get(&transaction.id).or_else(last).copied();
                         problems.extend(value.is_none().then(|| format!("it never returned: {transaction}")));
-                        rows.insert(at, (*new, value.unwrap_or_default()))
+                        let row = rows.entry(at).or_insert(LOADED);
+                        row.versions[n] = *new;
+                        row.value = value.unwrap_or_default();
                     }
-                };
+                }
             }
         }
         result.problems.extend(problems);

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use liger_engine::log::scan::Scanner;
 use liger_engine::log::segment::segment_name;
 use liger_engine::recovery::directory::{Directory, PodFiles};
-use liger_engine::recovery::salvage::{SalvageError, salvage};
+use liger_engine::recovery::salvage::{Dead, SalvageError, salvage};
 use liger_engine::recovery::{Identity, Plan, Reading, begin_generation};
 use liger_fabric::disk::SimDisks;
 use liger_fabric::sim::{CrashDomain, Report, Sim};
@@ -59,7 +59,7 @@ pub(super) fn is_refused_to_the_living(pod: &mut SimPod, identity: Identity) -> 
         let look = |host| PodFiles::Simulated.look(HostId(host)).expect("simulated");
         let directories: Vec<Directory> = (0..identity.hosts).map(look).collect();
         let mut reading = Reading::begin(cx, &directories, &identity).expect("intact files");
-        *answer.borrow_mut() = Some(salvage(cx, &memory, &directories, &mut reading));
+        *answer.borrow_mut() = Some(salvage(cx, &memory, &directories, &mut reading, Dead::Proven));
     });
     let report = pod.sim.run();
     match said.take() {
@@ -87,7 +87,8 @@ pub(super) fn begin(pod: &mut SimPod, storage: &Storage, pick: &mut Picker) -> R
         let (memory, identity, known) = (pod.plan.clone(), storage.identity, Rc::clone(&durable));
         let ended = on_host_0(pod, identity.hosts, move |cx, directories| {
             let mut reading = Reading::begin(cx, directories, &identity).map_err(|e| e.to_string())?;
-            let salvaged = salvage(cx, &memory, directories, &mut reading).map_err(|e| e.to_string())?;
+            let salvaged =
+                salvage(cx, &memory, directories, &mut reading, Dead::Proven).map_err(|e| e.to_string())?;
             let plan = reading.finish().map_err(|e| e.to_string())?;
             let first_try = known.borrow().is_none();
             if first_try {
@@ -136,7 +137,7 @@ fn damage_is_named(pod: &mut SimPod, storage: &Storage, pick: &mut Picker) -> Op
         let Some((host, worker, at)) = pick_byte(cx, &memory, which, offset) else { return Ok(()) };
         flip(cx, at, bit);
         let mut reading = Reading::begin(cx, directories, &identity).map_err(|e| e.to_string())?;
-        let said = salvage(cx, &memory, directories, &mut reading);
+        let said = salvage(cx, &memory, directories, &mut reading, Dead::Proven);
         flip(cx, at, bit);
         match said {
             Err(SalvageError::Ring(damaged)) if (damaged.host, damaged.worker) == (host, worker) => Ok(()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::read_whole;
-use liger_engine::recovery::image::ImageReader;
+use liger_engine::recovery::image_file::{Block, ImageFile};
 use liger_engine::recovery::manifest::{HostManifest, image_name};
 use liger_engine::row::{Loader, RowHost, RowSession};
 use liger_engine::{Catalog, Row, Session, Transaction};
@@ -108,18 +108,22 @@ fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i6
     let checkpoint = manifest.checkpoint.as_ref().ok_or("no checkpoint")?;
     let name = image_name(checkpoint.number, PART as u16);
     let bytes = read_whole(cx, &directory, &name).map_err(|failed| failed.to_string())?;
-    let read = |offset: u64, out: &mut [u8]| {
-        let rest = &bytes[offset as usize..];
+    let mut read = |offset: u64, out: &mut [u8]| {
+        let rest = bytes.get(offset as usize..).unwrap_or_default();
         let there = rest.len().min(out.len());
         out[..there].copy_from_slice(&rest[..there]);
         Ok(there)
     };
     let head = checkpoint.image_head(&manifest, PART as u16);
-    let mut image = ImageReader::open(tables, &name, &head, read).map_err(|failed| failed.to_string())?;
+    let entry = checkpoint.images.iter().find(|image| image.partition == PART as u16).ok_or("no image")?;
+    let image = ImageFile::open(tables, &name, &head, &entry.end, &mut read);
+    let image = image.map_err(|failed| failed.to_string())?;
     let mut rows = Vec::new();
-    while let Some(row) = image.current() {
-        rows.push((Row::new(row.bytes).get(items::ID), Row::new(row.bytes).get(items::VALUE)));
-        image.advance().map_err(|failed| failed.to_string())?;
+    for block in image.blocks_of(ITEMS.0) {
+        let block: Block = image.block(tables, block, &mut read).map_err(|failed| failed.to_string())?;
+        let values =
+            block.rows().map(|row| Row::new(row.bytes)).map(|r| (r.get(items::ID), r.get(items::VALUE)));
+        rows.extend(values);
     }
     Ok(rows)
 }

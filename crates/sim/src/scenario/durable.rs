@@ -46,7 +46,7 @@ fn churn(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = DurableRun::from_seed(seed);
     let mix = Mix { get: 4, insert: 2, delete: 3, ..Mix::ALL };
     let rows = RowsRun { keys: 3, operations: 2, transactions: 30, workers: 2, mix, ..run.rows };
-    ran(DurableRun { rows, crashes: 1, ..run }, left_out)
+    ran(DurableRun { rows, ..run }, left_out)
 }
 
 /// Few rows of one host that change while checkpoints are taken, one after the other.
@@ -54,5 +54,5 @@ fn copies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = DurableRun::from_seed(seed);
     let shape = RowsRun { hosts: 1, workers: 3, keys: 6, operations: 4, transactions: 40, ..run.rows };
     let rows = RowsRun { mix: Mix::POINTS, ..shape };
-    ran(DurableRun { rows, crashes: 1, crash_verbs: 8000, checkpoints: 12, ..run }, left_out)
+    ran(DurableRun { rows, crash_verbs: 8000, checkpoints: 12, ..run }, left_out)
 }

@@ -14,13 +14,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use liger_engine::recovery::salvage::Dead;
 use liger_workload::Rng;
 use rustix::process::Signal;
 
 use crate::commands::up::{Asked, ask};
 use crate::control::Order;
 use crate::failure::Failure;
-use crate::memory::Found;
+use crate::memory::{Found, Outlived};
 use crate::outside::history::History;
 use crate::pod::directory::SILENT;
 use crate::pod::process::Doing;
@@ -222,7 +223,8 @@ impl Chaos {
         }
         // All hosts are killed, and the memory is removed if it is not to be kept.
         self.pod = Pod::Down(dir.clone());
-        let (running, recovered) = Running::recover(PodDir::open(dir.path())?, false)?;
+        let outlived = Outlived { discard: false, dead: Dead::Proven };
+        let (running, recovered) = Running::recover(PodDir::open(dir.path())?, outlived)?;
         self.found = recovered.found;
         self.pod = Pod::Own(Box::new(running));
         (0..self.hosts.len()).for_each(|host| history.note_return(host));

@@ -1,0 +1,393 @@
+//! Partitions whose rows are not all in DRAM yet: after a restart, a span of keys is made from its block of
+//! the image and the log's changes when somebody wants a key of it, and all others one after the other
+//! (docs/restart.md).
+//!
+//! A table's share of a partition is *cold* as long as a span of it is. Every step that decides by what is
+//! in the tree is preceded, under the same hold of the latch, by the question whether what it looks at is
+//! *warm*:
+//!
+//! ```text
+//! latch; is every key between the neighbours of the key in a warm span?   yes: go on, still latched
+//!    no: unlatch; read the block, make the rows; latch; put them if the span is still cold; ask again
+//! ```
+//!
+//! Invariants:
+//! 1. The tree has no key of a cold span. So a key that is found is what it is, and a warm span never becomes
+//!    cold again: rows that were deleted after it was made do not come back.
+//! 2. Neighbours are neighbours only if no cold span lies between them. Absent keys, gaps and ranges are
+//!    locked, rows are created, and neighbour bits are set, only where that is so.
+//! 3. No latch is held while files are read. Several workers may make the same span; the first one puts it.
+//! 4. A span that cannot be made is an error for whoever wants it, each time, and is shown in
+//!    [`RowHost::troubles`]; nothing is left out, and the host takes no checkpoint.
+//!
+//! Not here: spans and what they are made from (recovery/stored.rs), and who makes those that nobody asks for
+//! (recovery/checkpointer.rs).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
+
+use super::host::RowHost;
+use super::load::add;
+use super::partition::{Partition, TablePart};
+use crate::key::Key;
+use crate::recovery::{RecoveryError, Stored};
+use crate::txn::{TableId, TxnError};
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["cold.warm-neighbours", "cold.warm-ranges", "cold.put-only-if-cold"];
+
+/// What a table's share of a partition lacks.
+pub struct Cold {
+    stored: Arc<Stored>,
+    table: u16,
+    /// By span.
+    is_cold: Vec<bool>,
+    left: usize,
+}
+
+/// A span that somebody wants.
+struct Wanted {
+    stored: Arc<Stored>,
+    span: usize,
+}
+
+/// Where a span is: partition, table and number.
+type Place = (u16, u16, usize);
+
+/// What a host has still to make of its rows.
+#[derive(Default)]
+pub(super) struct Restoring {
+    /// Tables' shares that are cold.
+    shares: AtomicU64,
+    total_bytes: AtomicU64,
+    made_bytes: AtomicU64,
+    /// Where whoever makes the spans that nobody wants goes on.
+    next: Latch<Place>,
+    /// Spans that could not be made, and why.
+    failed: Latch<BTreeMap<Place, RecoveryError>>,
+}
+
+/// How far a restart has come in making rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// Bytes of images whose rows are in partitions.
+    pub bytes: u64,
+    /// Bytes of all of them.
+    pub of_bytes: u64,
+    /// Spans that could not be made.
+    pub failed: u64,
+}
+
+/// A step of making what nobody asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A span was made, or there is more to look at.
+    Worked,
+    /// All others are made; these could not be ([`RowHost::troubles`]).
+    Stuck,
+    /// Everything is in its partition.
+    Whole,
+}
+
+impl Cold {
+    fn new(stored: &Arc<Stored>, table: u16) -> Self {
+        let left = stored.spans(table);
+        Self { stored: Arc::clone(stored), table, is_cold: vec![true; left], left }
+    }
+
+    /// The first cold span from one to another.
+    fn between(&self, from: usize, to: usize) -> Option<usize> {
+        self.is_cold[from..=to].iter().position(|cold| *cold).map(|at| from + at)
+    }
+
+    fn span_of(&self, key: &Key) -> usize {
+        self.stored.span_of(self.table, key)
+    }
+
+    fn wanted(&self, span: usize) -> Wanted {
+        Wanted { stored: Arc::clone(&self.stored), span }
+    }
+}
+
+impl TablePart {
+    /// True if all rows of it are here.
+    #[inline]
+    pub fn is_warm(&self) -> bool {
+        self.cold.is_none()
+    }
+
+    /// The first cold span that a key between these two may be in; `None` stands for the ends.
+    fn cold_between(&self, low: Option<&Key>, high: Option<&Key>) -> Option<usize> {
+        let cold = self.cold.as_ref()?;
+        let from = low.map_or(0, |key| cold.span_of(key));
+        cold.between(from, high.map_or(cold.is_cold.len() - 1, |key| cold.span_of(key)))
+    }
+
+    /// The keys of the rows before and behind `key`, which need not be neighbours.
+    fn keys_around(&self, key: &Key) -> (Option<Key>, Option<Key>) {
+        let key_of = |cursor| Key::from_words(self.tree.entry(cursor).0);
+        let behind = match key.next() {
+            Some(next) => self.tree.lower_bound(next.words()),
+            None => None,
+        };
+        (self.tree.last_below(key.words()).map(key_of), behind.map(key_of))
+    }
+
+    /// True if no row that is not here yet can come between `key` and the row before it.
+    pub fn is_warm_below(&self, key: &Key) -> bool {
+        self.is_warm() || self.cold_between(self.keys_around(key).0.as_ref(), Some(key)).is_none()
+    }
+
+    /// True if no row that is not here yet can come between `key` and the row behind it.
+    pub fn is_warm_above(&self, key: &Key) -> bool {
+        self.is_warm() || self.cold_between(Some(key), self.keys_around(key).1.as_ref()).is_none()
+    }
+
+    /// The span to make before anything is decided by `key` or its absence.
+    fn wanted_for<F: Fabric>(&self, cx: &Cx<F>, key: &Key) -> Option<Wanted> {
+        let cold = self.cold.as_ref()?;
+        let own = cold.span_of(key);
+        if cold.is_cold[own] {
+            return Some(cold.wanted(own));
+        }
+        if self.tree.get(key.words()).is_some() || cx.sabotaged("cold.warm-neighbours") {
+            return None;
+        }
+        let (low, high) = self.keys_around(key);
+        self.cold_between(low.as_ref(), high.as_ref()).map(|span| cold.wanted(span))
+    }
+
+    /// The first key from `low` (`None`: the least one) to `high` (`None`: the end) whose row may be missing
+    /// here.
+    #[inline]
+    pub fn first_cold_key(&self, low: Option<&Key>, high: Option<&Key>) -> Option<Key> {
+        if self.is_warm() {
+            return None;
+        }
+        let span = self.cold_between(low, high)?;
+        let cold = self.cold.as_ref().expect("it has a cold span");
+        let first = cold.stored.first_key(cold.table, span);
+        let least = Key::zero(self.key_words);
+        Some(*first.into_iter().chain(low).max().unwrap_or(&least))
+    }
+}
+
+impl RowHost {
+    /// Makes a partition of this host cold: it is empty, and nobody uses it.
+    pub(crate) fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: u16, stored: &Arc<Stored>) {
+        let mut latched = self.partition(cx, partition);
+        for (table, part) in (0u16..).zip(&mut latched.tables) {
+            let Some(part) = part else { continue };
+            assert!(part.tree.is_empty() && part.is_warm(), "rows go into an empty partition");
+            let cold = Cold::new(stored, table);
+            let bytes: u64 = (0..cold.left).map(|span| stored.span_bytes(table, span)).sum();
+            self.restoring.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.restoring.shares.fetch_add(1, Ordering::Relaxed);
+            part.cold = Some(Box::new(cold));
+        }
+    }
+
+    /// A partition of this host, latched, in which all that is decided by this key is warm: the key, and if
+    /// it is absent, everything between the rows around it.
+    ///
+    /// # Errors
+    /// If rows cannot be made.
+    #[inline]
+    pub(super) fn warm_around<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (partition, table): (u16, u16),
+        key: &Key,
+    ) -> Result<LatchGuard<'_, Partition>, TxnError> {
+        let mut latched = self.partition(cx, partition);
+        if latched.table(table).is_warm() { Ok(latched) } else { self.warm(cx, latched, table, key) }
+    }
+
+    #[cold]
+    fn warm<'h, F: Fabric>(
+        &'h self,
+        cx: &Cx<F>,
+        mut latched: LatchGuard<'h, Partition>,
+        table: u16,
+        key: &Key,
+    ) -> Result<LatchGuard<'h, Partition>, TxnError> {
+        let partition = latched.id;
+        loop {
+            let Some(wanted) = latched.table(table).wanted_for(cx, key) else { return Ok(latched) };
+            drop(latched);
+            self.make_span(cx, (partition, table), &wanted).map_err(|why| why.of_rows(TableId(table)))?;
+            latched = self.partition(cx, partition);
+        }
+    }
+
+    /// Makes what a cold table's share may have at `key`, and between it and the rows around it.
+    ///
+    /// # Errors
+    /// If rows cannot be made.
+    pub(super) fn warm_key<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        place: (u16, u16),
+        key: &Key,
+    ) -> Result<(), TxnError> {
+        self.warm_around(cx, place, key).map(drop)
+    }
+
+    /// Makes one span, and puts its rows if nobody else has.
+    fn make_span<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (partition, table): (u16, u16),
+        wanted: &Wanted,
+    ) -> Result<(), RecoveryError> {
+        let Wanted { stored, span } = wanted;
+        let (mut rows, mut bytes) = (Vec::new(), Vec::new());
+        let made = stored.make(cx, &self.catalog, (table, *span), |row| {
+            rows.push((row.key, row.version));
+            bytes.extend_from_slice(row.bytes);
+            Ok(())
+        });
+        let place = (partition, table, *span);
+        if let Err(why) = made {
+            self.restoring.failed.lock(cx).insert(place, why.clone());
+            return Err(why);
+        }
+        let mut latched = self.partition(cx, partition);
+        let part = latched.table(table);
+        // Another worker may have been faster, and transactions may have changed its rows since.
+        let is_cold = part.cold.as_ref().is_some_and(|c| Arc::ptr_eq(&c.stored, stored) && c.is_cold[*span]);
+        if !is_cold && !cx.sabotaged("cold.put-only-if-cold") {
+            return Ok(());
+        }
+        let relation = &self.catalog.relations()[usize::from(table)];
+        for ((key, version), row) in rows.iter().zip(bytes.chunks_exact(relation.row_len)) {
+            add(part, relation, key, *version, row)?;
+        }
+        let Some(cold) = &mut part.cold else { return Ok(()) };
+        cold.is_cold[*span] = false;
+        cold.left -= 1;
+        self.restoring.made_bytes.fetch_add(stored.span_bytes(table, *span), Ordering::Relaxed);
+        if cold.left == 0 {
+            part.cold = None;
+            self.restoring.shares.fetch_sub(1, Ordering::Release);
+        }
+        drop(latched);
+        let mut failed = self.restoring.failed.lock(cx);
+        failed.remove(&place);
+        Ok(())
+    }
+
+    /// Takes a partition that is made anew out of the account.
+    pub(super) fn forget_cold<F: Fabric>(&self, cx: &Cx<F>, partition: &Partition) {
+        self.restoring.failed.lock(cx).retain(|place, _| place.0 != partition.id);
+        for cold in partition.tables.iter().flatten().filter_map(|part| part.cold.as_ref()) {
+            let left = cold.is_cold.iter().enumerate().filter(|(_, is_cold)| **is_cold);
+            let bytes: u64 = left.map(|(span, _)| cold.stored.span_bytes(cold.table, span)).sum();
+            self.restoring.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.restoring.shares.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// True if every row of this host's partitions is in them.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.restoring.shares.load(Ordering::Acquire) == 0
+    }
+
+    /// How far a restart has come in making rows; `None` if there is nothing to make.
+    pub fn restored<F: Fabric>(&self, cx: &Cx<F>) -> Option<Restored> {
+        if self.is_whole() {
+            return None;
+        }
+        let Restoring { total_bytes, made_bytes, failed, .. } = &self.restoring;
+        let bytes = made_bytes.load(Ordering::Relaxed);
+        let failed = failed.lock(cx).len() as u64;
+        Some(Restored { bytes, of_bytes: total_bytes.load(Ordering::Relaxed), failed })
+    }
+
+    /// What could not be made, in words.
+    pub(super) fn unrestored<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
+        let failed = self.restoring.failed.lock(cx);
+        let told = |((partition, table, _), why): (&Place, &RecoveryError)| {
+            format!("cannot restore rows of table {table}, partition {partition}: {why}")
+        };
+        failed.iter().map(told).collect()
+    }
+
+    /// Makes one of the spans that are left, in order; those that could not be made are tried again after
+    /// all others.
+    ///
+    /// # Errors
+    /// If it cannot be made: the next call goes on behind it.
+    pub fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<Step, RecoveryError> {
+        if self.is_whole() {
+            return Ok(Step::Whole);
+        }
+        let from = *self.restoring.next.lock(cx);
+        let Some((place, wanted)) = self.next_cold(cx, from, |partition| self.holds(partition)) else {
+            *self.restoring.next.lock(cx) = Place::default();
+            // Partitions may have come meanwhile, before the place where it was.
+            let is_stuck = !self.restoring.failed.lock(cx).is_empty();
+            return Ok(if is_stuck { Step::Stuck } else { Step::Worked });
+        };
+        let (partition, table, span) = place;
+        *self.restoring.next.lock(cx) = (partition, table, span + 1);
+        self.make_span(cx, (partition, table), &wanted)?;
+        Ok(Step::Worked)
+    }
+
+    /// Makes everything that is left of this host's partitions; `turn` is called in between.
+    ///
+    /// # Errors
+    /// What cannot be made, when everything else is.
+    pub fn restore_all<F: Fabric>(&self, cx: &Cx<F>, turn: impl FnMut()) -> Result<(), RecoveryError> {
+        if self.is_whole() { Ok(()) } else { self.restore_those(cx, |partition| self.holds(partition), turn) }
+    }
+
+    /// As [`RowHost::restore_all`], some partitions.
+    pub(crate) fn restore_those<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        those: impl Fn(u16) -> bool,
+        mut turn: impl FnMut(),
+    ) -> Result<(), RecoveryError> {
+        let (mut from, mut failed) = (Place::default(), None);
+        while let Some((place, wanted)) = self.next_cold(cx, from, &those) {
+            let (partition, table, span) = place;
+            if let Err(why) = self.make_span(cx, (partition, table), &wanted) {
+                failed.get_or_insert(why);
+            }
+            from = (partition, table, span + 1);
+            turn();
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The first cold span from a place on, in some partitions.
+    fn next_cold<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        from: Place,
+        those: impl Fn(u16) -> bool,
+    ) -> Option<(Place, Wanted)> {
+        for partition in (from.0..self.partition_count()).filter(|p| those(*p)) {
+            let latched = self.partition(cx, partition);
+            for (table, part) in (0u16..).zip(&latched.tables) {
+                let Some(cold) = part.as_ref().and_then(|part| part.cold.as_ref()) else { continue };
+                let first = match (partition, table).cmp(&(from.0, from.1)) {
+                    std::cmp::Ordering::Less => continue,
+                    std::cmp::Ordering::Equal => from.2,
+                    std::cmp::Ordering::Greater => 0,
+                };
+                let last = cold.is_cold.len() - 1;
+                if let Some(span) = (first <= last).then(|| cold.between(first, last)).flatten() {
+                    return Some(((partition, table, span), cold.wanted(span)));
+                }
+            }
+        }
+        None
+    }
+}
