@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) stream: Stream,
-    pub(crate) session: Option<Box<dyn Session>>,
+    pub(crate) session: Option<Box<dyn Session + Send>>,
     /// The body of the message that is being carried out.
     body: Vec<u8>,
     types: Vec<Oid>,

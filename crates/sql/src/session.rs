@@ -422,11 +422,11 @@ pub trait Database: Send + Sync {
 
     /// Opens a session for a client that has proved who it is. Fails (FATAL: 3D000, 42704, ...) where
     /// PostgreSQL would.
-    fn open(&self, start: SessionStart) -> Result<Box<dyn Session>, SqlError>;
+    fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>, SqlError>;
 }
 
 /// One client's session. Dropping it rolls back what is open and releases everything it holds.
-pub trait Session: Send {
+pub trait Session {
     /// Executes all statements of a text, as one implicit transaction where they contain no transaction
     /// commands, and ends it: commits before it returns.
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<(), SqlError>;

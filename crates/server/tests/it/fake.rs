@@ -53,7 +53,7 @@ impl Database for FakeDatabase {
         }))
     }
 
-    fn open(&self, start: SessionStart) -> Result<Box<dyn Session>> {
+    fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>> {
         if start.database == "nowhere" {
             let message = "database \"nowhere\" does not exist";
             return Err(SqlError::notice(Severity::Fatal, SqlState::INVALID_CATALOG_NAME, message));

@@ -315,7 +315,8 @@ impl Working {
         })
     }
 
-    fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
+    /// Drops one object, whatever refers to it.
+    pub(crate) fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
         let Some(object) = self.now.get(oid).cloned() else { return Ok(()) };
         let version = self.bump(tx)?;
         for rows in rows_of(&object) {

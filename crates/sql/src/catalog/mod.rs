@@ -209,7 +209,7 @@ impl Catalog {
     }
 
     /// With one object more, another one in its place (`Some`), or one less (`None`).
-    fn with(&self, oid: Oid, object: Option<Object>) -> Catalog {
+    pub(crate) fn with(&self, oid: Oid, object: Option<Object>) -> Catalog {
         let mut objects = self.objects.clone();
         match object {
             Some(object) => objects.insert(oid, Arc::new(object)),

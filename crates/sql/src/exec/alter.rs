@@ -12,7 +12,7 @@ use crate::parse::ast::{AlterColumn, AlterTable, Ident, ObjectKind, Path};
 use crate::types::Type;
 use crate::types::value::Value;
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     pub(super) fn alter_table(
         &mut self,
         kind: ObjectKind,

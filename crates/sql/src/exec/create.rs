@@ -32,7 +32,7 @@ pub(super) fn duplicate_column(name: &str) -> SqlError {
     SqlError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
 }
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     /// A table without columns.
     fn empty_table(&self, schema: Oid, name: &str) -> Result<Table> {
         let oid = self.store.new_oid()?;

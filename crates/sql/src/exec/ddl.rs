@@ -14,7 +14,7 @@ use crate::parse::ast::{self, ObjectKind, Path, RoleOption, SequenceOption, Stat
 use crate::session::Sink;
 use crate::types::{Oid, Type, oid};
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     /// Runs a statement that defines something; its tag.
     pub(crate) fn define(
         &mut self,

@@ -6,7 +6,7 @@ use crate::catalog::object::{BOOTSTRAP_ROLE, Expression, Object, UserType, UserT
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, CreateType, Path};
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     pub(super) fn create_type(&self, path: &Path, kind: &CreateType) -> Result<()> {
         let kind = match kind {
             CreateType::Enum(labels) => {

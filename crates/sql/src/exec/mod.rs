@@ -8,9 +8,12 @@ mod copy;
 mod create;
 mod ddl;
 mod define_type;
+mod engine;
 mod eval;
 pub mod memory;
+mod pooled;
 mod query;
+mod relay;
 mod rows;
 mod run;
 mod session;
@@ -20,6 +23,8 @@ mod system;
 mod table;
 mod window;
 
+pub use engine::SqlHost;
+pub use pooled::{EngineDatabase, MakeSurroundings};
 pub use session::LocalSession;
 pub use system::Surroundings;
 

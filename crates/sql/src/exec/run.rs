@@ -42,7 +42,7 @@ fn warning(state: SqlState, message: &str) -> SqlError {
     SqlError::notice(Severity::Warning, state, message)
 }
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     /// Runs a statement; its tag, unless it has been told already.
     pub(crate) fn run_statement(
         &mut self,

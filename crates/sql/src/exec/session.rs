@@ -6,10 +6,10 @@
 //! 2. After an error inside a block everything but its end is refused (25P02) until ROLLBACK [TO].
 //! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::relay::Look;
 use super::settings::Variables;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
@@ -46,6 +46,7 @@ impl Prepared {
 }
 
 /// A bound statement, or a cursor.
+#[derive(Clone)]
 pub(crate) struct Portal {
     pub(crate) prepared: Arc<Prepared>,
     pub(crate) parameters: Vec<Value>,
@@ -65,7 +66,7 @@ pub(crate) struct Savepoint {
 }
 
 /// A session that runs its statements over `S` itself, without a pod's workers.
-pub struct LocalSession<S: Store + Send> {
+pub struct LocalSession<S> {
     pub(crate) store: S,
     pub(crate) shared: Shared,
     pub(crate) start: SessionStart,
@@ -82,7 +83,7 @@ pub struct LocalSession<S: Store + Send> {
     pub(crate) portals: BTreeMap<String, Portal>,
 }
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     /// A session of `start.user`.
     ///
     /// # Errors
@@ -97,16 +98,8 @@ impl<S: Store + Send> LocalSession<S> {
             variables.set(name, value, false)?;
         }
         variables.keep_as_start();
-        let shared = Shared {
-            variables: RefCell::new(variables),
-            user: start.user.clone(),
-            database: start.database.clone(),
-            process_id: start.process_id,
-            surroundings,
-            notices: RefCell::default(),
-            current: RefCell::default(),
-            last: RefCell::default(),
-        };
+        let shared = Shared::new(&start, surroundings);
+        *shared.variables.borrow_mut() = variables;
         Ok(LocalSession {
             store,
             shared,
@@ -121,6 +114,29 @@ impl<S: Store + Send> LocalSession<S> {
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
         })
+    }
+
+    /// What the output of values looks at.
+    pub(crate) fn look(&self) -> Look {
+        Look { settings: self.shared.variables.borrow().eval.clone(), search_path: self.search_path() }
+    }
+
+    /// The same session over another store.
+    pub(crate) fn with_store<T>(self, exchange: impl FnOnce(S) -> T) -> LocalSession<T> {
+        LocalSession {
+            store: exchange(self.store),
+            shared: self.shared,
+            start: self.start,
+            state: self.state,
+            open: self.open,
+            begun_us: self.begun_us,
+            savepoints: self.savepoints,
+            waiting: self.waiting,
+            deferred_all: self.deferred_all,
+            deferred: self.deferred,
+            statements: self.statements,
+            portals: self.portals,
+        }
     }
 
     pub(crate) fn search_path(&self) -> Vec<String> {
@@ -179,7 +195,7 @@ impl<S: Store + Send> LocalSession<S> {
     }
 
     /// A statement failed: its block waits for its end, an implicit transaction is rolled back.
-    fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         if self.state == TransactionState::Idle {
             // Nothing is left to say about a rollback.
             let _ = self.end(false);
@@ -335,21 +351,38 @@ impl<S: Store + Send> LocalSession<S> {
         if parsed.is_empty() {
             return sink.empty();
         }
-        for one in parsed {
-            self.refuse_failed(Some(&one.statement))?;
-            let text = &sql[one.start as usize..one.end as usize];
-            if one.parameters > 0 && !matches!(one.statement, Statement::Prepare { .. }) {
-                let message = format!("there is no parameter ${}", one.parameters);
-                return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
-            }
-            let result = self.run_statement(&one.statement, text, sink);
-            self.tell_notices(sink)?;
-            let tag = result?;
-            if let Some(tag) = tag {
-                sink.command_complete(&tag)?;
-            }
+        parsed.iter().try_for_each(|one| self.run_one(one, sql, sink))
+    }
+
+    /// Runs one statement of a text, and tells its tag.
+    fn run_one(&mut self, one: &Parsed, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+        self.refuse_failed(Some(&one.statement))?;
+        let text = &sql[one.start as usize..one.end as usize];
+        if one.parameters > 0 && !matches!(one.statement, Statement::Prepare { .. }) {
+            let message = format!("there is no parameter ${}", one.parameters);
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         }
-        Ok(())
+        let result = self.run_statement(&one.statement, text, sink);
+        self.tell_notices(sink)?;
+        result?.map_or(Ok(()), |tag| sink.command_complete(&tag))
+    }
+
+    /// One of the statements of a text, by itself; after the `last` the implicit transaction ends.
+    pub(crate) fn simple_one(
+        &mut self,
+        one: &Parsed,
+        sql: &str,
+        last: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let mut result = self.run_one(one, sql, sink);
+        if result.is_ok() && last && self.state == TransactionState::Idle {
+            result = self.end(true);
+        }
+        result.map_err(|error| {
+            self.failed();
+            in_characters(error, sql)
+        })
     }
 
     fn execute_portal(&mut self, name: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
@@ -390,7 +423,7 @@ impl<S: Store + Send> LocalSession<S> {
 }
 
 /// Bytes from 1 become characters from 1.
-fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
+pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
     if let Some(position) = error.position {
         let bytes = (position as usize - 1).min(sql.len());
         let chars = sql.char_indices().take_while(|(at, _)| *at < bytes).count();
@@ -399,7 +432,7 @@ fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
     error
 }
 
-impl<S: Store + Send> Session for LocalSession<S> {
+impl<S: Store> Session for LocalSession<S> {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         let mut result = self.run_text(sql, sink);
         if result.is_ok() && self.state == TransactionState::Idle {

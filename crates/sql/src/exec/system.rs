@@ -10,6 +10,7 @@ use crate::bind::tree::OutColumn;
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::System;
+use crate::session::SessionStart;
 use crate::types::value::{EnumLabel, Value};
 use crate::types::{Oid, Type, TypeInfo, builtin, builtin_by_name, format_builtin, oid};
 
@@ -32,6 +33,21 @@ pub(crate) struct Shared {
     /// Last numbers of sequences in this session, and the last sequence.
     pub(crate) current: RefCell<BTreeMap<Oid, i64>>,
     pub(crate) last: RefCell<Option<Oid>>,
+}
+
+impl Shared {
+    pub(crate) fn new(start: &SessionStart, surroundings: Box<dyn Surroundings>) -> Shared {
+        Shared {
+            variables: RefCell::new(Variables::new(&start.user)),
+            user: start.user.clone(),
+            database: start.database.clone(),
+            process_id: start.process_id,
+            surroundings,
+            notices: RefCell::default(),
+            current: RefCell::default(),
+            last: RefCell::default(),
+        }
+    }
 }
 
 pub(crate) struct SessionSystem<'a> {

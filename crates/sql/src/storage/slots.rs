@@ -80,7 +80,30 @@ enum Order {
 
 enum Step {
     Run(Job),
+    /// A job that says itself what becomes of the transaction, and tells its result by other ways.
+    Turn(Turn),
     Commit,
+}
+
+type Turn = Box<dyn FnOnce(&mut Running<'_>) -> After + Send>;
+
+/// What becomes of a transaction after a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// It goes on.
+    Stay,
+    /// It commits.
+    Commit,
+    /// It is rolled back.
+    RollBack,
+}
+
+/// How the jobs of a transaction ended.
+enum Ended {
+    /// The session is gone.
+    Gone,
+    RolledBack,
+    Committed(Result<()>),
 }
 
 #[derive(Default)]
@@ -105,6 +128,11 @@ fn shut_down() -> SqlError {
     SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
+/// Nobody sees it: the session asked for it.
+fn rolled_back() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "the session has rolled back")
+}
+
 impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
@@ -125,6 +153,11 @@ impl Slots {
         drop(queue);
         self.came.notify_all();
         self.came_for_attendant.notify_all();
+    }
+
+    /// Takes orders again after [`Slots::close`], once workers are at work.
+    pub fn open(&self) {
+        self.queue().closed = false;
     }
 
     /// How many workers wait for a session at present.
@@ -230,9 +263,22 @@ impl Slots {
     /// # Errors
     /// If the host has been ruled out of the pod.
     pub fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> Result<()> {
+        self.work_while(session, catalog, &mut |_| true)
+    }
+
+    /// As [`Slots::work`]; worker 0 asks `goes_on` between its turns, and closes when that says no.
+    ///
+    /// # Errors
+    /// As [`Slots::work`].
+    pub fn work_while<'h, F: Fabric>(
+        &self,
+        session: &mut RowSession<'h, F>,
+        catalog: &HostCatalog,
+        goes_on: &mut dyn FnMut(&RowSession<'h, F>) -> bool,
+    ) -> Result<()> {
         let worker = Worker { slots: self, catalog, ddl: session.host().plan().counter(DDL_COUNTER) };
         let ended = match session.cx().worker().0 {
-            0 => worker.attend(session),
+            0 => worker.attend(session, goes_on),
             _ => worker.serve_sessions(session),
         };
         if ended.is_err() {
@@ -268,6 +314,24 @@ impl Slot {
         self.steps.send(Step::Run(job)).map_err(|_| shut_down())?;
         self.answers.recv().map_err(|_| shut_down())??;
         Ok(made.recv().expect("sent before the answer"))
+    }
+
+    /// Sends a turn off; it runs once a worker is free. What it was asked to do it tells by itself.
+    /// [`Slot::turned`] waits for its end. A turn that cannot run is dropped.
+    ///
+    /// # Errors
+    /// If the host ends.
+    pub fn turn(&mut self, turn: impl FnOnce(&mut Running<'_>) -> After + Send + 'static) -> Result<()> {
+        self.steps.send(Step::Turn(Box::new(turn))).map_err(|_| shut_down())
+    }
+
+    /// Waits until the turn has ended, and the transaction with it if the turn said so: then this slot is of
+    /// no more use.
+    ///
+    /// # Errors
+    /// Of the transaction's begin, or of its commit.
+    pub fn turned(&mut self) -> Result<()> {
+        self.answers.recv().map_err(|_| shut_down())?
     }
 
     /// Commits, and returns once that is as durable as the host's sessions are.
@@ -310,10 +374,18 @@ impl Worker<'_> {
     }
 
     /// Worker 0: other hosts first, then short transactions, then garbage.
-    fn attend<F: Fabric>(&self, session: &mut RowSession<'_, F>) -> Result<()> {
+    fn attend<'h, F: Fabric>(
+        &self,
+        session: &mut RowSession<'h, F>,
+        goes_on: &mut dyn FnMut(&RowSession<'h, F>) -> bool,
+    ) -> Result<()> {
         let (mut rest, mut turns) = (REST.0, 0u32);
         loop {
             self.check_member(session)?;
+            if !goes_on(session) {
+                self.slots.close();
+                return Ok(());
+            }
             let served = session.serve();
             let order = {
                 let mut queue = self.slots.queue();
@@ -364,9 +436,13 @@ impl Worker<'_> {
                 let announced = self.enter(cx, changes_catalog);
                 let ended = self.run_steps(session, &jobs, &said);
                 drop(announced);
-                // Only a commit has an end that anybody waits for.
-                if let Some(ended) = ended {
-                    let _ = said.send(ended.and_then(|()| self.settle(session)));
+                // Who is gone waits for nothing.
+                match ended {
+                    Ended::Gone => {}
+                    Ended::RolledBack => _ = said.send(Ok(())),
+                    Ended::Committed(ended) => {
+                        let _ = said.send(ended.and_then(|()| self.settle(session)));
+                    }
                 }
             }
             Order::Whole { mut job, said, changes_catalog } => {
@@ -403,14 +479,14 @@ impl Worker<'_> {
         let _ = nothing.recv_timeout(rest);
     }
 
-    /// Runs jobs until the session commits (`Some`) or goes (`None`).
+    /// Runs jobs until the session ends the transaction or goes.
     fn run_steps<F: Fabric>(
         &self,
         session: &mut RowSession<'_, F>,
         jobs: &Receiver<Step>,
         said: &Sender<Result<()>>,
-    ) -> Option<Result<()>> {
-        let (host, catalog, mut commits) = (session.host(), self.catalog, false);
+    ) -> Ended {
+        let (host, catalog, mut ends) = (session.host(), self.catalog, After::Stay);
         let ended = attempt(session, |tx| {
             let mut undo = UndoLog::default();
             let mut begun: Option<Working> = None;
@@ -421,22 +497,37 @@ impl Worker<'_> {
                     Err(RecvTimeoutError::Timeout) => continue,
                     Err(RecvTimeoutError::Disconnected) => return Err(shut_down()),
                 };
-                let Step::Run(job) = step else {
-                    commits = true;
+                if matches!(step, Step::Commit) {
+                    ends = After::Commit;
                     return Ok(());
-                };
+                }
                 let ran = match begun.take().map_or_else(|| catalog.begin(tx).map(Working::new), Ok) {
                     Err(error) => Err(error),
                     Ok(mut working) => {
-                        let ran = run_job(tx, &mut working, &mut undo, catalog, job);
+                        let ran = run_job(tx, &mut working, &mut undo, catalog, |running| match step {
+                            Step::Run(job) => job(running),
+                            Step::Turn(turn) => {
+                                ends = turn(running);
+                                Ok(())
+                            }
+                            Step::Commit => Ok(()),
+                        });
                         begun = Some(working);
                         ran
                     }
                 };
-                let _ = said.send(ran);
+                match ends {
+                    After::Stay => _ = said.send(ran),
+                    After::Commit => return Ok(()),
+                    After::RollBack => return Err(rolled_back()),
+                }
             }
         });
-        commits.then_some(ended)
+        match ends {
+            After::Stay => Ended::Gone,
+            After::RollBack => Ended::RolledBack,
+            After::Commit => Ended::Committed(ended),
+        }
     }
 
     fn run_whole<F: Fabric>(&self, session: &mut RowSession<'_, F>, job: &mut WholeJob) -> Result<()> {

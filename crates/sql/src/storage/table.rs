@@ -152,6 +152,11 @@ impl TableRows {
         self.columns.len()
     }
 
+    /// The number of columns that rows are keyed by; 0: a hidden number.
+    pub fn key_columns(&self) -> usize {
+        self.key.len()
+    }
+
     /// Whether rows are keyed by a hidden number.
     pub fn has_hidden_key(&self) -> bool {
         self.key.is_empty()
