@@ -29,7 +29,7 @@ fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
                 worked.into_iter().for_each(|w| w.expect("no worker panicked").expect("a member"));
             });
         }
-        let database = |host: &Arc<SqlHost>| EngineDatabase::new(host.clone(), Arc::new(|| Box::new(Fixed)));
+        let database = |host: &Arc<SqlHost>| EngineDatabase::new(host.clone(), || Box::new(Fixed));
         let databases: Vec<EngineDatabase> = all.iter().map(database).collect();
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&databases)));
         all.iter().for_each(|host| host.slots.close());

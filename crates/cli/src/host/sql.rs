@@ -4,6 +4,8 @@
 //!    (57P01). Connections stay.
 //! 2. Only clients of this machine are let in, and they prove nothing.
 
+#![expect(clippy::disallowed_methods, reason = "SQL tells the time of day")]
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,7 +80,7 @@ impl SqlDesk {
             rules: Rules::standard(true),
             ..Config::default()
         };
-        let database = EngineDatabase::new(host.clone(), Arc::new(|| Box::new(Machine)));
+        let database = EngineDatabase::new(host.clone(), || Box::new(Machine));
         let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
         Ok(SqlDesk { host, durability, _server: server })
     }
@@ -92,7 +94,11 @@ impl SqlDesk {
     ///
     /// # Errors
     /// What makes this host useless.
-    pub(super) fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<(), String> {
+    pub(super) fn work<F: Fabric>(
+        &self,
+        session: &mut RowSession<'_, F>,
+        shown: &Shown,
+    ) -> Result<(), String> {
         session.set_durability(self.durability);
         let mut looks = 0u32;
         let worked = self.host.slots.work_while(session, &self.host.catalog, &mut |session| {

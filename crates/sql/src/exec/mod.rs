@@ -24,7 +24,7 @@ mod table;
 mod window;
 
 pub use engine::SqlHost;
-pub use pooled::{EngineDatabase, MakeSurroundings};
+pub use pooled::EngineDatabase;
 pub use session::LocalSession;
 pub use system::Surroundings;
 

@@ -51,7 +51,7 @@ const RETRY_US: i64 = 5_000_000;
 const EPOCH_US: i64 = 946_684_800_000_000;
 
 /// Makes what a session sees of the world besides its database.
-pub type MakeSurroundings = Arc<dyn Fn() -> Box<dyn Surroundings> + Send + Sync>;
+type MakeSurroundings = Arc<dyn Fn() -> Box<dyn Surroundings> + Send + Sync>;
 
 /// A host's database.
 pub struct EngineDatabase {
@@ -60,9 +60,13 @@ pub struct EngineDatabase {
 }
 
 impl EngineDatabase {
-    /// The database of a host whose workers are at work (`Slots::work`).
-    pub fn new(host: Arc<SqlHost>, surroundings: MakeSurroundings) -> EngineDatabase {
-        EngineDatabase { host, surroundings }
+    /// The database of a host whose workers are at work (`Slots::work`); `surroundings` makes what a session
+    /// sees of the world besides.
+    pub fn new(
+        host: Arc<SqlHost>,
+        surroundings: impl Fn() -> Box<dyn Surroundings> + Send + Sync + 'static,
+    ) -> EngineDatabase {
+        EngineDatabase { host, surroundings: Arc::new(surroundings) }
     }
 }
 
@@ -178,10 +182,7 @@ fn needs_no_worker(statement: &Statement) -> bool {
 }
 
 fn ends(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Transaction(Transaction::Commit { .. } | Transaction::Rollback { .. })
-    )
+    matches!(statement, Statement::Transaction(Transaction::Commit { .. } | Transaction::Rollback { .. }))
 }
 
 /// Whether a statement changes the catalog.
@@ -291,7 +292,11 @@ impl PooledSession {
         let (to, said) = sync_channel::<Said<R>>(BATCHES);
         let (copy_to, copied) = channel();
         let taken = place.clone();
-        slot.turn(move |running| work(running, &taken, Relay::new(to, copied), body))?;
+        if let Err(error) = slot.turn(move |running| work(running, &taken, Relay::new(to, copied), body)) {
+            self.own = lock(&place).take();
+            self.note_failure()?;
+            return Err(error);
+        }
         let view = EngineStore::of(self.host.clone(), catalog);
         let path = &look.search_path;
         let system = SessionSystem { store: &view, shared: &self.replies, search_path: path };

@@ -144,7 +144,7 @@ impl Slots {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the work: running transactions are rolled back when their next step is due.
+    /// Ends the work: running transactions are rolled back, soon or when their next step is due.
     pub fn close(&self) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -492,8 +492,11 @@ impl Worker<'_> {
             let mut begun: Option<Working> = None;
             loop {
                 let step = match jobs.recv_timeout(LOOK) {
+                    Ok(_) if self.slots.queue().closed => return Err(shut_down()),
                     Ok(step) => step,
-                    Err(RecvTimeoutError::Timeout) if host.is_overruled() => return Err(shut_down()),
+                    Err(RecvTimeoutError::Timeout) if host.is_overruled() || self.slots.queue().closed => {
+                        return Err(shut_down());
+                    }
                     Err(RecvTimeoutError::Timeout) => continue,
                     Err(RecvTimeoutError::Disconnected) => return Err(shut_down()),
                 };
