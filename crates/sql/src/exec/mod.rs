@@ -17,6 +17,7 @@ mod session;
 mod settings;
 pub mod store;
 mod system;
+pub(crate) mod system_tables;
 mod table;
 mod window;
 

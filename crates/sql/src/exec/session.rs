@@ -102,6 +102,7 @@ impl<S: Store + Send> LocalSession<S> {
             user: start.user.clone(),
             database: start.database.clone(),
             process_id: start.process_id,
+            server: start.server.clone(),
             surroundings,
             notices: RefCell::default(),
             current: RefCell::default(),
