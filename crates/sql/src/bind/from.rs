@@ -176,7 +176,7 @@ impl Binder<'_> {
         Ok(From::Query { query: Box::new(bound), lateral: false, at, width })
     }
 
-    fn view_query(&self, view: &View) -> Result<super::tree::Query> {
+    pub(crate) fn view_query(&self, view: &View) -> Result<super::tree::Query> {
         let mut parsed = crate::parse::parse(&view.query.sql)?;
         match parsed.pop().map(|parsed| parsed.statement) {
             Some(ast::Statement::Query(query)) => self.query(None, false, &query),

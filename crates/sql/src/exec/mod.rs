@@ -3,6 +3,7 @@
 mod aggregate;
 mod alter;
 mod change;
+mod comment;
 mod constraint;
 mod copy;
 mod create;

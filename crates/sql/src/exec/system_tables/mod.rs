@@ -1,7 +1,7 @@
 //! The relations of `pg_catalog` and `information_schema`: tables whose rows are made from the catalog's
 //! objects when they are read, and views over them.
 //!
-//! * `relations`: tables, columns, indexes, constraints; `types`: types and what can be done with them;
+//! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types and what can be done with them;
 //!   `roles`: roles, schemas, the database; `activity`: what sessions do;
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
 //! * `data/relations.tsv` names the tables' columns and `data/rows.tsv` rows that never change (both made by
@@ -17,6 +17,7 @@
 mod activity;
 pub(super) mod calls;
 mod deparse;
+mod keys;
 mod privileges;
 mod relations;
 mod roles;
@@ -27,7 +28,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::Row;
 use super::system::SessionSystem;
-use crate::catalog::object::{BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, RowsAt, Table, View};
+use crate::bind::Binder;
+use crate::catalog::object::{BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Table, View};
 use crate::error::Result;
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::value::{Array, Dimension, Value};
@@ -77,7 +79,8 @@ struct System {
 fn system() -> &'static System {
     static SYSTEM: OnceLock<System> = OnceLock::new();
     SYSTEM.get_or_init(|| {
-        let (mut relations, mut names, mut fixed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut names, mut fixed) = (BTreeMap::new(), BTreeMap::new());
+        let mut relations: BTreeMap<Oid, Table> = BTreeMap::new();
         for line in include_str!("data/relations.tsv").lines() {
             let fields: Vec<&'static str> = line.split('\t').collect();
             let [name, number, column, ty, present] = fields[..] else { panic!("a column of {line}") };
@@ -118,7 +121,7 @@ fn system_table(oid: Oid, name: &str) -> Table {
         owner: BOOTSTRAP_ROLE,
         columns: Vec::new(),
         key: Vec::new(),
-        placing: Default::default(),
+        placing: Placing::default(),
         rows: RowsAt { object: ObjectId(oid), size: ClassSize { words: 2, body: 16 } },
         overflow: None,
         constraints: Vec::new(),
@@ -157,11 +160,11 @@ pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
         "pg_class" => relations::classes(&look),
         "pg_attribute" => relations::attributes(&look),
         "pg_attrdef" => relations::defaults(&look),
-        "pg_index" => relations::indexes(&look),
-        "pg_constraint" => relations::constraints(&look),
+        "pg_index" => keys::indexes(&look),
+        "pg_constraint" => keys::constraints(&look),
         "pg_sequence" => relations::sequences(&look),
         "pg_description" => relations::descriptions(&look),
-        "pg_depend" => relations::dependencies(&look),
+        "pg_depend" => keys::dependencies(&look),
         "pg_rewrite" => relations::rules(&look),
         "pg_type" => types::types(&look),
         "pg_enum" => types::labels(&look),
@@ -186,9 +189,7 @@ fn fixed(on: &SessionSystem<'_>, table: &Table, name: &str) -> Result<Vec<Row>> 
     let ctx = crate::func::EvalContext::new(&settings, on, 0);
     let value = |(column, text): (&Column, &&str)| match *text {
         "\\N" => Ok(Value::Null),
-        text if (oid::REGPROC..=oid::REGPROC).contains(&column.type_oid) => {
-            Ok(Value::Oid(text.parse().unwrap_or(0)))
-        }
+        text if column.type_oid == oid::REGPROC => Ok(Value::Oid(text.parse().unwrap_or(0))),
         text => crate::types::text::input(&ctx, column.ty(), text),
     };
     let rows = system().fixed.get(name).into_iter().flatten();
@@ -209,6 +210,26 @@ impl Look<'_> {
             _ => None,
         })
     }
+}
+
+/// The columns of the views, which their queries tell.
+fn view_columns(on: &SessionSystem<'_>) -> &'static BTreeMap<Oid, Vec<Column>> {
+    static COLUMNS: OnceLock<BTreeMap<Oid, Vec<Column>>> = OnceLock::new();
+    COLUMNS.get_or_init(|| {
+        let settings = crate::func::Settings::default();
+        let ctx = crate::func::EvalContext::new(&settings, on, 0);
+        let binder = Binder::new(ctx, on.store, &[], Vec::new());
+        let views = system().relations.values().filter_map(|relation| match relation {
+            SystemRelation::View(view) => Some(view),
+            SystemRelation::Table(_) => None,
+        });
+        let columns = |view: &Arc<View>| {
+            let bound = binder.view_query(view).expect("a view of the system has a query");
+            let columns = Binder::output_columns(&bound);
+            (view.oid, columns.iter().map(|(name, ty)| Column::new(name, *ty)).collect())
+        };
+        views.map(columns).collect()
+    })
 }
 
 /// Makes rows of a relation from some of its columns' values.

@@ -265,12 +265,12 @@ where a.attnotnull and a.attnum > 0 and not a.attisdropped and r.relkind in ('r'
 select pg_catalog.current_database()::name as constraint_catalog, n.nspname as constraint_schema,
   c.conname as constraint_name, pg_catalog.current_database()::name as table_catalog,
   n.nspname as table_schema, r.relname as table_name, a.attname as column_name,
-  k.at::int4 as ordinal_position,
-  (case when c.contype = 'f' then information_schema._pg_index_position(c.conindid, c.confkey[k.at::int4]) end)
+  k.place::int4 as ordinal_position,
+  (case when c.contype = 'f' then information_schema._pg_index_position(c.conindid, c.confkey[k.place::int4]) end)
     as position_in_unique_constraint
 from pg_catalog.pg_constraint c join pg_catalog.pg_class r on r.oid = c.conrelid
   join pg_catalog.pg_namespace n on n.oid = r.relnamespace
-  cross join lateral unnest(c.conkey) with ordinality as k (number, at)
+  cross join lateral unnest(c.conkey) with ordinality as k (number, place)
   join pg_catalog.pg_attribute a on a.attrelid = r.oid and a.attnum = k.number
 where c.contype in ('p', 'u', 'f') and not a.attisdropped
   and (pg_catalog.pg_has_role(r.relowner, 'USAGE')
