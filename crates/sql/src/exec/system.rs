@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::session::{Portal, Prepared};
 use super::settings::Variables;
 use super::store::Store;
 use super::system_tables::{self, INFORMATION_SCHEMA, calls};
@@ -42,6 +43,8 @@ pub(crate) struct SessionSystem<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) shared: &'a Shared,
     pub(crate) search_path: &'a [String],
+    pub(crate) statements: &'a BTreeMap<String, Arc<Prepared>>,
+    pub(crate) portals: &'a BTreeMap<String, Portal>,
 }
 
 pub(super) fn text_of(value: Option<&Value>) -> &str {

@@ -1,9 +1,12 @@
 //! What goes on: settings, sessions, keywords and time zones, as functions that return rows.
 
+use std::sync::Arc;
+
 use crate::exec::Row;
+use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
-use crate::types::value::{Interval, Value};
 use crate::types::oid;
+use crate::types::value::{Interval, Value};
 
 fn text(text: &str) -> Value {
     Value::text(text)
@@ -88,6 +91,36 @@ pub(super) fn sessions(on: &SessionSystem<'_>) -> Vec<Row> {
     on.shared.server.activity().into_iter().map(row).collect()
 }
 
+/// Rows of `pg_prepared_statement()`. When they were prepared is not known.
+pub(super) fn statements(on: &SessionSystem<'_>) -> Vec<Row> {
+    let named = on.statements.iter().filter(|(name, _)| !name.is_empty());
+    let row = |(name, prepared): (&String, &Arc<Prepared>)| {
+        let types = prepared.parameters.iter().map(|ty| Value::Oid(*ty)).collect();
+        vec![
+            text(name),
+            text(&prepared.sql),
+            Value::Null,
+            Value::array(oid::REGTYPE, types),
+            Value::Bool(false),
+            Value::Int8(0),
+            Value::Int8(0),
+        ]
+    };
+    named.map(row).collect()
+}
+
+/// Rows of `pg_cursor()`.
+pub(super) fn cursors(on: &SessionSystem<'_>) -> Vec<Row> {
+    let row = |(name, portal): (&String, &Portal)| {
+        let flags = [portal.hold, false, false].map(Value::Bool);
+        let mut row = vec![text(name), text(&portal.prepared.sql)];
+        row.extend(flags);
+        row.push(Value::Null);
+        row
+    };
+    on.portals.iter().filter(|(name, _)| !name.is_empty()).map(row).collect()
+}
+
 /// Rows of `pg_get_keywords()`: those words that are more than names.
 pub(super) fn keywords() -> Vec<Row> {
     let row = |(word, class, bare): (&'static str, char, bool)| {
@@ -106,7 +139,7 @@ pub(super) fn keywords() -> Vec<Row> {
 pub(super) fn time_zones(on: &SessionSystem<'_>) -> Vec<Row> {
     let seconds = on.shared.surroundings.clock_us().div_euclid(1_000_000) + EPOCH_SECONDS;
     let Ok(now) = jiff::Timestamp::from_second(seconds) else { return Vec::new() };
-    let row = |name: jiff::tz::TimeZoneName| {
+    let row = |name: jiff::tz::TimeZoneName<'_>| {
         let zone = jiff::tz::TimeZone::get(name.as_str()).ok()?;
         let info = zone.to_offset_info(now);
         let micros = i64::from(info.offset().seconds()) * 1_000_000;

@@ -7,7 +7,6 @@ use super::{Look, SystemRelation, by_oid};
 use crate::catalog::object::{BOOTSTRAP_ROLE, Index, Object, PG_CATALOG};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
-use crate::exec::store::Store;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
 use crate::session::InterruptReason;
 use crate::types::value::{Array, Value};
@@ -141,6 +140,8 @@ pub(in crate::exec) fn rows(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "show_all_settings" => activity::settings(on),
         "pg_get_keywords" => activity::keywords(),
         "pg_timezone_names" => activity::time_zones(on),
+        "pg_prepared_statement" => activity::statements(on),
+        "pg_cursor" => activity::cursors(on),
         "pg_options_to_table" => activity::options(first),
         "aclexplode" => activity::privileges(on, first),
         "_pg_expandarray/1" => match first {

@@ -11,7 +11,6 @@ use crate::bind::tree::{Const, Expr, Head};
 use crate::catalog::object::{
     Action, Constraint, Expression, Index, IndexColumn, Indexed, Object, Rule, Table,
 };
-use crate::exec::store::Store;
 use crate::exec::system::{SessionSystem, quoted};
 use crate::func::{EvalContext, Settings, quote_literal};
 use crate::types::value::Value;
@@ -140,7 +139,7 @@ impl Writer<'_> {
                 let name = if *greatest { "GREATEST" } else { "LEAST" };
                 format!("{name}({})", self.list(list, |_| *ty)?)
             }
-            Expr::Cast { expr, source, target, explicit, .. } => match explicit || implicit {
+            Expr::Cast { expr, source, target, explicit, .. } => match *explicit || implicit {
                 true => self.cast(expr, *source, *target)?,
                 false => self.expr(expr, *source, false)?,
             },

@@ -1,14 +1,14 @@
 //! The relations of `pg_catalog` and `information_schema`: tables whose rows are made from the catalog's
 //! objects when they are read, and views over them.
 //!
-//! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types and what can be done with them;
+//! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types, functions, operators;
 //!   `roles`: roles, schemas, the database; `activity`: what sessions do;
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
 //! * `data/relations.tsv` names the tables' columns and `data/rows.tsv` rows that never change (both made by
 //!   `data/make.py` from PostgreSQL's own description); `data/views.sql` has the views.
 //!
-//! 1. Names, order and types of columns are PostgreSQL 15's, and oids of its tables, types, functions and
-//!    operators are its own; those of views are given here by their place in `data/views.sql`.
+//! 1. Names, order and types of columns are PostgreSQL 15's (of `routines` and `parameters` only the first
+//!    ones), and oids of its tables, types, functions and operators are its own; those of views are given here by their place in `data/views.sql`.
 //! 2. Rows come in the order of the objects' numbers and name nothing that the transaction does not see.
 //! 3. A column that nothing is known for is NULL, or 0, false or empty where PostgreSQL has no NULL.
 //!
@@ -29,7 +29,9 @@ use std::sync::{Arc, OnceLock};
 use super::Row;
 use super::system::SessionSystem;
 use crate::bind::Binder;
-use crate::catalog::object::{BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Table, View};
+use crate::catalog::object::{
+    BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Table, View,
+};
 use crate::error::Result;
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::value::{Array, Dimension, Value};
@@ -298,8 +300,4 @@ fn texts<'t>(list: impl Iterator<Item = &'t str>) -> Value {
 /// The number of a part of an object that has none of its own: a default, a label, a rule.
 fn part_oid(object: Oid, part: usize) -> Oid {
     0x8000_0000 | (object << 11) | (part as Oid & 0x7ff)
-}
-
-fn comment(comment: Option<&String>) -> Value {
-    comment.map_or(Value::Null, |comment| Value::text(comment.as_str()))
 }

@@ -51,11 +51,11 @@ pub(super) fn acl(look: &Look<'_>, grants: &[Grant]) -> Value {
 /// everybody.
 pub(super) fn has(store: &dyn Store, role: Oid, object: &Object, wanted: &str) -> bool {
     let (owner, grants, everybody): (Oid, &[Grant], u32) = match object {
-        Object::Schema(it) => (it.owner, &it.grants, 0),
-        Object::Table(it) => (it.owner, &it.grants, 0),
-        Object::Sequence(it) => (it.owner, &it.grants, 0),
-        Object::View(it) => (it.owner, &it.grants, 0),
-        Object::Type(it) => (it.owner, &it.grants, 256),
+        Object::Schema(it) => (it.owner, &it.grants[..], 0),
+        Object::Table(it) => (it.owner, &it.grants[..], 0),
+        Object::Sequence(it) => (it.owner, &it.grants[..], 0),
+        Object::View(it) => (it.owner, &it.grants[..], 0),
+        Object::Type(it) => (it.owner, &it.grants[..], 256),
         Object::Index(_) | Object::Role(_) => (0, &[], 0),
     };
     let roles = roles_of(store, role);

@@ -266,8 +266,8 @@ select pg_catalog.current_database()::name as constraint_catalog, n.nspname as c
   c.conname as constraint_name, pg_catalog.current_database()::name as table_catalog,
   n.nspname as table_schema, r.relname as table_name, a.attname as column_name,
   k.place::int4 as ordinal_position,
-  (case when c.contype = 'f' then information_schema._pg_index_position(c.conindid, c.confkey[k.place::int4]) end)
-    as position_in_unique_constraint
+  (case when c.contype = 'f'
+    then information_schema._pg_index_position(c.conindid, c.confkey[k.place::int4]) end) as position_in_unique_constraint
 from pg_catalog.pg_constraint c join pg_catalog.pg_class r on r.oid = c.conrelid
   join pg_catalog.pg_namespace n on n.oid = r.relnamespace
   cross join lateral unnest(c.conkey) with ordinality as k (number, place)
@@ -301,7 +301,8 @@ where c.contype in ('f', 'p', 'u') and r.relkind in ('r', 'p')
 -- information_schema.referential_constraints
 select pg_catalog.current_database()::name as constraint_catalog, n.nspname as constraint_schema,
   c.conname as constraint_name,
-  (case when nk.nspname is not null then pg_catalog.current_database() end)::name as unique_constraint_catalog,
+  (case when nk.nspname is not null then pg_catalog.current_database() end)::name
+    as unique_constraint_catalog,
   nk.nspname as unique_constraint_schema, k.conname as unique_constraint_name,
   (case c.confmatchtype when 'f' then 'FULL' when 'p' then 'PARTIAL' when 's' then 'NONE' end)::varchar
     as match_option,
