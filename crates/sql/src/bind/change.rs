@@ -74,7 +74,7 @@ impl Binder<'_> {
     /// The table that rows are changed in.
     pub(crate) fn target_table(&self, path: &Path) -> Result<Arc<Table>> {
         let Some(object) = self.find_relation(path)? else {
-            if self.store.system_relation(path.schema(), path.last()).is_some() {
+            if crate::exec::system_tables::find(path.schema(), path.last(), self.search_path).is_some() {
                 let message = format!("permission denied: \"{}\" is a system catalog", path.last());
                 return fail(SqlState::INSUFFICIENT_PRIVILEGE, path.pos, message);
             }

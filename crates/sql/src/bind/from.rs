@@ -5,6 +5,7 @@ use super::tree::{Expr, From};
 use super::{Binder, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::system_tables::SystemRelation;
 use crate::parse::Pos;
 use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
 use crate::types::{Type, oid};
@@ -110,11 +111,15 @@ impl Binder<'_> {
             let message = "a column definition list is only allowed for functions returning \"record\"";
             return fail(SqlState::SYNTAX_ERROR, alias.name.pos, message);
         }
-        if let Some(table) = self.store.system_relation(path.schema(), path.last()) {
-            let width = table.columns.len();
-            self.check_free(scope, &name, None, path.pos)?;
-            scope.add_table(&table, &name, Some(&renamed), at, true);
-            return Ok(From::System { table: table.oid, at, width });
+        match crate::exec::system_tables::find(path.schema(), path.last(), self.search_path) {
+            Some(SystemRelation::Table(table)) => {
+                let width = table.columns.len();
+                self.check_free(scope, &name, None, path.pos)?;
+                scope.add_table(&table, &name, Some(&renamed), at, true);
+                return Ok(From::System { table: table.oid, at, width });
+            }
+            Some(SystemRelation::View(view)) => return self.view(scope, &view, &name, &renamed, path.pos),
+            None => {}
         }
         let Some(object) = self.find_relation(path)? else { return Err(no_relation(path)) };
         match &*object {
@@ -160,8 +165,10 @@ impl Binder<'_> {
         let bound = bound?;
         let (at, width) = (scope.slots, bound.columns.len());
         let own: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
-        let merged: Vec<String> =
-            (0..width).map(|i| renamed.get(i).or(own.get(i)).cloned().unwrap_or_default()).collect();
+        let query_name = |i: usize| &bound.columns[i].name;
+        let merged: Vec<String> = (0..width)
+            .map(|i| renamed.get(i).or(own.get(i)).unwrap_or_else(|| query_name(i)).clone())
+            .collect();
         let mut columns = columns_of(&bound, at, &merged);
         columns.iter_mut().enumerate().for_each(|(i, column)| column.origin = (view.oid, i as i16 + 1));
         scope.slots += width;
@@ -169,7 +176,7 @@ impl Binder<'_> {
         Ok(From::Query { query: Box::new(bound), lateral: false, at, width })
     }
 
-    fn view_query(&self, view: &View) -> Result<super::tree::Query> {
+    pub(crate) fn view_query(&self, view: &View) -> Result<super::tree::Query> {
         let mut parsed = crate::parse::parse(&view.query.sql)?;
         match parsed.pop().map(|parsed| parsed.statement) {
             Some(ast::Statement::Query(query)) => self.query(None, false, &query),

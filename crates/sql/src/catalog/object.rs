@@ -523,6 +523,11 @@ impl Object {
         }
     }
 
+    /// What `COMMENT ON` said of it.
+    pub fn comment_mut(&mut self) -> &mut Option<String> {
+        of_each!(self, it => &mut it.comment)
+    }
+
     /// The word that messages use.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -90,7 +90,10 @@ impl<S: Store> LocalSession<S> {
                 self.truncate(tables, *restart, *cascade)?;
                 "TRUNCATE TABLE"
             }
-            Statement::Comment { .. } => "COMMENT",
+            Statement::Comment { kind, name, of, text } => {
+                self.comment(*kind, name, of.as_ref(), text.clone())?;
+                "COMMENT"
+            }
             Statement::Grant(grant) if grant.grant => "GRANT",
             Statement::Grant(_) => "REVOKE",
             _ => return Err(SqlError::unsupported("this statement")),

@@ -3,6 +3,7 @@
 mod aggregate;
 mod alter;
 mod change;
+mod comment;
 mod constraint;
 mod copy;
 mod create;
@@ -20,6 +21,7 @@ mod session;
 mod settings;
 pub mod store;
 mod system;
+pub(crate) mod system_tables;
 mod table;
 mod window;
 

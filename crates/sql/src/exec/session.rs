@@ -149,7 +149,13 @@ impl<S: Store> LocalSession<S> {
         body: impl FnOnce(EvalContext<'_>, &[String]) -> Result<T>,
     ) -> Result<T> {
         let path = self.search_path();
-        let system = SessionSystem { store: &self.store, shared: &self.shared, search_path: &path };
+        let system = SessionSystem {
+            store: &self.store,
+            shared: &self.shared,
+            search_path: &path,
+            statements: &self.statements,
+            portals: &self.portals,
+        };
         let settings = self.shared.variables.borrow().eval.clone();
         let now = self.shared.surroundings.clock_us();
         let mut ctx = EvalContext::new(&settings, &system, now);

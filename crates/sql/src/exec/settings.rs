@@ -133,6 +133,15 @@ impl Variables {
         self.values.iter()
     }
 
+    /// What RESET goes back to.
+    pub(crate) fn start_of(&self, name: &str) -> Option<&String> {
+        self.start.get(name)
+    }
+
+    pub(crate) fn may_set(&self, name: &str) -> bool {
+        known(name).is_none_or(|(.., settable)| *settable)
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
         let name = canonical(name);
         let value = self.checked(&name, value)?;

@@ -103,16 +103,6 @@ pub trait Store {
     /// Removes an object and its rows.
     fn remove(&self, oid: Oid) -> Result<()>;
 
-    /// The rows of a catalog relation (`pg_class` and its kin), if it is one.
-    fn system_rows(&self, _table: Oid) -> Result<Vec<Vec<Value>>> {
-        Ok(Vec::new())
-    }
-
-    /// A catalog relation by schema and name.
-    fn system_relation(&self, _schema: Option<&str>, _name: &str) -> Option<Arc<Table>> {
-        None
-    }
-
     /// At most `limit` rows of the range after the row `after` (of the same range, from the start if `None`).
     fn scan(
         &self,

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::session::{Portal, Prepared};
 use super::settings::Variables;
 use super::store::Store;
+use super::system_tables::{self, INFORMATION_SCHEMA, calls};
 use crate::bind::tree::OutColumn;
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
@@ -28,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) process_id: i32,
+    /// The other sessions of this host.
+    pub(crate) server: Arc<dyn crate::session::ServerView>,
     pub(crate) surroundings: Box<dyn Surroundings>,
     pub(crate) notices: RefCell<Vec<SqlError>>,
     /// Last numbers of sequences in this session, and the last sequence.
@@ -54,13 +59,15 @@ pub(crate) struct SessionSystem<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) shared: &'a Shared,
     pub(crate) search_path: &'a [String],
+    pub(crate) statements: &'a BTreeMap<String, Arc<Prepared>>,
+    pub(crate) portals: &'a BTreeMap<String, Portal>,
 }
 
-fn text_of(value: Option<&Value>) -> &str {
+pub(super) fn text_of(value: Option<&Value>) -> &str {
     value.and_then(Value::as_str).unwrap_or("")
 }
 
-fn oid_of(value: Option<&Value>) -> Oid {
+pub(super) fn oid_of(value: Option<&Value>) -> Oid {
     value.and_then(Value::as_i64).unwrap_or(0) as Oid
 }
 
@@ -76,7 +83,7 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 impl SessionSystem<'_> {
-    fn schemas(&self) -> Vec<Oid> {
+    pub(super) fn schemas(&self) -> Vec<Oid> {
         self.search_path.iter().filter_map(|name| self.store.schema(name)).collect()
     }
 
@@ -86,8 +93,8 @@ impl SessionSystem<'_> {
         }
         let path = crate::parse::parse_path(name)
             .map_err(|_| SqlError::new(SqlState::INVALID_NAME, format!("invalid name syntax")))?;
-        if let Some(system) = self.store.system_relation(path.schema(), path.last()) {
-            return Ok(Some(system.oid));
+        if let Some(system) = system_tables::find(path.schema(), path.last(), self.search_path) {
+            return Ok(Some(system.oid()));
         }
         Ok(match path.schema() {
             Some(schema) => {
@@ -110,7 +117,11 @@ impl SessionSystem<'_> {
     }
 
     /// A name, qualified where the search path does not find it.
-    fn shown(&self, oid: Oid) -> Option<String> {
+    pub(super) fn shown(&self, oid: Oid) -> Option<String> {
+        if let Some(relation) = system_tables::by_oid(oid) {
+            let schema = if relation.schema() == INFORMATION_SCHEMA { "information_schema." } else { "" };
+            return Some(format!("{schema}{}", quoted(relation.name())));
+        }
         let object = self.store.object(oid)?;
         let name = match &*object {
             Object::Type(user) if user.array == oid => format!("{}[]", quoted(&user.name)),
@@ -124,7 +135,15 @@ impl SessionSystem<'_> {
         })
     }
 
-    fn format_type(&self, ty: Type) -> String {
+    /// A name with its schema.
+    pub(super) fn qualified(&self, schema: Oid, name: &str) -> String {
+        match self.store.object(schema) {
+            Some(schema) => format!("{}.{}", quoted(schema.name()), quoted(name)),
+            None => quoted(name),
+        }
+    }
+
+    pub(super) fn format_type(&self, ty: Type) -> String {
         format_builtin(ty).or_else(|| self.shown(ty.oid)).unwrap_or_else(|| "???".to_string())
     }
 
@@ -265,20 +284,8 @@ const SESSION: &[&str] = &[
 const OTHERS: &[&str] = &[
     "format_type",
     "pg_get_serial_sequence",
-    "pg_table_is_visible",
-    "pg_type_is_visible",
-    "pg_function_is_visible",
-    "pg_get_userbyid",
     "to_regclass",
     "to_regtype",
-    "PG_encoding_to_char",
-    "pg_is_in_recovery",
-    "pg_get_expr",
-    "pg_get_expr_ext",
-    "obj_description/2",
-    "obj_description/1",
-    "col_description/2",
-    "pg_advisory_unlock_all",
 ];
 
 impl System for SessionSystem<'_> {
@@ -306,7 +313,7 @@ impl System for SessionSystem<'_> {
         let Some(Object::Type(user)) = self.store.object(oid).as_deref().cloned() else { return Vec::new() };
         let UserTypeKind::Enum(labels) = user.kind else { return Vec::new() };
         let value = |(order, label): (f32, String)| {
-            Value::Enum(std::sync::Arc::new(EnumLabel { oid, order, label: label.into() }))
+            Value::Enum(Arc::new(EnumLabel { oid, order, label: label.into() }))
         };
         labels.into_iter().map(value).collect()
     }
@@ -318,6 +325,9 @@ impl System for SessionSystem<'_> {
         let (found, state, what) = match reg {
             oid::REGCLASS => (self.relation(name)?, SqlState::UNDEFINED_TABLE, "relation"),
             oid::REGTYPE => (self.type_by_name(name)?, SqlState::UNDEFINED_OBJECT, "type"),
+            oid::REGNAMESPACE if name == "information_schema" => {
+                (Some(INFORMATION_SCHEMA), SqlState::INVALID_SCHEMA_NAME, "schema")
+            }
             oid::REGNAMESPACE => {
                 (self.store.schema(name.trim_matches('"')), SqlState::INVALID_SCHEMA_NAME, "schema")
             }
@@ -340,6 +350,7 @@ impl System for SessionSystem<'_> {
         match reg {
             oid::REGTYPE => Some(self.format_type(Type::of(oid))).filter(|name| name != "???"),
             oid::REGPROC | oid::REGPROCEDURE => crate::func::function(oid).map(|f| f.name.to_string()),
+            oid::REGNAMESPACE if oid == INFORMATION_SCHEMA => Some("information_schema".to_string()),
             _ => self.shown(oid),
         }
     }
@@ -359,32 +370,26 @@ impl System for SessionSystem<'_> {
                 Value::text(self.format_type(Type { oid: oid_of(first), modifier }))
             }
             "pg_get_serial_sequence" => self.serial_sequence(arguments)?,
-            "pg_table_is_visible" => match self.store.object(oid_of(first)) {
-                Some(object) => Value::Bool(self.schemas().contains(&object.schema())),
-                None => Value::Bool(oid_of(first) < 16384),
-            },
-            "pg_type_is_visible" | "pg_function_is_visible" => Value::Bool(true),
-            "pg_get_userbyid" => Value::text(
-                self.store.object(oid_of(first)).map_or("postgres".to_string(), |o| o.name().to_string()),
-            ),
             "to_regclass" => self.relation(text_of(first))?.map_or(Value::Null, Value::Oid),
             "to_regtype" => match builtin_by_name(text_of(first)) {
                 Some(info) => Value::Oid(info.oid),
                 None => self.type_by_name(text_of(first)).ok().flatten().map_or(Value::Null, Value::Oid),
             },
-            "PG_encoding_to_char" => {
-                Value::text(if first.and_then(Value::as_i64) == Some(6) { "UTF8" } else { "" })
-            }
-            "pg_is_in_recovery" => Value::Bool(false),
-            "pg_get_expr" | "pg_get_expr_ext" => first.cloned().unwrap_or(Value::Null),
-            "obj_description/2" | "obj_description/1" | "col_description/2" => Value::Null,
-            "pg_advisory_unlock_all" => Value::Void,
-            _ => return Err(SqlError::unsupported(format_args!("function {source}"))),
+            _ => return calls::call(self, source, arguments),
         })
     }
 
+    fn call_set(&self, source: &str, _oid: Oid, arguments: &[Value]) -> Result<crate::func::SetRows> {
+        let rows = calls::rows(self, source, arguments)?;
+        Ok(Box::new(rows.into_iter().map(Ok)))
+    }
+
+    fn relation_rows(&self, relation: Oid) -> Result<Vec<Vec<Value>>> {
+        system_tables::rows(self, relation)
+    }
+
     fn has(&self, source: &str) -> bool {
-        [SEQUENCES, SESSION, OTHERS].iter().any(|list| list.contains(&source))
+        [SEQUENCES, SESSION, OTHERS].iter().any(|list| list.contains(&source)) || calls::knows(source)
     }
 }
 

@@ -64,7 +64,7 @@ impl<'p> Exec<'p> {
             Node::One => next(row),
             Node::Scan(scan) => self.scan(scan, row, outer, next),
             Node::System { table, at, filter, .. } => {
-                let rows = self.store.system_rows(*table)?;
+                let rows = self.ctx.system.relation_rows(*table)?;
                 self.each(rows, *at, filter.as_ref(), row, outer, next)
             }
             Node::Query { query, lateral, at, filter, cache, .. } => {

@@ -84,6 +84,11 @@ pub trait System {
         Err(SqlError::unsupported(format_args!("function {source}")))
     }
 
+    /// The rows of a relation that the system makes (`pg_class` and its kin).
+    fn relation_rows(&self, _relation: Oid) -> Result<Vec<Vec<Value>>> {
+        Ok(Vec::new())
+    }
+
     /// Whether [`System::call`] or [`System::call_set`] knows this function.
     fn has(&self, _source: &str) -> bool {
         false

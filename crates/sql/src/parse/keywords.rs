@@ -213,6 +213,14 @@ fn within(list: &[&str], word: &str) -> bool {
     list.binary_search(&word).is_ok()
 }
 
+/// All words of these lists: (word, its class as `pg_get_keywords` says it, whether it may be a label without
+/// AS).
+pub(crate) fn keywords() -> impl Iterator<Item = (&'static str, char, bool)> {
+    let lists = [(RESERVED, 'R'), (FUNCTION_OR_TYPE, 'T'), (COLUMN_ONLY, 'C')];
+    let words = lists.into_iter().flat_map(|(list, class)| list.iter().map(move |word| (*word, class)));
+    words.map(|(word, class)| (word, class, may_be_bare_label(word)))
+}
+
 pub(crate) fn is_reserved(word: &str) -> bool {
     within(RESERVED, word)
 }

@@ -28,7 +28,7 @@ mod transaction;
 mod types;
 mod utility;
 
-pub(crate) use keywords::needs_quotes;
+pub(crate) use keywords::{keywords, needs_quotes};
 pub(crate) use lexer::Pos;
 
 use crate::error::{SqlError, SqlState};
