@@ -11,7 +11,7 @@ fn undefined(what: &str, path: &Path) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, message)
 }
 
-impl<S: Store + Send> LocalSession<S> {
+impl<S: Store> LocalSession<S> {
     pub(super) fn comment(
         &mut self,
         kind: ObjectKind,

@@ -64,13 +64,13 @@ impl<S: Store> LocalSession<S> {
                         value => Some(text::output(&ctx, ty, value)?.into_bytes()),
                     });
                 }
-                let field = |form: &'_ Option<Vec<u8>>| match form {
+                let fields = forms.iter().map(|form| match form {
                     None => Field::Null,
                     Some(form) if is_binary => Field::Binary(form),
                     Some(form) => Field::Text(std::str::from_utf8(form).expect("output is text")),
-                };
+                });
                 out.clear();
-                writer.row(&forms.iter().map(field).collect::<Vec<_>>(), &mut out);
+                writer.row(&fields.collect::<Vec<_>>(), &mut out);
                 sink.copy_bytes(&out)?;
                 Ok(true)
             })?;

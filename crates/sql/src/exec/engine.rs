@@ -26,7 +26,7 @@ use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{EvalContext, NoSystem, Settings};
 use crate::session::Interrupt;
-use crate::storage::access::{Access, is_conflict};
+use crate::storage::access::is_conflict;
 use crate::storage::classes::ObjectId;
 use crate::storage::scan::{self, Scan};
 use crate::storage::slots::{After, Running, Slots};

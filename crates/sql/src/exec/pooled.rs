@@ -18,6 +18,7 @@
 //! 3. A statement that is a transaction by itself is run again after a conflict, for [`RETRY_US`] at most, if
 //!    nothing of it was told to the client.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -299,7 +300,14 @@ impl PooledSession {
         }
         let view = EngineStore::of(self.host.clone(), catalog);
         let path = &look.search_path;
-        let system = SessionSystem { store: &view, shared: &self.replies, search_path: path };
+        let (statements, portals) = (BTreeMap::new(), BTreeMap::new());
+        let system = SessionSystem {
+            store: &view,
+            shared: &self.replies,
+            search_path: path,
+            statements: &statements,
+            portals: &portals,
+        };
         let ctx = EvalContext::new(&look.settings, &system, 0);
         let mut listener = Listener { ctx, sink, copy_to, told, failed: None };
         let heard = match listener.listen(&said, &place, &self.interrupt) {

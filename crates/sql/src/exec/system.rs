@@ -47,6 +47,7 @@ impl Shared {
             user: start.user.clone(),
             database: start.database.clone(),
             process_id: start.process_id,
+            server: start.server.clone(),
             surroundings,
             notices: RefCell::default(),
             current: RefCell::default(),

@@ -20,7 +20,7 @@ fn known(text: &str) -> Value {
 pub(super) fn settings(on: &SessionSystem<'_>) -> Vec<Row> {
     let variables = on.shared.variables.borrow();
     let row = |(name, value): (&String, &String)| {
-        let start = variables.start_of(name).unwrap_or(value);
+        let start = variables.start_of(name).unwrap_or(value).as_str();
         let kind = match start {
             "on" | "off" => "bool",
             start if start.parse::<i64>().is_ok() => "integer",
