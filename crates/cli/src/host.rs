@@ -216,7 +216,7 @@ impl<M: HostMemory> Serving<M> {
         let spec: MemorySpec = memory.parse()?;
         let pod = Pod::open_as(&spec, &job.pod_config(), &job.schemas())?;
         let tables = match (job.book, job.sql) {
-            (None, Some(sql)) => Ok(Contents::Sql(sql)),
+            (None, Some(sql)) => Some(Contents::Sql(sql)),
             (Some(book), _) => ledger::schema::Tables::of(pod.catalog()).map(|t| Contents::Ledger(t, book)),
             (None, None) => Tables::of(pod.catalog()).map(Contents::Tpcc),
         };
