@@ -22,7 +22,7 @@ pub struct SqlHost {
 /// A pod of so many hosts and four partitions each.
 pub fn pod(hosts: u8) -> (Pod, Vec<SqlHost>) {
     let config =
-        PodConfig { partitions: 4 * u16::from(hosts), ..PodConfig::new(hosts, 2, 8 << 20, 96 << 20) };
+        PodConfig { partitions: 4 * u16::from(hosts), ..PodConfig::new(hosts, 3, 8 << 20, 96 << 20) };
     let pod = Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
     let join = |n| pod.join_with(HostId(n), JoinOptions::new(pod.plan())).expect("a free number");
     // All of them first: the catalog has rows in every host's memory.
