@@ -191,7 +191,9 @@ impl Contents {
     fn tpcc(&self) -> Result<Tables, String> {
         match self {
             Self::Tpcc(tables) => Ok(*tables),
-            Self::Ledger(..) | Self::Sql(_) => Err("this order is for TPC-C, and the pod holds none".to_owned()),
+            Self::Ledger(..) | Self::Sql(_) => {
+                Err("this order is for TPC-C, and the pod holds none".to_owned())
+            }
         }
     }
 }

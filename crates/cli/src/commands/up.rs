@@ -186,7 +186,9 @@ impl PodShape {
         let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
             Holds::Sql(_) => (512u64 << 20) + ((u64::from(hosts) * u64::from(workers)) << 25),
             Holds::Ledger(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
-            Holds::Tpcc(scale) => default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25),
+            Holds::Tpcc(scale) => {
+                default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25)
+            }
         });
         let hwcc_bytes = match &contents {
             Holds::Ledger(_) | Holds::Sql(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
@@ -308,7 +310,8 @@ fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
     let (sender, rejoined) = channel();
     let path = dir.path().display();
     let hosts = dir.hosts();
-    let mut said = format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
+    let mut said =
+        format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
     if let Some(sql) = dir.file.job.sql {
         for host in 0..hosts {
             let port = usize::from(sql.port) + host;

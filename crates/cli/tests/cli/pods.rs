@@ -185,7 +185,8 @@ fn of_an_earlier_run(memory: &str, bytes: &[u8]) -> Vec<u8> {
 fn memory_that_outlives_all_hosts_is_salvaged() {
     let folder = Folder::new("salvage");
     let dir = folder.file("pod");
-    let mut up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 60s --durability pod"));
+    let mut up =
+        Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 60s --durability pod"));
     let ask = format!("bench ledger --pod {dir} --time 300ms --json");
     let report = json(&mut liger(&ask));
     let transfers = report["transfers"].as_u64().expect("a number");

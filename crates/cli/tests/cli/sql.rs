@@ -21,7 +21,8 @@ fn port() -> u16 {
 fn psql(port: u16, sql: &str) -> Result<String, String> {
     let mut command = Command::new("psql");
     let database = format!("host=127.0.0.1 port={port} user=postgres dbname=postgres connect_timeout=10");
-    let output = output(command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, &database]));
+    let output =
+        output(command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, &database]));
     let said = text(&output.stdout).trim().to_owned();
     if output.status.success() { Ok(said) } else { Err(text(&output.stderr)) }
 }

@@ -12,7 +12,7 @@ use crate::catalog::object::{Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, ConflictTarget, Ident, JoinKind, Kind, Path};
 use crate::types::value::Value;
-use crate::types::{Type, oid};
+use crate::types::{Oid, Type, oid};
 
 /// A statement that is planned and run over rows.
 #[derive(Clone, Debug)]
@@ -118,17 +118,20 @@ impl Binder<'_> {
             target.domains.push((at, user.name.clone(), String::new(), None));
         }
         for (name, check) in checks {
-            let mut scope = Scope::root();
-            let base = Type::of(crate::types::Types::base_of(&self.ctx, *base));
-            let column =
-                ScopeColumn { name: "value".into(), ty: base, expr: Expr::CaseOperand, origin: (0, 0) };
-            scope.add_entry(entry("", vec![column], 0), true);
-            let parsed = crate::parse::parse_expr(&check.sql)?;
-            let typed = self.expr(&mut scope, &parsed)?;
-            let condition = self.boolean(typed, "CHECK")?;
+            let condition = self.domain_check(*base, &check.sql)?;
             target.domains.push((at, user.name.clone(), name.clone(), Some(condition)));
         }
         Ok(())
+    }
+
+    /// A check of a domain over `base`: its value is [`Expr::CaseOperand`].
+    pub(crate) fn domain_check(&self, base: Oid, sql: &str) -> Result<Expr> {
+        let mut scope = Scope::root();
+        let base = Type::of(crate::types::Types::base_of(&self.ctx, base));
+        let column = ScopeColumn { name: "value".into(), ty: base, expr: Expr::CaseOperand, origin: (0, 0) };
+        scope.add_entry(entry("", vec![column], 0), true);
+        let typed = self.expr(&mut scope, &crate::parse::parse_expr(sql)?)?;
+        self.boolean(typed, "CHECK")
     }
 
     /// What a column gets that is given nothing.

@@ -1,12 +1,9 @@
 //! Names of types become types.
 
 use super::{Binder, fail};
-use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlState};
 use crate::parse::ast::TypeName;
-use crate::types::{
-    Oid, Type, TypeInfo, TypeKind, Types, builtin_by_name, builtin_types, format_builtin, oid,
-};
+use crate::types::{Oid, Type, TypeInfo, Types, builtin_by_name, builtin_types, format_builtin, oid};
 
 const LENGTH_MAX: i64 = 10_485_760;
 
@@ -105,53 +102,4 @@ pub(crate) fn type_text(types: &dyn Types, oid: Oid) -> String {
 /// With its modifier.
 pub(crate) fn full_type_text(types: &dyn Types, ty: Type) -> String {
     format_builtin(ty).unwrap_or_else(|| type_text(types, ty.oid))
-}
-
-/// What is to be known of a user's type.
-pub(crate) fn user_type_info(object: &Object, wanted: Oid) -> Option<TypeInfo> {
-    let (oid, array, name, kind) = match object {
-        Object::Type(ty) => (ty.oid, ty.array, ty.name.clone(), &ty.kind),
-        _ => return None,
-    };
-    let base = TypeInfo {
-        oid,
-        name: name.clone().into(),
-        len: -1,
-        by_value: false,
-        kind: TypeKind::Base,
-        category: 'U',
-        preferred: false,
-        delimiter: ',',
-        element: 0,
-        array,
-        align: 'i',
-        storage: 'x',
-        collation: 0,
-        base: 0,
-        functions: [0; 4],
-    };
-    if wanted == array {
-        return Some(TypeInfo {
-            oid: array,
-            name: format!("_{name}").into(),
-            category: 'A',
-            element: oid,
-            array: 0,
-            ..base
-        });
-    }
-    Some(match kind {
-        UserTypeKind::Enum(_) => TypeInfo { len: 4, kind: TypeKind::Enum, category: 'E', ..base },
-        UserTypeKind::Composite(_) => TypeInfo { kind: TypeKind::Composite, category: 'C', ..base },
-        UserTypeKind::Domain { base: under, .. } => {
-            let info = crate::types::builtin(*under);
-            TypeInfo {
-                kind: TypeKind::Domain,
-                category: info.map_or('U', |info| info.category),
-                len: info.map_or(-1, |info| info.len),
-                base: *under,
-                ..base
-            }
-        }
-    })
 }

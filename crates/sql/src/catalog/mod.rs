@@ -25,6 +25,7 @@ pub use host::{HostCatalog, Numbers};
 pub use object::Object;
 pub use saved::OWN_SIZES;
 pub(crate) use saved::{GARBAGE, PARTS, SEQUENCES};
+pub(crate) use types::type_of_object;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::classes::{Classes, Home};

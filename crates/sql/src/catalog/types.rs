@@ -2,11 +2,12 @@
 //! tables and views, and arrays of these.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::Catalog;
 use super::object::{Object, UserTypeKind};
 use crate::types::value::Value;
-use crate::types::{BuiltinTypes, Oid, TypeInfo, TypeKind, Types};
+use crate::types::{Oid, TypeInfo, TypeKind, Types, builtin};
 
 /// Functions of PostgreSQL that read and write values of such types: input, output, receive, send.
 const ENUM_FUNCTIONS: [Oid; 4] = [3506, 3507, 3532, 3533];
@@ -48,41 +49,39 @@ impl Catalog {
         };
         let value = |(order, label): &(f32, String)| {
             let label = label.as_str().into();
-            Value::Enum(std::sync::Arc::new(crate::types::value::EnumLabel { oid, order: *order, label }))
+            Value::Enum(Arc::new(crate::types::value::EnumLabel { oid, order: *order, label }))
         };
         labels.iter().map(value).collect()
     }
+}
 
-    fn user_type_info(&self, oid: Oid) -> Option<TypeInfo> {
-        if let Some(ty) = self.type_of(oid) {
+/// What is to be known of the type with number `oid` if `object` is the reason that it exists; `under` finds
+/// the type under a domain.
+pub(crate) fn type_of_object(
+    object: &Object,
+    oid: Oid,
+    under: impl Fn(Oid) -> Option<TypeInfo>,
+) -> Option<TypeInfo> {
+    match object {
+        Object::Type(ty) if ty.oid == oid => {
             let made = match &ty.kind {
                 UserTypeKind::Enum(_) => info(oid, &ty.name, TypeKind::Enum, ENUM_FUNCTIONS),
                 UserTypeKind::Composite(_) => info(oid, &ty.name, TypeKind::Composite, RECORD_FUNCTIONS),
                 UserTypeKind::Domain { base, .. } => {
-                    let under = self.type_info(*base)?.into_owned();
+                    let under = under(*base)?;
                     let [input, _, receive, _] = DOMAIN_FUNCTIONS;
                     let functions = [input, under.functions[1], receive, under.functions[3]];
-                    let name = Cow::Owned(ty.name.clone());
-                    TypeInfo {
-                        oid,
-                        name,
-                        kind: TypeKind::Domain,
-                        base: *base,
-                        functions,
-                        preferred: false,
-                        ..under
-                    }
+                    let (name, kind) = (Cow::Owned(ty.name.clone()), TypeKind::Domain);
+                    TypeInfo { oid, name, kind, base: *base, functions, preferred: false, ..under }
                 }
             };
-            return Some(TypeInfo { array: ty.array, ..made });
+            Some(TypeInfo { array: ty.array, ..made })
         }
-        self.objects().find_map(|object| match &**object {
-            Object::Type(ty) if ty.array == oid => Some(array_info(oid, &ty.name, ty.oid)),
-            Object::Table(it) if it.row_type == oid => Some(row_info(oid, &it.name)),
-            Object::Table(it) if it.row_type + 1 == oid => Some(array_info(oid, &it.name, it.row_type)),
-            Object::View(it) if it.row_type == oid && oid != 0 => Some(row_info(oid, &it.name)),
-            _ => None,
-        })
+        Object::Type(ty) if ty.array == oid => Some(array_info(oid, &ty.name, ty.oid)),
+        Object::Table(it) if it.row_type == oid => Some(row_info(oid, &it.name)),
+        Object::Table(it) if it.row_type + 1 == oid => Some(array_info(oid, &it.name, it.row_type)),
+        Object::View(it) if it.row_type == oid && oid != 0 => Some(row_info(oid, &it.name)),
+        _ => None,
     }
 }
 
@@ -97,11 +96,13 @@ fn array_info(oid: Oid, element: &str, of: Oid) -> TypeInfo {
 
 impl Types for Catalog {
     fn type_info(&self, oid: Oid) -> Option<Cow<'_, TypeInfo>> {
-        let user = || self.user_type_info(oid).map(Cow::Owned);
-        match BuiltinTypes.type_info(oid) {
-            Some(Cow::Borrowed(info)) => Some(Cow::Borrowed(info)),
-            Some(Cow::Owned(info)) => Some(Cow::Owned(info)),
-            None => user(),
+        if let Some(info) = builtin(oid) {
+            return Some(Cow::Borrowed(info));
         }
+        let under = |base| self.type_info(base).map(Cow::into_owned);
+        let of = |object: &Arc<Object>| type_of_object(object, oid, under);
+        // Types are found by their numbers, arrays and rows of relations by those that they are of.
+        let found = self.objects.get(&oid).and_then(of).or_else(|| self.objects().find_map(of));
+        found.map(Cow::Owned)
     }
 }

@@ -426,8 +426,7 @@ fn not_unique(mut error: SqlError, index: &str) -> SqlError {
 impl<G: Ground> Store for EngineStore<G> {
     fn object(&self, oid: Oid) -> Option<Arc<Object>> {
         let catalog = self.catalog();
-        let of_array =
-            |object: &&Arc<Object>| matches!(&***object, Object::Type(user) if user.array == oid);
+        let of_array = |object: &&Arc<Object>| matches!(&***object, Object::Type(user) if user.array == oid);
         catalog.get(oid).or_else(|| catalog.objects().find(of_array)).cloned()
     }
 
@@ -458,8 +457,7 @@ impl<G: Ground> Store for EngineStore<G> {
     }
 
     fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
-        let refers =
-            |rule: &Rule| matches!(rule, Rule::ForeignKey { table: other, .. } if *other == table);
+        let refers = |rule: &Rule| matches!(rule, Rule::ForeignKey { table: other, .. } if *other == table);
         let child = |object: &Arc<Object>| match &**object {
             Object::Table(child) if child.constraints.iter().any(|c| refers(&c.rule)) => {
                 Some(Arc::new(child.clone()))

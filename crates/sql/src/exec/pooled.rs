@@ -38,8 +38,8 @@ use crate::session::{
 };
 use crate::storage::access::is_conflict;
 use crate::storage::slots::{After, Running, Slot};
-use crate::types::value::Value;
 use crate::types::Oid;
+use crate::types::value::Value;
 
 type Parked = LocalSession<EngineStore<Nowhere>>;
 type Place = Arc<Mutex<Option<Box<Parked>>>>;
@@ -499,9 +499,7 @@ impl Session for PooledSession {
         let none = self.slot.is_none();
         let own = self.own()?;
         let statement = own.portals.get(portal).and_then(|portal| portal.prepared.statement.as_ref());
-        let here = statement.is_none_or(|statement| {
-            needs_no_worker(statement) || none && ends(statement)
-        });
+        let here = statement.is_none_or(|statement| needs_no_worker(statement) || none && ends(statement));
         if here {
             return self.here(|own| own.execute(portal, max_rows, sink));
         }

@@ -282,12 +282,7 @@ const SESSION: &[&str] = &[
     "show_config_by_name_missing_ok",
     "set_config_by_name",
 ];
-const OTHERS: &[&str] = &[
-    "format_type",
-    "pg_get_serial_sequence",
-    "to_regclass",
-    "to_regtype",
-];
+const OTHERS: &[&str] = &["format_type", "pg_get_serial_sequence", "to_regclass", "to_regtype"];
 
 impl System for SessionSystem<'_> {
     fn clock_us(&self) -> i64 {
@@ -303,7 +298,8 @@ impl System for SessionSystem<'_> {
             return Some(Cow::Borrowed(info));
         }
         let object = self.store.object(oid)?;
-        crate::bind::user_type_info(&object, oid).map(Cow::Owned)
+        let under = |base| self.type_info(base).map(Cow::into_owned);
+        crate::catalog::type_of_object(&object, oid, under).map(Cow::Owned)
     }
 
     fn enum_label(&self, oid: Oid, label: &str) -> Option<Value> {

@@ -95,7 +95,7 @@ pub fn find_cast(types: &dyn Types, source: Oid, target: Oid, context: CastConte
         });
     }
     let (from, to) = (types.type_info(source)?, types.type_info(target)?);
-    if from.is_array() && to.is_array() {
+    if (from.is_array() || matches!(source, oid::INT2VECTOR | oid::OIDVECTOR)) && to.is_array() {
         let element = find_cast(types, from.element, to.element, context)?;
         return Some(match element {
             CastPath::Relabel => CastPath::Relabel,

@@ -330,6 +330,7 @@ pub const SQL_NAMES: &[(&str, &str)] = &[
     ("real", "float4"),
     ("double precision", "float8"),
     ("float", "float8"),
+    ("numeric", "numeric"),
     ("decimal", "numeric"),
     ("dec", "numeric"),
     ("character varying", "varchar"),
@@ -348,7 +349,7 @@ pub fn format_builtin(ty: Type) -> Option<String> {
     if info.is_array() {
         return Some(format_builtin(Type { oid: info.element, modifier: ty.modifier })? + "[]");
     }
-    let printed = SQL_NAMES.iter().find(|(sql, catalog)| *catalog == info.name && *sql != "decimal");
+    let printed = SQL_NAMES.iter().find(|(_, catalog)| *catalog == info.name);
     let name = printed.map_or(&*info.name, |(sql, _)| sql);
     let modifier = ty.modifier;
     Some(match ty.oid {

@@ -63,7 +63,7 @@ SELECT n.nspname as "Schema",   c.relname as "Name",   CASE c.relkind WHEN 'r' T
 -- \db
 SELECT spcname AS "Name",   pg_catalog.pg_get_userbyid(spcowner) AS "Owner",   pg_catalog.pg_tablespace_location(oid) AS "Location" FROM pg_catalog.pg_tablespace ORDER BY 1;
 -- \drds
-SELECT rolname AS "Role", datname AS "Database", pg_catalog.array_to_string(setconfig, E'\n') AS "Settings" FROM pg_catalog.pg_db_role_setting s LEFT JOIN pg_catalog.pg_database d ON d.oid = setdatabase LEFT JOIN pg_catalog.pg_roles r ON r.oid = setrole ORDER BY 1, 2;
+SELECT rolname AS "Role", datname AS "Database", pg_catalog.array_to_string(setconfig, E'\n') AS "Settings" FROM pg_catalog.pg_db_role_setting s LEFT JOIN pg_catalog.pg_database d ON d.oid = setdatabase LEFT JOIN pg_catalog.pg_roles r ON r.oid = setrole WHERE setdatabase = 0 ORDER BY 1, 2;
 -- \timing on
 -- drivers and tools
 select version() like 'PostgreSQL 15%';
@@ -91,7 +91,7 @@ select name, setting from pg_settings where name in ('standard_conforming_string
 select count(*) from pg_timezone_names where name in ('UTC', 'Europe/Paris', 'America/New_York');
 select amname, amtype from pg_am order by oid;
 select count(*) from pg_get_keywords() where word in ('select', 'from', 'between') and catcode in ('R', 'C');
-select proname, pronargs, prorettype::regtype, proargtypes, prokind, proisstrict, provolatile from pg_proc where proname in ('lower', 'now', 'count') order by proname, oid limit 4;
+select proname, pronargs, prorettype::regtype, proargtypes, prokind, proisstrict, provolatile from pg_proc where oid in (870, 1299, 2147, 2803) order by proname, oid;
 select oprname, oprleft::regtype, oprright::regtype, oprresult::regtype, oprcode from pg_operator where oid in (96, 98, 551) order by oid;
 select pg_get_function_arguments(oid), pg_get_function_result(oid) from pg_proc where proname = 'lower' and prorettype = 25;
 select table_name, table_type, is_insertable_into from information_schema.tables where table_schema = 'public' order by 1;

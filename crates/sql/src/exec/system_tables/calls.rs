@@ -170,7 +170,9 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_type_is_visible" => on.visible_type(number),
         "pg_get_userbyid" => Value::text(on.user_name(number)),
         "PG_encoding_to_char" => Value::text(if number == 6 { "UTF8" } else { "" }),
-        "PG_char_to_encoding" => Value::Int4(if text_of(first).eq_ignore_ascii_case("utf8") { 6 } else { -1 }),
+        "PG_char_to_encoding" => {
+            Value::Int4(if text_of(first).eq_ignore_ascii_case("utf8") { 6 } else { -1 })
+        }
         "pg_client_encoding" | "getdatabaseencoding" => Value::text("UTF8"),
         "pg_encoding_max_length_sql" => Value::Int4(4),
         "pg_get_expr" | "pg_get_expr_ext" => on.shown_expression(arguments),
@@ -210,9 +212,10 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_advisory_unlock_all" => Value::Void,
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
         "_pg_index_position/2" => on.index_position(number, second.and_then(Value::as_i64).unwrap_or(0)),
-        source if source.starts_with("_pg_") => {
-            of_type(source, Type { oid: number, modifier: second.and_then(Value::as_i64).unwrap_or(-1) as i32 })
-        }
+        source if source.starts_with("_pg_") => of_type(
+            source,
+            Type { oid: number, modifier: second.and_then(Value::as_i64).unwrap_or(-1) as i32 },
+        ),
         source if ONE.contains(&source) => Value::Null,
         _ => return Err(SqlError::unsupported(format_args!("function {source}"))),
     })
@@ -317,9 +320,10 @@ impl SessionSystem<'_> {
             format!("{variadic}{name}{}", self.format_type(Type::of(*ty)))
         };
         let inputs = function.arguments.iter().enumerate().map(one);
-        let outputs = function.columns.iter().map(|(name, ty)| {
-            format!("OUT {} {}", quoted(name), self.format_type(Type::of(*ty)))
-        });
+        let outputs = function
+            .columns
+            .iter()
+            .map(|(name, ty)| format!("OUT {} {}", quoted(name), self.format_type(Type::of(*ty))));
         Value::text(inputs.chain(outputs).collect::<Vec<_>>().join(", "))
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bind::Binder;
 use crate::bind::tree::{Const, Expr, Head};
 use crate::catalog::object::{
-    Action, Constraint, Expression, Index, IndexColumn, Indexed, Object, Rule, Table,
+    Action, Column, Constraint, Expression, Index, IndexColumn, Indexed, Object, Rule, Table, UserTypeKind,
 };
 use crate::exec::system::{SessionSystem, quoted};
 use crate::func::{EvalContext, Settings, quote_literal};
@@ -19,7 +19,7 @@ use crate::types::{Oid, Type, oid};
 struct Writer<'a> {
     system: &'a SessionSystem<'a>,
     ctx: EvalContext<'a>,
-    table: &'a Table,
+    columns: &'a [Column],
     pretty: bool,
 }
 
@@ -57,8 +57,16 @@ impl Writer<'_> {
         Some(if self.pretty && !is_simple(expr) && !cast { format!("({text})") } else { text })
     }
 
+    /// A type as a cast names it: `character` without a length would be read as `character(1)`.
+    fn label(&self, ty: Type) -> String {
+        match ty {
+            Type { oid: oid::BPCHAR, modifier: ..0 } => "bpchar".to_string(),
+            ty => self.system.format_type(ty),
+        }
+    }
+
     fn constant(&self, value: &Value, ty: Oid) -> Option<String> {
-        let label = || self.system.format_type(Type::of(ty));
+        let label = || self.label(Type::of(ty));
         Some(match value {
             Value::Null => format!("NULL::{}", label()),
             Value::Bool(value) => value.to_string(),
@@ -100,14 +108,14 @@ impl Writer<'_> {
     fn cast(&self, expr: &Expr, source: Oid, target: Type) -> Option<String> {
         let inner = self.expr(expr, source, false)?;
         let inner = if self.pretty && is_simple(expr) { inner } else { format!("({inner})") };
-        Some(format!("{inner}::{}", self.system.format_type(target)))
+        Some(format!("{inner}::{}", self.label(target)))
     }
 
     /// `implicit`: casts that nobody wrote are shown.
     fn expr(&self, expr: &Expr, ty: Oid, implicit: bool) -> Option<String> {
         Some(match expr {
             Expr::Const(Const(value)) => self.constant(value, ty)?,
-            Expr::Column { depth: 0, slot } => quoted(&self.table.columns.get(*slot)?.name),
+            Expr::Column { depth: 0, slot } => quoted(&self.columns.get(*slot)?.name),
             Expr::CaseOperand => "VALUE".to_string(),
             Expr::Call { head, args, spread: false } => self.call(head, args)?,
             Expr::And(list) => self.joined(list, " AND ")?,
@@ -179,7 +187,7 @@ impl SessionSystem<'_> {
     /// An expression over a table's columns.
     pub(super) fn expression(&self, table: &Table, sql: &str, target: Option<Type>, pretty: bool) -> String {
         let text = self.with_bound(table, sql, target, |ctx, expr, ty| {
-            Writer { system: self, ctx, table, pretty }.expr(expr, ty, false)
+            Writer { system: self, ctx, columns: &table.columns, pretty }.expr(expr, ty, false)
         });
         text.unwrap_or_else(|| sql.to_string())
     }
@@ -270,10 +278,13 @@ impl SessionSystem<'_> {
                     }
                 }
                 Object::Type(ty) => {
-                    let crate::catalog::object::UserTypeKind::Domain { checks, .. } = &ty.kind else { continue };
+                    let UserTypeKind::Domain { base, checks, .. } = &ty.kind else { continue };
                     let part = |at: &usize| super::part_oid(ty.oid, *at) == constraint;
                     if let Some(at) = (0..checks.len()).find(part) {
-                        return Some(format!("CHECK ({})", self.wrapped_text(&checks[at].1.sql, pretty)));
+                        return Some(format!(
+                            "CHECK ({})",
+                            self.domain_check(*base, &checks[at].1.sql, pretty)
+                        ));
                     }
                 }
                 _ => {}
@@ -282,8 +293,14 @@ impl SessionSystem<'_> {
         None
     }
 
-    fn wrapped_text(&self, sql: &str, pretty: bool) -> String {
-        if pretty { sql.to_string() } else { format!("({sql})") }
+    fn domain_check(&self, base: Oid, sql: &str, pretty: bool) -> String {
+        let settings = Settings::default();
+        let ctx = EvalContext::new(&settings, self, 0);
+        let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
+        let check = binder.domain_check(base, sql).ok();
+        let writer = Writer { system: self, ctx, columns: &[], pretty };
+        let text = check.and_then(|check| writer.expr(&check, oid::BOOL, false));
+        text.unwrap_or_else(|| sql.to_string())
     }
 
     fn rule(&self, table: &Table, constraint: &Constraint, pretty: bool) -> Option<String> {
@@ -298,7 +315,11 @@ impl SessionSystem<'_> {
             Rule::Unique { columns, index: at } => {
                 let rest = index(*at);
                 let equal = if rest.contains("NULLS NOT DISTINCT") { " NULLS NOT DISTINCT" } else { "" };
-                format!("UNIQUE{equal} ({}){}", names(table, columns), rest.replace(" NULLS NOT DISTINCT", ""))
+                format!(
+                    "UNIQUE{equal} ({}){}",
+                    names(table, columns),
+                    rest.replace(" NULLS NOT DISTINCT", "")
+                )
             }
             Rule::Check { condition } => {
                 format!("CHECK ({})", self.expression(table, &condition.sql, None, pretty))

@@ -348,16 +348,7 @@ pub(super) fn defaults(look: &Look<'_>) -> Vec<Row> {
 pub(super) fn sequences(look: &Look<'_>) -> Vec<Row> {
     let maker = Maker::of(
         "pg_sequence",
-        [
-            "seqrelid",
-            "seqtypid",
-            "seqstart",
-            "seqincrement",
-            "seqmax",
-            "seqmin",
-            "seqcache",
-            "seqcycle",
-        ],
+        ["seqrelid", "seqtypid", "seqstart", "seqincrement", "seqmax", "seqmin", "seqcache", "seqcycle"],
     );
     let row = |sequence: &Sequence| {
         maker.row([

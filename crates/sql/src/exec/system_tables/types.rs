@@ -135,7 +135,9 @@ pub(super) fn labels(look: &Look<'_>) -> Vec<Row> {
     let maker = Maker::of("pg_enum", ["oid", "enumtypid", "enumsortorder", "enumlabel"]);
     let mut rows = Vec::new();
     for object in &look.objects {
-        let Object::Type(UserType { oid, kind: UserTypeKind::Enum(labels), .. }) = &**object else { continue };
+        let Object::Type(UserType { oid, kind: UserTypeKind::Enum(labels), .. }) = &**object else {
+            continue;
+        };
         for (at, (order, label)) in labels.iter().enumerate() {
             rows.push(maker.row([
                 Value::Oid(part_oid(*oid, at)),
@@ -162,10 +164,7 @@ fn arguments(function: &Function) -> [Value; 3] {
             0 => [Value::Null, Value::Null],
             _ => {
                 let modes = (0..inputs).map(|at| Value::text(if at + 1 == inputs { "v" } else { "i" }));
-                [
-                    Value::array(oid::OID, oids(&function.arguments)),
-                    Value::array(oid::CHAR, modes.collect()),
-                ]
+                [Value::array(oid::OID, oids(&function.arguments)), Value::array(oid::CHAR, modes.collect())]
             }
         };
         let [types, modes] = variadic;
@@ -173,7 +172,8 @@ fn arguments(function: &Function) -> [Value; 3] {
     }
     names.resize(inputs, "");
     let output = if function.returns_set { "t" } else { "o" };
-    let types: Vec<Oid> = function.arguments.iter().copied().chain(function.columns.iter().map(|c| c.1)).collect();
+    let types: Vec<Oid> =
+        function.arguments.iter().copied().chain(function.columns.iter().map(|c| c.1)).collect();
     let modes = (0..types.len()).map(|at| Value::text(if at < inputs { "i" } else { output })).collect();
     let names = names.into_iter().chain(function.columns.iter().map(|column| column.0));
     [Value::array(oid::OID, oids(&types)), Value::array(oid::CHAR, modes), texts(names)]
@@ -283,10 +283,8 @@ pub(super) fn operators() -> Vec<Row> {
 }
 
 pub(super) fn casts() -> Vec<Row> {
-    let maker = Maker::of(
-        "pg_cast",
-        ["oid", "castsource", "casttarget", "castfunc", "castcontext", "castmethod"],
-    );
+    let maker =
+        Maker::of("pg_cast", ["oid", "castsource", "casttarget", "castfunc", "castcontext", "castmethod"]);
     let row = |(at, cast): (usize, &crate::func::Cast)| {
         let (function, method) = match cast.method {
             CastMethod::Relabel => (0, 'b'),

@@ -24,7 +24,7 @@ query "$kept select p.oid, proname, prokind, proisstrict, provolatile, proretset
   where p.oid < 16384 and prorettype in (select oid from kept)
   and not exists (select from unnest(coalesce(proallargtypes, proargtypes)) t where t not in (select oid from kept))
   and prosrc !~ '(_am_handler|gin_|gist|brin_|spg_|btint|xml|^ts_|tsquery|tsvector|binary_upgrade|logical_slot|replication|_typanalyze|selectivity|sel$|joinsel|support$|recv$|recv_|sortsupport|skipsupport|_cache_|equalimage)'
-  and proname !~ '(^pg_stat_get|^pg_ls_|wal|^pg_replication|^pg_logical|^lo_|^loread|^lowrite|recovery|backup|snapshot|^pg_read|^be_lo|publication|subscription|extension_|^pg_identify|^pg_get_object)'
+  and proname !~ '(^pg_stat_get|^pg_ls_|wal|^pg_replication|^pg_logical|^lo_|^loread|^lowrite|control_recovery|backup|snapshot|^pg_read|^be_lo|publication|subscription|extension_|^pg_identify|^pg_get_object)'
   order by p.oid" functions.tsv
 query "$kept select oid, oprname, oprleft, oprright, oprresult, oprcom, oprnegate, oprcode::oid, oprcanhash,
   oprcanmerge from pg_operator where (oprleft = 0 or oprleft in (select oid from kept))
