@@ -79,6 +79,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             self.record_writes();
             return Ok(());
         };
+        self.check_changes()?;
         // A host that the others may take for dead commits nothing.
         if host.is_overruled() || host.member.confirm(cx).is_err() {
             host.overrule();
@@ -107,6 +108,16 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 AppendError::NoRoom { .. } => TxnError::LogFailed,
             }
         })
+    }
+
+    /// A record counts its changes in 16 bits.
+    fn check_changes(&self) -> Result<(), TxnError> {
+        let limit = usize::from(u16::MAX);
+        if self.changes.len() <= limit {
+            return Ok(());
+        }
+        let changes = self.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
+        if changes <= limit { Ok(()) } else { Err(TxnError::TooMany { changes, limit }) }
     }
 
     /// Puts together what the log keeps of the changes. An index is a table like others: it has images of its

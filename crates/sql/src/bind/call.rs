@@ -144,7 +144,7 @@ impl Binder<'_> {
         scope: &mut Scope<'_>,
         ast: &ast::Expr,
     ) -> Result<(SetCall, Vec<(String, Type)>)> {
-        let outer = std::mem::replace(&mut scope.sets, Vec::new());
+        let outer = std::mem::take(&mut scope.sets);
         let place = std::mem::replace(&mut scope.place, Place::Target);
         let bound = self.expr(scope, ast);
         scope.place = place;

@@ -17,7 +17,7 @@ use crate::types::{Oid, Type, oid};
 /// A statement that is planned and run over rows.
 #[derive(Clone, Debug)]
 pub(crate) enum BoundStatement {
-    Query(Query),
+    Query(Box<Query>),
     Change(Change),
 }
 
@@ -46,7 +46,9 @@ const GENERATED_ALWAYS: SqlState = SqlState::new(*b"428C9");
 impl Binder<'_> {
     pub(crate) fn statement(&self, ast: &ast::Statement) -> Result<BoundStatement> {
         match ast {
-            ast::Statement::Query(query) => self.query(None, false, query).map(BoundStatement::Query),
+            ast::Statement::Query(query) => {
+                Ok(BoundStatement::Query(Box::new(self.query(None, false, query)?)))
+            }
             other => self.change(None, &[], other).map(BoundStatement::Change),
         }
     }
@@ -464,7 +466,7 @@ impl Binder<'_> {
         others: &[ast::FromItem],
     ) -> Result<From> {
         let own = From::Table { table: table.clone(), at: 0 };
-        let rest = self.from_list(scope, others)?;
+        let rest = self.source_list(scope, others)?;
         if rest.is_one() {
             return Ok(own);
         }

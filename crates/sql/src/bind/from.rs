@@ -17,10 +17,10 @@ fn names(alias: Option<&Alias>) -> Vec<String> {
 }
 
 impl Binder<'_> {
-    pub(crate) fn from_list(&self, scope: &mut Scope<'_>, items: &[FromItem]) -> Result<From> {
+    pub(crate) fn source_list(&self, scope: &mut Scope<'_>, items: &[FromItem]) -> Result<From> {
         let mut from = From::One;
         for item in items {
-            let right = self.from_item(scope, item)?;
+            let right = self.source_item(scope, item)?;
             from = match from {
                 From::One => right,
                 left => From::Join {
@@ -34,7 +34,7 @@ impl Binder<'_> {
         Ok(from)
     }
 
-    fn from_item(&self, scope: &mut Scope<'_>, item: &FromItem) -> Result<From> {
+    fn source_item(&self, scope: &mut Scope<'_>, item: &FromItem) -> Result<From> {
         let alias = item.alias.as_ref();
         match &item.kind {
             FromKind::Table { name } => self.table(scope, name, alias),
@@ -260,9 +260,9 @@ impl Binder<'_> {
         alias: Option<&Alias>,
     ) -> Result<From> {
         let (first_entry, first) = (scope.entries.len(), scope.visible.columns.len());
-        let left = self.from_item(scope, left)?;
+        let left = self.source_item(scope, left)?;
         let middle = scope.visible.columns.len();
-        let right = self.from_item(scope, right)?;
+        let right = self.source_item(scope, right)?;
         let on = match condition {
             JoinCondition::None => None,
             JoinCondition::On(expr) => Some(self.join_on(scope, expr, first_entry, first)?),

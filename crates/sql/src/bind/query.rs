@@ -348,7 +348,7 @@ impl Binder<'_> {
     ) -> Result<Query> {
         let mut scope = Scope::with_parent(parent, blocked);
         scope.ctes = ctes.to_vec();
-        let from = self.from_list(&mut scope, &ast.from)?;
+        let from = self.source_list(&mut scope, &ast.from)?;
         let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         scope.window_names = ast.windows.iter().map(|(name, def)| (name.text.clone(), def.clone())).collect();
         let mut keys = Vec::new();
@@ -364,7 +364,7 @@ impl Binder<'_> {
         let distinct = self.distinct_on(&mut scope, &ast.distinct, &mut outputs, visible, &order)?;
         let aggregates = std::mem::take(&mut scope.aggregates);
         let grouping = grouped || scope.grouping || having.is_some();
-        let group = grouping.then(|| Group { keys, sets: group_sets, aggregates });
+        let group = grouping.then_some(Group { keys, sets: group_sets, aggregates });
         let columns = outputs[..visible].iter().map(|output| OutColumn {
             name: output.name.clone(),
             ty: output.typed.ty,

@@ -404,12 +404,15 @@ pub(crate) struct Insert {
     pub(crate) returning: Option<Returning>,
 }
 
+/// Columns and what they become, and the condition.
+pub(crate) type ConflictUpdate = (Vec<(usize, Expr)>, Option<Expr>);
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Conflict {
     /// The unique index that decides; `None`: any.
     pub(crate) index: Option<Oid>,
     /// Assignments over the row `old | excluded`; `None`: nothing is done.
-    pub(crate) update: Option<(Vec<(usize, Expr)>, Option<Expr>)>,
+    pub(crate) update: Option<ConflictUpdate>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

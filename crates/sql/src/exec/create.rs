@@ -413,7 +413,7 @@ impl<S: Store> LocalSession<S> {
             }
         }
         let action = |action: ast::Action| match action {
-            ast::Action::NoAction => Action::NoAction,
+            ast::Action::Nothing => Action::NoAction,
             ast::Action::Restrict => Action::Restrict,
             ast::Action::Cascade => Action::Cascade,
             ast::Action::SetNull => Action::SetNull,

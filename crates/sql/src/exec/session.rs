@@ -528,10 +528,7 @@ impl<S: Store> Session for LocalSession<S> {
     }
 
     fn execute(&mut self, portal: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
-        self.execute_portal(portal, max_rows, sink).map_err(|error| {
-            self.failed();
-            error
-        })
+        self.execute_portal(portal, max_rows, sink).inspect_err(|_| self.failed())
     }
 
     fn close_statement(&mut self, name: &str) -> Result<()> {

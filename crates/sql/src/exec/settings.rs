@@ -334,7 +334,7 @@ fn milliseconds(value: &str) -> Option<u64> {
 
 fn shown_time(ms: u64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
-    match units.iter().find(|(unit, _)| ms > 0 && ms % unit == 0) {
+    match units.iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{}{name}", ms / unit),
         None if ms == 0 => "0".to_string(),
         None => format!("{ms}ms"),

@@ -93,7 +93,7 @@ impl SessionSystem<'_> {
             return Ok(Some(number));
         }
         let path = crate::parse::parse_path(name)
-            .map_err(|_| SqlError::new(SqlState::INVALID_NAME, format!("invalid name syntax")))?;
+            .map_err(|_| SqlError::new(SqlState::INVALID_NAME, "invalid name syntax"))?;
         if let Some(system) = system_tables::find(path.schema(), path.last(), self.search_path) {
             return Ok(Some(system.oid()));
         }

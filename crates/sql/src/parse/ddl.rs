@@ -367,7 +367,7 @@ impl Parser<'_> {
     fn references(&mut self) -> Res<References> {
         let table = self.path()?;
         let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
-        let (on_delete, on_update) = (Action::NoAction, Action::NoAction);
+        let (on_delete, on_update) = (Action::Nothing, Action::Nothing);
         let mut references = References { table, columns, on_delete, on_update, match_full: false };
         loop {
             if self.accept_word("match") {
@@ -387,7 +387,7 @@ impl Parser<'_> {
 
     fn action(&mut self) -> Res<Action> {
         if self.accept_words(&["no", "action"]) {
-            Ok(Action::NoAction)
+            Ok(Action::Nothing)
         } else if self.accept_word("restrict") {
             Ok(Action::Restrict)
         } else if self.accept_word("cascade") {

@@ -6,7 +6,7 @@ use super::lexer::Pos;
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) enum Action {
     #[default]
-    NoAction,
+    Nothing,
     Restrict,
     Cascade,
     SetNull,

@@ -132,7 +132,7 @@ impl Parser<'_> {
         let (table, alias) = self.target_table(&["set"])?;
         self.expect_word("set")?;
         let set = self.list(Parser::assignment)?;
-        let from = if self.accept_word("from") { self.list(Parser::from_item)? } else { Vec::new() };
+        let from = if self.accept_word("from") { self.list(Parser::source_item)? } else { Vec::new() };
         let filter = self.filter()?;
         let returning = self.returning()?;
         Ok(Update { with, table, alias, set, from, filter, returning })
@@ -151,7 +151,7 @@ impl Parser<'_> {
     fn delete(&mut self, with: Option<With>) -> Res<Delete> {
         self.expect_words(&["delete", "from"])?;
         let (table, alias) = self.target_table(&["using", "where", "returning"])?;
-        let using = if self.accept_word("using") { self.list(Parser::from_item)? } else { Vec::new() };
+        let using = if self.accept_word("using") { self.list(Parser::source_item)? } else { Vec::new() };
         let filter = self.filter()?;
         let returning = self.returning()?;
         Ok(Delete { with, table, alias, using, filter, returning })

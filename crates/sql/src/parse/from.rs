@@ -5,9 +5,9 @@ use super::lexer::Tok;
 use super::{Parser, Res, keywords};
 
 impl Parser<'_> {
-    pub(super) fn from_item(&mut self) -> Res<FromItem> {
+    pub(super) fn source_item(&mut self) -> Res<FromItem> {
         self.deeper(|parser| {
-            let mut left = parser.from_primary()?;
+            let mut left = parser.source_primary()?;
             while let Some(longer) = parser.join(&left)? {
                 left = longer;
             }
@@ -41,7 +41,7 @@ impl Parser<'_> {
             return Ok(None);
         };
         let right =
-            if natural || kind == JoinKind::Cross { self.from_primary()? } else { self.join_right()? };
+            if natural || kind == JoinKind::Cross { self.source_primary()? } else { self.join_right()? };
         let condition = if natural {
             JoinCondition::Natural
         } else if kind == JoinKind::Cross {
@@ -61,7 +61,7 @@ impl Parser<'_> {
 
     /// `a JOIN b JOIN c ON .. ON ..`: the right side may be a join whose condition comes first.
     fn join_right(&mut self) -> Res<FromItem> {
-        let right = self.from_primary()?;
+        let right = self.source_primary()?;
         if self.is_any(&["on", "using"]) {
             return Ok(right);
         }
@@ -83,7 +83,7 @@ impl Parser<'_> {
         Ok(FromItem { pos, alias: None, kind: FromKind::Table { name } })
     }
 
-    fn from_primary(&mut self) -> Res<FromItem> {
+    fn source_primary(&mut self) -> Res<FromItem> {
         let pos = self.pos();
         let lateral = self.accept_word("lateral");
         if self.is('(') {
@@ -93,7 +93,7 @@ impl Parser<'_> {
                 return Ok(FromItem { pos, alias, kind });
             }
             self.expect('(')?;
-            let mut item = self.from_item()?;
+            let mut item = self.source_item()?;
             self.expect(')')?;
             if let FromKind::Join { .. } = item.kind {
                 item.alias = self.alias()?;

@@ -312,7 +312,10 @@ impl<'a> Parser<'a> {
     }
 
     fn integer(&mut self) -> Res<i64> {
-        let negative = self.accept_op("-") || (self.accept_op("+") && false);
+        let negative = self.accept_op("-");
+        if !negative {
+            self.accept_op("+");
+        }
         let Tok::Integer(text) = self.peek() else { return self.error() };
         let text = if negative { format!("-{text}") } else { text.clone() };
         let Ok(number) = text.parse() else { return self.error() };

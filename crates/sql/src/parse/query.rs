@@ -171,7 +171,7 @@ impl Parser<'_> {
             select.into = Some(self.path()?);
         }
         if self.accept_word("from") {
-            select.from = self.list(Parser::from_item)?;
+            select.from = self.list(Parser::source_item)?;
         }
         if self.accept_word("where") {
             select.filter = Some(self.expr()?);

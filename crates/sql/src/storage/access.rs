@@ -148,7 +148,7 @@ impl From<TxnError> for SqlError {
             TxnError::OutOfMemory { .. } => SqlState::OUT_OF_MEMORY,
             TxnError::Fenced => SqlState::ADMIN_SHUTDOWN,
             TxnError::Damaged { .. } => SqlState::DATA_CORRUPTED,
-            TxnError::TooLarge { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
+            TxnError::TooLarge { .. } | TxnError::TooMany { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
             TxnError::LogFailed => SqlState::IO_ERROR,
             _ => SqlState::INTERNAL_ERROR,
         };
