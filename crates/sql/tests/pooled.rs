@@ -137,3 +137,16 @@ fn conflicts_of_single_statements_are_nobody_s_business() {
         assert_eq!(rows(&mut first, "select n from c"), [(4 * TIMES).to_string()]);
     });
 }
+
+#[test]
+fn large_transactions_are_undone_and_find_their_own_rows() {
+    with_pod(1, 3, |databases| {
+        let mut a = connect(&databases[0]);
+        rows(&mut a, "create table t (id int primary key)");
+        rows(&mut a, "begin; insert into t select generate_series(1, 20000); rollback");
+        assert_eq!(rows(&mut a, "select count(*) from t"), ["0"]);
+        rows(&mut a, "insert into t select generate_series(1, 3000)");
+        rows(&mut a, "begin; update t set id = id where id > 1000; delete from t where id <= 2999; commit");
+        assert_eq!(rows(&mut a, "select id from t"), ["3000"]);
+    });
+}
