@@ -16,11 +16,13 @@ mod group;
 mod operator;
 mod query;
 mod scope;
+mod select;
 mod subquery;
 pub(crate) mod tree;
 mod types;
 pub(crate) mod walk;
 mod window;
+mod with;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use crate::func::EvalContext;
 use crate::parse::Pos;
 use crate::parse::ast;
 use crate::types::{Oid, Type, Types, oid};
+
 pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
 pub(crate) use scope::Scope;

@@ -1,9 +1,7 @@
 //! Walking over bound expressions, queries within them included.
 //!
 //! The callback sees every expression of a level's own and, with a greater depth, those of the queries
-//! inside:
-//! so a pass over a level's columns (grouping, planning) is written once.
-
+//! inside: so a pass over a level's columns (grouping, planning) is written once.
 use super::tree::{
     AggregateCall, Body, Change, Cte, CteKind, Expr, From, Query, Returning, Select, SetCall, SubqueryKind,
     WindowCall,

@@ -1,10 +1,8 @@
 //! Foreign keys: looked at when the statement that changed rows ends, or when the transaction commits.
 //!
 //! 1. Every row that got new values in a foreign key, and every row whose referenced values went, is noted
-//!    when it
-//!    is changed; nothing is looked up twice for one note.
+//!    when it is changed; nothing is looked up twice for one note.
 //! 2. Actions (CASCADE, SET NULL, SET DEFAULT) are changes of their own: they note further rows.
-
 use std::sync::Arc;
 
 use super::rows::same;
@@ -283,10 +281,8 @@ impl Exec<'_> {
         }
         if refuses {
             let (name, table) = (&key.constraint.name, &child.name);
-            let message = format!(
-                "update or delete on table \"{}\" violates foreign key constraint \"{name}\" on table \"{table}\"",
-                parent.name
-            );
+            let violated = format!("violates foreign key constraint \"{name}\" on table \"{table}\"");
+            let message = format!("update or delete on table \"{}\" {violated}", parent.name);
             let shown = self.key_text(&parent, key.references, &values);
             let detail = format!("Key {shown} is still referenced from table \"{table}\".");
             let mut error = SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message).detail(detail);

@@ -11,30 +11,28 @@
 //!    savepoints of such a transaction are refused.
 //! 3. No borrow of the transaction is held while code from above runs.
 
+mod computed;
+mod shape;
+
 use std::cell::{Cell, RefCell};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use liger_engine::Key;
 
 use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
-use super::{Env, Exec};
-use crate::bind::Binder;
-use crate::catalog::change::{Kept, NewTable, Working};
-use crate::catalog::object::{Index, Indexed, Object, RowsAt, Rule, Table};
+use crate::catalog::change::{Kept, Working};
+use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::{EvalContext, NoSystem, Settings};
-use crate::session::Interrupt;
 use crate::storage::access::is_conflict;
-use crate::storage::classes::ObjectId;
 use crate::storage::scan::{self, Scan};
+use crate::storage::sequence;
 use crate::storage::slots::{After, Running, Slots};
-use crate::storage::table::{Computed, Row, TableRows, put_edges};
+use crate::storage::table::{Row, TableRows};
 use crate::storage::undo::{self, Undoing};
-use crate::storage::{overflow, sequence, sizing};
+use crate::types::Oid;
 use crate::types::value::Value;
-use crate::types::{Oid, text};
+use computed::Computing;
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -257,41 +255,6 @@ impl<G: Ground> EngineStore<G> {
         self.catalog().rows(table)
     }
 
-    /// All rows of a table as this description has it.
-    fn all_rows(&self, table: &Table) -> Result<Vec<Row>> {
-        let described = Object::Table(table.clone());
-        let rows = self.catalog().with(table.oid, Some(described)).rows(table.oid)?;
-        self.step(|tx, _, _| {
-            let mut all = Vec::new();
-            rows.each(tx, |_, row| {
-                all.push(row);
-                Ok(ControlFlow::Continue(()))
-            })?;
-            Ok(all)
-        })
-    }
-
-    fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
-        let (rows, computed) = (self.rows(table)?, self.computed(table)?);
-        for values in values {
-            self.step(|tx, _, host| rows.insert(tx, host.numbers(), &values, &computed))?;
-        }
-        Ok(())
-    }
-
-    /// Gives a table other rows, for another key or another size, and moves what it has.
-    fn rekey(&self, old: &Table, new: Table) -> Result<()> {
-        let rows = self.all_rows(old)?;
-        let width = new.columns.len();
-        let oid = new.oid;
-        self.change(|tx, working, _| working.rewrite(tx, new))?;
-        let padded = rows.into_iter().map(|mut row| {
-            row.values.resize(width, Value::Null);
-            row.values
-        });
-        self.put_rows(oid, padded)
-    }
-
     fn computed(&self, table: Oid) -> Result<Computing<'_, G>> {
         let catalog = self.catalog();
         let table = Arc::new(catalog.table(table).ok_or_else(|| lost(table))?.clone());
@@ -344,83 +307,6 @@ impl<G: Ground> EngineStore<G> {
         })?;
         Ok(scan)
     }
-
-    fn create_table(&self, mut table: Table) -> Result<()> {
-        self.change(|tx, working, _| {
-            let (columns, options) = (table.columns.clone(), table.options.clone());
-            let new = NewTable { columns, options, ..NewTable::default() };
-            let sizes = sizing::of_table(working.catalog(), &new, &[])?;
-            table.key.clear();
-            table.rows = RowsAt { object: ObjectId(table.oid), size: sizes.rows };
-            put_edges(tx, &working.catalog().home(table.rows)?)?;
-            table.overflow = None;
-            if let Some(size) = sizes.overflow {
-                let rows = RowsAt { object: ObjectId(working.take_oids(tx, 1)?), size };
-                put_edges(tx, &working.catalog().home(rows)?)?;
-                table.overflow = Some(rows);
-            }
-            working.create(tx, Object::Table(table))
-        })
-    }
-
-    fn create_index(&self, mut index: Index) -> Result<()> {
-        let Some(table) = self.catalog().table(index.table).cloned() else { return Err(lost(index.table)) };
-        if !index.primary {
-            return self.change(|tx, working, _| {
-                let size = sizing::of_index(working.catalog(), &table, &index.columns)?;
-                let rows = RowsAt { object: ObjectId(index.oid), size };
-                put_edges(tx, &working.catalog().home(rows)?)?;
-                index.rows = Some(rows);
-                working.create(tx, Object::Index(index))
-            });
-        }
-        let column = |part: &crate::catalog::object::IndexColumn| match part.of {
-            Indexed::Column(column) => Some(column),
-            Indexed::Expression { .. } => None,
-        };
-        let key = index.columns.iter().filter_map(column).collect();
-        let name = index.name.clone();
-        index.rows = None;
-        self.change(|tx, working, _| working.create(tx, Object::Index(index)))?;
-        let new = Table { key, ..table.clone() };
-        self.rekey(&table, new).map_err(|error| not_unique(error, &name))
-    }
-
-    fn replace_table(&self, table: Table) -> Result<()> {
-        let catalog = self.catalog();
-        let Some(old) = catalog.table(table.oid).cloned() else { return Err(lost(table.oid)) };
-        let (rows, overflow, key) = (old.rows, old.overflow, old.key.clone());
-        let table = Table { rows, overflow, key, ..table };
-        let keyed = table.constraints.iter().any(|c| matches!(c.rule, Rule::PrimaryKey { .. }))
-            || catalog.indexes_of(table.oid).any(|index| index.primary);
-        if !table.key.is_empty() && !keyed {
-            let new = Table { key: Vec::new(), ..table };
-            return self.rekey(&old, new);
-        }
-        let retyped = old.columns.iter().zip(&table.columns).any(|(old, new)| old.ty() != new.ty());
-        if sizing::is_too_small(&catalog, &table) && !retyped {
-            return self.rekey(&old, table);
-        }
-        self.change(|tx, working, _| {
-            let mut table = table;
-            if table.overflow.is_none() && sizing::may_lie_outside(working.catalog(), &table) {
-                let object = ObjectId(working.take_oids(tx, 1)?);
-                let rows = RowsAt { object, size: overflow::SIZE };
-                put_edges(tx, &working.catalog().home(rows)?)?;
-                table.overflow = Some(rows);
-            }
-            working.replace(tx, Object::Table(table))
-        })
-    }
-}
-
-/// 23505 while an index is made over rows that are there.
-fn not_unique(mut error: SqlError, index: &str) -> SqlError {
-    if error.state == SqlState::UNIQUE_VIOLATION {
-        error.message = format!("could not create unique index \"{index}\"");
-        error.detail = error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
-    }
-    error
 }
 
 impl<G: Ground> Store for EngineStore<G> {
@@ -683,47 +569,5 @@ impl<G: Ground> Store for EngineStore<G> {
         self.changes.set(0);
         self.points.borrow_mut().clear();
         self.broken.set(false);
-    }
-}
-
-/// Indexes over expressions, computed by binding them anew.
-struct Computing<'s, G> {
-    store: &'s EngineStore<G>,
-    table: Arc<Table>,
-}
-
-impl<G: Ground> Computed for Computing<'_, G> {
-    fn entry(&self, index: Oid, values: &[Value]) -> Result<Option<Vec<Value>>> {
-        let catalog = self.store.catalog();
-        let index = catalog.index(index).ok_or_else(|| lost(index))?;
-        let (settings, path) = (Settings::default(), ["public".to_owned()]);
-        let ctx = EvalContext::new(&settings, &NoSystem, 0);
-        let interrupt = Interrupt::default();
-        let eval = |sql: &str| {
-            let binder = Binder::new(ctx, self.store, &path, Vec::new());
-            let expr = binder.table_expr(&self.table, sql, None)?;
-            // What is evaluated lives as long as the evaluation.
-            let exec = Exec::new(self.store, ctx, &[], &interrupt, &path, (0, 0));
-            exec.eval(&expr, &Env { row: values, outer: None })
-        };
-        if let Some(predicate) = &index.predicate
-            && !matches!(eval(&predicate.sql)?, Value::Bool(true))
-        {
-            return Ok(None);
-        }
-        let value = |part: &crate::catalog::object::IndexColumn| match &part.of {
-            Indexed::Column(column) => Ok(values[usize::from(*column)].clone()),
-            Indexed::Expression { expression, .. } => eval(&expression.sql),
-        };
-        index.columns.iter().map(value).collect::<Result<_>>().map(Some)
-    }
-
-    fn show(&self, ty: Oid, value: &Value) -> String {
-        let settings = Settings::default();
-        let ctx = EvalContext::new(&settings, &NoSystem, 0);
-        if value.is_null() {
-            return "null".to_owned();
-        }
-        text::output(&ctx, ty, value).unwrap_or_default()
     }
 }

@@ -1,5 +1,4 @@
 //! Evaluation of expressions.
-
 use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,11 +56,8 @@ impl<'p> Exec<'p> {
             }
             Expr::NullIf { head, left, right, kept } => {
                 let (left, right) = (self.eval(left, env)?, self.eval(right, env)?);
-                if self.test(head, left, right)? == Some(true) {
-                    Ok(Value::Null)
-                } else {
-                    self.eval(kept, env)
-                }
+                let same = self.test(head, left, right)? == Some(true);
+                if same { Ok(Value::Null) } else { self.eval(kept, env) }
             }
             Expr::Extreme { greatest, list, ty } => self.extreme(*greatest, list, *ty, env),
             Expr::Cast { expr, path, source, target, explicit } => {
@@ -76,19 +72,8 @@ impl<'p> Exec<'p> {
             }
             Expr::AnyArray { head, left, array, all } => self.any_array(head, left, array, *all, env),
             Expr::InList { head, left, list, negated } => {
-                let left = self.eval(left, env)?;
-                let mut result = Some(false);
-                for item in list {
-                    match self.test(head, left.clone(), self.eval(item, env)?)? {
-                        Some(true) => {
-                            result = Some(true);
-                            break;
-                        }
-                        None => result = None,
-                        Some(false) => {}
-                    }
-                }
-                Ok(truth(result.map(|found| found != *negated)))
+                let found = self.in_list(head, left, list, env)?;
+                Ok(truth(found.map(|found| found != *negated)))
             }
             Expr::RowCompare { op, equals, less, left, right } => {
                 let left = self.eval_list(left, env)?;
@@ -125,6 +110,19 @@ impl<'p> Exec<'p> {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "an aggregate was left in a bound expression"))
             }
         }
+    }
+
+    fn in_list(&self, head: &'p Head, left: &'p Expr, list: &'p [Expr], env: &Env<'_>) -> Result<Truth> {
+        let left = self.eval(left, env)?;
+        let mut found = Some(false);
+        for item in list {
+            match self.test(head, left.clone(), self.eval(item, env)?)? {
+                Some(true) => return Ok(Some(true)),
+                None => found = None,
+                Some(false) => {}
+            }
+        }
+        Ok(found)
     }
 
     pub(crate) fn eval_list(&self, list: &'p [Expr], env: &Env<'_>) -> Result<Row> {

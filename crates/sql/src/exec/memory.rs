@@ -2,7 +2,6 @@
 //!
 //! 1. One session at a time: there is no locking; a transaction is a copy to return to.
 //! 2. Indexes are not kept: a scan looks at all rows and sorts what it finds.
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +11,8 @@ use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerat
 use super::table::within;
 use crate::bind::tree::SortKey;
 use crate::catalog::object::{
-    BOOTSTRAP_ROLE, FIRST_USER_OID, Index, Indexed, Object, PG_CATALOG, PUBLIC, Role, Schema, Table, UserType,
+    BOOTSTRAP_ROLE, Constraint, FIRST_USER_OID, Index, Indexed, Object, PG_CATALOG, PUBLIC, Role, Rule,
+    Schema, Table,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
@@ -139,7 +139,10 @@ impl Store for Memory {
         if let Some(object) = state.objects.get(&oid) {
             return Some(object.clone());
         }
-        let array = |object: &&Arc<Object>| matches!(&***object, Object::Type(UserType { array, .. }) if *array == oid);
+        let array = |object: &&Arc<Object>| match &***object {
+            Object::Type(user) => user.array == oid,
+            _ => false,
+        };
         state.objects.values().find(array).cloned()
     }
 
@@ -180,7 +183,10 @@ impl Store for Memory {
     }
 
     fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
-        let refers = |constraint: &crate::catalog::object::Constraint| matches!(constraint.rule, crate::catalog::object::Rule::ForeignKey { table: other, .. } if other == table);
+        let refers = |constraint: &Constraint| match constraint.rule {
+            Rule::ForeignKey { table: other, .. } => other == table,
+            _ => false,
+        };
         let child = |object: &Arc<Object>| match &**object {
             Object::Table(child) if child.constraints.iter().any(refers) => Some(Arc::new(child.clone())),
             _ => None,

@@ -1,14 +1,10 @@
 //! Running statements: sessions, plans, changes of rows and of the catalog.
 
 mod aggregate;
-mod alter;
 mod change;
-mod comment;
 mod constraint;
 mod copy;
-mod create;
-mod ddl;
-mod define_type;
+mod define;
 mod engine;
 mod eval;
 pub mod memory;
@@ -16,9 +12,7 @@ mod pooled;
 mod query;
 mod relay;
 mod rows;
-mod run;
 mod session;
-mod settings;
 pub mod store;
 mod system;
 pub(crate) mod system_tables;
@@ -28,10 +22,9 @@ mod window;
 pub use engine::SqlHost;
 pub use pooled::EngineDatabase;
 pub use session::LocalSession;
-pub use system::Surroundings;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+pub use system::Surroundings;
 
 use crate::bind::tree::{CteKind, Expr};
 use crate::error::Result;

@@ -1,16 +1,20 @@
 //! A session over a [`Store`]: prepared statements, portals, transactions.
 //!
 //! 1. Statements of one text outside of a transaction block are one implicit transaction, ended by `sync`
-//!    or by the
-//!    end of `simple`; BEGIN makes it a block.
+//!    or by the end of `simple`; BEGIN makes it a block.
 //! 2. After an error inside a block everything but its end is refused (25P02) until ROLLBACK [TO].
 //! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.
+
+mod portal;
+mod run;
+pub(crate) mod settings;
+mod show;
+mod transaction;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::relay::Look;
-use super::settings::Variables;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use super::{Row, Waiting};
@@ -27,6 +31,7 @@ use crate::session::{
 };
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
+use settings::Variables;
 
 /// A prepared statement.
 pub(crate) struct Prepared {

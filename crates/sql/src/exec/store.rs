@@ -3,10 +3,8 @@
 //!
 //! 1. All calls of a statement happen in the session's transaction; a conflict with another is 40001.
 //! 2. A scan may return more rows than its bounds ask for, never fewer: the caller checks its predicates
-//!    again.
-//!    It returns them in the index's order where [`Store::ordered`] says so.
+//!    again. It returns them in the index's order where [`Store::ordered`] says so.
 //! 3. The catalog's calls see what this transaction has changed.
-
 use std::sync::Arc;
 
 use crate::catalog::object::{Index, Object, Table};

@@ -1,12 +1,11 @@
 //! The system behind expressions: sequences, settings, names of objects, who is asking.
-
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
-use super::settings::Variables;
 use super::store::Store;
 use super::system_tables::{self, INFORMATION_SCHEMA, calls};
 use crate::bind::tree::OutColumn;

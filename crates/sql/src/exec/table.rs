@@ -1,9 +1,7 @@
 //! Running the FROM of a level: scans, joins.
 //!
 //! Rows are not copied between the parts of a join: each part writes its slots of the level's one row and
-//! calls
-//! what comes next.
-
+//! calls what comes next.
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 

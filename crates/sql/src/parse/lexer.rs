@@ -7,7 +7,6 @@
 //!    it holds one of `~ ! @ # % ^ & | ? \``.
 //!
 //! Not here: `standard_conforming_strings = off`; it cannot be turned off.
-
 use super::syntax_error;
 use crate::error::{SqlError, SqlState};
 
@@ -420,7 +419,7 @@ fn push(value: &mut Vec<u8>, byte: u8) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// `\XXXX` and `\+XXXXXX` of `U&'..'`.
+/// `\` with 4 and `\+` with 6 hexadecimal digits, of `U&'..'`.
 fn unicode_escapes(raw: &str) -> Result<String, SqlError> {
     let bad = || SqlError::new(SqlState::SYNTAX_ERROR, "invalid Unicode escape");
     let mut out = String::with_capacity(raw.len());

@@ -1,11 +1,9 @@
 //! From text to parse tree, by PostgreSQL 15's grammar (gram.y).
 //!
 //! The parser is Liger's own, by recursive descent: what clients see of a grammar is not only which
-//! statements
-//! it takes, but where its errors point, how operators bind (`NOT a = b`, `-a ^ b`, `a OPERATOR(s.=) b`),
-//! which
-//! words may be names, and the text of defaults and checks as it stands in the statement. General SQL parsers
-//! differ from PostgreSQL in each of these.
+//! statements it takes, but where its errors point, how operators bind (`NOT a = b`, `-a ^ b`, `a
+//! OPERATOR(s.=) b`), which words may be names, and the text of defaults and checks as it stands in the
+//! statement. General SQL parsers differ from PostgreSQL in each of these.
 //!
 //! 1. A string of several statements is parsed whole before any of them runs, as PostgreSQL does.
 //! 2. A syntax error is 42601 `syntax error at or near "token"`, at the token's byte (counted from 1; the
@@ -14,9 +12,9 @@
 
 mod alter;
 pub(crate) mod ast;
+mod constraint;
 mod copy;
 mod ddl;
-mod define;
 mod dml;
 mod expr;
 mod forms;
@@ -24,15 +22,15 @@ mod from;
 mod keywords;
 mod lexer;
 mod query;
+mod table;
 mod transaction;
 mod types;
 mod utility;
 
-pub(crate) use keywords::{keywords, needs_quotes};
-pub(crate) use lexer::Pos;
-
 use crate::error::{SqlError, SqlState};
 use ast::{Expr, Ident, Path, Statement, TypeName};
+pub(crate) use keywords::{keywords, needs_quotes};
+pub(crate) use lexer::Pos;
 use lexer::{Tok, Token};
 
 pub(crate) type Res<T> = Result<T, SqlError>;

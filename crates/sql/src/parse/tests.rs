@@ -1,3 +1,4 @@
+//! Statements and the trees that they become.
 use super::ast::{Body, Kind, Statement};
 use super::*;
 

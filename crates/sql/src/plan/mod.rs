@@ -1,8 +1,7 @@
 //! Plans: in which order tables are read, by which indexes, and how they are joined.
 //!
 //! A plan is made once for a prepared statement: parameters stand in it as expressions, and whatever is
-//! looked up
-//! by a parameter or by a column of a table read before is evaluated when the plan runs.
+//! looked up by a parameter or by a column of a table read before is evaluated when the plan runs.
 //!
 //! 1. Every predicate stays in the plan: an access by index only narrows what is read.
 //! 2. Join order changes nothing about slots: each table writes its own range of the level's row.

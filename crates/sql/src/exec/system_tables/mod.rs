@@ -8,7 +8,8 @@
 //!   `data/make.py` from PostgreSQL's own description); `data/views.sql` has the views.
 //!
 //! 1. Names, order and types of columns are PostgreSQL 15's (of `routines` and `parameters` only the first
-//!    ones), and oids of its tables, types, functions and operators are its own; those of views are given here by their place in `data/views.sql`.
+//!    ones), and oids of its tables, types, functions and operators are its own; those of views are given
+//!    here by their place in `data/views.sql`.
 //! 2. Rows come in the order of the objects' numbers and name nothing that the transaction does not see.
 //! 3. A column that nothing is known for is NULL, or 0, false or empty where PostgreSQL has no NULL.
 //!

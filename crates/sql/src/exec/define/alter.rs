@@ -1,14 +1,13 @@
 //! ALTER TABLE and its kin.
-
 use std::sync::Arc;
 
-use super::ddl::index_of;
-use super::session::LocalSession;
-use super::store::{Purpose, Range, Store};
-use super::{Env, Exec};
-use crate::catalog::object::{Constraint, Expression, Identity, Object, Rule, Table};
+use super::index_of;
+use crate::catalog::object::{Constraint, Expression, Identity, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::ast::{AlterColumn, AlterTable, Ident, ObjectKind, Path};
+use crate::exec::session::LocalSession;
+use crate::exec::store::{Purpose, Range, Store, lost};
+use crate::exec::{Env, Exec};
+use crate::parse::ast::{self, AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
 use crate::types::Type;
 use crate::types::value::Value;
 
@@ -28,7 +27,7 @@ impl<S: Store> LocalSession<S> {
             return self.missing(what, SqlState::UNDEFINED_TABLE, path, if_exists);
         };
         for action in actions {
-            let object = self.store.object(object.oid()).ok_or_else(|| super::store::lost(object.oid()))?;
+            let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
             match (action, &*object) {
                 (AlterTable::Rename(name), _) => {
                     self.relation_exists(object.schema(), &name.text, false)?;
@@ -162,7 +161,7 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    fn alter_add(&mut self, old: Table, fine: bool, column: &crate::parse::ast::ColumnDef) -> Result<()> {
+    fn alter_add(&mut self, old: Table, fine: bool, column: &ColumnDef) -> Result<()> {
         if old.columns.iter().any(|c| !c.dropped && c.name == column.name.text) {
             let message =
                 format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
@@ -245,9 +244,8 @@ impl<S: Store> LocalSession<S> {
         }
         table.constraints = kept;
         for index in self.store.indexes(table.oid) {
-            let uses = index.columns.iter().any(
-                |column| matches!(column.of, crate::catalog::object::Indexed::Column(own) if own == number),
-            );
+            let uses =
+                index.columns.iter().any(|column| matches!(column.of, Indexed::Column(own) if own == number));
             if uses || index.include.contains(&number) {
                 self.store.remove(index.oid)?;
             }
@@ -285,10 +283,11 @@ impl<S: Store> LocalSession<S> {
                 table.columns[at].not_null = true;
             }
             AlterColumn::DropNotNull => {
-                let key = table.constraints.iter().any(|constraint| {
-                    matches!(&constraint.rule, Rule::PrimaryKey { columns, .. } if columns.contains(&(at as u16)))
-                });
-                if key {
+                let is_key = |constraint: &Constraint| match &constraint.rule {
+                    Rule::PrimaryKey { columns, .. } => columns.contains(&(at as u16)),
+                    _ => false,
+                };
+                if table.constraints.iter().any(is_key) {
                     let message = format!("column \"{name}\" is in a primary key");
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                 }
@@ -323,8 +322,8 @@ impl<S: Store> LocalSession<S> {
         &mut self,
         old: Table,
         at: usize,
-        type_name: &crate::parse::ast::TypeName,
-        using: Option<&(crate::parse::ast::Expr, String)>,
+        type_name: &ast::TypeName,
+        using: Option<&(ast::Expr, String)>,
     ) -> Result<()> {
         let mut table = old.clone();
         let old = Arc::new(old);
@@ -359,7 +358,10 @@ impl<S: Store> LocalSession<S> {
         let constraint = table.constraints.remove(at);
         if let Some(index) = index_of(&constraint.rule) {
             for child in self.store.referencing(table.oid) {
-                let depends = |other: &Constraint| matches!(other.rule, Rule::ForeignKey { index: own, .. } if own == index);
+                let depends = |other: &Constraint| match other.rule {
+                    Rule::ForeignKey { index: own, .. } => own == index,
+                    _ => false,
+                };
                 if let Some(key) = child.constraints.iter().find(|other| depends(other)) {
                     if !cascade {
                         let message = format!(

@@ -1,7 +1,6 @@
 //! The parse tree of statements that define objects and control sessions.
-
-use super::ast::{Expr, Ident, Path, Statement, TypeName};
-use super::lexer::Pos;
+use super::{Expr, Ident, Path, Statement, TypeName};
+use crate::parse::lexer::Pos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) enum Action {

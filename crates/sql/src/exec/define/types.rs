@@ -1,9 +1,8 @@
 //! CREATE TYPE, CREATE DOMAIN and the labels of enums.
-
-use super::session::LocalSession;
-use super::store::Store;
 use crate::catalog::object::{BOOTSTRAP_ROLE, Expression, Object, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
 use crate::parse::ast::{self, CreateType, Path};
 
 impl<S: Store> LocalSession<S> {

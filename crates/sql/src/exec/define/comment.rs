@@ -1,9 +1,8 @@
 //! COMMENT ON.
-
-use super::session::LocalSession;
-use super::store::Store;
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
 use crate::parse::ast::{ObjectKind, Path};
 
 fn undefined(what: &str, path: &Path) -> SqlError {
