@@ -107,7 +107,11 @@ impl Binder<'_> {
         pos: Pos,
     ) -> Result<Typed> {
         let (exprs, spread) = self.slots(&resolved, &args)?;
-        let head = head_of(&resolved);
+        let mut head = head_of(&resolved);
+        if head.function.oid == PG_TYPEOF && args[0].is_open() && !matches!(args[0].expr, Expr::Param(_)) {
+            // It alone tells a literal from a text.
+            head.types = Arc::from([oid::UNKNOWN]);
+        }
         let result = Type::of(resolved.result);
         if !resolved.function.returns_set {
             return Ok(Typed::new(Expr::Call { head, args: exprs, spread }, result, pos));
@@ -171,7 +175,7 @@ impl Binder<'_> {
             // A cast or a constant: one row of one value, through the identity.
             let fields = vec![(name, typed.ty)];
             let head = Head {
-                function: crate::func::function(IDENTITY).expect("it is in the table"),
+                function: crate::func::function(PG_TYPEOF).expect("it is in the table"),
                 operator: None,
                 types: Arc::from([]),
                 result: typed.ty.oid,
@@ -207,8 +211,8 @@ impl Binder<'_> {
     }
 }
 
-/// `pg_typeof`: stands for "the argument itself" where a FROM item is no call.
-const IDENTITY: Oid = 1619;
+/// It also stands for "the argument itself" where a FROM item is no call.
+const PG_TYPEOF: Oid = 1619;
 
 pub(crate) fn head_of(resolved: &FunctionCall) -> Head {
     let (function, types) = (resolved.function, Arc::from(resolved.types.as_slice()));

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::object::{BOOTSTRAP_ROLE, PG_CATALOG, PUBLIC, Role, Schema};
-use super::{Catalog, Object, saved};
+use super::first::first_objects;
+use super::{Catalog, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::Classes;
@@ -75,23 +75,7 @@ impl HostCatalog {
     /// Conflicts, and those of the engine.
     pub fn open(&self, tx: &mut dyn Access) -> Result<u64> {
         if saved::version(tx, &self.classes)?.is_none() {
-            let schema = |oid, name: &str| {
-                let name = name.to_owned();
-                Object::Schema(Schema { oid, name, owner: BOOTSTRAP_ROLE, ..Schema::default() })
-            };
-            let role = Role {
-                oid: BOOTSTRAP_ROLE,
-                name: "postgres".to_owned(),
-                superuser: true,
-                login: true,
-                inherit: true,
-                create_role: true,
-                create_db: true,
-                connections: -1,
-                ..Role::default()
-            };
-            let first = [Object::Role(role), schema(PG_CATALOG, "pg_catalog"), schema(PUBLIC, "public")];
-            saved::create(tx, &self.classes, &first)?;
+            saved::create(tx, &self.classes, &first_objects())?;
         }
         saved::take_life(tx, &self.classes)
     }

@@ -13,6 +13,7 @@
 
 pub mod change;
 mod depend;
+mod first;
 mod host;
 pub mod object;
 mod saved;
@@ -21,6 +22,7 @@ mod types;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub(crate) use first::first_objects;
 pub use host::{HostCatalog, Numbers};
 pub use object::Object;
 pub use saved::OWN_SIZES;

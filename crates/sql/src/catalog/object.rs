@@ -21,6 +21,8 @@ pub const PG_CATALOG: Oid = 11;
 pub const PUBLIC: Oid = 2200;
 /// The role that made the pod.
 pub const BOOTSTRAP_ROLE: Oid = 10;
+/// The role that owns `public`: whoever owns the database.
+pub const DATABASE_OWNER_ROLE: Oid = 6171;
 
 /// An object of the catalog.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

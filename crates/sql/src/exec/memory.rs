@@ -10,10 +10,8 @@ use super::rows::{compare_values, same};
 use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use super::table::within;
 use crate::bind::tree::SortKey;
-use crate::catalog::object::{
-    BOOTSTRAP_ROLE, Constraint, FIRST_USER_OID, Index, Indexed, Object, PG_CATALOG, PUBLIC, Role, Rule,
-    Schema, Table,
-};
+use crate::catalog::first_objects;
+use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
 use crate::types::{Oid, Types};
@@ -39,20 +37,9 @@ pub struct Memory {
 impl Default for Memory {
     fn default() -> Memory {
         let mut state = State { next_oid: FIRST_USER_OID, next_row: 1, version: 1, ..State::default() };
-        for (oid, name) in [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public")] {
-            let schema = Schema { oid, name: name.to_string(), owner: BOOTSTRAP_ROLE, ..Schema::default() };
-            state.objects.insert(oid, Arc::new(Object::Schema(schema)));
+        for object in first_objects() {
+            state.objects.insert(object.oid(), Arc::new(object));
         }
-        let role = Role {
-            oid: BOOTSTRAP_ROLE,
-            name: "postgres".to_string(),
-            superuser: true,
-            login: true,
-            inherit: true,
-            connections: -1,
-            ..Role::default()
-        };
-        state.objects.insert(BOOTSTRAP_ROLE, Arc::new(Object::Role(role)));
         Memory {
             state: RefCell::new(state),
             marks: RefCell::default(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::index_of;
-use crate::catalog::object::{Column, Object, Rule};
+use crate::catalog::object::{Column, FIRST_USER_OID, Object, Rule};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -22,6 +22,11 @@ impl<S: Store> LocalSession<S> {
             ObjectKind::Schema => return self.drop_schema(path, if_exists, cascade),
             ObjectKind::Role => {
                 return match self.store.role(path.last()) {
+                    Some(oid) if oid < FIRST_USER_OID => {
+                        let (name, why) = (path.last(), "it is required by the database system");
+                        let message = format!("cannot drop role {name} because {why}");
+                        Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message))
+                    }
                     Some(oid) => self.store.remove(oid),
                     None => self.missing("role", SqlState::UNDEFINED_OBJECT, path, if_exists),
                 };
