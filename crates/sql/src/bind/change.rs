@@ -7,6 +7,7 @@ use super::scope::{CteName, Entry, Place, ScopeColumn, columns_of};
 use super::tree::{
     Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Target, Update,
 };
+use super::updatable::{Changed, Changing};
 use super::{Binder, Scope, Typed, fail};
 use crate::catalog::object::{Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
@@ -188,9 +189,13 @@ impl Binder<'_> {
     fn insert(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Insert) -> Result<Insert> {
         let mut names = ctes.to_vec();
         let bound_ctes = self.with(parent, false, &mut names, ast.with.as_ref())?;
-        let table = self.target_table(&ast.table)?;
+        let changed = self.changed(&ast.table, Changing::Insert)?;
+        let table = changed.table.clone();
         let target = self.target(&table)?;
-        let columns = self.column_list(&table, &ast.columns)?;
+        let columns = match ast.columns.is_empty() {
+            true => changed.order.clone(),
+            false => self.column_list(&changed.shown, &ast.columns)?,
+        };
         let mut values = Vec::with_capacity(table.columns.len());
         for at in 0..table.columns.len() {
             values.push(self.default_of(&table, at)?);
@@ -201,29 +206,11 @@ impl Binder<'_> {
         };
         let conflict = match &ast.conflict {
             None => None,
-            Some(conflict) => Some(self.conflict(&names, ast, conflict, &table)?),
+            Some(conflict) => Some(self.conflict(&names, ast, conflict, &changed)?),
         };
-        let mut scope = self.target_scope(parent, &names, &table, &ast.table, ast.alias.as_ref());
+        let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let returning = self.returning(&mut scope, &ast.returning)?;
         Ok(Insert { ctes: bound_ctes, target, source, values, conflict, returning })
-    }
-
-    fn target_scope<'p>(
-        &self,
-        parent: Option<&'p Scope<'p>>,
-        names: &[CteName],
-        table: &Arc<Table>,
-        path: &Path,
-        alias: Option<&Ident>,
-    ) -> Scope<'p> {
-        let mut scope = Scope::with_parent(parent, false);
-        scope.ctes = names.to_vec();
-        let name = alias.map_or(path.last(), |alias| alias.text.as_str());
-        scope.add_table(table, name, None, 0, true);
-        if alias.is_none() {
-            scope.entries[0].schema = self.schema_name(table.schema);
-        }
-        scope
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of the statement")]
@@ -335,19 +322,19 @@ impl Binder<'_> {
         names: &[CteName],
         ast: &ast::Insert,
         conflict: &ast::OnConflict,
-        table: &Arc<Table>,
+        changed: &Changed,
     ) -> Result<Conflict> {
-        let index = self.arbiter(table, &conflict.target)?;
+        let index = self.arbiter(&changed.shown, &conflict.target)?;
         let Some((set, filter)) = &conflict.update else { return Ok(Conflict { index, update: None }) };
         if index.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
             let hint = "For example, ON CONFLICT (column_name).";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).hint(hint));
         }
-        let mut scope = self.target_scope(None, names, table, &ast.table, ast.alias.as_ref());
-        let width = table.columns.len();
-        scope.add_table(table, "excluded", None, width, false);
-        let set = self.assignments(&mut scope, table, set)?;
+        let mut scope = self.target_scope(None, names, changed, &ast.table, ast.alias.as_ref());
+        let width = changed.table.columns.len();
+        scope.add_table(&changed.shown, "excluded", None, width, false);
+        let set = self.assignments(&mut scope, changed, set)?;
         let filter = self.condition(&mut scope, filter.as_ref(), Place::Where)?;
         Ok(Conflict { index, update: Some((set, filter)) })
     }
@@ -412,9 +399,10 @@ impl Binder<'_> {
     fn assignments(
         &self,
         scope: &mut Scope<'_>,
-        table: &Arc<Table>,
+        changed: &Changed,
         list: &[ast::Assignment],
     ) -> Result<Vec<(usize, Expr)>> {
+        let table = &changed.table;
         let mut set: Vec<(usize, Expr)> = Vec::new();
         for assignment in list {
             let values: Vec<Option<Typed>> = match (&assignment.value.kind, assignment.row) {
@@ -437,7 +425,7 @@ impl Binder<'_> {
                 return fail(SqlState::SYNTAX_ERROR, assignment.columns[0].pos, message);
             }
             for (name, value) in assignment.columns.iter().zip(values) {
-                let at = self.column_number(table, name)?;
+                let at = self.column_number(&changed.shown, name)?;
                 if set.iter().any(|(other, _)| *other == at) {
                     let message = format!("multiple assignments to same column \"{}\"", name.text);
                     return fail(SqlState::SYNTAX_ERROR, name.pos, message);
@@ -476,12 +464,12 @@ impl Binder<'_> {
     fn update(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Update) -> Result<Update> {
         let mut names = ctes.to_vec();
         let bound_ctes: Vec<Cte> = self.with(parent, false, &mut names, ast.with.as_ref())?;
-        let table = self.target_table(&ast.table)?;
-        let target = self.target(&table)?;
-        let mut scope = self.target_scope(parent, &names, &table, &ast.table, ast.alias.as_ref());
-        let from = self.with_others(&mut scope, &table, &ast.from)?;
-        let set = self.assignments(&mut scope, &table, &ast.set)?;
-        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
+        let changed = self.changed(&ast.table, Changing::Update)?;
+        let target = self.target(&changed.table)?;
+        let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
+        let from = self.with_others(&mut scope, &changed.table, &ast.from)?;
+        let set = self.assignments(&mut scope, &changed, &ast.set)?;
+        let filter = changed.among(self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?);
         let returning = self.returning(&mut scope, &ast.returning)?;
         Ok(Update { ctes: bound_ctes, target, from, slots: scope.slots, filter, set, returning })
     }
@@ -489,11 +477,11 @@ impl Binder<'_> {
     fn delete(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Delete) -> Result<Delete> {
         let mut names = ctes.to_vec();
         let bound_ctes: Vec<Cte> = self.with(parent, false, &mut names, ast.with.as_ref())?;
-        let table = self.target_table(&ast.table)?;
-        let target = self.target(&table)?;
-        let mut scope = self.target_scope(parent, &names, &table, &ast.table, ast.alias.as_ref());
-        let from = self.with_others(&mut scope, &table, &ast.using)?;
-        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
+        let changed = self.changed(&ast.table, Changing::Delete)?;
+        let target = self.target(&changed.table)?;
+        let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
+        let from = self.with_others(&mut scope, &changed.table, &ast.using)?;
+        let filter = changed.among(self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?);
         let returning = self.returning(&mut scope, &ast.returning)?;
         Ok(Delete { ctes: bound_ctes, target, from, slots: scope.slots, filter, returning })
     }

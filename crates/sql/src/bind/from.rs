@@ -10,7 +10,7 @@ use crate::parse::Pos;
 use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
 use crate::types::{Type, oid};
 
-const VIEWS_DEEP: usize = 50;
+pub(super) const VIEWS_DEEP: usize = 50;
 
 fn names(alias: Option<&Alias>) -> Vec<String> {
     alias.map_or(Vec::new(), |alias| alias.columns.iter().map(|name| name.text.clone()).collect())

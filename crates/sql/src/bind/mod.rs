@@ -20,6 +20,7 @@ mod select;
 mod subquery;
 pub(crate) mod tree;
 mod types;
+mod updatable;
 pub(crate) mod walk;
 mod window;
 mod with;

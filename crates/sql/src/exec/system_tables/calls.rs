@@ -4,10 +4,12 @@ use super::activity;
 use super::privileges;
 use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
+use crate::bind::Binder;
 use crate::catalog::object::{BOOTSTRAP_ROLE, Index, Object, PG_CATALOG};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
+use crate::func::{EvalContext, NoSystem, Settings};
 use crate::session::InterruptReason;
 use crate::types::value::{Array, Value};
 use crate::types::{Oid, Type, oid};
@@ -203,7 +205,9 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_column_is_updatable" => Value::Bool(on.updatable(number) & 4 != 0),
         "pg_my_temp_schema" => Value::Oid(0),
         "pg_is_other_temp_schema" | "pg_is_in_recovery" => Value::Bool(false),
-        "pg_relation_is_publishable" => Value::Bool(on.updatable(number) & 8 != 0),
+        "pg_relation_is_publishable" => {
+            Value::Bool(matches!(on.store.object(number).as_deref(), Some(Object::Table(_))))
+        }
         "pg_trigger_depth" => Value::Int4(0),
         source if source.contains("_size") => Value::Int8(0),
         "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel),
@@ -361,6 +365,12 @@ impl SessionSystem<'_> {
     fn updatable(&self, number: Oid) -> i32 {
         match self.store.object(number).as_deref() {
             Some(Object::Table(_)) => 28,
+            Some(Object::View(view)) => {
+                let settings = Settings::default();
+                let ctx = EvalContext::new(&settings, &NoSystem, 0);
+                let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
+                if binder.is_updatable(view) { 28 } else { 0 }
+            }
             _ => 0,
         }
     }

@@ -140,7 +140,8 @@ select pg_catalog.current_database()::name as table_catalog, n.nspname as table_
   null::name as self_referencing_column_name, null::varchar as reference_generation,
   null::name as user_defined_type_catalog, null::name as user_defined_type_schema,
   null::name as user_defined_type_name,
-  (case when c.relkind in ('r', 'p') then 'YES' else 'NO' end)::varchar(3) as is_insertable_into,
+  (case when pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 then 'YES' else 'NO' end)::varchar(3)
+    as is_insertable_into,
   'NO'::varchar(3) as is_typed, null::varchar as commit_action
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'v', 'f', 'p')
@@ -153,7 +154,10 @@ select pg_catalog.current_database()::name as table_catalog, n.nspname as table_
   c.relname as table_name, pg_catalog.pg_get_viewdef(c.oid)::varchar as view_definition,
   (case when 'check_option=cascaded' = any (c.reloptions) then 'CASCADED'
     when 'check_option=local' = any (c.reloptions) then 'LOCAL' else 'NONE' end)::varchar as check_option,
-  'NO'::varchar(3) as is_updatable, 'NO'::varchar(3) as is_insertable_into,
+  (case when pg_catalog.pg_relation_is_updatable(c.oid, false) & 20 = 20 then 'YES' else 'NO' end)::varchar(3)
+    as is_updatable,
+  (case when pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 then 'YES' else 'NO' end)::varchar(3)
+    as is_insertable_into,
   'NO'::varchar(3) as is_trigger_updatable, 'NO'::varchar(3) as is_trigger_deletable,
   'NO'::varchar(3) as is_trigger_insertable_into
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -198,7 +202,8 @@ select pg_catalog.current_database()::name as table_catalog, n.nspname as table_
   (case when a.attgenerated <> '' then 'ALWAYS' else 'NEVER' end)::varchar as is_generated,
   (case when a.attgenerated <> '' then pg_catalog.pg_get_expr(d.adbin, d.adrelid) end)::varchar
     as generation_expression,
-  (case when c.relkind in ('r', 'p') then 'YES' else 'NO' end)::varchar(3) as is_updatable
+  (case when pg_catalog.pg_column_is_updatable(c.oid, a.attnum, false) then 'YES' else 'NO' end)::varchar(3)
+    as is_updatable
 from (select i.*, case when e.typtype = 'd' then e.typbasetype else e.oid end as base,
       case when e.typtype = 'd' then e.typtypmod else i.atttypmod end as modifier
     from pg_catalog.pg_attribute i join pg_catalog.pg_type e on e.oid = i.atttypid) a
