@@ -8,7 +8,7 @@ mod support;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
 use liger_engine::{Session, Transaction};
@@ -111,10 +111,6 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
         slots.once(true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
         let mut slot = slots.begin(false).expect("a slot");
         slot.call(|r| put(r, "t", 1)).expect("put");
-        let (before, started) = (processor_time(), Instant::now());
-        std::thread::sleep(Duration::from_millis(1500));
-        let used = (processor_time() - before).as_secs_f64() / started.elapsed().as_secs_f64();
-        println!("an idle host with an idle transaction uses {:.1} % of a processor", 100.0 * used);
         // A number of its own, in the middle.
         slots.aside(|r| r.catalog.take_oids(r.tx, 1)).expect("worker 0 is free");
         let panicked = slot.call(|_| -> liger_sql::Result<()> { panic!("a bug") }).expect_err("caught");
@@ -137,14 +133,6 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
         let late = slot.call(|r| put(r, "t", 1)).expect_err("it is there");
         assert!(late.state == SqlState::UNIQUE_VIOLATION && !is_conflict(&late));
     });
-}
-
-/// Processor time of this process so far.
-fn processor_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("linux");
-    let fields: Vec<&str> = stat.rsplit(')').next().expect("a name in parentheses").split(' ').collect();
-    let ticks: u64 = fields[12..=13].iter().map(|f| f.parse::<u64>().expect("a number")).sum();
-    Duration::from_millis(10 * ticks)
 }
 
 struct Folder(PathBuf);
