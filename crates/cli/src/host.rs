@@ -34,14 +34,16 @@ use liger_workload::{EngineFigures, WorkerStats};
 use crate::control::{Answer, Order};
 use crate::desks::{Desks, show};
 use crate::failure::Failure;
-use crate::job::{Backend, Homes, Job};
+use crate::job::{Backend, Homes, Job, Sql};
 use crate::orders::{Orders, tell, tell_with};
 
 mod figures;
 mod restart;
+mod sql;
 
 use figures::{add_usage, counted, storage_figures};
 use restart::config_of;
+use sql::SqlDesk;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
@@ -171,9 +173,16 @@ fn fail(message: &str, refused: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
+/// Who serves clients.
+enum Clients {
+    Ledger(Desks),
+    Sql(SqlDesk),
+}
+
 /// What the pod holds.
 #[derive(Clone, Copy)]
 enum Contents {
+    Sql(Sql),
     Tpcc(Tables),
     Ledger(ledger::schema::Tables, ledger::Book),
 }
@@ -182,7 +191,9 @@ impl Contents {
     fn tpcc(&self) -> Result<Tables, String> {
         match self {
             Self::Tpcc(tables) => Ok(*tables),
-            Self::Ledger(..) => Err("the pod holds a ledger, and this order is for TPC-C".to_owned()),
+            Self::Ledger(..) | Self::Sql(_) => {
+                Err("this order is for TPC-C, and the pod holds none".to_owned())
+            }
         }
     }
 }
@@ -206,9 +217,10 @@ impl<M: HostMemory> Serving<M> {
     ) -> Result<Self, DbError> {
         let spec: MemorySpec = memory.parse()?;
         let pod = Pod::open_as(&spec, &job.pod_config(), &job.schemas())?;
-        let tables = match job.book {
-            Some(book) => ledger::schema::Tables::of(pod.catalog()).map(|t| Contents::Ledger(t, book)),
-            None => Tables::of(pod.catalog()).map(Contents::Tpcc),
+        let tables = match (job.book, job.sql) {
+            (None, Some(sql)) => Some(Contents::Sql(sql)),
+            (Some(book), _) => ledger::schema::Tables::of(pod.catalog()).map(|t| Contents::Ledger(t, book)),
+            (None, None) => Tables::of(pod.catalog()).map(Contents::Tpcc),
         };
         let tables = tables.expect("the pod has the workload's tables");
         let mut recovery = None;
@@ -246,19 +258,28 @@ impl<M: HostMemory> Serving<M> {
     }
 
     /// Lets clients in.
-    fn desks(&self, clients: &Path) -> Result<Desks, String> {
-        let Contents::Ledger(tables, _) = self.tables else {
-            return Err("clients are for the ledger, and the pod holds TPC-C".to_owned());
-        };
-        let opened = Desks::open(clients, tables, self.job.durability.into(), self.job.workers);
-        opened.map_err(|failure| failure.to_string())
+    fn desks(&mut self, clients: &Path) -> Result<Clients, String> {
+        let durability = self.job.durability.into();
+        match self.tables {
+            Contents::Ledger(tables, _) => Desks::open(clients, tables, durability, self.job.workers)
+                .map(Clients::Ledger)
+                .map_err(|failure| failure.to_string()),
+            Contents::Sql(sql) => SqlDesk::open(&mut self.host, sql, durability).map(Clients::Sql),
+            Contents::Tpcc(_) => Err("clients cannot use TPC-C".to_owned()),
+        }
     }
 
     /// Works for clients until there is an order.
-    fn serve_clients(&mut self, desks: &Desks, orders: &Orders) -> Result<(), Failure> {
+    fn serve_clients(&mut self, clients: &Clients, orders: &Orders) -> Result<(), Failure> {
         let shown = &orders.shown;
+        if let Clients::Sql(desk) = clients {
+            desk.begin();
+        }
         let worked = self.host.run(self.job.workers, |session| {
-            let worked = desks.work(session, shown);
+            let worked = match clients {
+                Clients::Ledger(desks) => desks.work(session, shown).map_err(|error| error.to_string()),
+                Clients::Sql(desk) => desk.work(session, shown),
+            };
             if worked.is_err() {
                 // The others of this host are as useless.
                 shown.wanted.store(true, Ordering::Relaxed);
@@ -267,7 +288,7 @@ impl<M: HostMemory> Serving<M> {
         });
         // A panic has ended the process.
         let mut worked = worked.into_iter().map(|worker| worker.expect("no worker panicked"));
-        worked.try_for_each(|ended| ended.map_err(|error| Failure::Broken(error.to_string())))
+        worked.try_for_each(|ended| ended.map_err(Failure::Broken))
     }
 
     fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
@@ -275,11 +296,13 @@ impl<M: HostMemory> Serving<M> {
             Order::Load => match self.tables {
                 Contents::Tpcc(tables) => self.load(tables),
                 Contents::Ledger(tables, book) => self.load_ledger(tables, &book),
+                Contents::Sql(_) => Ok(Answer::Moved { rows: 0 }),
             },
             Order::Share => {
                 let tables = match self.tables {
                     Contents::Tpcc(tables) => vec![tables.customer, tables.stock],
                     Contents::Ledger(tables, _) => vec![tables.accounts],
+                    Contents::Sql(_) => Vec::new(),
                 };
                 let shared = self.host.alone(|session| session.host().share_all(session.cx(), &tables));
                 shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())

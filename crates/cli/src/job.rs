@@ -7,6 +7,7 @@ use liger_engine::log::Durability;
 use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
+use liger_sql::storage::classes::Classes;
 use liger_workload::ledger::{self, Book};
 use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::{DISTRICTS, Scale, schema};
@@ -87,11 +88,37 @@ pub struct Data {
     pub replay_limit: u64,
 }
 
+/// Bytes of a worker's ring of the log in a pod with SQL.
+pub const SQL_RING_BYTES: u64 = 64 << 20;
+
+/// A pod with SQL.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Sql {
+    /// Its partitions.
+    pub partitions: u16,
+    /// Where clients find host 0; the others are behind it.
+    pub port: u16,
+}
+
+/// What a new pod is to hold.
+#[derive(Clone, Copy)]
+pub enum Holds {
+    /// A ledger.
+    Ledger(Book),
+    /// TPC-C of this size.
+    Tpcc(Scale),
+    /// What SQL puts into it.
+    Sql(Sql),
+}
+
 /// What a pod holds, and what is run on it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The ledger, if the pod holds that. TPC-C's settings mean nothing then.
     pub book: Option<Book>,
+    /// The pod holds what SQL puts into it. TPC-C's settings mean nothing then.
+    #[serde(default)]
+    pub sql: Option<Sql>,
     /// Hosts of the pod.
     pub hosts: u8,
     /// Workers of each host.
@@ -140,23 +167,50 @@ impl Job {
     /// The pod's configuration.
     pub fn pod_config(&self) -> PodConfig {
         let config = PodConfig {
-            partitions: self.book.map_or(self.scale.warehouses as u16, |book| book.partitions),
+            partitions: match (self.book, self.sql) {
+                (Some(book), _) => book.partitions,
+                (None, Some(sql)) => sql.partitions,
+                (None, None) => self.scale.warehouses as u16,
+            },
             sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
             ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
         };
-        let log_ring_bytes = if self.data.is_some() { config.log_ring_bytes } else { 0 };
+        let log_ring_bytes = match (&self.data, self.sql) {
+            (None, _) => 0,
+            // Whole tables are loaded in one transaction, and a record has half a ring.
+            (Some(_), Some(_)) => SQL_RING_BYTES,
+            (Some(_), None) => config.log_ring_bytes,
+        };
         let config = PodConfig { log_ring_bytes, lease_ns: self.lease_ms * 1_000_000, ..config };
         Pod::config_for(&config, &self.catalog())
     }
 
     /// The tables' schemas.
     pub fn schemas(&self) -> Vec<TableSchema> {
-        if self.book.is_some() { ledger::schema::schemas() } else { schema::schemas() }
+        match (self.book, self.sql) {
+            (Some(_), _) => ledger::schema::schemas(),
+            (None, Some(_)) => Classes::schemas(),
+            (None, None) => schema::schemas(),
+        }
     }
 
     /// The tables.
     pub fn catalog(&self) -> Catalog {
         Catalog::new(&self.schemas()).expect("the workloads' schemas are valid")
+    }
+
+    /// What the pod holds, in a word.
+    pub fn holds(&self) -> &'static str {
+        match (self.book, self.sql) {
+            (Some(_), _) => "ledger",
+            (None, Some(_)) => "sql",
+            (None, None) => "tpcc",
+        }
+    }
+
+    /// Whether clients may come: TPC-C runs by itself.
+    pub fn has_clients(&self) -> bool {
+        self.book.is_some() || self.sql.is_some()
     }
 
     /// What shared rows may use.
@@ -177,6 +231,9 @@ impl Job {
 
     /// About how many rows the whole database starts with.
     pub fn rows(&self) -> u64 {
+        if self.sql.is_some() {
+            return 0;
+        }
         if let Some(book) = &self.book {
             return book.all_accounts() * u64::from(self.hosts);
         }

@@ -125,9 +125,15 @@ impl KeyLayout {
     /// Whether recorded changes of the row `base` change a column of the key.
     pub fn is_changed(&self, base: &[u8], patches: &Patches, range: PatchRange) -> bool {
         patches.iter(range).any(|(offset, bytes)| {
-            self.parts.iter().any(|part| match part.at.presence {
-                Some((byte, bit)) if byte == offset as usize => (bytes[0] ^ base[byte]) & bit != 0,
-                _ => part.at.offset == offset as usize && bytes != &base[part.at.offset..][..bytes.len()],
+            let from = offset as usize;
+            self.parts.iter().any(|part| {
+                let present = part.at.presence.is_some_and(|(byte, bit)| {
+                    let new = byte.checked_sub(from).and_then(|i| bytes.get(i));
+                    new.is_some_and(|new| (new ^ base[byte]) & bit != 0)
+                });
+                let low = from.max(part.at.offset);
+                let high = (from + bytes.len()).min(part.at.offset + part.at.ty.size());
+                present || low < high && bytes[low - from..high - from] != base[low..high]
             })
         })
     }

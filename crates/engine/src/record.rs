@@ -3,8 +3,9 @@
 //! Invariants:
 //! 1. [`RowMut`] never changes the row: `set` records a [`Patches`] entry (offset, bytes), and `get` sees it.
 //!    A commit applies the entries to the row and writes the same entries to the log; an abort forgets them.
-//! 2. The entries of one row are a contiguous range ([`PatchRange`]), in the order of first change, one per
-//!    column: a second change of a column overwrites the first. An entry starts where its column starts.
+//! 2. The entries of one row are a contiguous range ([`PatchRange`]) and do not overlap. A second change of a
+//!    column overwrites the first; an entry that was made through a column starts where the column starts. A
+//!    row is changed through its columns or as bytes ([`RowMut::put_bytes`]), not both in one transaction.
 //! 3. Changing an earlier row again moves its range (not its values) to the end of the list.
 //!
 //! It does NOT know which row or table the bytes belong to.
@@ -205,6 +206,37 @@ impl Patches {
         }
     }
 
+    /// Records `bytes` for `offset` of the row whose changes are `range`, in one entry with all that they
+    /// overlap.
+    fn put(&mut self, range: &mut PatchRange, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        let span = |patch: &Patch| (patch.offset as usize, patch.offset as usize + patch.len as usize);
+        let meets = |patch: &Patch| span(patch).0 < end && offset < span(patch).1;
+        let met = || self.patches[range.indices()].iter().filter(|patch| meets(patch)).map(span);
+        let low = met().map(|span| span.0).fold(offset, usize::min);
+        let high = met().map(|span| span.1).fold(end, usize::max);
+        // Entries do not overlap, and each of these meets the new bytes: together they leave no hole.
+        let at = self.bytes.len();
+        self.bytes.resize(at + high - low, 0);
+        for i in range.indices().filter(|&i| meets(&self.patches[i])) {
+            let Patch { offset, len, at: from } = self.patches[i];
+            let (from, to) = (from as usize, at + offset as usize - low);
+            self.bytes.copy_within(from..from + len as usize, to);
+        }
+        self.bytes[at + offset - low..at + end - low].copy_from_slice(bytes);
+        self.move_to_end(range);
+        let mut kept = range.start as usize;
+        for i in range.indices() {
+            if !meets(&self.patches[i]) {
+                self.patches[kept] = self.patches[i];
+                kept += 1;
+            }
+        }
+        self.patches.truncate(kept);
+        self.patches.push(Patch { offset: low as u16, len: (high - low) as u16, at: at as u32 });
+        range.end = self.patches.len() as u32;
+    }
+
     fn move_to_end(&mut self, range: &mut PatchRange) {
         if range.end as usize != self.patches.len() {
             let start = self.patches.len() as u32;
@@ -244,6 +276,18 @@ impl RowMut<'_> {
     #[inline]
     pub fn set<T: ColType>(&mut self, col: Col<T>, value: T::Value<'_>) {
         T::save(self, col, value);
+    }
+
+    /// Records that the row's bytes from `offset` on become `bytes`, for rows whose insides are not the
+    /// engine's business. Such a row is not changed through its columns as well.
+    ///
+    /// # Panics
+    /// If they do not fit the row.
+    pub fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.base.len(), "{} bytes from {offset}", bytes.len());
+        if !bytes.is_empty() {
+            self.patches.put(self.range, offset, bytes);
+        }
     }
 }
 
@@ -305,6 +349,16 @@ impl NewRow {
     #[inline]
     pub fn set<T: ColType>(&mut self, col: Col<T>, value: T::Value<'_>) -> &mut NewRow {
         T::save(self.bytes.as_mut_slice(), col, value);
+        self
+    }
+
+    /// Sets the row's bytes from `offset` on, for rows whose insides are not the engine's business.
+    ///
+    /// # Panics
+    /// If they do not fit the row.
+    #[inline]
+    pub fn put_bytes(&mut self, offset: usize, bytes: &[u8]) -> &mut NewRow {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         self
     }
 

@@ -170,6 +170,14 @@ pub enum TxnError {
         /// Bytes of a ring.
         limit_bytes: u64,
     },
+    /// A record has room for so many changes of rows and entries of indexes.
+    #[error("{changes} changes of rows and of entries of indexes, a transaction has {limit}: do it in parts")]
+    TooMany {
+        /// Changes of the transaction.
+        changes: usize,
+        /// Changes that a record can have.
+        limit: usize,
+    },
     /// The host's log cannot be written any more. What was not acknowledged may not survive.
     #[error("this host's log has failed: what was not acknowledged may be lost")]
     LogFailed,

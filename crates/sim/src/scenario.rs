@@ -11,6 +11,7 @@
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
 //!   host has changed; [`cold`]: rows that a restart has not made yet;
+//! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
 //!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
 //!
@@ -30,6 +31,7 @@ pub mod index_kill;
 pub mod lanes;
 pub mod log;
 pub mod rows;
+pub mod sql_objects;
 pub mod staged;
 pub mod survival;
 pub mod suspicion;
@@ -104,6 +106,7 @@ pub const ALL: &[&[Scenario]] = &[
     index_kill::SCENARIOS,
     log::SCENARIOS,
     rows::SCENARIOS,
+    sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,
     cold::SCENARIOS,

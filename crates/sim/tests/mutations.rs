@@ -85,3 +85,11 @@ fn reports_are_readable_by_machines() {
     assert_eq!(value["mutants"][0]["name"], "lanes.spare-unread-slots");
     assert!(value["mutants"][0]["caught"]["seed"].is_u64());
 }
+
+#[test]
+fn every_step_of_sql_objects_is_needed() {
+    for mutants in ["catalog.", "table.", "overflow."] {
+        let report = sample("sql", Some(mutants));
+        assert!(report.passed() && !report.mutants.is_empty(), "{}", report.table());
+    }
+}

@@ -46,6 +46,11 @@ fn no_record_is_lost_and_no_epoch_promised_too_early() {
 }
 
 #[test]
+fn sql_objects_fit_together() {
+    passes("sql", 30);
+}
+
+#[test]
 fn rows_are_serializable() {
     passes("rows", 12);
 }

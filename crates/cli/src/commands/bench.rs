@@ -270,6 +270,7 @@ impl TpccArguments {
         let data = self.data.as_ref().map(data);
         let job = Job {
             book: None,
+            sql: None,
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,

@@ -175,7 +175,7 @@ impl Row {
 
 fn print(dir: &PodDir, rows: &[Row]) {
     let file = &dir.file;
-    let holds = if file.job.book.is_some() { "ledger" } else { "tpcc" };
+    let holds = file.job.holds();
     println!("{}: {holds}, memory {}, lease {} ms", dir.path().display(), file.memory, file.lease_ms);
     println!(
         "\n{:>4}  {:<10}{:>11}{:>9}  {:<8}{:>10}{:>9}{:>11}{:>11}{:>14}  partitions",
@@ -250,7 +250,7 @@ fn json_of(dir: &PodDir, rows: &[Row]) -> Value {
     });
     json!({
         "dir": dir.path().display().to_string(),
-        "tables": if dir.file.job.book.is_some() { "ledger" } else { "tpcc" },
+        "tables": dir.file.job.holds(),
         "memory": dir.file.memory,
         "lease_ms": dir.file.lease_ms,
         "hosts": hosts.collect::<Vec<_>>(),

@@ -21,7 +21,9 @@ use liger_workload::tpcc::input::Mix;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::job::{
+    Backend, Data, Durable, Holds, Homes, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
+};
 use crate::memory::{Outlived, check_config};
 use crate::orders;
 use crate::pod::hosts::how;
@@ -29,12 +31,19 @@ use crate::pod::running::{PATIENCE, join_again};
 use crate::pod::{PodDir, PodFile, Running};
 use crate::{sizes, terminal};
 
+/// Workers of a host with SQL, unless told.
+const SQL_WORKERS: u8 = 4;
+/// Partitions of a host with SQL: what a takeover spreads over the others.
+const SQL_PARTITIONS: u16 = 4;
+
 /// Time between two looks at the hosts.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What a pod holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Tables {
+    /// What clients of PostgreSQL put into it.
+    Sql,
     /// Accounts, and transfers between them that clients ask for.
     Ledger,
     /// TPC-C's nine tables.
@@ -49,12 +58,15 @@ pub struct UpArguments {
     /// Hosts, each a process, 1 to 16
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     hosts: u8,
-    /// Workers of each host, 1 to 31
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=31))]
-    workers: u8,
+    /// Workers of each host, 1 to 31, for SQL at least 2 [default: 4 for SQL, otherwise 1]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=31))]
+    workers: Option<u8>,
     /// What the pod holds
-    #[arg(long, value_enum, default_value = "ledger")]
+    #[arg(long, value_enum, default_value = "sql")]
     tables: Tables,
+    /// Where clients of SQL find host 0; host 1 is behind it, and so on
+    #[arg(long, default_value_t = 5432)]
+    port: u16,
     #[command(flatten)]
     ledger: LedgerSize,
     /// TPC-C's warehouses [default: one for each host]
@@ -160,30 +172,34 @@ impl LedgerSize {
 }
 
 impl PodShape {
-    /// A pod's directory, made; `contents` are a ledger or TPC-C's warehouses.
+    /// A pod's directory, made; `contents` are what it is to hold.
     pub fn make(
         &self,
         path: &std::path::Path,
         (hosts, workers): (u8, u8),
-        contents: Result<Book, Scale>,
+        contents: Holds,
     ) -> Result<PodDir, Failure> {
         if self.durability == Durable::None {
             let message =
                 "--durability none keeps no log, and takeover and recovery need one: use pod or storage";
             return Err(Failure::Refused(message.to_owned()));
         }
-        let scale = contents.err().unwrap_or(Scale::full(1));
+        let scale = if let Holds::Tpcc(scale) = contents { scale } else { Scale::full(1) };
         let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
-            Ok(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
-            Err(scale) => default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25),
+            Holds::Sql(_) => (512u64 << 20) + u64::from(hosts) * u64::from(workers) * SQL_RING_BYTES,
+            Holds::Ledger(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
+            Holds::Tpcc(scale) => {
+                default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25)
+            }
         });
         let hwcc_bytes = match &contents {
-            Ok(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
-            Err(scale) => default_hwcc_bytes(hosts, scale, cxl_bytes),
+            Holds::Ledger(_) | Holds::Sql(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
+            Holds::Tpcc(scale) => default_hwcc_bytes(hosts, scale, cxl_bytes),
         };
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let job = Job {
-            book: contents.ok(),
+            book: if let Holds::Ledger(book) = contents { Some(book) } else { None },
+            sql: if let Holds::Sql(sql) = contents { Some(sql) } else { None },
             hosts,
             workers,
             backend: self.backend,
@@ -228,13 +244,26 @@ pub fn new_memory(dir: &std::path::Path) -> String {
 
 /// Makes a pod and supervises it.
 pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
-    let UpArguments { hosts, workers, .. } = *arguments;
-    let contents = match arguments.tables {
-        Tables::Ledger => Ok(arguments.ledger.book(hosts, workers, arguments.shape.seed)?),
+    let UpArguments { hosts, tables, .. } = *arguments;
+    let workers = arguments.workers.unwrap_or(if tables == Tables::Sql { SQL_WORKERS } else { 1 });
+    let contents = match tables {
+        Tables::Sql if workers < 2 => {
+            let message = "--workers 1 is too few for SQL: one serves the other hosts, so name 2 or more";
+            return Err(Failure::Refused(message.to_owned()));
+        }
+        Tables::Sql if arguments.port.checked_add(hosts.into()).is_none() => {
+            let port = arguments.port;
+            return Err(Failure::Refused(format!("--port {port} leaves no ports for {hosts} hosts")));
+        }
+        Tables::Sql => {
+            let partitions = u16::from(hosts) * SQL_PARTITIONS;
+            Holds::Sql(Sql { partitions, port: arguments.port })
+        }
+        Tables::Ledger => Holds::Ledger(arguments.ledger.book(hosts, workers, arguments.shape.seed)?),
         Tables::Tpcc => {
             let scale = Scale::reduced(arguments.warehouses.unwrap_or(hosts.into()), arguments.scale_divisor);
             scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
-            Err(scale)
+            Holds::Tpcc(scale)
         }
     };
     let dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
@@ -282,7 +311,17 @@ fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
     listener.set_nonblocking(true).map_err(|e| Failure::Broken(e.to_string()))?;
     let (sender, rejoined) = channel();
     let path = dir.path().display();
-    println!("{path}: {} hosts serve; `liger status {path}` shows them, an interrupt ends them", dir.hosts());
+    let hosts = dir.hosts();
+    let mut said =
+        format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
+    if let Some(sql) = dir.file.job.sql {
+        for host in 0..hosts {
+            let port = usize::from(sql.port) + host;
+            said += &format!("host {host}: postgresql://postgres@127.0.0.1:{port}/postgres\n");
+        }
+    }
+    // At once: whoever started this may read one line only.
+    print!("{said}");
     let ended = watch(&mut running, &listener, restart, (&sender, &rejoined));
     // The sockets' names go with their owner.
     let _ = std::fs::remove_file(dir.supervisor());

@@ -136,9 +136,9 @@ impl Running {
 
     /// Lets clients in, if there can be any.
     fn open(&mut self) -> Result<(), Failure> {
-        match self.hosts.dir().file.job.book {
-            Some(_) => self.order_all(&Order::Open, |_| ()).map(drop),
-            None => Ok(()),
+        match self.hosts.dir().file.job.has_clients() {
+            true => self.order_all(&Order::Open, |_| ()).map(drop),
+            false => Ok(()),
         }
     }
 
@@ -197,7 +197,7 @@ pub fn join_again(dir: &PodDir, host: usize, join: &Order) -> Result<(), Failure
     let mut line = Line::connect(dir, host, PATIENCE)?;
     line.order(join)?;
     line.last(|_, _| ())?;
-    if dir.file.job.book.is_some() {
+    if dir.file.job.has_clients() {
         line.order(&Order::Open)?;
         line.last(|_, _| ())?;
     }

@@ -7,6 +7,7 @@ mod ledger;
 mod pods;
 mod refusals;
 mod simulations;
+mod sql;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -13,11 +13,11 @@ use liger_pod::superblock;
 use crate::*;
 
 /// A pod's supervisor, past its start.
-struct Up(Child);
+pub struct Up(Child);
 
 impl Up {
     #[track_caller]
-    fn start(arguments: &str) -> Self {
+    pub fn start(arguments: &str) -> Self {
         let mut command = liger(arguments);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
@@ -30,7 +30,7 @@ impl Up {
 
     /// Ends it as a person would.
     #[track_caller]
-    fn end(mut self) {
+    pub fn end(mut self) {
         let interrupted = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
         assert!(interrupted.expect("kill runs").success());
         assert_eq!(self.0.wait().expect("our child").code(), Some(0));
@@ -50,7 +50,7 @@ fn status(dir: &str) -> Value {
 }
 
 #[track_caller]
-fn done(arguments: &str) -> String {
+pub fn done(arguments: &str) -> String {
     let output = output(&mut liger(arguments));
     assert!(output.status.success(), "{arguments}: {}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
@@ -70,7 +70,7 @@ fn wait_for(dir: &str, host: usize, key: &str, value: &str) {
 fn a_pod_is_made_disturbed_and_ended() {
     let folder = Folder::new("up");
     let dir = folder.file("pod");
-    let up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 60s"));
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 60s"));
     let shown = status(&dir);
     for host in 0..2 {
         let found = &shown["hosts"][host];
@@ -185,7 +185,8 @@ fn of_an_earlier_run(memory: &str, bytes: &[u8]) -> Vec<u8> {
 fn memory_that_outlives_all_hosts_is_salvaged() {
     let folder = Folder::new("salvage");
     let dir = folder.file("pod");
-    let mut up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 60s --durability pod"));
+    let mut up =
+        Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 60s --durability pod"));
     let ask = format!("bench ledger --pod {dir} --time 300ms --json");
     let report = json(&mut liger(&ask));
     let transfers = report["transfers"].as_u64().expect("a number");
@@ -219,7 +220,7 @@ fn memory_that_outlives_all_hosts_is_salvaged() {
 fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
     let folder = Folder::new("locked");
     let dir = folder.file("pod");
-    let up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 200ms"));
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 200ms"));
     // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod.
     let lock = std::fs::File::open(format!("{dir}/data/host-1/.lock")).expect("a host's folder");
     let taken = std::thread::spawn(move || lock.lock().map(|()| lock));
@@ -244,7 +245,7 @@ fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
 fn a_host_is_removed_and_its_rows_stay() {
     let folder = Folder::new("removed");
     let dir = folder.file("pod");
-    let up = Up::start(&format!("up {dir} --hosts 2 --accounts 500 --lease 200ms --restart"));
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 200ms --restart"));
     json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
     done(&format!("remove {dir} 1"));
     assert_eq!(status(&dir)["hosts"][0]["partitions"], Value::from(vec![0, 1]));

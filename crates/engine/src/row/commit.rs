@@ -15,12 +15,13 @@
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
 use liger_store::local::RowFlags;
 
+use super::changes::Change;
 use super::leaving::Name;
 use super::partition::{Partition, reach};
 use super::shared::{DELETED, row_start};
-use super::transaction::{Change, Place, RowTxn};
+use super::transaction::{Place, RowTxn};
 use crate::history::{HistorySink, TxnRecord, WriteKind, WriteRecord};
-use crate::log::record::{Op, RecordWriter, epoch_of, first_of};
+use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
 use crate::log::ring::AppendError;
 use crate::record::Patches;
 use crate::txn::TxnError;
@@ -79,6 +80,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             self.record_writes();
             return Ok(());
         };
+        self.check_changes()?;
         // A host that the others may take for dead commits nothing.
         if host.is_overruled() || host.member.confirm(cx).is_err() {
             host.overrule();
@@ -109,11 +111,21 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         })
     }
 
+    /// A record has so many changes, and no more.
+    fn check_changes(&self) -> Result<(), TxnError> {
+        let limit = MAX_CHANGES;
+        if self.changes.len() <= limit {
+            return Ok(());
+        }
+        let changes = self.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
+        if changes <= limit { Ok(()) } else { Err(TxnError::TooMany { changes, limit }) }
+    }
+
     /// Puts together what the log keeps of the changes. An index is a table like others: it has images of its
     /// own, and who resolves this host's locks must know what became of its entries.
     fn write_record(&mut self, writer: &mut RecordWriter) {
         writer.begin();
-        for change in &self.changes {
+        for change in self.changes.iter() {
             let op = match (change.is_new, change.doomed) {
                 (true, true) => continue,
                 (true, false) => Op::Insert,
@@ -150,7 +162,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Writes changed rows of other hosts to their blocks; true if there were any.
     fn write_foreign(&mut self) -> bool {
         let mut any = false;
-        for change in &self.changes {
+        for change in self.changes.iter() {
             let Place::Foreign(i) = change.place else { continue };
             let row = &mut self.foreign[i as usize];
             if change.doomed {
@@ -176,7 +188,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let (cx, host) = (self.cx, self.host);
         let mut any_shared = false;
         let mut latched: Option<LatchGuard<'h, Partition>> = None;
-        for change in &self.changes {
+        for change in self.changes.iter() {
             let Place::Own { partition, table, row } = change.place else { continue };
             if change.doomed {
                 continue;
@@ -208,7 +220,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Adds the changes to what is recorded of this transaction, whose version is known now.
     fn record_writes(&mut self) {
         let Some(record) = &mut self.record else { return };
-        for change in &self.changes {
+        for change in self.changes.iter() {
             let kind = match (change.is_new, change.doomed) {
                 (true, true) => continue,
                 (true, false) => WriteKind::Insert,
@@ -243,8 +255,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
                     let doomed = flags.has(RowFlags::DELETED);
                     if fresh || committed && doomed {
-                        let change = self.changes.iter().rfind(|change| change.place == place);
-                        let key = change.expect("a row that goes has a change").key;
+                        let change = self.changes.of(place).expect("a row that goes has a change");
+                        let key = self.changes[change].key;
                         let llsn = if committed && !fresh { self.llsn } else { 0 };
                         host.remove_row(cx, part, &key, row, host.me, llsn);
                     } else {
@@ -261,7 +273,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     fn release_foreign(&mut self, i: usize, committed: bool) {
         let (cx, host) = (self.cx, self.host);
         let row = self.foreign[i];
-        let change = self.changes.iter().rfind(|change| change.place == Place::Foreign(i as u32));
+        let change = self.changes.of(Place::Foreign(i as u32)).map(|change| &self.changes[change]);
         let goes = change.is_some_and(|c| if committed { c.doomed } else { c.is_new });
         let mut shard = host.remote.shard(cx, row.hash);
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");

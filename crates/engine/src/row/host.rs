@@ -251,6 +251,11 @@ impl RowHost {
         self.me
     }
 
+    /// Where everything in the pod lies.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The pod's tables.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog

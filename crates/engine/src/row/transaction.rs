@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 
+use super::changes::Changes;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, TablePart, reach};
 use crate::catalog::{Kind, Relation};
@@ -30,7 +31,7 @@ use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
 const PREFETCHED_LINES: usize = 6;
 
 /// Where a row is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Place {
     /// In a partition of this host.
     Own { partition: u16, table: u16, row: RowId },
@@ -50,24 +51,6 @@ pub(super) struct ForeignRow {
     pub(super) row_len: usize,
     pub(super) llsn: u64,
     pub(super) wrote: bool,
-}
-
-/// What the transaction does to one row.
-#[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub(super) place: Place,
-    pub(super) table: TableId,
-    pub(super) key: Key,
-    /// The row did not exist before.
-    pub(super) is_new: bool,
-    /// The row will not exist afterwards.
-    pub(super) doomed: bool,
-    /// The row's bytes in `images`, where they are not the row's own.
-    pub(super) image: Option<(u32, u32)>,
-    /// Changes on top.
-    pub(super) patches: PatchRange,
-    /// Version that the row had.
-    pub(super) previous: u64,
 }
 
 /// Who looks at rows, and how.
@@ -93,7 +76,7 @@ pub struct RowTxn<'h, F: Fabric> {
     /// Every row held, once.
     pub(super) held: Vec<Place>,
     pub(super) foreign: Vec<ForeignRow>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Changes,
     pub(super) patches: Patches,
     pub(super) images: Vec<u8>,
     pub(super) scratch: Vec<u8>,
@@ -119,7 +102,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             me: cx.worker(),
             held: Vec::with_capacity(64),
             foreign: Vec::new(),
-            changes: Vec::with_capacity(64),
+            changes: Changes::default(),
             patches: Patches::new(),
             images: Vec::new(),
             scratch: Vec::new(),
@@ -186,11 +169,6 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         }
     }
 
-    /// The change recorded for a row, if any.
-    pub(super) fn change_of(&self, place: Place) -> Option<usize> {
-        self.changes.iter().rposition(|change| change.place == place)
-    }
-
     pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
         // An insert that finds its key taken has read the row, too.
         self.llsn = self.llsn.max(version.unwrap_or(0));
@@ -233,6 +211,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
             Visitor::Write(visit) => {
                 let i = known.unwrap_or_else(|| self.begin_change(place, relation.id, key, previous));
+                self.changes.visited = i;
                 let change = &mut self.changes[i];
                 let base = match change.image {
                     Some((start, end)) => &self.images[start as usize..end as usize],
@@ -253,14 +232,6 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             Some((start, end)) => &self.images[start as usize..end as usize],
             None => base,
         }
-    }
-
-    pub(super) fn begin_change(&mut self, place: Place, table: TableId, key: &Key, previous: u64) -> usize {
-        let patches = PatchRange::default();
-        let change =
-            Change { place, table, key: *key, is_new: false, doomed: false, image: None, patches, previous };
-        self.changes.push(change);
-        self.changes.len() - 1
     }
 
     pub(super) fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
@@ -428,8 +399,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         if !self.point(relation, key, visitor)? {
             return Ok(false);
         }
-        let is_it = |change: &Change| change.table == relation.id && change.key == *key;
-        let i = self.changes.iter().rposition(is_it).expect("a row visited for writing has a change");
+        let i = self.changes.visited;
+        debug_assert!(self.changes[i].table == relation.id && self.changes[i].key == *key);
         debug_assert!(i >= first || !self.changes[i].doomed);
         self.changes[i].doomed = true;
         if self.host.owns(partition) {

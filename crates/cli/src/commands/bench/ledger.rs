@@ -21,7 +21,7 @@ use super::chaos::{Chaos, KillMode, Plan, Pod};
 use crate::commands::up::{LedgerSize, PodShape, duration};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
-use crate::job::Durable;
+use crate::job::{Durable, Holds};
 use crate::memory::Found;
 use crate::outside::{Clients, Experience, Manners};
 use crate::plot::text;
@@ -119,7 +119,7 @@ impl LedgerArguments {
         }
         let (path, to_remove) = Temporary::unless(self.data.as_ref());
         let book = self.ledger.book(self.hosts, self.workers, self.shape.seed)?;
-        let dir = self.shape.make(&path, (self.hosts, self.workers), Ok(book))?;
+        let dir = self.shape.make(&path, (self.hosts, self.workers), Holds::Ledger(book))?;
         Ok((Pod::Own(Box::new(Running::start(dir)?)), to_remove))
     }
 

@@ -1,0 +1,68 @@
+//! Pods that clients of PostgreSQL use: `psql`, where it is installed.
+
+#![expect(clippy::disallowed_methods, reason = "real processes are watched in real time")]
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use crate::pods::{Up, done};
+use crate::*;
+
+/// A port such that the one behind it is free too, as far as one can tell.
+fn port() -> u16 {
+    for port in (20_000 + (std::process::id() % 20_000) as u16..60_000).step_by(2) {
+        if [port, port + 1].iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
+            return port;
+        }
+    }
+    panic!("no port is free");
+}
+
+fn psql(port: u16, sql: &str) -> Result<String, String> {
+    let mut command = Command::new("psql");
+    let database = format!("host=127.0.0.1 port={port} user=postgres dbname=postgres connect_timeout=10");
+    let output =
+        output(command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, &database]));
+    let said = text(&output.stdout).trim().to_owned();
+    if output.status.success() { Ok(said) } else { Err(text(&output.stderr)) }
+}
+
+/// Asks until there is an answer: hosts that take over, or start, answer later.
+#[track_caller]
+fn at_last(port: u16, sql: &str) -> String {
+    let start = Instant::now();
+    loop {
+        match psql(port, sql) {
+            Ok(answer) => return answer,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(60), "{sql}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn tables_outlive_hosts_and_pods() {
+    if Command::new("psql").arg("--version").output().is_err() {
+        println!("psql is not installed");
+        return;
+    }
+    let folder = Folder::new("sql");
+    let (dir, port) = (folder.file("pod"), port());
+    let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --lease 2s --durability storage"));
+    let made = "create table t (id int primary key, name text); insert into t select g, 'n' || g from \
+                generate_series(1, 100) g";
+    psql(port, made).expect("a table is made");
+    assert_eq!(at_last(port + 1, "select count(*), max(name) from t"), "100|n99");
+    at_last(port + 1, "update t set name = 'changed' where id = 5");
+    done(&format!("kill {dir} 0"));
+    assert_eq!(at_last(port + 1, "select count(*) from t"), "100");
+    assert_eq!(at_last(port + 1, "select name from t where id = 5"), "changed");
+    at_last(port + 1, "insert into t values (101, 'after') on conflict do nothing");
+    done(&format!("add {dir} 0"));
+    assert_eq!(at_last(port, "select name from t where id = 101"), "after");
+    up.end();
+    let up = Up::start(&format!("recover {dir}"));
+    assert_eq!(at_last(port, "select count(*) from t"), "101");
+    assert_eq!(at_last(port + 1, "select name from t where id = 5"), "changed");
+    up.end();
+}

@@ -1,0 +1,300 @@
+//! Rules of who may connect from where, and what they must prove: PostgreSQL's `pg_hba.conf`.
+//!
+//! ```text
+//!   # type     database   user   address         method
+//!   local      all        all                    trust
+//!   hostssl    sales      alice  10.0.0.0/8      scram-sha-256
+//!   host       all        all    samehost|all|address/bits|address mask
+//! ```
+//!
+//! Invariants:
+//! 1. The first rule that fits decides; if none fits, nobody comes in.
+//! 2. A line that cannot be read is an error of the whole file: rules are never left out silently.
+//!
+//! There are no methods but `trust`, `reject`, `scram-sha-256` (also written `md5`, as in PostgreSQL for
+//! roles that have such a verifier) and `password`; no `samerole`, no included files, no regular
+//! expressions.
+
+use std::net::IpAddr;
+
+/// What a client must prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Nothing.
+    Trust,
+    /// It cannot come in.
+    Reject,
+    /// That it knows the password, without sending it.
+    Scram,
+    /// That it knows the password, by sending it.
+    Password,
+}
+
+/// The kind of connection that a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Local,
+    Host,
+    HostTls,
+    HostPlain,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Address {
+    All,
+    Loopback,
+    Net { address: IpAddr, bits: u8 },
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    kind: Kind,
+    databases: Vec<String>,
+    users: Vec<String>,
+    address: Address,
+    method: Method,
+}
+
+/// All rules in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules(Vec<Rule>);
+
+/// Why a file of rules cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the connection rules: {what}: \"{text}\"")]
+pub struct RulesError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: &'static str,
+    /// The part that is wrong.
+    pub text: String,
+}
+
+impl Rules {
+    /// What holds if nothing else is said: everybody proves a password, on any address and locally;
+    /// `trust_loopback` lets clients of this machine in without one.
+    pub fn standard(trust_loopback: bool) -> Self {
+        let rule = |kind, address, method| {
+            let all = || vec!["all".to_string()];
+            Rule { kind, databases: all(), users: all(), address, method }
+        };
+        let mut rules = Vec::new();
+        if trust_loopback {
+            rules.push(rule(Kind::Local, Address::All, Method::Trust));
+            rules.push(rule(Kind::Host, Address::Loopback, Method::Trust));
+        }
+        rules.push(rule(Kind::Local, Address::All, Method::Scram));
+        rules.push(rule(Kind::Host, Address::All, Method::Scram));
+        Self(rules)
+    }
+
+    /// Reads a file of rules.
+    pub fn parse(text: &str) -> Result<Self, RulesError> {
+        let mut rules = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let words = words(line);
+            if !words.is_empty() {
+                let error = |(what, text)| RulesError { line: at + 1, what, text };
+                rules.push(parse_rule(&words).map_err(error)?);
+            }
+        }
+        Ok(Self(rules))
+    }
+
+    /// What a client must prove; `None` if no rule is for it. `address`: `None` for a local socket.
+    pub fn method(
+        &self,
+        address: Option<IpAddr>,
+        encrypted: bool,
+        database: &str,
+        user: &str,
+    ) -> Option<Method> {
+        let fits = |rule: &&Rule| {
+            let kind = match rule.kind {
+                Kind::Local => address.is_none(),
+                Kind::Host => address.is_some(),
+                Kind::HostTls => address.is_some() && encrypted,
+                Kind::HostPlain => address.is_some() && !encrypted,
+            };
+            let database = rule
+                .databases
+                .iter()
+                .any(|name| name == "all" || name == database || (name == "sameuser" && database == user));
+            let user = rule.users.iter().any(|name| name == "all" || name == user);
+            kind && database && user && address.is_none_or(|address| rule.address.holds(address))
+        };
+        self.0.iter().find(fits).map(|rule| rule.method)
+    }
+}
+
+impl Address {
+    fn holds(&self, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        match *self {
+            Self::All => true,
+            Self::Loopback => client.is_loopback(),
+            Self::Net { address, bits } => match (address, client) {
+                (IpAddr::V4(net), IpAddr::V4(client)) => {
+                    let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+                    net.to_bits() & mask == client.to_bits() & mask
+                }
+                (IpAddr::V6(net), IpAddr::V6(client)) => {
+                    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+                    net.to_bits() & mask == client.to_bits() & mask
+                }
+                _ => false,
+            },
+        }
+    }
+}
+
+/// Words of a line: separated by blanks, ended by `#`; quotes keep blanks and are removed.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '#' if !quoted => break,
+            c if c.is_whitespace() && !quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn parse_rule(words: &[String]) -> Result<Rule, (&'static str, String)> {
+    let mut rest = words.iter();
+    let mut next = |what| rest.next().ok_or((what, words.join(" ")));
+    let kind = match next("no type")?.as_str() {
+        "local" => Kind::Local,
+        "host" => Kind::Host,
+        "hostssl" => Kind::HostTls,
+        "hostnossl" => Kind::HostPlain,
+        other => return Err(("unknown connection type", other.to_string())),
+    };
+    let names = |list: &String| list.split(',').map(str::to_string).collect();
+    let databases = names(next("no database")?);
+    let users = names(next("no user")?);
+    let mut method = None;
+    let address = if kind == Kind::Local {
+        Address::All
+    } else {
+        let text = next("no address")?;
+        let after = next("no method")?;
+        match (parse_address(text)?, parse_mask(after)) {
+            (Address::Net { address, .. }, Some(bits)) if !text.contains('/') => {
+                Address::Net { address, bits }
+            }
+            (address, _) => {
+                method = Some(after);
+                address
+            }
+        }
+    };
+    let method = match method.map_or_else(|| next("no method"), Ok)?.as_str() {
+        "trust" => Method::Trust,
+        "reject" => Method::Reject,
+        "scram-sha-256" | "md5" => Method::Scram,
+        "password" => Method::Password,
+        other => return Err(("unknown method", other.to_string())),
+    };
+    match rest.next() {
+        Some(option) => Err(("options are not supported", option.clone())),
+        None => Ok(Rule { kind, databases, users, address, method }),
+    }
+}
+
+fn parse_address(text: &str) -> Result<Address, (&'static str, String)> {
+    let wrong = |what| (what, text.to_string());
+    if text == "all" {
+        return Ok(Address::All);
+    }
+    if text == "samehost" || text == "localhost" {
+        return Ok(Address::Loopback);
+    }
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().map_err(|_| wrong("not an address"))?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match bits {
+        None => most,
+        Some(bits) => {
+            let bits: u8 = bits.parse().map_err(|_| wrong("not a number of bits"))?;
+            Some(bits).filter(|bits| *bits <= most).ok_or(wrong("too many bits"))?
+        }
+    };
+    Ok(Address::Net { address, bits })
+}
+
+/// Bits of an address mask, `None` if the text is not one.
+fn parse_mask(text: &str) -> Option<u8> {
+    let (ones, zeros, width) = match text.parse().ok()? {
+        IpAddr::V4(mask) => (mask.to_bits().leading_ones(), mask.to_bits().trailing_zeros(), 32),
+        IpAddr::V6(mask) => (mask.to_bits().leading_ones(), mask.to_bits().trailing_zeros(), 128),
+    };
+    (ones + zeros == width).then_some(ones as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+# comment
+local   all          all                                trust
+hostssl sales,"my db" alice,bob 10.0.0.0/8              scram-sha-256   # behind
+host    all          mallory    all                     reject
+host    sameuser     all        192.168.1.0 255.255.255.0 password
+host    all          all        ::1/128                 md5
+"#;
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules = Rules::parse(FILE).expect("well formed");
+        let method = |address: &str, encrypted, database: &str, user: &str| {
+            rules.method(address.parse().ok(), encrypted, database, user)
+        };
+        assert_eq!(method("", false, "x", "y"), Some(Method::Trust));
+        assert_eq!(method("10.1.2.3", true, "my db", "bob"), Some(Method::Scram));
+        assert_eq!(method("::ffff:10.1.2.3", true, "sales", "bob"), Some(Method::Scram));
+        assert_eq!(method("10.1.2.3", false, "sales", "bob"), None);
+        assert_eq!(method("11.1.2.3", true, "sales", "bob"), None);
+        assert_eq!(method("10.1.2.3", true, "sales", "mallory"), Some(Method::Reject));
+        assert_eq!(method("192.168.1.9", false, "eve", "eve"), Some(Method::Password));
+        assert_eq!(method("192.168.2.9", false, "eve", "eve"), None);
+        assert_eq!(method("::1", false, "a", "b"), Some(Method::Scram));
+    }
+
+    #[test]
+    fn the_standard_rules_trust_the_loopback_only_if_told() {
+        let method =
+            |trust, address: &str| Rules::standard(trust).method(address.parse().ok(), false, "a", "b");
+        assert_eq!(method(true, "127.0.0.1"), Some(Method::Trust));
+        assert_eq!(method(true, "192.0.2.1"), Some(Method::Scram));
+        assert_eq!(method(false, "127.0.0.1"), Some(Method::Scram));
+        assert_eq!(method(false, ""), Some(Method::Scram));
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (file, what) in [
+            ("\nwall all all trust", "unknown connection type"),
+            ("host all all 1.2.3.4/33 trust", "too many bits"),
+            ("host all all example.com trust", "not an address"),
+            ("host all all all gss", "unknown method"),
+            ("local all all", "no method"),
+            ("host all all all scram-sha-256 map=x", "options are not supported"),
+        ] {
+            let error = Rules::parse(file).expect_err(file);
+            assert_eq!(error.what, what, "{error}");
+        }
+        assert_eq!(Rules::parse("\nwall").expect_err("no rule").line, 2);
+    }
+}

@@ -1,0 +1,409 @@
+//! A connection after its start-up: which message may come when, and what happens then.
+//!
+//! ```text
+//!             Query, Sync                         Parse Bind Describe Execute Close
+//!   ready ----------------> answer, ReadyForQuery   |  in a series: answers gather, nothing is sent
+//!     ^                                             v  until Sync, SendNow or much output
+//!     +---- Sync --- skipping <---- error ------- series
+//! ```
+//!
+//! Invariants:
+//! 1. After an error in a series everything up to the next Sync is read and thrown away, as PostgreSQL does
+//!    it.
+//! 2. ReadyForQuery is sent once for each Query and each Sync, also where they fail, unless the connection
+//!    ends.
+//! 3. A panic of a session ends its connection and no other.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use liger_sql::error::{Severity, SqlError, SqlState};
+use liger_sql::session::{ActivityState, InterruptReason, Session, TransactionState};
+use liger_sql::types::Oid;
+
+use crate::clock;
+use crate::metrics::add;
+use crate::parking::DeadlineKey;
+use crate::peer::Peer;
+use crate::server::Shared;
+use crate::sink::{RowShape, WireSink, message_error};
+use crate::wire::backend;
+use crate::wire::frontend::{Frontend, Target};
+use crate::wire::stream::{Arrived, Stream, StreamError};
+
+/// A buffer for messages larger than this is not kept, bytes.
+const BODY_BYTES_KEPT: usize = 1 << 20;
+
+/// A client and its session.
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) stream: Stream,
+    pub(crate) session: Option<Box<dyn Session + Send>>,
+    /// The body of the message that is being carried out.
+    body: Vec<u8>,
+    types: Vec<Oid>,
+    shape: RowShape,
+    /// Extended messages have come since the last Sync.
+    in_series: bool,
+    /// One of them failed.
+    skipping: bool,
+    timer: Option<DeadlineKey>,
+    messages: u64,
+    /// Whether its socket has been given to the parking before.
+    watched: bool,
+}
+
+/// What a connection does next.
+enum Next {
+    /// It waits for its client without a thread.
+    Rest,
+    End,
+}
+
+impl Connection {
+    pub(crate) fn new(shared: Arc<Shared>, peer: Arc<Peer>) -> Self {
+        let stream = Stream::new(peer.socket.clone());
+        Self {
+            shared,
+            peer,
+            stream,
+            session: None,
+            body: Vec::new(),
+            types: Vec::new(),
+            shape: RowShape::default(),
+            in_series: false,
+            skipping: false,
+            timer: None,
+            messages: 0,
+            watched: false,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// Whether its socket is known to the parking; from now on it is.
+    pub(crate) fn take_watched(&mut self) -> bool {
+        std::mem::replace(&mut self.watched, true)
+    }
+
+    /// Serves the client until it falls silent or goes.
+    pub(crate) fn run(mut self: Box<Self>) {
+        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            Ok(Next::Rest) => {
+                self.stream.rest();
+                add(&self.shared.metrics.rests, 1);
+                let shared = self.shared.clone();
+                let idle = self.idle_deadline();
+                shared.parking.park(self, idle);
+            }
+            Ok(Next::End) => {}
+            Err(_) => {
+                add(&self.shared.metrics.panics, 1);
+                let message = "internal error: the session has ended";
+                self.report(&SqlError::notice(Severity::Fatal, SqlState::INTERNAL_ERROR, message));
+            }
+        }
+    }
+
+    fn serve(&mut self) -> Next {
+        if self.session.is_none() {
+            match self.login() {
+                Ok(true) => {}
+                Ok(false) => return Next::End,
+                Err(error) => return self.broken(&error),
+            }
+        }
+        loop {
+            if let Some(farewell) = self.farewell() {
+                return farewell;
+            }
+            let handled = match self.stream.message(self.shared.config.message_bytes_max) {
+                Ok(Arrived::Message(kind, body)) => self.handle(kind, body),
+                Ok(Arrived::Quiet) => {
+                    if let Err(error) = self.deliver_mail() {
+                        return self.broken(&error);
+                    }
+                    return Next::Rest;
+                }
+                Ok(Arrived::Closed) => return self.farewell().unwrap_or(Next::End),
+                Err(error) => Err(error),
+            };
+            match handled {
+                Ok(true) => {}
+                Ok(false) => return Next::End,
+                Err(error) => return self.broken(&error),
+            }
+        }
+    }
+
+    /// Ends the connection if somebody wants that.
+    fn farewell(&mut self) -> Option<Next> {
+        let reason = self.peer.interrupt.raised()?;
+        let error = reason.error();
+        (error.severity >= Severity::Fatal).then(|| {
+            self.report(&error);
+            Next::End
+        })
+    }
+
+    /// Ends the connection because of what came over it, or did not.
+    fn broken(&mut self, error: &StreamError) -> Next {
+        self.report(&error.to_sql());
+        Next::End
+    }
+
+    /// Tells the client of an error; answers whether the connection ends by it.
+    pub(crate) fn report(&mut self, error: &SqlError) -> bool {
+        self.shared.metrics.count_error(error);
+        backend::error_or_notice(&mut self.stream.output, b'E', error);
+        error.severity >= Severity::Fatal
+    }
+
+    /// Carries out a message; answers whether the connection goes on.
+    fn handle(&mut self, kind: u8, range: Range<usize>) -> Result<bool, StreamError> {
+        self.messages += 1;
+        // Bytes of a COPY that has failed come until the client knows that it has.
+        if matches!(kind, b'd' | b'c' | b'f') || (self.skipping && !matches!(kind, b'S' | b'X')) {
+            return Ok(true);
+        }
+        // The session may read further messages (COPY) while this one is carried out: it moves aside.
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.extend_from_slice(self.stream.bytes(range));
+        let goes_on = match Frontend::read(kind, &body) {
+            Ok(message) => self.answer(message)?,
+            Err(error) => {
+                self.session().fail();
+                self.failed(&message_error(&error), !matches!(kind, b'Q' | b'F'))?
+            }
+        };
+        if body.capacity() <= BODY_BYTES_KEPT {
+            self.body = body;
+        }
+        Ok(goes_on)
+    }
+
+    fn answer(&mut self, message: Frontend<'_>) -> Result<bool, StreamError> {
+        match message {
+            Frontend::Query(sql) => {
+                self.begin();
+                let shown = sql.floor_char_boundary(1024);
+                self.peer.begin(Some(Arc::from(&sql[..shown])));
+                let (session, mut sink) = self.session_and_sink(true);
+                match session.simple(sql, &mut sink) {
+                    Ok(()) => self.ready(),
+                    Err(error) => self.failed(&error, false),
+                }
+            }
+            Frontend::Sync => {
+                self.skipping = false;
+                match self.session().sync() {
+                    Ok(()) => self.ready(),
+                    Err(error) => self.failed(&error, false),
+                }
+            }
+            Frontend::SendNow => self.stream.send().map(|()| true),
+            Frontend::Terminate => Ok(false),
+            Frontend::Password(_) => Err(StreamError::Kind(b'p')),
+            Frontend::FunctionCall => {
+                self.session().fail();
+                self.failed(&SqlError::unsupported("the function call protocol"), false)
+            }
+            series => {
+                if !self.in_series {
+                    self.in_series = true;
+                    self.begin();
+                    self.peer.begin(None);
+                }
+                match self.extended(series) {
+                    Ok(()) => self.stream.send_if_large().map(|()| true),
+                    Err(error) => self.failed(&error, true),
+                }
+            }
+        }
+    }
+
+    /// A message of a series.
+    fn extended(&mut self, message: Frontend<'_>) -> Result<(), SqlError> {
+        match message {
+            Frontend::Parse { name, sql, types } => {
+                let mut given = std::mem::take(&mut self.types);
+                given.clear();
+                given.extend(types.iter());
+                let parsed = self.session().parse(name, sql, &given);
+                self.types = given;
+                parsed?;
+                backend::bare(&mut self.stream.output, b'1');
+            }
+            Frontend::Bind { portal, statement, parameters, result_formats } => {
+                let text = self.session().statement_text(statement);
+                self.peer.begin(text);
+                self.session().bind(portal, statement, parameters, result_formats)?;
+                backend::bare(&mut self.stream.output, b'2');
+            }
+            Frontend::Describe(target) => self.describe(target)?,
+            Frontend::Execute { portal, max_rows } => {
+                let (session, mut sink) = self.session_and_sink(false);
+                if session.execute(portal, max_rows, &mut sink)? == liger_sql::session::Progress::Suspended {
+                    backend::bare(&mut self.stream.output, b's');
+                }
+            }
+            Frontend::Close(target) => {
+                match target {
+                    Target::Statement(name) => self.session().close_statement(name)?,
+                    Target::Portal(name) => self.session().close_portal(name)?,
+                }
+                backend::bare(&mut self.stream.output, b'3');
+            }
+            other => unreachable!("not a message of a series: {other:?}"),
+        }
+        Ok(())
+    }
+
+    fn describe(&mut self, target: Target<'_>) -> Result<(), SqlError> {
+        let session = self.session.as_mut().expect("logged in");
+        let output = &mut self.stream.output;
+        let columns = match target {
+            Target::Statement(name) => {
+                let described = session.describe_statement(name)?;
+                backend::parameter_description(output, described.parameters);
+                described.columns.map(|columns| (columns, liger_sql::session::Formats::default()))
+            }
+            Target::Portal(name) => session.describe_portal(name)?,
+        };
+        match columns {
+            Some((columns, formats)) => backend::row_description(output, columns, formats),
+            None => backend::bare(output, b'n'),
+        }
+        Ok(())
+    }
+
+    /// Tells of a failed message: what follows in a series is skipped, everything else is at its end.
+    fn failed(&mut self, error: &SqlError, series: bool) -> Result<bool, StreamError> {
+        if self.report(error) {
+            return Ok(false);
+        }
+        if series {
+            self.skipping = true;
+            return Ok(true);
+        }
+        self.ready()
+    }
+
+    /// Before a statement or a series: a cancel that came for an earlier one is void, and the clock starts.
+    fn begin(&mut self) {
+        self.peer.interrupt.rearm();
+        self.stop_timer();
+        let statement_ms = self.session().timeouts().statement_ms;
+        if statement_ms > 0 {
+            let after = Duration::from_millis(statement_ms);
+            let reason = InterruptReason::StatementTimeout;
+            self.timer = Some(self.shared.parking.raise_after(&self.peer, after, reason));
+        }
+    }
+
+    fn stop_timer(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            self.shared.parking.unset(timer);
+        }
+    }
+
+    /// After a statement or a series: tells the client that it is its turn.
+    pub(crate) fn ready(&mut self) -> Result<bool, StreamError> {
+        self.stop_timer();
+        self.in_series = false;
+        let session = self.session.as_mut().expect("logged in");
+        for (name, value) in session.changed_parameters() {
+            backend::parameter_status(&mut self.stream.output, name, &value);
+            if name == "application_name" {
+                self.peer.status().application_name = value;
+            }
+        }
+        let state = session.transaction_state();
+        self.append_mail(state);
+        backend::ready_for_query(&mut self.stream.output, state);
+        self.peer.wait_in(match state {
+            TransactionState::Idle => ActivityState::Idle,
+            TransactionState::Active => ActivityState::IdleInTransaction,
+            TransactionState::Failed => ActivityState::IdleInTransactionAborted,
+        });
+        self.stream.send()?;
+        self.count();
+        Ok(true)
+    }
+
+    fn count(&mut self) {
+        let metrics = &self.shared.metrics;
+        add(&metrics.ready, 1);
+        add(&metrics.messages, std::mem::take(&mut self.messages));
+        add(&metrics.bytes_in, std::mem::take(&mut self.stream.bytes_in));
+        add(&metrics.bytes_out, std::mem::take(&mut self.stream.bytes_out));
+    }
+
+    fn append_mail(&mut self, state: TransactionState) {
+        if state == TransactionState::Idle && self.peer.has_mail() {
+            for mail in self.peer.take_mail() {
+                let output = &mut self.stream.output;
+                backend::notification(output, mail.process_id, &mail.channel, &mail.payload);
+            }
+        }
+    }
+
+    /// Sends the notifications that came while the client is silent.
+    fn deliver_mail(&mut self) -> Result<(), StreamError> {
+        if !self.in_series && self.peer.has_mail() {
+            let state = self.session().transaction_state();
+            self.append_mail(state);
+            self.stream.send()?;
+        }
+        Ok(())
+    }
+
+    /// When this silent client has been silent for too long.
+    fn idle_deadline(&mut self) -> Option<(Instant, InterruptReason)> {
+        let session = self.session();
+        let (timeouts, state) = (session.timeouts(), session.transaction_state());
+        let (timeout_ms, reason) = if state == TransactionState::Idle {
+            (timeouts.idle_session_ms, InterruptReason::IdleSessionTimeout)
+        } else {
+            (timeouts.idle_in_transaction_ms, InterruptReason::IdleInTransactionTimeout)
+        };
+        let after = Duration::from_millis(timeout_ms).saturating_sub(self.shared.config.linger);
+        (timeout_ms > 0).then(|| (clock::now() + after, reason))
+    }
+
+    fn session(&mut self) -> &mut dyn Session {
+        self.session.as_mut().expect("logged in").as_mut()
+    }
+
+    fn session_and_sink(&mut self, describes: bool) -> (&mut dyn Session, WireSink<'_>) {
+        let sink = WireSink {
+            stream: &mut self.stream,
+            shape: &mut self.shape,
+            interrupt: &self.peer.interrupt,
+            describes,
+            message_bytes_max: self.shared.config.message_bytes_max,
+        };
+        (self.session.as_mut().expect("logged in").as_mut(), sink)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.stop_timer();
+        // First the session: when the client sees the end, its transaction has ended.
+        let session = self.session.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(session))).is_err() {
+            add(&self.shared.metrics.panics, 1);
+        }
+        self.stream.finish();
+        self.count();
+        add(&self.shared.metrics.connections_closed, 1);
+        self.shared.peers.leave(self.peer.process_id);
+    }
+}

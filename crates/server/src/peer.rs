@@ -1,0 +1,254 @@
+//! What others may know of a connection and do to it: its entry in the table of connections.
+//!
+//! ```text
+//!   process id (i32):  | 0 | host: 7 bits | number: 24 bits, from 1 |
+//! ```
+//!
+//! Invariants:
+//! 1. A process id is in use by at most one connection of the pod at a time.
+//! 2. Whoever wants a connection to stop sets its interrupt; only the connection itself talks to its
+//!    client.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Shutdown};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use liger_sql::session::{Activity, ActivityState, Client, Interrupt, InterruptReason, Notification};
+
+use crate::auth::scram::{equal, random_bytes};
+use crate::clock;
+use crate::parking::Parking;
+use crate::socket::Socket;
+
+/// Bytes of a secret: 4 in protocol 3.0, all of them from 3.2 on.
+pub(crate) const SECRET_BYTES: usize = 32;
+/// Bytes of a statement that `pg_stat_activity` shows.
+const QUERY_BYTES_SHOWN: usize = 1024;
+/// Notifications that a client may leave unread.
+const MAIL_MAX: usize = 10_000;
+/// A client that is to be told its end and does not listen is cut off after this.
+const DEAF: Duration = Duration::from_secs(5);
+const NUMBER_BITS: u32 = 24;
+
+/// A connection as others see it.
+pub(crate) struct Peer {
+    pub process_id: i32,
+    pub secret: [u8; SECRET_BYTES],
+    pub interrupt: Arc<Interrupt>,
+    pub socket: Arc<Socket>,
+    pub address: Option<(IpAddr, u16)>,
+    pub started_us: i64,
+    status: Mutex<Status>,
+    has_mail: AtomicBool,
+    mail: Mutex<VecDeque<Notification>>,
+    parking: Weak<Parking>,
+}
+
+/// The part of `pg_stat_activity` that changes.
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub user: String,
+    pub database: String,
+    pub application_name: String,
+    pub encrypted: bool,
+    pub state: ActivityState,
+    pub query: Arc<str>,
+    pub query_start_us: i64,
+    pub state_change_us: i64,
+}
+
+/// Locks, also after a panic of another thread: what is behind these locks is whole at every moment.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Peer {
+    pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
+        lock(&self.status)
+    }
+
+    /// Notes that a statement begins.
+    pub(crate) fn begin(&self, query: Option<Arc<str>>) {
+        let now_us = clock::now_us();
+        let mut status = self.status();
+        if let Some(query) = query {
+            status.query = query;
+            status.query_start_us = now_us;
+        }
+        if status.state != ActivityState::Active {
+            status.state = ActivityState::Active;
+            status.state_change_us = now_us;
+        }
+    }
+
+    /// Notes that the client is waited for.
+    pub(crate) fn wait_in(&self, state: ActivityState) {
+        let now_us = clock::now_us();
+        let mut status = self.status();
+        status.state = state;
+        status.state_change_us = now_us;
+    }
+
+    /// Takes the notifications that wait.
+    pub(crate) fn take_mail(&self) -> VecDeque<Notification> {
+        if !self.has_mail.swap(false, Ordering::Acquire) {
+            return VecDeque::new();
+        }
+        std::mem::take(&mut lock(&self.mail))
+    }
+
+    /// Whether notifications wait.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::Acquire)
+    }
+
+    /// Asks the connection to stop what it does, or to end.
+    pub(crate) fn raise(self: &Arc<Self>, reason: InterruptReason) {
+        self.interrupt.raise(reason);
+        if reason >= InterruptReason::IdleInTransactionTimeout {
+            // It may wait for its client to speak: let that wait end. It may also wait for its client to
+            // listen: that one is given some time.
+            self.socket.close(Shutdown::Read);
+            if let Some(parking) = self.parking.upgrade() {
+                parking.close_after(self, DEAF);
+            }
+        }
+    }
+
+    /// Whether a cancel request with this secret is the client's own.
+    pub(crate) fn knows(&self, secret: &[u8]) -> bool {
+        matches!(secret.len(), 4 | SECRET_BYTES) && equal(secret, &self.secret[..secret.len()])
+    }
+
+    fn activity(&self) -> Activity {
+        let status = self.status();
+        let shown = status.query.floor_char_boundary(QUERY_BYTES_SHOWN);
+        Activity {
+            process_id: self.process_id,
+            user: status.user.clone(),
+            database: status.database.clone(),
+            application_name: status.application_name.clone(),
+            address: self.address,
+            encrypted: status.encrypted,
+            backend_start_us: self.started_us,
+            query_start_us: status.query_start_us,
+            state_change_us: status.state_change_us,
+            state: status.state,
+            query: status.query[..shown].to_string(),
+        }
+    }
+}
+
+impl Client for Peer {
+    fn notify(&self, notification: Notification) {
+        let mut mail = lock(&self.mail);
+        if mail.len() < MAIL_MAX {
+            mail.push_back(notification);
+        }
+        drop(mail);
+        self.has_mail.store(true, Ordering::Release);
+        if let Some(parking) = self.parking.upgrade() {
+            parking.wake(self.process_id);
+        }
+    }
+}
+
+/// All connections of this host.
+#[derive(Default)]
+pub(crate) struct Peers {
+    table: Mutex<Table>,
+    fewer: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    last_number: u32,
+    peers: BTreeMap<i32, Arc<Peer>>,
+}
+
+impl Peers {
+    /// Enters a connection.
+    pub(crate) fn enter(&self, host: u8, socket: Arc<Socket>, parking: &Arc<Parking>) -> Arc<Peer> {
+        let now_us = clock::now_us();
+        let mut table = lock(&self.table);
+        let process_id = loop {
+            table.last_number = table.last_number % ((1 << NUMBER_BITS) - 1) + 1;
+            let process_id = i32::from(host & 0x7f) << NUMBER_BITS | table.last_number.cast_signed();
+            if !table.peers.contains_key(&process_id) {
+                break process_id;
+            }
+        };
+        let peer = Arc::new(Peer {
+            process_id,
+            secret: random_bytes(),
+            interrupt: Arc::default(),
+            address: socket.address(),
+            socket,
+            started_us: now_us,
+            status: Mutex::new(Status {
+                user: String::new(),
+                database: String::new(),
+                application_name: String::new(),
+                encrypted: false,
+                state: ActivityState::Starting,
+                query: Arc::from(""),
+                query_start_us: now_us,
+                state_change_us: now_us,
+            }),
+            has_mail: AtomicBool::new(false),
+            mail: Mutex::default(),
+            parking: Arc::downgrade(parking),
+        });
+        table.peers.insert(process_id, peer.clone());
+        peer
+    }
+
+    /// Removes a connection that has ended.
+    pub(crate) fn leave(&self, process_id: i32) {
+        lock(&self.table).peers.remove(&process_id);
+        self.fewer.notify_all();
+    }
+
+    pub(crate) fn find(&self, process_id: i32) -> Option<Arc<Peer>> {
+        lock(&self.table).peers.get(&process_id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Peer>> {
+        lock(&self.table).peers.values().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.table).peers.len()
+    }
+
+    /// How many connections a role has.
+    pub(crate) fn count_of(&self, user: &str) -> usize {
+        self.all().iter().filter(|peer| peer.status().user == user).count()
+    }
+
+    pub(crate) fn activity(&self) -> Vec<Activity> {
+        self.all().iter().map(|peer| peer.activity()).collect()
+    }
+
+    /// Waits until there is none left, at most so long; answers whether that is so.
+    pub(crate) fn wait_for_none(&self, at_most: Duration) -> bool {
+        let end = clock::now() + at_most;
+        let mut table = lock(&self.table);
+        while !table.peers.is_empty() {
+            let left = end.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.fewer.wait_timeout(table, left);
+            table = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        true
+    }
+}
+
+/// The host that a process id belongs to.
+pub(crate) fn host_of(process_id: i32) -> u8 {
+    (process_id.cast_unsigned() >> NUMBER_BITS & 0x7f) as u8
+}

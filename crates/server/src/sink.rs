@@ -1,0 +1,182 @@
+//! Answers of a session as messages: the [`Sink`] of a connection.
+//!
+//! Invariants:
+//! 1. A row is encoded straight into the output; an error in the middle of it takes the whole row back.
+//! 2. What is sent before the end of a statement is sent because it is much, or because the client must act
+//!    on it (COPY).
+
+use std::io::Write as _;
+
+use liger_sql::error::{Severity, SqlError, SqlState};
+use liger_sql::func::EvalContext;
+use liger_sql::session::{ColumnDescription, CopyInput, CopyShape, Format, Formats, Interrupt, Sink};
+use liger_sql::types::value::Value;
+use liger_sql::types::{Oid, binary, oid, text};
+
+use crate::wire::backend;
+use crate::wire::frontend::{Fields, MessageError};
+use crate::wire::stream::{Arrived, Stream, StreamError};
+
+/// Largest row, bytes: clients of PostgreSQL take no message of 1 GiB.
+const ROW_BYTES_MAX: usize = (1 << 30) - 1;
+
+/// What the encoder of rows keeps between rows and statements.
+#[derive(Debug, Default)]
+pub(crate) struct RowShape {
+    columns: Vec<(Oid, Format)>,
+    scratch: String,
+}
+
+/// The sink of one call of a session.
+pub(crate) struct WireSink<'a> {
+    pub stream: &'a mut Stream,
+    pub shape: &'a mut RowShape,
+    pub interrupt: &'a Interrupt,
+    /// Whether columns are described before rows: in the simple protocol.
+    pub describes: bool,
+    pub message_bytes_max: usize,
+}
+
+impl Sink for WireSink<'_> {
+    fn columns(&mut self, columns: &[ColumnDescription], formats: Formats<'_>) -> Result<(), SqlError> {
+        if self.describes {
+            backend::row_description(&mut self.stream.output, columns, formats);
+        }
+        self.shape.columns.clear();
+        let described = columns.iter().enumerate().map(|(at, column)| (column.ty.oid, formats.of(at)));
+        self.shape.columns.extend(described);
+        Ok(())
+    }
+
+    fn row(&mut self, context: &EvalContext<'_>, values: &[Value]) -> Result<(), SqlError> {
+        let RowShape { columns, scratch } = &mut *self.shape;
+        assert_eq!(values.len(), columns.len(), "a row has as many values as there are columns");
+        let output = &mut self.stream.output;
+        let before = output.len();
+        backend::data_row(output, values.len(), |out, at| {
+            let (ty, format) = columns[at];
+            write_value(context, ty, format, &values[at], scratch, out)?;
+            if out.len() - before > ROW_BYTES_MAX {
+                let message = format!("a row of more than {ROW_BYTES_MAX} bytes cannot be sent");
+                return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            }
+            Ok(!values[at].is_null())
+        })?;
+        self.stream.send_if_large().map_err(gone)
+    }
+
+    fn command_complete(&mut self, tag: &str) -> Result<(), SqlError> {
+        backend::command_complete(&mut self.stream.output, tag);
+        Ok(())
+    }
+
+    fn empty(&mut self) -> Result<(), SqlError> {
+        backend::bare(&mut self.stream.output, b'I');
+        Ok(())
+    }
+
+    fn notice(&mut self, notice: &SqlError) -> Result<(), SqlError> {
+        backend::error_or_notice(&mut self.stream.output, b'N', notice);
+        Ok(())
+    }
+
+    fn copy_in(&mut self, shape: &CopyShape) -> Result<(), SqlError> {
+        backend::copy_response(&mut self.stream.output, b'G', shape);
+        self.stream.send().map_err(gone)
+    }
+
+    fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError> {
+        loop {
+            self.interrupt.check()?;
+            let (kind, body) = match self.stream.message(self.message_bytes_max).map_err(gone)? {
+                Arrived::Message(kind, body) => (kind, body),
+                Arrived::Quiet => continue,
+                Arrived::Closed => {
+                    self.interrupt.check()?;
+                    return Err(fatal("unexpected EOF on client connection during COPY from stdin"));
+                }
+            };
+            return match kind {
+                b'd' => Ok(CopyInput::Data(self.stream.bytes(body))),
+                b'c' => Ok(CopyInput::Done),
+                b'f' => {
+                    let text = Fields(self.stream.bytes(body)).text().map_err(|e| message_error(&e))?;
+                    Ok(CopyInput::Fail(text.to_string()))
+                }
+                // Clients may send them after every message; they mean nothing here.
+                b'H' | b'S' => continue,
+                other => {
+                    let message = format!("unexpected message type 0x{other:02X} during COPY from stdin");
+                    Err(SqlError::notice(Severity::Fatal, SqlState::PROTOCOL_VIOLATION, message))
+                }
+            };
+        }
+    }
+
+    fn copy_out(&mut self, shape: &CopyShape) -> Result<(), SqlError> {
+        backend::copy_response(&mut self.stream.output, b'H', shape);
+        Ok(())
+    }
+
+    fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), SqlError> {
+        backend::copy_data(&mut self.stream.output, bytes);
+        self.stream.send_if_large().map_err(gone)
+    }
+
+    fn copy_out_done(&mut self) -> Result<(), SqlError> {
+        backend::bare(&mut self.stream.output, b'c');
+        Ok(())
+    }
+}
+
+fn fatal(message: impl Into<String>) -> SqlError {
+    SqlError::notice(Severity::Fatal, SqlState::CONNECTION_FAILURE, message)
+}
+
+/// The error of a statement whose client is gone.
+fn gone(error: StreamError) -> SqlError {
+    error.to_sql()
+}
+
+/// The error of a message that cannot be read.
+pub(crate) fn message_error(error: &MessageError) -> SqlError {
+    let state = match error {
+        MessageError::NotUtf8(_) => SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+        MessageError::FormatCode(_) => SqlState::INVALID_PARAMETER_VALUE,
+        _ => SqlState::PROTOCOL_VIOLATION,
+    };
+    SqlError::new(state, error.to_string())
+}
+
+/// Appends the bytes of a value; nothing for NULL. The commonest forms are written here, which saves a text
+/// of their own; all others by their type.
+fn write_value(
+    context: &EvalContext<'_>,
+    ty: Oid,
+    format: Format,
+    value: &Value,
+    scratch: &mut String,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    match (format, value) {
+        (_, Value::Null) => {}
+        (_, Value::Text(text)) if matches!(ty, oid::TEXT | oid::VARCHAR | oid::BPCHAR) => {
+            out.extend_from_slice(text.as_bytes());
+        }
+        (Format::Text, Value::Int4(number)) if ty == oid::INT4 => decimal(i64::from(*number), out),
+        (Format::Text, Value::Int8(number)) if ty == oid::INT8 => decimal(*number, out),
+        (Format::Binary, Value::Int4(number)) if ty == oid::INT4 => out.extend(number.to_be_bytes()),
+        (Format::Binary, Value::Int8(number)) if ty == oid::INT8 => out.extend(number.to_be_bytes()),
+        (Format::Text, value) => {
+            scratch.clear();
+            text::write(context, ty, value, scratch)?;
+            out.extend_from_slice(scratch.as_bytes());
+        }
+        (Format::Binary, value) => binary::send(context, ty, value, out)?,
+    }
+    Ok(())
+}
+
+fn decimal(number: i64, out: &mut Vec<u8>) {
+    write!(out, "{number}").expect("a vector takes everything");
+}

@@ -1,0 +1,317 @@
+//! A stream of messages over a socket, encrypted or not: what has arrived, what is to be sent.
+//!
+//! ```text
+//!   socket -> (TLS) -> input [start..end] -> message bodies, borrowed
+//!   messages -> output -> (TLS) -> socket, when asked or when 64 KiB have gathered
+//! ```
+//!
+//! Invariants:
+//! 1. The input grows with what has arrived and never by what a length says: a client that announces a
+//!    gigabyte has to send it.
+//! 2. At `rest`, the buffers of a connection without anything half-read are given back.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use liger_sql::error::{Severity, SqlError, SqlState};
+use rustls::ServerConnection;
+
+use super::frontend::{FIRST_PACKET_BYTES_MAX, body_limit};
+use crate::socket::{Read, Socket};
+
+/// Input and output start with this, bytes.
+const BUFFER_BYTES: usize = 8 << 10;
+/// Output is sent when it has gathered this much, bytes.
+const SEND_BYTES: usize = 64 << 10;
+/// An input that has grown beyond this for one message is not kept, bytes.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// Why a stream cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The socket failed.
+    #[error("the socket failed: {0}")]
+    Io(#[from] io::Error),
+    /// The bytes are not TLS.
+    #[error("TLS failed: {0}")]
+    Tls(#[from] rustls::Error),
+    /// A message has a length that it cannot have.
+    #[error("invalid length {length} of a message of kind {kind}")]
+    Length {
+        /// Its kind; 0 for the first packet.
+        kind: u8,
+        /// What it says.
+        length: u32,
+    },
+    /// A message of a kind that does not exist.
+    #[error("invalid frontend message type {0}")]
+    Kind(u8),
+}
+
+impl StreamError {
+    /// The FATAL error to tell the client.
+    pub fn to_sql(&self) -> SqlError {
+        let state = match self {
+            Self::Io(_) | Self::Tls(_) => SqlState::CONNECTION_FAILURE,
+            Self::Length { .. } | Self::Kind(_) => SqlState::PROTOCOL_VIOLATION,
+        };
+        SqlError::notice(Severity::Fatal, state, self.to_string())
+    }
+}
+
+/// What waits in the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// A message of this kind; its body lies there in the input until the next call.
+    Message(u8, Range<usize>),
+    /// Nothing whole, and the client says nothing.
+    Quiet,
+    /// The client is gone.
+    Closed,
+}
+
+/// The stream.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Arc<Socket>,
+    tls: Option<Box<ServerConnection>>,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// What is to be sent: append messages here, then `send` or `send_if_large`.
+    pub output: Vec<u8>,
+    /// Bytes that came, without TLS's own.
+    pub bytes_in: u64,
+    /// Bytes that went, without TLS's own.
+    pub bytes_out: u64,
+}
+
+impl Stream {
+    /// A stream over a socket, not encrypted.
+    pub fn new(socket: Arc<Socket>) -> Self {
+        Self {
+            socket,
+            tls: None,
+            input: Vec::new(),
+            start: 0,
+            end: 0,
+            output: Vec::new(),
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+
+    /// The socket below.
+    pub fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// What the client and TLS agreed to speak, once its handshake is done.
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.alpn_protocol()
+    }
+
+    /// Whether bytes have arrived that nobody has read as a message.
+    pub fn has_unread(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// Bytes of the input.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.input[range]
+    }
+
+    /// Whether the client begins with TLS at once: a record of a handshake instead of a packet.
+    pub fn begins_with_tls(&self) -> bool {
+        self.input[self.start..self.end].first() == Some(&0x16)
+    }
+
+    /// From here on everything is encrypted. What was read before belongs to the handshake; it may only be
+    /// the client's that began with TLS at once.
+    pub fn start_tls(&mut self, mut tls: Box<ServerConnection>) -> Result<(), StreamError> {
+        let mut early = &self.input[self.start..self.end];
+        while !early.is_empty() {
+            tls.read_tls(&mut early)?;
+            tls.process_new_packets()?;
+        }
+        (self.start, self.end) = (0, 0);
+        write_tls(&mut tls, &self.socket)?;
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    /// Waits for a first packet: no kind, and short.
+    pub fn first_packet(&mut self) -> Result<Arrived, StreamError> {
+        if let Some(missing) = self.fill(4)? {
+            return Ok(missing);
+        }
+        if self.begins_with_tls() && self.tls.is_none() {
+            return Ok(Arrived::Message(0x16, self.start..self.start));
+        }
+        let length =
+            u32::from_be_bytes(self.input[self.start..self.start + 4].try_into().expect("four bytes"));
+        if !(8..=FIRST_PACKET_BYTES_MAX).contains(&(length as usize)) {
+            return Err(StreamError::Length { kind: 0, length });
+        }
+        self.whole(0, 4, length as usize)
+    }
+
+    /// Waits for a message. `large`: how many bytes the body of one with texts or data may have.
+    pub fn message(&mut self, large: usize) -> Result<Arrived, StreamError> {
+        if let Some(missing) = self.fill(5)? {
+            return Ok(missing);
+        }
+        let head = &self.input[self.start..self.start + 5];
+        let (kind, length) = (head[0], u32::from_be_bytes(head[1..].try_into().expect("four bytes")));
+        let limit = body_limit(kind, large).ok_or(StreamError::Kind(kind))?;
+        let body = (length as usize).checked_sub(4).filter(|body| *body <= limit);
+        let body = body.ok_or(StreamError::Length { kind, length })?;
+        self.whole(kind, 5, body + 5)
+    }
+
+    /// The message of `length` bytes in the input, its head included, once it is whole.
+    fn whole(&mut self, kind: u8, head: usize, length: usize) -> Result<Arrived, StreamError> {
+        if let Some(missing) = self.fill(length)? {
+            return Ok(missing);
+        }
+        let body = self.start + head..self.start + length;
+        self.start += length;
+        Ok(Arrived::Message(kind, body))
+    }
+
+    /// Waits until `wanted` bytes are in the input; answers with what there is instead if they do not come.
+    fn fill(&mut self, wanted: usize) -> Result<Option<Arrived>, StreamError> {
+        while self.end - self.start < wanted {
+            self.make_room(wanted);
+            match self.read()? {
+                Read::Bytes(bytes) => {
+                    self.end += bytes;
+                    self.bytes_in += bytes as u64;
+                }
+                Read::Quiet => return Ok(Some(Arrived::Quiet)),
+                Read::Closed => return Ok(Some(Arrived::Closed)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn make_room(&mut self, wanted: usize) {
+        if self.start == self.end && self.input.len() > LARGE_BYTES && wanted <= BUFFER_BYTES {
+            self.input = Vec::new();
+            (self.start, self.end) = (0, 0);
+        }
+        if self.start > 0 {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.input.len() {
+            let grown = (2 * self.input.len()).clamp(BUFFER_BYTES, wanted.max(BUFFER_BYTES));
+            self.input.resize(grown, 0);
+        }
+    }
+
+    fn read(&mut self) -> Result<Read, StreamError> {
+        let room = &mut self.input[self.end..];
+        let Some(tls) = &mut self.tls else { return Ok(self.socket.read(room)?) };
+        loop {
+            match tls.reader().read(room) {
+                Ok(0) => return Ok(Read::Closed),
+                Ok(bytes) => return Ok(Read::Bytes(bytes)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Read::Closed),
+                Err(error) => return Err(error.into()),
+            }
+            match tls.read_tls(&mut Raw(&self.socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Read::Quiet),
+                Err(error) => return Err(error.into()),
+            }
+            let processed = tls.process_new_packets();
+            // Also what went wrong is to be told to the client, in an alert.
+            write_tls(tls, &self.socket)?;
+            processed?;
+        }
+    }
+
+    /// Sends what has gathered.
+    pub fn send(&mut self) -> Result<(), StreamError> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.bytes_out += self.output.len() as u64;
+        match &mut self.tls {
+            None => self.socket.write_all(&self.output)?,
+            Some(tls) => {
+                let mut rest = &self.output[..];
+                while !rest.is_empty() {
+                    let taken = tls.writer().write(rest)?;
+                    rest = &rest[taken..];
+                    write_tls(tls, &self.socket)?;
+                }
+            }
+        }
+        self.output.clear();
+        if self.output.capacity() > 2 * SEND_BYTES {
+            self.output.shrink_to(SEND_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Sends what has gathered if it is much.
+    #[inline]
+    pub fn send_if_large(&mut self) -> Result<(), StreamError> {
+        if self.output.len() >= SEND_BYTES { self.send() } else { Ok(()) }
+    }
+
+    /// Gives buffers back before a long wait.
+    pub fn rest(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            self.input = Vec::new();
+        }
+        if self.output.is_empty() {
+            self.output = Vec::new();
+        }
+    }
+
+    /// Tells the client that nothing more comes, and closes.
+    pub fn finish(&mut self) {
+        let _ = self.send();
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            let _ = write_tls(tls, &self.socket);
+        }
+        self.socket.close(std::net::Shutdown::Both);
+    }
+}
+
+/// Sends what TLS has to send.
+fn write_tls(tls: &mut ServerConnection, socket: &Socket) -> io::Result<()> {
+    while tls.wants_write() {
+        match socket.with_writer(|writer| tls.write_tls(writer)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The socket as rustls wants to read it.
+struct Raw<'a>(&'a Socket);
+
+impl io::Read for Raw<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            Read::Bytes(bytes) => Ok(bytes),
+            Read::Closed => Ok(0),
+            Read::Quiet => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+}

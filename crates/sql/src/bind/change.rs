@@ -1,0 +1,497 @@
+//! INSERT, UPDATE, DELETE, and statements as a whole.
+
+use std::sync::Arc;
+
+use super::from::no_relation;
+use super::scope::{CteName, Entry, Place, ScopeColumn, columns_of};
+use super::tree::{
+    Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Target, Update,
+};
+use super::updatable::{Changed, Changing};
+use super::{Binder, Scope, Typed, fail};
+use crate::catalog::object::{Object, Rule, Table, UserTypeKind};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::ast::{self, ConflictTarget, Ident, JoinKind, Kind, Path};
+use crate::types::value::Value;
+use crate::types::{Oid, Type, oid};
+
+/// A statement that is planned and run over rows.
+#[derive(Clone, Debug)]
+pub(crate) enum BoundStatement {
+    Query(Box<Query>),
+    Change(Change),
+}
+
+impl Change {
+    /// Those of RETURNING; none without.
+    pub(crate) fn columns(&self) -> &[OutColumn] {
+        let returning = match self {
+            Change::Insert(insert) => &insert.returning,
+            Change::Update(update) => &update.returning,
+            Change::Delete(delete) => &delete.returning,
+        };
+        returning.as_ref().map_or(&[], |returning| &returning.columns)
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        match self {
+            Change::Insert(insert) => &insert.target,
+            Change::Update(update) => &update.target,
+            Change::Delete(delete) => &delete.target,
+        }
+    }
+}
+
+const GENERATED_ALWAYS: SqlState = SqlState::new(*b"428C9");
+
+impl Binder<'_> {
+    pub(crate) fn statement(&self, ast: &ast::Statement) -> Result<BoundStatement> {
+        match ast {
+            ast::Statement::Query(query) => {
+                Ok(BoundStatement::Query(Box::new(self.query(None, false, query)?)))
+            }
+            other => self.change(None, &[], other).map(BoundStatement::Change),
+        }
+    }
+
+    pub(crate) fn change(
+        &self,
+        parent: Option<&Scope<'_>>,
+        ctes: &[CteName],
+        ast: &ast::Statement,
+    ) -> Result<Change> {
+        match ast {
+            ast::Statement::Insert(insert) => {
+                Ok(Change::Insert(Box::new(self.insert(parent, ctes, insert)?)))
+            }
+            ast::Statement::Update(update) => {
+                Ok(Change::Update(Box::new(self.update(parent, ctes, update)?)))
+            }
+            ast::Statement::Delete(delete) => {
+                Ok(Change::Delete(Box::new(self.delete(parent, ctes, delete)?)))
+            }
+            _ => Err(SqlError::unsupported("this statement inside of another")),
+        }
+    }
+
+    /// The table that rows are changed in.
+    pub(crate) fn target_table(&self, path: &Path) -> Result<Arc<Table>> {
+        let Some(object) = self.find_relation(path)? else {
+            if crate::exec::system_tables::find(path.schema(), path.last(), self.search_path).is_some() {
+                let message = format!("permission denied: \"{}\" is a system catalog", path.last());
+                return fail(SqlState::INSUFFICIENT_PRIVILEGE, path.pos, message);
+            }
+            return Err(no_relation(path));
+        };
+        match &*object {
+            Object::Table(table) => Ok(Arc::new(table.clone())),
+            Object::View(_) => Err(SqlError::unsupported("changing rows through a view")),
+            _ => {
+                let message = format!("cannot change rows of \"{}\": it is not a table", path.last());
+                fail(SqlState::WRONG_OBJECT_TYPE, path.pos, message)
+            }
+        }
+    }
+
+    pub(crate) fn target(&self, table: &Arc<Table>) -> Result<Arc<Target>> {
+        let mut target =
+            Target { table: table.clone(), checks: Vec::new(), generated: Vec::new(), domains: Vec::new() };
+        for constraint in &table.constraints {
+            if let Rule::Check { condition } = &constraint.rule {
+                let check = self.table_expr(table, &condition.sql, Some(Type::of(oid::BOOL)))?;
+                target.checks.push((constraint.name.clone(), check));
+            }
+        }
+        target.checks.sort_by(|a, b| a.0.cmp(&b.0));
+        for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
+            if let Some(generated) = &column.generated {
+                target.generated.push((at, self.table_expr(table, &generated.sql, Some(column.ty()))?));
+            }
+            self.domain_checks(&mut target, at, column.type_oid)?;
+        }
+        Ok(Arc::new(target))
+    }
+
+    fn domain_checks(&self, target: &mut Target, at: usize, ty: u32) -> Result<()> {
+        let Some(object) = self.store.object(ty) else { return Ok(()) };
+        let Object::Type(user) = &*object else { return Ok(()) };
+        let UserTypeKind::Domain { base, not_null, checks, .. } = &user.kind else { return Ok(()) };
+        self.domain_checks(target, at, *base)?;
+        if *not_null {
+            target.domains.push((at, user.name.clone(), String::new(), None));
+        }
+        for (name, check) in checks {
+            let condition = self.domain_check(*base, &check.sql)?;
+            target.domains.push((at, user.name.clone(), name.clone(), Some(condition)));
+        }
+        Ok(())
+    }
+
+    /// A check of a domain over `base`: its value is [`Expr::CaseOperand`].
+    pub(crate) fn domain_check(&self, base: Oid, sql: &str) -> Result<Expr> {
+        let mut scope = Scope::root();
+        let base = Type::of(crate::types::Types::base_of(&self.ctx, base));
+        let column = ScopeColumn { name: "value".into(), ty: base, expr: Expr::CaseOperand, origin: (0, 0) };
+        scope.add_entry(entry("", vec![column], 0), true);
+        let typed = self.expr(&mut scope, &crate::parse::parse_expr(sql)?)?;
+        self.boolean(typed, "CHECK")
+    }
+
+    /// What a column gets that is given nothing.
+    pub(crate) fn default_of(&self, table: &Arc<Table>, at: usize) -> Result<Expr> {
+        let column = &table.columns[at];
+        if let Some(identity) = &column.identity {
+            let sequence = Typed::new(Expr::value(Value::Oid(identity.sequence)), Type::of(oid::REGCLASS), 0);
+            let next = self.call_named("nextval", vec![sequence], 0)?;
+            return self.coerce_assign(next, column.ty(), Some(&column.name)).map(|typed| typed.expr);
+        }
+        if let Some(default) = &column.default {
+            let parsed = crate::parse::parse_expr(&default.sql)?;
+            let typed = self.expr(&mut Scope::root(), &parsed)?;
+            return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
+        }
+        if let Some(Object::Type(user)) = self.store.object(column.type_oid).as_deref()
+            && let UserTypeKind::Domain { default: Some(default), .. } = &user.kind
+        {
+            let parsed = crate::parse::parse_expr(&default.sql)?;
+            let typed = self.expr(&mut Scope::root(), &parsed)?;
+            return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
+        }
+        Ok(Expr::null())
+    }
+
+    /// The numbers of named columns; all of them if none is named.
+    pub(crate) fn column_list(&self, table: &Table, names: &[Ident]) -> Result<Vec<usize>> {
+        if names.is_empty() {
+            let all = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
+            return Ok(all.map(|(at, _)| at).collect());
+        }
+        let mut numbers = Vec::new();
+        for name in names {
+            let at = self.column_number(table, name)?;
+            if numbers.contains(&at) {
+                let message = format!("column \"{}\" specified more than once", name.text);
+                return fail(SqlState::DUPLICATE_COLUMN, name.pos, message);
+            }
+            numbers.push(at);
+        }
+        Ok(numbers)
+    }
+
+    fn column_number(&self, table: &Table, name: &Ident) -> Result<usize> {
+        let found = table.columns.iter().position(|column| !column.dropped && column.name == name.text);
+        found.ok_or_else(|| {
+            let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(name.pos + 1)
+        })
+    }
+
+    fn insert(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Insert) -> Result<Insert> {
+        let mut names = ctes.to_vec();
+        let bound_ctes = self.with(parent, false, &mut names, ast.with.as_ref())?;
+        let changed = self.changed(&ast.table, Changing::Insert)?;
+        let table = changed.table.clone();
+        let target = self.target(&table)?;
+        let columns = match ast.columns.is_empty() {
+            true => changed.order.clone(),
+            false => self.column_list(&changed.shown, &ast.columns)?,
+        };
+        let mut values = Vec::with_capacity(table.columns.len());
+        for at in 0..table.columns.len() {
+            values.push(self.default_of(&table, at)?);
+        }
+        let source = match &ast.source {
+            None => None,
+            Some(query) => Some(self.source(parent, &names, ast, query, &table, &columns, &mut values)?),
+        };
+        let conflict = match &ast.conflict {
+            None => None,
+            Some(conflict) => Some(self.conflict(&names, ast, conflict, &changed)?),
+        };
+        let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
+        let returning = self.returning(&mut scope, &ast.returning)?;
+        Ok(Insert { ctes: bound_ctes, target, source, values, conflict, returning })
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of the statement")]
+    fn source(
+        &self,
+        parent: Option<&Scope<'_>>,
+        names: &[CteName],
+        ast: &ast::Insert,
+        query: &ast::Query,
+        table: &Arc<Table>,
+        columns: &[usize],
+        values: &mut [Expr],
+    ) -> Result<Query> {
+        let given = |count: usize, pos: u32| -> Result<()> {
+            if count > columns.len() {
+                return fail(SqlState::SYNTAX_ERROR, pos, "INSERT has more expressions than target columns");
+            }
+            if count < columns.len() && !ast.columns.is_empty() {
+                let at = ast.columns[count].pos;
+                return fail(SqlState::SYNTAX_ERROR, at, "INSERT has more target columns than expressions");
+            }
+            Ok(())
+        };
+        if let Some(rows) = query.values() {
+            let mut scope = Scope::with_parent(parent, false);
+            scope.ctes = names.to_vec();
+            scope.place = Place::Values;
+            let width = rows[0].len();
+            given(width, rows[0].get(columns.len()).map_or(0, |expr| expr.pos))?;
+            let mut bound = Vec::with_capacity(rows.len());
+            for row in rows {
+                if row.len() != width {
+                    let message = "VALUES lists must all be the same length";
+                    return fail(SqlState::SYNTAX_ERROR, row.first().map_or(0, |e| e.pos), message);
+                }
+                let mut exprs = Vec::with_capacity(width);
+                for (expr, at) in row.iter().zip(columns) {
+                    exprs.push(self.given_value(&mut scope, table, *at, expr, ast.overriding)?);
+                }
+                bound.push(exprs);
+            }
+            for (slot, at) in columns.iter().take(width).enumerate() {
+                values[*at] = Expr::slot(slot);
+            }
+            let out = |at: &usize| {
+                let column = &table.columns[*at];
+                OutColumn { name: column.name.clone(), ty: column.ty(), table: 0, attribute: 0 }
+            };
+            let columns = columns.iter().take(width).map(out).collect();
+            let (ctes, order) = (Vec::new(), Vec::new());
+            let body = Body::Values(bound);
+            return Ok(Query { ctes, body, order, limit: None, offset: None, with_ties: false, columns });
+        }
+        if query.has_default() {
+            return fail(SqlState::SYNTAX_ERROR, query.pos, "DEFAULT is not allowed in this context");
+        }
+        let mut source = self.open_query(parent, false, names, query)?;
+        given(source.columns.len(), query.pos)?;
+        let types = source.columns.iter().zip(columns).map(|(column, at)| match column.ty.oid {
+            oid::UNKNOWN => crate::types::Types::base_of(&self.ctx, table.columns[*at].type_oid),
+            ty => ty,
+        });
+        let types = types.collect();
+        self.retype(&mut source, types)?;
+        for (slot, at) in columns.iter().take(source.columns.len()).enumerate() {
+            self.refuse_generated(table, *at, ast.overriding)?;
+            let typed = Typed::new(Expr::slot(slot), source.columns[slot].ty, query.pos);
+            let column = &table.columns[*at];
+            values[*at] = self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr;
+        }
+        Ok(source)
+    }
+
+    fn given_value(
+        &self,
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        at: usize,
+        ast: &ast::Expr,
+        overriding: Option<bool>,
+    ) -> Result<Expr> {
+        if ast.kind == Kind::Default || (overriding == Some(false) && table.columns[at].identity.is_some()) {
+            return self.default_of(table, at);
+        }
+        self.refuse_generated(table, at, overriding)?;
+        let column = &table.columns[at];
+        let typed = self.expr(scope, ast)?;
+        self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr)
+    }
+
+    fn refuse_generated(&self, table: &Table, at: usize, overriding: Option<bool>) -> Result<()> {
+        let column = &table.columns[at];
+        let name = &column.name;
+        let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+        if column.identity.is_some_and(|identity| identity.always) && overriding.is_none() {
+            let detail = format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.");
+            let hint = "Use OVERRIDING SYSTEM VALUE to override.";
+            return Err(SqlError::new(GENERATED_ALWAYS, message).detail(detail).hint(hint));
+        }
+        if column.generated.is_some() {
+            let detail = format!("Column \"{name}\" is a generated column.");
+            return Err(SqlError::new(GENERATED_ALWAYS, message).detail(detail));
+        }
+        Ok(())
+    }
+
+    fn conflict(
+        &self,
+        names: &[CteName],
+        ast: &ast::Insert,
+        conflict: &ast::OnConflict,
+        changed: &Changed,
+    ) -> Result<Conflict> {
+        let index = self.arbiter(&changed.shown, &conflict.target)?;
+        let Some((set, filter)) = &conflict.update else { return Ok(Conflict { index, update: None }) };
+        if index.is_none() {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+            let hint = "For example, ON CONFLICT (column_name).";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).hint(hint));
+        }
+        let mut scope = self.target_scope(None, names, changed, &ast.table, ast.alias.as_ref());
+        let width = changed.table.columns.len();
+        scope.add_table(&changed.shown, "excluded", None, width, false);
+        let set = self.assignments(&mut scope, changed, set)?;
+        let filter = self.condition(&mut scope, filter.as_ref(), Place::Where)?;
+        Ok(Conflict { index, update: Some((set, filter)) })
+    }
+
+    /// The unique index that ON CONFLICT means.
+    fn arbiter(&self, table: &Arc<Table>, target: &ConflictTarget) -> Result<Option<u32>> {
+        match target {
+            ConflictTarget::None => Ok(None),
+            ConflictTarget::Constraint(name) => {
+                let found = table.constraints.iter().find(|constraint| constraint.name == name.text);
+                match found.map(|constraint| &constraint.rule) {
+                    Some(Rule::PrimaryKey { index, .. } | Rule::Unique { index, .. }) => Ok(Some(*index)),
+                    _ => {
+                        let message = format!(
+                            "constraint \"{}\" for table \"{}\" does not exist",
+                            name.text, table.name
+                        );
+                        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+                    }
+                }
+            }
+            ConflictTarget::Columns(exprs, _) => {
+                let mut wanted = Vec::new();
+                for expr in exprs {
+                    let Kind::Column(parts) = &expr.kind else {
+                        return Err(SqlError::unsupported("ON CONFLICT over an expression"));
+                    };
+                    let name = Ident { text: parts[0].clone(), pos: expr.pos };
+                    let number = match table.columns.iter().position(|c| !c.dropped && c.name == name.text) {
+                        Some(number) => number as u16,
+                        None => {
+                            let message = format!("column \"{}\" does not exist", name.text);
+                            return fail(SqlState::UNDEFINED_COLUMN, name.pos, message);
+                        }
+                    };
+                    wanted.push(number);
+                }
+                wanted.sort_unstable();
+                wanted.dedup();
+                for index in self.store.indexes(table.oid) {
+                    let columns: Option<Vec<u16>> = index
+                        .columns
+                        .iter()
+                        .map(|column| match column.of {
+                            crate::catalog::object::Indexed::Column(number) => Some(number),
+                            crate::catalog::object::Indexed::Expression { .. } => None,
+                        })
+                        .collect();
+                    let Some(mut columns) = columns else { continue };
+                    columns.sort_unstable();
+                    if index.unique && columns == wanted {
+                        return Ok(Some(index.oid));
+                    }
+                }
+                let message =
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
+            }
+        }
+    }
+
+    fn assignments(
+        &self,
+        scope: &mut Scope<'_>,
+        changed: &Changed,
+        list: &[ast::Assignment],
+    ) -> Result<Vec<(usize, Expr)>> {
+        let table = &changed.table;
+        let mut set: Vec<(usize, Expr)> = Vec::new();
+        for assignment in list {
+            let values: Vec<Option<Typed>> = match (&assignment.value.kind, assignment.row) {
+                (Kind::Default, false) => vec![None],
+                (_, false) => vec![Some(self.expr(scope, &assignment.value)?)],
+                (Kind::Row(exprs, _), true) => {
+                    let bind = |expr: &ast::Expr| match expr.kind {
+                        Kind::Default => Ok(None),
+                        _ => self.expr(scope, expr).map(Some),
+                    };
+                    exprs.iter().map(bind).collect::<Result<_>>()?
+                }
+                (Kind::Scalar(query), true) => {
+                    self.row_columns(scope, query, assignment.value.pos)?.into_iter().map(Some).collect()
+                }
+                (_, true) => vec![Some(self.expr(scope, &assignment.value)?)],
+            };
+            if values.len() != assignment.columns.len() {
+                let message = "number of columns does not match number of values";
+                return fail(SqlState::SYNTAX_ERROR, assignment.columns[0].pos, message);
+            }
+            for (name, value) in assignment.columns.iter().zip(values) {
+                let at = self.column_number(&changed.shown, name)?;
+                if set.iter().any(|(other, _)| *other == at) {
+                    let message = format!("multiple assignments to same column \"{}\"", name.text);
+                    return fail(SqlState::SYNTAX_ERROR, name.pos, message);
+                }
+                let column = &table.columns[at];
+                let only_default = column.generated.is_some() || column.identity.is_some_and(|i| i.always);
+                if value.is_some() && only_default {
+                    let message = format!("column \"{}\" can only be updated to DEFAULT", name.text);
+                    return fail(GENERATED_ALWAYS, name.pos, message);
+                }
+                let expr = match value {
+                    Some(typed) => self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr,
+                    None => self.default_of(table, at)?,
+                };
+                set.push((at, expr));
+            }
+        }
+        Ok(set)
+    }
+
+    /// The target's table joined with the other tables of the statement.
+    fn with_others(
+        &self,
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        others: &[ast::FromItem],
+    ) -> Result<From> {
+        let own = From::Table { table: table.clone(), at: 0 };
+        let rest = self.source_list(scope, others)?;
+        if rest.is_one() {
+            return Ok(own);
+        }
+        Ok(From::Join { kind: JoinKind::Inner, left: Box::new(own), right: Box::new(rest), on: None })
+    }
+
+    fn update(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Update) -> Result<Update> {
+        let mut names = ctes.to_vec();
+        let bound_ctes: Vec<Cte> = self.with(parent, false, &mut names, ast.with.as_ref())?;
+        let changed = self.changed(&ast.table, Changing::Update)?;
+        let target = self.target(&changed.table)?;
+        let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
+        let from = self.with_others(&mut scope, &changed.table, &ast.from)?;
+        let set = self.assignments(&mut scope, &changed, &ast.set)?;
+        let filter = changed.among(self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?);
+        let returning = self.returning(&mut scope, &ast.returning)?;
+        Ok(Update { ctes: bound_ctes, target, from, slots: scope.slots, filter, set, returning })
+    }
+
+    fn delete(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Delete) -> Result<Delete> {
+        let mut names = ctes.to_vec();
+        let bound_ctes: Vec<Cte> = self.with(parent, false, &mut names, ast.with.as_ref())?;
+        let changed = self.changed(&ast.table, Changing::Delete)?;
+        let target = self.target(&changed.table)?;
+        let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
+        let from = self.with_others(&mut scope, &changed.table, &ast.using)?;
+        let filter = changed.among(self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?);
+        let returning = self.returning(&mut scope, &ast.returning)?;
+        Ok(Delete { ctes: bound_ctes, target, from, slots: scope.slots, filter, returning })
+    }
+
+    /// A query's output as a table's columns would be: CREATE TABLE AS, views.
+    pub(crate) fn output_columns(query: &Query) -> Vec<(String, Type)> {
+        columns_of(query, 0, &[]).into_iter().map(|column| (column.name, column.ty)).collect()
+    }
+}
+
+fn entry(name: &str, columns: Vec<ScopeColumn>, at: usize) -> Entry {
+    Entry { name: name.to_string(), schema: None, columns, at, table: None, scalar: false, hidden: false }
+}

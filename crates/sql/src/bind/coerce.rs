@@ -1,0 +1,212 @@
+//! Bringing expressions to types: literals and parameters take them, others are cast.
+
+use super::tree::{Const, Expr};
+use super::types::{full_type_text, type_text};
+use super::{Binder, Typed, fail};
+use crate::error::{Result, SqlError, SqlState};
+pub(crate) use crate::func::CastContext as Context;
+use crate::func::{CastPath, find_cast, select_common_type};
+use crate::types::value::Value;
+use crate::types::{Oid, Type, TypeKind, oid, text};
+
+impl Binder<'_> {
+    /// The expression as type `target` (modifier included), if there is a way in this context.
+    pub(crate) fn coerce(&self, typed: Typed, target: Type, context: Context) -> Result<Option<Typed>> {
+        let explicit = context == Context::Explicit;
+        let source = typed.ty;
+        if source.oid == oid::UNKNOWN {
+            return self.coerce_open(typed, target, explicit).map(Some);
+        }
+        if source.oid == target.oid || target.oid == oid::ANY {
+            return Ok(Some(self.with_modifier(typed, target, explicit)));
+        }
+        if target.oid == oid::RECORD && self.is_row(source.oid) {
+            return Ok(Some(typed));
+        }
+        let Some(path) = find_cast(self.types(), source.oid, target.oid, context) else {
+            if source.oid == oid::RECORD && self.is_row(target.oid) {
+                return Ok(Some(Typed { ty: target, ..typed }));
+            }
+            return Ok(None);
+        };
+        let expr = Box::new(typed.expr);
+        let expr = Expr::Cast { expr, path, source: source.oid, target, explicit };
+        Ok(Some(Typed::new(expr, target, typed.pos)))
+    }
+
+    fn is_row(&self, oid: Oid) -> bool {
+        oid == oid::RECORD || self.types().type_info(oid).is_some_and(|info| info.kind == TypeKind::Composite)
+    }
+
+    fn with_modifier(&self, typed: Typed, target: Type, explicit: bool) -> Typed {
+        if target.modifier < 0 || typed.ty.modifier == target.modifier {
+            return typed;
+        }
+        let (path, source) = (CastPath::Relabel, typed.ty.oid);
+        let expr = Expr::Cast { expr: Box::new(typed.expr), path, source, target, explicit };
+        Typed::new(expr, target, typed.pos)
+    }
+
+    /// A literal, NULL or parameter whose type was open.
+    fn coerce_open(&self, typed: Typed, target: Type, explicit: bool) -> Result<Typed> {
+        let pos = typed.pos;
+        match typed.expr {
+            Expr::Const(Const(Value::Null)) => Ok(Typed::new(Expr::null(), target, pos)),
+            Expr::Const(Const(Value::Text(literal))) => {
+                if matches!(target.oid, oid::ANY | oid::UNKNOWN) {
+                    return Ok(Typed::new(Expr::value(Value::Text(literal)), target, pos));
+                }
+                let base = Type { oid: self.types().base_of(target.oid), modifier: -1 };
+                let value = text::input(&self.ctx, base, &literal).map_err(|error| error.at(pos + 1))?;
+                let bare = Typed::new(Expr::value(value), Type::of(target.oid), pos);
+                if target.modifier < 0 || explicit {
+                    return self.folded(self.with_modifier(bare, target, explicit));
+                }
+                Ok(self.with_modifier(bare, target, explicit))
+            }
+            Expr::Param(number) => {
+                let ty = {
+                    let mut parameters = self.parameters.borrow_mut();
+                    if parameters[number] == 0 || parameters[number] == oid::UNKNOWN {
+                        parameters[number] = if target.oid == oid::ANY { oid::TEXT } else { target.oid };
+                    }
+                    Type::of(parameters[number])
+                };
+                let typed = Typed::new(Expr::Param(number), ty, pos);
+                let context = if explicit { Context::Explicit } else { Context::Implicit };
+                match self.coerce(typed, target, context)? {
+                    Some(typed) => Ok(typed),
+                    None => {
+                        let message = format!("inconsistent types deduced for parameter ${}", number + 1);
+                        let (a, b) = (type_text(self.types(), ty.oid), type_text(self.types(), target.oid));
+                        let error = SqlError::new(SqlState::AMBIGUOUS_PARAMETER, message);
+                        Err(error.detail(format!("{a} versus {b}")).at(pos + 1))
+                    }
+                }
+            }
+            expr => {
+                let text = Typed::new(expr, Type::of(oid::TEXT), pos);
+                match self.coerce(text, target, Context::Explicit)? {
+                    Some(typed) => Ok(typed),
+                    None => Err(self.cannot_cast(oid::UNKNOWN, target.oid, pos)),
+                }
+            }
+        }
+    }
+
+    /// A cast of a constant is carried out at once.
+    fn folded(&self, typed: Typed) -> Result<Typed> {
+        let Expr::Cast { expr, path, source, target, explicit } = &typed.expr else { return Ok(typed) };
+        let Expr::Const(Const(value)) = &**expr else { return Ok(typed) };
+        let value = crate::types::cast::cast_value(&self.ctx, path, *source, *target, *explicit, value)
+            .map_err(|error| error.at(typed.pos + 1))?;
+        Ok(Typed::new(Expr::value(value), typed.ty, typed.pos))
+    }
+
+    pub(crate) fn cannot_cast(&self, from: Oid, to: Oid, pos: u32) -> SqlError {
+        let (from, to) = (type_text(self.types(), from), type_text(self.types(), to));
+        SqlError::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}")).at(pos + 1)
+    }
+
+    /// A cast that is written.
+    pub(crate) fn cast(&self, typed: Typed, target: Type) -> Result<Typed> {
+        let (source, pos) = (typed.ty.oid, typed.pos);
+        match self.coerce(typed, target, Context::Explicit)? {
+            Some(typed) => Ok(typed),
+            None => Err(self.cannot_cast(source, target.oid, pos)),
+        }
+    }
+
+    /// An argument whose type was found to fit.
+    pub(crate) fn argument(&self, typed: Typed, target: Oid) -> Result<Typed> {
+        let (source, pos) = (typed.ty.oid, typed.pos);
+        match self.coerce(typed, Type::of(target), Context::Implicit)? {
+            Some(typed) => Ok(typed),
+            None => Err(self.cannot_cast(source, target, pos)),
+        }
+    }
+
+    /// A value for a column (`name`) of type `target`.
+    pub(crate) fn coerce_assign(&self, typed: Typed, target: Type, name: Option<&str>) -> Result<Typed> {
+        let (source, pos) = (typed.ty, typed.pos);
+        if let Some(typed) = self.coerce(typed, target, Context::Assignment)? {
+            return Ok(typed);
+        }
+        let (to, from) =
+            (full_type_text(self.types(), Type::of(target.oid)), type_text(self.types(), source.oid));
+        let message = match name {
+            Some(name) => format!("column \"{name}\" is of type {to} but expression is of type {from}"),
+            None => format!("default expression is of type {from}, not {to}"),
+        };
+        let hint = "You will need to rewrite or cast the expression.";
+        Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint).at(pos + 1))
+    }
+
+    /// A condition.
+    pub(crate) fn boolean(&self, typed: Typed, what: &str) -> Result<Expr> {
+        let (source, pos) = (typed.ty.oid, typed.pos);
+        match self.coerce(typed, Type::of(oid::BOOL), Context::Assignment)? {
+            Some(typed) => Ok(typed.expr),
+            None => {
+                let ty = type_text(self.types(), source);
+                let message = format!("argument of {what} must be type boolean, not type {ty}");
+                fail(SqlState::DATATYPE_MISMATCH, pos, message)
+            }
+        }
+    }
+
+    /// A number of rows: LIMIT, OFFSET and frame offsets.
+    pub(crate) fn bigint(&self, typed: Typed, what: &str) -> Result<Expr> {
+        let (source, pos) = (typed.ty.oid, typed.pos);
+        match self.coerce(typed, Type::of(oid::INT8), Context::Assignment)? {
+            Some(typed) => Ok(typed.expr),
+            None => {
+                let ty = type_text(self.types(), source);
+                let message = format!("argument of {what} must be type bigint, not type {ty}");
+                fail(SqlState::DATATYPE_MISMATCH, pos, message)
+            }
+        }
+    }
+
+    /// An output column's expression: what is still open is text.
+    pub(crate) fn settled(&self, typed: Typed) -> Result<Typed> {
+        if !typed.is_open() {
+            return Ok(typed);
+        }
+        self.argument(typed, oid::TEXT)
+    }
+
+    /// All brought to the type that they have in common; `what` names the construct.
+    pub(crate) fn common(&self, list: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, Type)> {
+        let inputs: Vec<Oid> = list.iter().map(|typed| typed.ty.oid).collect();
+        let common = select_common_type(self.types(), &inputs, what);
+        let common = common.map_err(|error| match self.odd_one(&list) {
+            Some(pos) => error.at(pos + 1),
+            None => error,
+        })?;
+        let first = list.first().map_or(-1, |typed| typed.ty.modifier);
+        let same = list.iter().all(|typed| typed.ty == Type { oid: common, modifier: first });
+        let ty = Type { oid: common, modifier: if same { first } else { -1 } };
+        let mut exprs = Vec::with_capacity(list.len());
+        for typed in list {
+            let (source, pos) = (typed.ty.oid, typed.pos);
+            match self.coerce(typed, Type::of(common), Context::Implicit)? {
+                Some(typed) => exprs.push(typed.expr),
+                None => {
+                    let (to, from) = (type_text(self.types(), common), type_text(self.types(), source));
+                    let message = format!("{what} could not convert type {from} to {to}");
+                    return fail(SqlState::CANNOT_COERCE, pos, message);
+                }
+            }
+        }
+        Ok((exprs, ty))
+    }
+
+    /// The first whose category differs from that of those before it.
+    fn odd_one(&self, list: &[Typed]) -> Option<u32> {
+        let category = |typed: &Typed| self.types().type_info(typed.ty.oid).map_or('U', |info| info.category);
+        let known: Vec<&Typed> = list.iter().filter(|typed| !typed.is_open()).collect();
+        let first = category(known.first()?);
+        known.iter().find(|typed| category(typed) != first).map(|typed| typed.pos)
+    }
+}

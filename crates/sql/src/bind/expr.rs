@@ -1,0 +1,411 @@
+//! Expressions.
+
+use std::sync::Arc;
+
+use super::tree::Expr;
+use super::{Binder, Scope, Typed, fail};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::Pos;
+use crate::parse::ast::{self, IsTest, Kind, Subscript};
+use crate::types::value::Value;
+use crate::types::{Oid, Type, oid, text};
+
+impl Binder<'_> {
+    pub(crate) fn exprs(&self, scope: &mut Scope<'_>, list: &[ast::Expr]) -> Result<Vec<Typed>> {
+        list.iter().map(|expr| self.expr(scope, expr)).collect()
+    }
+
+    pub(crate) fn expr(&self, scope: &mut Scope<'_>, ast: &ast::Expr) -> Result<Typed> {
+        let pos = ast.pos;
+        let typed = |expr, oid| Ok(Typed::new(expr, Type::of(oid), pos));
+        match &ast.kind {
+            Kind::Null => typed(Expr::null(), oid::UNKNOWN),
+            Kind::Bool(value) => typed(Expr::value(Value::Bool(*value)), oid::BOOL),
+            Kind::Integer(digits) => self.integer(digits, pos),
+            Kind::Float(digits) => self.numeric(digits, pos),
+            Kind::Str(literal) => typed(Expr::value(Value::text(literal.as_str())), oid::UNKNOWN),
+            Kind::Bits(..) => Err(Self::not_here("type bit", pos)),
+            Kind::Param(number) => self.parameter(*number, pos),
+            Kind::Column(parts) => self.column(scope, parts, pos),
+            Kind::Star(_) => {
+                fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here")
+            }
+            Kind::Default => fail(SqlState::SYNTAX_ERROR, pos, "DEFAULT is not allowed in this context"),
+            Kind::Unary(op, operand) => {
+                let operand = self.expr(scope, operand)?;
+                self.operator(&op.name, None, operand, pos)
+            }
+            Kind::Binary(op, left, right) => self.binary(scope, op, left, right, pos),
+            Kind::And(list) => typed(Expr::And(self.conditions(scope, list, "AND")?), oid::BOOL),
+            Kind::Or(list) => typed(Expr::Or(self.conditions(scope, list, "OR")?), oid::BOOL),
+            Kind::Not(operand) => {
+                let operand = self.expr(scope, operand)?;
+                typed(Expr::Not(Box::new(self.boolean(operand, "NOT")?)), oid::BOOL)
+            }
+            Kind::Is { expr, test, negated } => self.is_test(scope, expr, *test, *negated, pos),
+            Kind::Distinct { left, right, negated } => self.distinct(scope, left, right, *negated, pos),
+            Kind::Between { expr, low, high, negated, symmetric } => {
+                self.between(scope, expr, low, high, *negated, *symmetric, pos)
+            }
+            Kind::InList { expr, list, negated } => self.in_list(scope, expr, list, *negated, pos),
+            Kind::InQuery { expr, query, negated } => self.in_query(scope, expr, query, *negated, pos),
+            Kind::Like { kind, expr, pattern, escape, negated } => {
+                self.like(scope, *kind, expr, pattern, escape.as_deref(), *negated, pos)
+            }
+            Kind::AnyArray { left, op, all, array } => self.any_array(scope, left, op, *all, array, pos),
+            Kind::AnyQuery { left, op, all, query } => self.any_query(scope, left, op, *all, query, pos),
+            Kind::Cast(inner, name) => self.cast_expr(scope, inner, name, pos),
+            Kind::Func(call) => self.call(scope, call, pos),
+            Kind::SqlValue(name, precision) => self.sql_value(name, *precision, pos),
+            Kind::Case { operand, whens, otherwise } => {
+                self.case(scope, operand.as_deref(), whens, otherwise.as_deref(), pos)
+            }
+            Kind::Coalesce(list) => {
+                let list = self.exprs(scope, list)?;
+                let (list, ty) = self.common(list, "COALESCE")?;
+                Ok(Typed::new(Expr::Coalesce(list), ty, pos))
+            }
+            Kind::NullIf(left, right) => self.nullif(scope, left, right, pos),
+            Kind::Extreme(greatest, list) => {
+                let list = self.exprs(scope, list)?;
+                let (list, ty) = self.common(list, if *greatest { "GREATEST" } else { "LEAST" })?;
+                let expr = Expr::Extreme { greatest: *greatest, list, ty: ty.oid };
+                Ok(Typed::new(expr, ty, pos))
+            }
+            Kind::Grouping(list) => self.grouping(scope, list, pos),
+            Kind::Row(list, _) => self.row(scope, list, pos),
+            Kind::Array(list) => self.array(scope, list, None, pos),
+            Kind::ArrayQuery(query) => self.array_query(scope, query, pos),
+            Kind::Exists(query) => self.exists(scope, query, pos),
+            Kind::Scalar(query) => self.scalar_query(scope, query, pos),
+            Kind::Subscript(base, subscripts) => self.subscript(scope, base, subscripts, pos),
+            Kind::Field(base, name) => self.field(scope, base, name, pos),
+            Kind::FieldStar(_) => {
+                fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here")
+            }
+            Kind::Collate(inner, name) => self.collate(scope, inner, name),
+        }
+    }
+
+    fn conditions(&self, scope: &mut Scope<'_>, list: &[ast::Expr], what: &str) -> Result<Vec<Expr>> {
+        let bind = |part: &ast::Expr| self.expr(scope, part).and_then(|typed| self.boolean(typed, what));
+        list.iter().map(bind).collect()
+    }
+
+    fn integer(&self, digits: &str, pos: Pos) -> Result<Typed> {
+        let (value, ty) = match (digits.parse::<i32>(), digits.parse::<i64>()) {
+            (Ok(number), _) => (Value::Int4(number), oid::INT4),
+            (_, Ok(number)) => (Value::Int8(number), oid::INT8),
+            _ => return self.numeric(digits, pos),
+        };
+        Ok(Typed::new(Expr::value(value), Type::of(ty), pos))
+    }
+
+    fn numeric(&self, digits: &str, pos: Pos) -> Result<Typed> {
+        let value = text::input(&self.ctx, Type::of(oid::NUMERIC), digits)?;
+        Ok(Typed::new(Expr::value(value), Type::of(oid::NUMERIC), pos))
+    }
+
+    fn parameter(&self, number: u16, pos: Pos) -> Result<Typed> {
+        let number = usize::from(number) - 1;
+        let mut parameters = self.parameters.borrow_mut();
+        if parameters.len() <= number {
+            parameters.resize(number + 1, 0);
+        }
+        let ty = match parameters[number] {
+            0 => oid::UNKNOWN,
+            ty => ty,
+        };
+        Ok(Typed::new(Expr::Param(number), Type::of(ty), pos))
+    }
+
+    fn column(&self, scope: &mut Scope<'_>, parts: &[String], pos: Pos) -> Result<Typed> {
+        match scope.column(parts, pos) {
+            Ok(typed) => Ok(typed),
+            // `table.function`: the field notation for a call is not taken, but a field of a row column is.
+            Err(error) if parts.len() >= 2 && error.state != SqlState::AMBIGUOUS_COLUMN => {
+                let (last, base) = parts.split_last().expect("two parts");
+                match scope.column(base, pos) {
+                    Ok(base) => self.field_of(base, last, pos),
+                    Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_test(
+        &self,
+        scope: &mut Scope<'_>,
+        expr: &ast::Expr,
+        test: IsTest,
+        negated: bool,
+        pos: Pos,
+    ) -> Result<Typed> {
+        let operand = self.expr(scope, expr)?;
+        let truth = match test {
+            IsTest::Null => {
+                let operand = self.settled(operand)?;
+                let record = operand.ty.oid == oid::RECORD;
+                let expr = Expr::IsNull { expr: Box::new(operand.expr), negated, record };
+                return Ok(Typed::new(expr, Type::of(oid::BOOL), pos));
+            }
+            IsTest::True => Some(true),
+            IsTest::False => Some(false),
+            IsTest::Unknown => None,
+        };
+        let what = match test {
+            IsTest::True => "IS TRUE",
+            IsTest::False => "IS FALSE",
+            _ => "IS UNKNOWN",
+        };
+        let expr = Box::new(self.boolean(operand, what)?);
+        Ok(Typed::new(Expr::IsTruth { expr, truth, negated }, Type::of(oid::BOOL), pos))
+    }
+
+    fn cast_expr(
+        &self,
+        scope: &mut Scope<'_>,
+        inner: &ast::Expr,
+        name: &ast::TypeName,
+        pos: Pos,
+    ) -> Result<Typed> {
+        let target = self.resolve_type(name)?;
+        if let Kind::Array(list) = &inner.kind {
+            let element = self.types().element_of(target.oid);
+            if element != 0 {
+                let array = self.array(scope, list, Some(element), pos)?;
+                return self.cast(array, target);
+            }
+        }
+        let mut operand = self.expr(scope, inner)?;
+        if !operand.is_open() {
+            operand.pos = pos;
+        }
+        self.cast(operand, target)
+    }
+
+    fn sql_value(&self, name: &str, precision: Option<i64>, pos: Pos) -> Result<Typed> {
+        let (function, target) = match name {
+            "current_timestamp" => ("now", oid::TIMESTAMPTZ),
+            "current_date" => ("now", oid::DATE),
+            "current_time" => ("now", oid::TIMETZ),
+            "localtime" => ("now", oid::TIME),
+            "localtimestamp" => ("now", oid::TIMESTAMP),
+            "current_role" | "current_user" | "user" => ("current_user", oid::NAME),
+            "session_user" => ("session_user", oid::NAME),
+            "current_catalog" => ("current_database", oid::NAME),
+            _ => ("current_schema", oid::NAME),
+        };
+        let value = self.call_named(function, Vec::new(), pos)?;
+        let target = Type { oid: target, modifier: precision.map_or(-1, |digits| digits.clamp(0, 6) as i32) };
+        self.cast(value, target)
+    }
+
+    fn case(
+        &self,
+        scope: &mut Scope<'_>,
+        operand: Option<&ast::Expr>,
+        whens: &[(ast::Expr, ast::Expr)],
+        otherwise: Option<&ast::Expr>,
+        pos: Pos,
+    ) -> Result<Typed> {
+        let operand =
+            operand.map(|operand| self.expr(scope, operand).and_then(|o| self.settled(o))).transpose()?;
+        let (mut conditions, mut results) = (Vec::new(), Vec::new());
+        for (condition, result) in whens {
+            let bound = self.expr(scope, condition)?;
+            conditions.push(match &operand {
+                Some(operand) => {
+                    let operand = Typed::new(Expr::CaseOperand, operand.ty, condition.pos);
+                    self.operator("=", Some(operand), bound, condition.pos)?.expr
+                }
+                None => self.boolean(bound, "CASE/WHEN")?,
+            });
+            results.push(self.expr(scope, result)?);
+        }
+        // The ELSE counts first for the common type, as in PostgreSQL.
+        let default = match otherwise {
+            Some(otherwise) => self.expr(scope, otherwise)?,
+            None => Typed::new(Expr::null(), Type::of(oid::UNKNOWN), pos),
+        };
+        results.insert(0, default);
+        let (mut results, ty) = self.common(results, "CASE")?;
+        let otherwise = Some(Box::new(results.remove(0)));
+        let operand = operand.map(|operand| Box::new(operand.expr));
+        let whens = conditions.into_iter().zip(results).collect();
+        Ok(Typed::new(Expr::Case { operand, whens, otherwise }, ty, pos))
+    }
+
+    fn row(&self, scope: &mut Scope<'_>, list: &[ast::Expr], pos: Pos) -> Result<Typed> {
+        let mut typed = Vec::new();
+        for item in list {
+            match &item.kind {
+                Kind::Star(parts) => {
+                    for column in self.expand_star(scope, parts, item.pos)? {
+                        typed.push(Typed::new(column.expr, column.ty, item.pos));
+                    }
+                }
+                _ => {
+                    let bound = self.expr(scope, item)?;
+                    typed.push(self.settled(bound)?);
+                }
+            }
+        }
+        let names: Arc<[Arc<str>]> = (1..=typed.len()).map(|n| Arc::from(format!("f{n}"))).collect();
+        let types: Arc<[Oid]> = typed.iter().map(|t| t.ty.oid).collect();
+        let values = typed.into_iter().map(|t| t.expr).collect();
+        Ok(Typed::new(Expr::Row { values, names, types }, Type::of(oid::RECORD), pos))
+    }
+
+    fn array(
+        &self,
+        scope: &mut Scope<'_>,
+        list: &[ast::Expr],
+        wanted: Option<Oid>,
+        pos: Pos,
+    ) -> Result<Typed> {
+        if list.is_empty() && wanted.is_none() {
+            let hint = "Explicitly cast to the desired type, for example ARRAY[]::integer[].";
+            let message = "cannot determine type of empty array";
+            return Err(SqlError::new(SqlState::INDETERMINATE_DATATYPE, message).hint(hint).at(pos + 1));
+        }
+        let bind = |item: &ast::Expr| match &item.kind {
+            Kind::Array(inner) => self.array(scope, inner, wanted, item.pos),
+            _ => self.expr(scope, item),
+        };
+        let items: Vec<Typed> = list.iter().map(bind).collect::<Result<_>>()?;
+        let nested = items.first().is_some_and(|item| self.types().element_of(item.ty.oid) != 0);
+        if let Some(element) = wanted {
+            let ty = if nested { self.types().array_of(element) } else { element };
+            let cast = |item: Typed| self.cast(item, Type::of(ty)).map(|typed| typed.expr);
+            let elements = items.into_iter().map(cast).collect::<Result<_>>()?;
+            let array = self.types().array_of(element);
+            return Ok(Typed::new(Expr::Array { elements, element, nested }, Type::of(array), pos));
+        }
+        let (elements, ty) = self.common(items, "ARRAY")?;
+        let element = if nested { self.types().element_of(ty.oid) } else { ty.oid };
+        let array = self.types().array_of(element);
+        if array == 0 {
+            let name = super::type_text(self.types(), element);
+            let message = format!("could not find array type for data type {name}");
+            return fail(SqlState::UNDEFINED_OBJECT, pos, message);
+        }
+        Ok(Typed::new(Expr::Array { elements, element, nested }, Type::of(array), pos))
+    }
+
+    fn subscript(
+        &self,
+        scope: &mut Scope<'_>,
+        base: &ast::Expr,
+        list: &[Subscript],
+        pos: Pos,
+    ) -> Result<Typed> {
+        let base = self.expr(scope, base)?;
+        let json = base.ty.oid == oid::JSONB;
+        let element = match base.ty.oid {
+            oid::INT2VECTOR => oid::INT2,
+            oid::OIDVECTOR => oid::OID,
+            ty => self.types().element_of(ty),
+        };
+        if element == 0 && !json {
+            let name = super::type_text(self.types(), base.ty.oid);
+            let message = format!("cannot subscript type {name} because it does not support subscripting");
+            return fail(SqlState::DATATYPE_MISMATCH, base.pos, message);
+        }
+        let int = |binder: &Self, scope: &mut Scope<'_>, expr: &ast::Expr| -> Result<Expr> {
+            let typed = binder.expr(scope, expr)?;
+            let target =
+                if json && matches!(typed.ty.oid, oid::TEXT | oid::UNKNOWN) { oid::TEXT } else { oid::INT4 };
+            let at = typed.pos;
+            match binder.coerce(typed, Type::of(target), super::Context::Assignment)? {
+                Some(typed) => Ok(typed.expr),
+                None => fail(SqlState::DATATYPE_MISMATCH, at, "array subscript must have type integer"),
+            }
+        };
+        let base_expr = Box::new(base.expr);
+        if list.iter().any(|subscript| matches!(subscript, Subscript::Slice(..))) {
+            let mut bounds = Vec::new();
+            for subscript in list {
+                bounds.push(match subscript {
+                    Subscript::Index(index) => {
+                        (Some(Expr::value(Value::Int4(1))), Some(int(self, scope, index)?))
+                    }
+                    Subscript::Slice(low, high) => {
+                        let low = low.as_ref().map(|low| int(self, scope, low)).transpose()?;
+                        (low, high.as_ref().map(|high| int(self, scope, high)).transpose()?)
+                    }
+                });
+            }
+            return Ok(Typed::new(Expr::Slice { base: base_expr, bounds }, Type::of(base.ty.oid), pos));
+        }
+        let mut indexes = Vec::new();
+        for subscript in list {
+            if let Subscript::Index(index) = subscript {
+                indexes.push(int(self, scope, index)?);
+            }
+        }
+        let ty = if json { Type::of(oid::JSONB) } else { Type { oid: element, modifier: base.ty.modifier } };
+        Ok(Typed::new(Expr::Subscript { base: base_expr, indexes, json }, ty, pos))
+    }
+
+    fn field(&self, scope: &mut Scope<'_>, base: &ast::Expr, name: &str, pos: Pos) -> Result<Typed> {
+        let base = self.expr(scope, base)?;
+        self.field_of(base, name, pos)
+    }
+
+    fn field_of(&self, base: Typed, name: &str, pos: Pos) -> Result<Typed> {
+        let known: Option<Vec<(Arc<str>, Oid)>> = match &base.expr {
+            Expr::Row { names, types, .. } | Expr::WholeRow { names, types, .. } => {
+                Some(names.iter().cloned().zip(types.iter().copied()).collect())
+            }
+            Expr::Call { head, .. } if !head.function.columns.is_empty() => {
+                Some(head.function.columns.iter().map(|(name, ty)| (Arc::from(*name), *ty)).collect())
+            }
+            _ => None,
+        };
+        let found = known.as_ref().and_then(|fields| fields.iter().position(|(field, _)| &**field == name));
+        match (found, known) {
+            (Some(index), Some(fields)) => {
+                let ty = Type::of(fields[index].1);
+                Ok(Typed::new(Expr::Field { base: Box::new(base.expr), index }, ty, pos))
+            }
+            (None, Some(_)) => {
+                let message = format!("could not identify column \"{name}\" in record data type");
+                fail(SqlState::UNDEFINED_COLUMN, pos, message)
+            }
+            _ => {
+                let ty = super::type_text(self.types(), base.ty.oid);
+                let message =
+                    format!("column notation .{name} applied to type {ty}, which is not a composite type");
+                fail(SqlState::WRONG_OBJECT_TYPE, pos, message)
+            }
+        }
+    }
+
+    fn collate(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::Path) -> Result<Typed> {
+        let typed = self.expr(scope, inner)?;
+        let typed = self.settled(typed)?;
+        let collatable = self
+            .types()
+            .type_info(typed.ty.oid)
+            .is_some_and(|info| info.category == 'S' || info.collation != 0);
+        if !collatable {
+            let ty = super::type_text(self.types(), typed.ty.oid);
+            return fail(
+                SqlState::DATATYPE_MISMATCH,
+                name.pos,
+                format!("collations are not supported by type {ty}"),
+            );
+        }
+        match name.last() {
+            "default" | "C" | "POSIX" | "ucs_basic" | "en_US" | "en_US.utf8" | "C.utf8" | "C.UTF-8" => {
+                Ok(typed)
+            }
+            other => {
+                let message = format!("collation \"{other}\" for encoding \"UTF8\" does not exist");
+                fail(SqlState::UNDEFINED_OBJECT, name.pos, message)
+            }
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! FROM: which tables a level has, and what joins make of their columns.
+
+use super::scope::{Entry, Place, ScopeColumn, columns_of, out_columns};
+use super::tree::{Expr, From};
+use super::{Binder, Scope, fail};
+use crate::catalog::object::{Object, View};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::system_tables::SystemRelation;
+use crate::parse::Pos;
+use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
+use crate::types::{Type, oid};
+
+pub(super) const VIEWS_DEEP: usize = 50;
+
+fn names(alias: Option<&Alias>) -> Vec<String> {
+    alias.map_or(Vec::new(), |alias| alias.columns.iter().map(|name| name.text.clone()).collect())
+}
+
+impl Binder<'_> {
+    pub(crate) fn source_list(&self, scope: &mut Scope<'_>, items: &[FromItem]) -> Result<From> {
+        let mut from = From::One;
+        for item in items {
+            let right = self.source_item(scope, item)?;
+            from = match from {
+                From::One => right,
+                left => From::Join {
+                    kind: JoinKind::Inner,
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    on: None,
+                },
+            };
+        }
+        Ok(from)
+    }
+
+    fn source_item(&self, scope: &mut Scope<'_>, item: &FromItem) -> Result<From> {
+        let alias = item.alias.as_ref();
+        match &item.kind {
+            FromKind::Table { name } => self.table(scope, name, alias),
+            FromKind::Query { lateral, query } => {
+                let bound = self.query(Some(scope), !lateral, query)?;
+                let (at, width) = (scope.slots, bound.columns.len());
+                let Some(alias) = alias else {
+                    let message = match bound.body {
+                        super::tree::Body::Values(_) => "VALUES in FROM must have an alias",
+                        _ => "subquery in FROM must have an alias",
+                    };
+                    return fail(SqlState::SYNTAX_ERROR, item.pos, message);
+                };
+                let columns = columns_of(&bound, at, &names(Some(alias)));
+                self.check_names(alias, columns.len())?;
+                scope.slots += width;
+                self.add(scope, &alias.name.text, columns, at, alias.name.pos)?;
+                Ok(From::Query { query: Box::new(bound), lateral: *lateral, at, width })
+            }
+            FromKind::Functions { calls, ordinality, .. } => self.functions(scope, calls, *ordinality, alias),
+            FromKind::Join { kind, left, right, condition } => {
+                self.join(scope, *kind, left, right, condition, alias)
+            }
+        }
+    }
+
+    fn check_names(&self, alias: &Alias, available: usize) -> Result<()> {
+        if alias.columns.len() <= available {
+            return Ok(());
+        }
+        let (name, specified) = (&alias.name.text, alias.columns.len());
+        let message =
+            format!("table \"{name}\" has {available} columns available but {specified} columns specified");
+        fail(SqlState::INVALID_COLUMN_REFERENCE, alias.name.pos, message)
+    }
+
+    fn add(
+        &self,
+        scope: &mut Scope<'_>,
+        name: &str,
+        columns: Vec<ScopeColumn>,
+        at: usize,
+        pos: Pos,
+    ) -> Result<()> {
+        self.check_free(scope, name, None, pos)?;
+        let (name, table) = (name.to_string(), None);
+        let entry = Entry { name, schema: None, columns, at, table, scalar: false, hidden: false };
+        scope.add_entry(entry, true);
+        Ok(())
+    }
+
+    fn check_free(&self, scope: &Scope<'_>, name: &str, schema: Option<&str>, pos: Pos) -> Result<()> {
+        let taken = |entry: &&Entry| !entry.hidden && entry.name == name && entry.schema.as_deref() == schema;
+        if name.is_empty() || !scope.entries.iter().any(|entry| taken(&entry)) {
+            return Ok(());
+        }
+        fail(SqlState::DUPLICATE_ALIAS, pos, format!("table name \"{name}\" specified more than once"))
+    }
+
+    fn table(&self, scope: &mut Scope<'_>, path: &Path, alias: Option<&Alias>) -> Result<From> {
+        let name = alias.map_or(path.last(), |alias| alias.name.text.as_str()).to_string();
+        let at = scope.slots;
+        let renamed = names(alias);
+        if path.schema().is_none()
+            && let Some(cte) = scope.cte(path.last())
+        {
+            let (id, width) = (cte.id, cte.columns.len());
+            let columns = out_columns(&cte.columns, at, &renamed);
+            scope.slots += width;
+            self.add(scope, &name, columns, at, path.pos)?;
+            return Ok(From::Cte { id, at, width });
+        }
+        if let Some(alias) = alias.filter(|alias| !alias.definitions.is_empty()) {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return fail(SqlState::SYNTAX_ERROR, alias.name.pos, message);
+        }
+        match crate::exec::system_tables::find(path.schema(), path.last(), self.search_path) {
+            Some(SystemRelation::Table(table)) => {
+                let width = table.columns.len();
+                self.check_free(scope, &name, None, path.pos)?;
+                scope.add_table(&table, &name, Some(&renamed), at, true);
+                return Ok(From::System { table: table.oid, at, width });
+            }
+            Some(SystemRelation::View(view)) => return self.view(scope, &view, &name, &renamed, path.pos),
+            None => {}
+        }
+        let Some(object) = self.find_relation(path)? else { return Err(no_relation(path)) };
+        match &*object {
+            Object::Table(table) => {
+                let table = std::sync::Arc::new(table.clone());
+                let schema = if alias.is_none() { self.schema_name(table.schema) } else { None };
+                self.check_free(scope, &name, schema.as_deref(), path.pos)?;
+                if let Some(alias) = alias {
+                    self.check_names(alias, table.columns.iter().filter(|c| !c.dropped).count())?;
+                }
+                scope.add_table(&table, &name, Some(&renamed), at, true);
+                if let Some(entry) = scope.entries.last_mut() {
+                    entry.schema = schema;
+                }
+                Ok(From::Table { table, at })
+            }
+            Object::View(view) => self.view(scope, view, &name, &renamed, path.pos),
+            _ => {
+                let message = format!("cannot open relation \"{}\"", path.last());
+                fail(SqlState::WRONG_OBJECT_TYPE, path.pos, message)
+            }
+        }
+    }
+
+    pub(crate) fn schema_name(&self, oid: u32) -> Option<String> {
+        self.store.object(oid).map(|object| object.name().to_string())
+    }
+
+    fn view(
+        &self,
+        scope: &mut Scope<'_>,
+        view: &View,
+        name: &str,
+        renamed: &[String],
+        pos: Pos,
+    ) -> Result<From> {
+        if self.views.get() >= VIEWS_DEEP {
+            return fail(SqlState::STATEMENT_TOO_COMPLEX, pos, "views are nested too deeply");
+        }
+        self.views.set(self.views.get() + 1);
+        let bound = self.view_query(view);
+        self.views.set(self.views.get() - 1);
+        let bound = bound?;
+        let (at, width) = (scope.slots, bound.columns.len());
+        let own: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
+        let query_name = |i: usize| &bound.columns[i].name;
+        let merged: Vec<String> = (0..width)
+            .map(|i| renamed.get(i).or(own.get(i)).unwrap_or_else(|| query_name(i)).clone())
+            .collect();
+        let mut columns = columns_of(&bound, at, &merged);
+        columns.iter_mut().enumerate().for_each(|(i, column)| column.origin = (view.oid, i as i16 + 1));
+        scope.slots += width;
+        self.add(scope, name, columns, at, pos)?;
+        Ok(From::Query { query: Box::new(bound), lateral: false, at, width })
+    }
+
+    pub(crate) fn view_query(&self, view: &View) -> Result<super::tree::Query> {
+        let mut parsed = crate::parse::parse(&view.query.sql)?;
+        match parsed.pop().map(|parsed| parsed.statement) {
+            Some(ast::Statement::Query(query)) => self.query(None, false, &query),
+            _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("view \"{}\" has no query", view.name))),
+        }
+    }
+
+    fn functions(
+        &self,
+        scope: &mut Scope<'_>,
+        calls: &[ast::Expr],
+        ordinality: bool,
+        alias: Option<&Alias>,
+    ) -> Result<From> {
+        let at = scope.slots;
+        let place = std::mem::replace(&mut scope.place, Place::FromFunction);
+        let mut bound = Vec::new();
+        let mut fields = Vec::new();
+        for call in calls {
+            let (mut set, mut own) = self.set_call(scope, call)?;
+            let told = alias.map_or(&[][..], |alias| &alias.definitions);
+            if set.head.function.result == oid::RECORD && set.head.function.columns.is_empty() {
+                if told.is_empty() {
+                    let message = "a column definition list is required for functions returning \"record\"";
+                    return fail(SqlState::SYNTAX_ERROR, call.pos, message);
+                }
+                own = Vec::new();
+                for (name, ty) in told {
+                    own.push((name.text.clone(), self.resolve_type(ty)?));
+                }
+                set.width = own.len();
+                set.told = own.clone();
+            }
+            fields.extend(own);
+            bound.push(set);
+        }
+        scope.place = place;
+        let scalar = fields.len() == 1 && !ordinality;
+        if let (Some(alias), true) = (alias, fields.len() == 1)
+            && !alias.name.text.is_empty()
+            && bound[0].told.is_empty()
+            && bound[0].head.function.columns.is_empty()
+        {
+            fields[0].0 = alias.name.text.clone();
+        }
+        if ordinality {
+            fields.push(("ordinality".to_string(), Type::of(oid::INT8)));
+        }
+        let renamed = names(alias);
+        let column = |(i, (name, ty)): (usize, (String, Type))| ScopeColumn {
+            name: renamed.get(i).cloned().unwrap_or(name),
+            ty,
+            expr: Expr::slot(at + i),
+            origin: (0, 0),
+        };
+        let width = fields.len();
+        let columns: Vec<ScopeColumn> = fields.into_iter().enumerate().map(column).collect();
+        if let Some(alias) = alias {
+            self.check_names(alias, width)?;
+        }
+        let first = match &calls[0].kind {
+            ast::Kind::Func(call) => call.name.last().to_string(),
+            _ => String::new(),
+        };
+        let name = alias.map_or(first, |alias| alias.name.text.clone());
+        scope.slots += width;
+        self.add(scope, &name, columns, at, calls[0].pos)?;
+        if let Some(entry) = scope.entries.last_mut() {
+            entry.scalar = scalar;
+        }
+        Ok(From::Functions { calls: bound, lateral: true, ordinality, at, width })
+    }
+
+    fn join(
+        &self,
+        scope: &mut Scope<'_>,
+        kind: JoinKind,
+        left: &FromItem,
+        right: &FromItem,
+        condition: &JoinCondition,
+        alias: Option<&Alias>,
+    ) -> Result<From> {
+        let (first_entry, first) = (scope.entries.len(), scope.visible.columns.len());
+        let left = self.source_item(scope, left)?;
+        let middle = scope.visible.columns.len();
+        let right = self.source_item(scope, right)?;
+        let on = match condition {
+            JoinCondition::None => None,
+            JoinCondition::On(expr) => Some(self.join_on(scope, expr, first_entry, first)?),
+            JoinCondition::Using(columns, _) => self.using(scope, kind, columns, first, middle)?,
+            JoinCondition::Natural => {
+                let all = &scope.visible.columns;
+                let in_right = |name: &str| all[middle..].iter().any(|(column, _)| column.name == name);
+                let shared = all[first..middle].iter().filter(|(column, _)| in_right(&column.name));
+                let shared: Vec<Ident> =
+                    shared.map(|(c, _)| Ident { text: c.name.clone(), pos: 0 }).collect();
+                self.using(scope, kind, &shared, first, middle)?
+            }
+        };
+        if let JoinCondition::Using(_, Some(name)) = condition {
+            let merged = scope.visible.columns[first..].iter().take_while(|(_, entry)| entry.is_none());
+            let columns = merged.map(|(column, _)| column.clone()).collect();
+            let entry = Entry {
+                name: name.text.clone(),
+                schema: None,
+                columns,
+                at: 0,
+                table: None,
+                scalar: false,
+                hidden: false,
+            };
+            scope.add_entry(entry, false);
+        }
+        if let Some(alias) = alias {
+            let renamed = names(Some(alias));
+            let mut columns: Vec<ScopeColumn> =
+                scope.visible.columns.drain(first..).map(|(column, _)| column).collect();
+            self.check_names(alias, columns.len())?;
+            for (column, name) in columns.iter_mut().zip(renamed) {
+                column.name = name;
+            }
+            scope.entries[first_entry..].iter_mut().for_each(|entry| entry.hidden = true);
+            self.add(scope, &alias.name.text, columns, usize::MAX, alias.name.pos)?;
+        }
+        let kind = if kind == JoinKind::Cross { JoinKind::Inner } else { kind };
+        Ok(From::Join { kind, left: Box::new(left), right: Box::new(right), on })
+    }
+
+    fn join_on(
+        &self,
+        scope: &mut Scope<'_>,
+        expr: &ast::Expr,
+        first_entry: usize,
+        first: usize,
+    ) -> Result<Expr> {
+        let own = scope.visible.columns[first..].to_vec();
+        let all = std::mem::replace(&mut scope.visible.columns, own);
+        let before: Vec<bool> = scope.entries[..first_entry].iter().map(|entry| entry.hidden).collect();
+        scope.entries[..first_entry].iter_mut().for_each(|entry| entry.hidden = true);
+        let place = std::mem::replace(&mut scope.place, Place::JoinOn);
+        let bound = self.expr(scope, expr).and_then(|typed| self.boolean(typed, "JOIN/ON"));
+        scope.place = place;
+        scope.entries.iter_mut().zip(before).for_each(|(entry, hidden)| entry.hidden = hidden);
+        scope.visible.columns = all;
+        bound
+    }
+
+    /// The condition of USING; the columns that are seen become merged ones, then the others.
+    fn using(
+        &self,
+        scope: &mut Scope<'_>,
+        kind: JoinKind,
+        columns: &[Ident],
+        first: usize,
+        middle: usize,
+    ) -> Result<Option<Expr>> {
+        let right = scope.visible.columns.split_off(middle);
+        let left = scope.visible.columns.split_off(first);
+        let find = |side: &[(ScopeColumn, Option<usize>)], name: &Ident, which: &str| -> Result<usize> {
+            let mut found = (0..side.len()).filter(|&i| side[i].0.name == name.text);
+            match (found.next(), found.next()) {
+                (Some(at), None) => Ok(at),
+                (None, _) => {
+                    let message = format!(
+                        "column \"{}\" specified in USING clause does not exist in {which} table",
+                        name.text
+                    );
+                    fail(SqlState::UNDEFINED_COLUMN, name.pos, message)
+                }
+                _ => {
+                    let message = format!(
+                        "common column name \"{}\" appears more than once in {which} table",
+                        name.text
+                    );
+                    fail(SqlState::AMBIGUOUS_COLUMN, name.pos, message)
+                }
+            }
+        };
+        let (mut merged, mut conditions) = (Vec::new(), Vec::new());
+        let (mut used_left, mut used_right) = (Vec::new(), Vec::new());
+        for name in columns {
+            let (l, r) = (find(&left, name, "left")?, find(&right, name, "right")?);
+            used_left.push(l);
+            used_right.push(r);
+            let (l, r) = (&left[l].0, &right[r].0);
+            let typed = |c: &ScopeColumn| super::Typed::new(c.expr.clone(), c.ty, name.pos);
+            conditions.push(self.operator("=", Some(typed(l)), typed(r), name.pos)?.expr);
+            let (mut both, ty) = self.common(vec![typed(l), typed(r)], "JOIN/USING")?;
+            let expr = match kind {
+                JoinKind::Full => Expr::Coalesce(both),
+                JoinKind::Right => both.remove(1),
+                _ => both.remove(0),
+            };
+            let origin = if kind == JoinKind::Right { r.origin } else { l.origin };
+            merged.push((ScopeColumn { name: name.text.clone(), ty, expr, origin }, None));
+        }
+        let rest = |side: Vec<(ScopeColumn, Option<usize>)>, used: Vec<usize>| {
+            side.into_iter().enumerate().filter(move |(i, _)| !used.contains(i)).map(|(_, column)| column)
+        };
+        scope.visible.columns.extend(merged);
+        scope.visible.columns.extend(rest(left, used_left));
+        scope.visible.columns.extend(rest(right, used_right));
+        Ok(Expr::all(conditions))
+    }
+
+    /// `*` (no parts) or `t.*`.
+    pub(crate) fn expand_star(
+        &self,
+        scope: &Scope<'_>,
+        parts: &[String],
+        pos: Pos,
+    ) -> Result<Vec<ScopeColumn>> {
+        let Some((table, schema)) = parts.split_last() else {
+            if scope.entries.is_empty() {
+                return fail(SqlState::SYNTAX_ERROR, pos, "SELECT * with no tables specified is not valid");
+            }
+            return Ok(scope.visible.columns.iter().map(|(column, _)| column.clone()).collect());
+        };
+        let schema = schema.last().map(String::as_str);
+        let mut level = Some(scope);
+        let mut depth = 0;
+        while let Some(scope) = level {
+            if let Some(entry) = scope.entry(table, schema, pos)? {
+                let mut columns = entry.columns.clone();
+                for column in &mut columns {
+                    column.expr.walk(0, &mut |part, _| {
+                        if let Expr::Column { depth: own, .. } = part {
+                            *own += depth;
+                        }
+                        false
+                    });
+                }
+                return Ok(columns);
+            }
+            level = scope.parent;
+            depth += 1;
+        }
+        let message = format!("missing FROM-clause entry for table \"{table}\"");
+        fail(SqlState::UNDEFINED_TABLE, pos, message)
+    }
+}
+
+pub(crate) fn no_relation(path: &Path) -> SqlError {
+    let message = format!("relation \"{}\" does not exist", path.shown());
+    SqlError::new(SqlState::UNDEFINED_TABLE, message).at(path.pos + 1)
+}

@@ -1,0 +1,159 @@
+//! Binding: names, types and functions of a parse tree are decided (PostgreSQL's parse analysis).
+//!
+//! 1. A parameter whose type the client left open takes the type of the first place that asks for one, as in
+//!    PostgreSQL; so does a string literal. One that no place asks for is text in an output column, else
+//!    42P18.
+//! 2. Errors carry the byte (from 1) of the expression that PostgreSQL would point at.
+//! 3. Binding reads the catalog and never a table's rows.
+
+mod aggregate;
+mod call;
+mod change;
+mod coerce;
+mod expr;
+mod from;
+mod group;
+mod operator;
+mod query;
+mod scope;
+mod select;
+mod subquery;
+pub(crate) mod tree;
+mod types;
+mod updatable;
+pub(crate) mod walk;
+mod window;
+mod with;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::store::Store;
+use crate::func::EvalContext;
+use crate::parse::Pos;
+use crate::parse::ast;
+use crate::types::{Oid, Type, Types, oid};
+
+pub(crate) use change::BoundStatement;
+pub(crate) use coerce::Context;
+pub(crate) use scope::Scope;
+pub(crate) use types::type_text;
+
+/// A bound expression with its type.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) expr: tree::Expr,
+    pub(crate) ty: Type,
+    pub(crate) pos: Pos,
+}
+
+impl Typed {
+    pub(crate) fn new(expr: tree::Expr, ty: Type, pos: Pos) -> Typed {
+        Typed { expr, ty, pos }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.ty.oid == oid::UNKNOWN
+    }
+}
+
+/// What statements are bound with.
+pub(crate) struct Binder<'a> {
+    pub(crate) ctx: EvalContext<'a>,
+    pub(crate) store: &'a dyn Store,
+    /// Schemas in the order in which names are looked for; `pg_catalog` comes first unless it is listed.
+    pub(crate) search_path: &'a [String],
+    /// Types of parameters, 0 where still open.
+    pub(crate) parameters: RefCell<Vec<Oid>>,
+    pub(crate) next_cte: std::cell::Cell<usize>,
+    /// Objects that names were found to mean.
+    pub(crate) used: RefCell<Vec<Oid>>,
+    /// How deep views are nested.
+    pub(crate) views: std::cell::Cell<usize>,
+}
+
+/// An error at a place of the statement.
+pub(crate) fn fail<T>(state: SqlState, pos: Pos, message: impl Into<String>) -> Result<T> {
+    Err(SqlError::new(state, message).at(pos + 1))
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(
+        ctx: EvalContext<'a>,
+        store: &'a dyn Store,
+        search_path: &'a [String],
+        parameters: Vec<Oid>,
+    ) -> Binder<'a> {
+        let parameters = RefCell::new(parameters);
+        Binder {
+            ctx,
+            store,
+            search_path,
+            parameters,
+            next_cte: 0.into(),
+            used: RefCell::default(),
+            views: 0.into(),
+        }
+    }
+
+    pub(crate) fn types(&self) -> &dyn Types {
+        &self.ctx
+    }
+
+    /// The types of all parameters; text where nothing asked.
+    pub(crate) fn parameter_types(&self) -> Result<Vec<Oid>> {
+        let parameters = self.parameters.borrow();
+        for (at, ty) in parameters.iter().enumerate() {
+            if *ty == 0 || *ty == oid::UNKNOWN {
+                let message = format!("could not determine data type of parameter ${}", at + 1);
+                return Err(SqlError::new(SqlState::INDETERMINATE_DATATYPE, message));
+            }
+        }
+        Ok(parameters.clone())
+    }
+
+    /// The schemas that a name without one is looked for in.
+    pub(crate) fn schemas(&self) -> Vec<Oid> {
+        self.search_path.iter().filter_map(|name| self.store.schema(name)).collect()
+    }
+
+    /// The table, view, sequence or index of a name.
+    pub(crate) fn find_relation(
+        &self,
+        path: &ast::Path,
+    ) -> Result<Option<Arc<crate::catalog::object::Object>>> {
+        let found = match path.schema() {
+            Some(schema) => self.store.schema(schema).and_then(|oid| self.store.relation(oid, path.last())),
+            None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
+        };
+        self.used.borrow_mut().extend(found.iter().map(|object| object.oid()));
+        Ok(found)
+    }
+
+    /// An expression over the columns of one table: a default, a check, an index's expression or predicate.
+    pub(crate) fn table_expr(
+        &self,
+        table: &Arc<crate::catalog::object::Table>,
+        text: &str,
+        target: Option<Type>,
+    ) -> Result<tree::Expr> {
+        let parsed = crate::parse::parse_expr(text)?;
+        self.table_ast(table, &parsed, target).map(|typed| typed.expr)
+    }
+
+    pub(crate) fn table_ast(
+        &self,
+        table: &Arc<crate::catalog::object::Table>,
+        parsed: &ast::Expr,
+        target: Option<Type>,
+    ) -> Result<Typed> {
+        let mut scope = Scope::root();
+        scope.add_table(table, &table.name, None, 0, true);
+        let typed = self.expr(&mut scope, parsed)?;
+        match target {
+            Some(ty) => self.coerce_assign(typed, ty, None),
+            None => Ok(typed),
+        }
+    }
+}

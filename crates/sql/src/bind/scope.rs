@@ -1,0 +1,321 @@
+//! What names mean at a place of a query: the tables of each level and their columns.
+
+use std::sync::Arc;
+
+use super::tree::{AggregateCall, Expr, OutColumn, Query, SetCall, WindowCall};
+use super::{Typed, fail};
+use crate::catalog::object::Table;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::Pos;
+use crate::parse::ast::WindowDef;
+use crate::types::{Oid, Type, oid};
+
+/// A column that a name may mean.
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeColumn {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    pub(crate) expr: Expr,
+    /// Of a table: its oid and the column's number from 1.
+    pub(crate) origin: (Oid, i16),
+}
+
+/// A table of a FROM, or what a join with USING or an alias makes.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) schema: Option<String>,
+    pub(crate) columns: Vec<ScopeColumn>,
+    /// First slot; whole rows are made of the columns from there.
+    pub(crate) at: usize,
+    /// The table behind it, if it is one.
+    pub(crate) table: Option<Arc<Table>>,
+    /// A function with one column: its name is the column too.
+    pub(crate) scalar: bool,
+    pub(crate) hidden: bool,
+}
+
+/// How a name without a table is looked up: the merged columns of joins, then those of tables.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Visible {
+    /// (column, index of the entry it belongs to or `None` for merged ones).
+    pub(crate) columns: Vec<(ScopeColumn, Option<usize>)>,
+}
+
+/// A WITH query that may be named.
+#[derive(Clone, Debug)]
+pub(crate) struct CteName {
+    pub(crate) name: String,
+    pub(crate) id: usize,
+    pub(crate) columns: Vec<OutColumn>,
+}
+
+/// What may stand at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Target,
+    Where,
+    JoinOn,
+    GroupBy,
+    Having,
+    OrderBy,
+    Limit,
+    Values,
+    Returning,
+    AggregateArgument,
+    WindowDefinition,
+    FromFunction,
+    Other,
+}
+
+impl Place {
+    /// As error messages name it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Place::Where => "WHERE",
+            Place::JoinOn => "JOIN conditions",
+            Place::GroupBy => "GROUP BY",
+            Place::Limit => "LIMIT",
+            Place::Values => "VALUES",
+            Place::Returning => "RETURNING",
+            Place::WindowDefinition => "window definitions",
+            Place::FromFunction => "functions in FROM",
+            _ => "this place",
+        }
+    }
+
+    pub(crate) fn takes_aggregates(self) -> bool {
+        matches!(self, Place::Target | Place::Having | Place::OrderBy | Place::WindowDefinition)
+    }
+}
+
+/// A level of a query and those around it.
+pub(crate) struct Scope<'p> {
+    pub(crate) parent: Option<&'p Scope<'p>>,
+    /// Entries of the parent cannot be seen (a derived table without LATERAL).
+    pub(crate) blocked: bool,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) visible: Visible,
+    pub(crate) ctes: Vec<CteName>,
+    pub(crate) place: Place,
+    pub(crate) slots: usize,
+    pub(crate) aggregates: Vec<AggregateCall>,
+    pub(crate) aggregate_depth: usize,
+    pub(crate) windows: Vec<WindowCall>,
+    pub(crate) window_names: Vec<(String, WindowDef)>,
+    pub(crate) sets: Vec<SetCall>,
+    pub(crate) grouping: bool,
+    pub(crate) group_keys: Vec<Expr>,
+}
+
+impl<'p> Scope<'p> {
+    pub(crate) fn root() -> Scope<'static> {
+        Scope::with_parent(None, false)
+    }
+
+    pub(crate) fn with_parent(parent: Option<&'p Scope<'p>>, blocked: bool) -> Scope<'p> {
+        Scope {
+            parent,
+            blocked,
+            entries: Vec::new(),
+            visible: Visible::default(),
+            ctes: Vec::new(),
+            place: Place::Other,
+            slots: 0,
+            aggregates: Vec::new(),
+            aggregate_depth: 0,
+            windows: Vec::new(),
+            window_names: Vec::new(),
+            sets: Vec::new(),
+            grouping: false,
+            group_keys: Vec::new(),
+        }
+    }
+
+    /// Adds a table at slot `at`.
+    pub(crate) fn add_table(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        names: Option<&[String]>,
+        at: usize,
+        visible: bool,
+    ) {
+        let mut columns = Vec::new();
+        let mut renamed = names.unwrap_or_default().iter();
+        for (number, column) in table.columns.iter().enumerate() {
+            if column.dropped {
+                continue;
+            }
+            columns.push(ScopeColumn {
+                name: renamed.next().unwrap_or(&column.name).clone(),
+                ty: column.ty(),
+                expr: Expr::slot(at + number),
+                origin: (table.oid, number as i16 + 1),
+            });
+        }
+        // One more, for the row's name where the table is changed.
+        self.slots = self.slots.max(at + table.columns.len() + 1);
+        let entry = Entry {
+            name: name.to_string(),
+            schema: None,
+            columns,
+            at,
+            table: Some(table.clone()),
+            scalar: false,
+            hidden: false,
+        };
+        self.add_entry(entry, visible);
+    }
+
+    pub(crate) fn add_entry(&mut self, entry: Entry, visible: bool) {
+        if visible {
+            let at = self.entries.len();
+            self.visible.columns.extend(entry.columns.iter().map(|column| (column.clone(), Some(at))));
+        }
+        self.entries.push(entry);
+    }
+
+    pub(crate) fn cte(&self, name: &str) -> Option<&CteName> {
+        let own = self.ctes.iter().rev().find(|cte| cte.name == name);
+        own.or_else(|| self.parent.and_then(|parent| parent.cte(name)))
+    }
+
+    /// The column that a name means, with `depth` counted from this level.
+    pub(crate) fn column(&self, parts: &[String], pos: Pos) -> Result<Typed> {
+        let mut scope = Some(self);
+        let mut depth = 0;
+        let mut seen = true;
+        while let Some(level) = scope {
+            if seen && let Some(found) = level.own_column(parts, pos)? {
+                let mut expr = found.expr.clone();
+                expr.walk(0, &mut |part, _| {
+                    if let Expr::Column { depth: own, .. } | Expr::WholeRow { depth: own, .. } = part {
+                        *own += depth;
+                    }
+                    false
+                });
+                return Ok(Typed::new(expr, found.ty, pos));
+            }
+            seen = !level.blocked;
+            scope = level.parent;
+            depth += 1;
+        }
+        Err(self.no_column(parts, pos))
+    }
+
+    fn own_column(&self, parts: &[String], pos: Pos) -> Result<Option<ScopeColumn>> {
+        match parts {
+            [name] => {
+                let mut found = self.visible.columns.iter().filter(|(column, _)| column.name == *name);
+                let first = found.next();
+                if found.next().is_some() {
+                    let message = format!("column reference \"{name}\" is ambiguous");
+                    return fail(SqlState::AMBIGUOUS_COLUMN, pos, message);
+                }
+                if first.is_none() {
+                    return Ok(self.entry(name, None, pos)?.map(|entry| self.whole_row(entry)));
+                }
+                Ok(first.map(|(column, _)| column.clone()))
+            }
+            [.., table, name] => {
+                let schema = parts.len().checked_sub(3).map(|i| parts[i].as_str());
+                let Some(entry) = self.entry(table, schema, pos)? else { return Ok(None) };
+                let mut found = entry.columns.iter().filter(|column| column.name == *name);
+                let first = found.next();
+                if found.next().is_some() {
+                    let message = format!("column reference \"{name}\" is ambiguous");
+                    return fail(SqlState::AMBIGUOUS_COLUMN, pos, message);
+                }
+                if first.is_none() {
+                    if let Some(system) = system_column(entry, name) {
+                        return Ok(Some(system));
+                    }
+                    let message = format!("column {table}.{name} does not exist");
+                    return fail(SqlState::UNDEFINED_COLUMN, pos, message);
+                }
+                Ok(first.cloned())
+            }
+            [] => Ok(None),
+        }
+    }
+
+    /// The table of that name on this level.
+    pub(crate) fn entry(&self, name: &str, schema: Option<&str>, pos: Pos) -> Result<Option<&Entry>> {
+        let fits = |entry: &&Entry| {
+            !entry.hidden && entry.name == name && (schema.is_none() || entry.schema.as_deref() == schema)
+        };
+        let mut found = self.entries.iter().filter(fits);
+        let first = found.next();
+        if found.next().is_some() {
+            return fail(SqlState::AMBIGUOUS_ALIAS, pos, format!("table reference \"{name}\" is ambiguous"));
+        }
+        Ok(first)
+    }
+
+    fn whole_row(&self, entry: &Entry) -> ScopeColumn {
+        if entry.scalar && entry.columns.len() == 1 {
+            return entry.columns[0].clone();
+        }
+        let names: Arc<[Arc<str>]> = entry.columns.iter().map(|c| Arc::from(c.name.as_str())).collect();
+        let types: Arc<[Oid]> = entry.columns.iter().map(|c| c.ty.oid).collect();
+        let plain = |(i, c): (usize, &ScopeColumn)| c.expr == Expr::slot(entry.at + i);
+        let expr = if entry.columns.iter().enumerate().all(plain) {
+            Expr::WholeRow { depth: 0, from: entry.at, names, types }
+        } else {
+            Expr::Row { values: entry.columns.iter().map(|c| c.expr.clone()).collect(), names, types }
+        };
+        ScopeColumn { name: entry.name.clone(), ty: Type::of(oid::RECORD), expr, origin: (0, 0) }
+    }
+
+    fn no_column(&self, parts: &[String], pos: Pos) -> SqlError {
+        let error = match parts {
+            [.., table, name] => {
+                let known = std::iter::successors(Some(self), |s| s.parent)
+                    .any(|s| s.entries.iter().any(|entry| entry.name == *table && !entry.hidden));
+                if known {
+                    let message = format!("column {table}.{name} does not exist");
+                    return SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(pos + 1);
+                }
+                let message =
+                    match self.entries.iter().any(|e| e.table.as_ref().is_some_and(|t| t.name == *table)) {
+                        true => format!("invalid reference to FROM-clause entry for table \"{table}\""),
+                        false => format!("missing FROM-clause entry for table \"{table}\""),
+                    };
+                SqlError::new(SqlState::UNDEFINED_TABLE, message)
+            }
+            _ => {
+                let name = parts.join(".");
+                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
+            }
+        };
+        error.at(pos + 1)
+    }
+}
+
+/// `tableoid`; the other system columns mean nothing here.
+fn system_column(entry: &Entry, name: &str) -> Option<ScopeColumn> {
+    let table = entry.table.as_ref()?;
+    let value = crate::types::value::Value::Oid(table.oid);
+    (name == "tableoid").then(|| ScopeColumn {
+        name: name.to_string(),
+        ty: Type::of(oid::OID),
+        expr: Expr::value(value),
+        origin: (0, 0),
+    })
+}
+
+/// The visible columns of a query as those of an entry.
+pub(crate) fn columns_of(query: &Query, at: usize, names: &[String]) -> Vec<ScopeColumn> {
+    out_columns(&query.columns, at, names)
+}
+
+pub(crate) fn out_columns(columns: &[OutColumn], at: usize, names: &[String]) -> Vec<ScopeColumn> {
+    let named = |(i, column): (usize, &OutColumn)| ScopeColumn {
+        name: names.get(i).unwrap_or(&column.name).clone(),
+        ty: column.ty,
+        expr: Expr::slot(at + i),
+        origin: (column.table, column.attribute),
+    };
+    columns.iter().enumerate().map(named).collect()
+}

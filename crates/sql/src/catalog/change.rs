@@ -1,0 +1,450 @@
+//! A transaction's own picture of the catalog, with what it has created, altered and dropped.
+//!
+//! Invariants:
+//! 1. The first change bumps the catalog's version; so it waits for all transactions that are running and
+//!    have read it, or gives up: a conflict like any other.
+//! 2. Rows of the catalog and this picture change together; a savepoint keeps the picture as it was
+//!    ([`Working::keep`], [`Working::restore`]) next to its mark.
+//! 3. What the rows of a dropped or emptied object leave behind is noted as garbage in the same transaction
+//!    (storage/garbage.rs).
+
+use std::sync::Arc;
+
+use super::depend::{Goes, Part, closure};
+use super::object::{
+    Column, Constraint, Index, IndexColumn, Indexed, Object, Placing, RowsAt, Rule, Sequence, Table,
+};
+use super::{Catalog, Space, saved};
+use crate::error::{Result, SqlError, SqlState};
+use crate::storage::access::Access;
+use crate::storage::classes::{ClassSize, ObjectId};
+use crate::storage::table::put_edges;
+use crate::storage::{garbage, sequence, sizing};
+use crate::types::Oid;
+
+/// The catalog as a transaction sees it.
+pub struct Working {
+    now: Arc<Catalog>,
+    bumped: bool,
+}
+
+/// A table to be made; the rest of its description follows.
+#[derive(Clone, Debug, Default)]
+pub struct NewTable {
+    /// Its name.
+    pub name: String,
+    /// The schema that it is to be in.
+    pub schema: Oid,
+    /// The role that will own it.
+    pub owner: Oid,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// The columns of its primary key, and the constraint's name.
+    pub primary_key: Option<(String, Vec<u16>)>,
+    /// How its rows are placed.
+    pub placing: Placing,
+    /// `WITH (...)`; `row_bytes` is the length of a row that is to fit without values outside.
+    pub options: Vec<(String, String)>,
+}
+
+/// An index to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewIndex {
+    /// Its name.
+    pub name: String,
+    /// Its table.
+    pub table: Oid,
+    /// What it is sorted by.
+    pub columns: Vec<IndexColumn>,
+    /// Columns that it is said to hold besides.
+    pub include: Vec<u16>,
+    /// Two rows must differ in its columns.
+    pub unique: bool,
+    /// NULL is equal to NULL there.
+    pub nulls_not_distinct: bool,
+    /// Only rows for which this is true have entries.
+    pub predicate: Option<super::object::Expression>,
+    /// `USING` what.
+    pub method: String,
+}
+
+/// The catalog as it was at a savepoint.
+#[derive(Clone)]
+pub struct Kept(Arc<Catalog>);
+
+impl Working {
+    /// The picture of a transaction that has begun with this one.
+    pub fn new(catalog: Arc<Catalog>) -> Working {
+        Working { now: catalog, bumped: false }
+    }
+
+    /// The catalog as the transaction sees it.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.now
+    }
+
+    /// Whether this transaction has changed it.
+    pub fn is_changed(&self) -> bool {
+        self.bumped
+    }
+
+    /// The picture, for a savepoint.
+    pub fn keep(&self) -> Kept {
+        Kept(self.now.clone())
+    }
+
+    /// Goes back to a savepoint whose rows have been restored. (The version stays ahead: that is harmless.)
+    pub fn restore(&mut self, kept: &Kept) {
+        let version = self.now.version;
+        self.now = kept.0.clone();
+        if self.now.version != version {
+            // The bump may have been undone with the rest: the next change bumps again.
+            self.bumped = false;
+        }
+    }
+
+    /// Takes `count` new oids and returns the first.
+    ///
+    /// # Errors
+    /// Conflicts; no more numbers.
+    pub fn take_oids(&mut self, tx: &mut dyn Access, count: u32) -> Result<Oid> {
+        saved::take_oids(tx, &self.now.classes, count)
+    }
+
+    /// Adds an object. Its oid is one that [`Working::take_oids`] gave.
+    ///
+    /// # Errors
+    /// If there is one of its name; conflicts.
+    pub fn create(&mut self, tx: &mut dyn Access, object: Object) -> Result<()> {
+        self.check_name(&object)?;
+        self.put(tx, object)
+    }
+
+    /// Puts another description in the place of one: also a new name or schema.
+    ///
+    /// # Errors
+    /// As [`Working::create`].
+    pub fn replace(&mut self, tx: &mut dyn Access, object: Object) -> Result<()> {
+        self.check_name(&object)?;
+        self.put(tx, object)
+    }
+
+    fn put(&mut self, tx: &mut dyn Access, object: Object) -> Result<()> {
+        let version = self.bump(tx)?;
+        saved::save(tx, &self.now.classes, &object, version)?;
+        let mut next = self.now.with(object.oid(), Some(object));
+        next.version = version;
+        self.now = Arc::new(next);
+        Ok(())
+    }
+
+    /// Bumps the version at the first change; returns the new one.
+    fn bump(&mut self, tx: &mut dyn Access) -> Result<u64> {
+        if self.bumped {
+            return Ok(self.now.version);
+        }
+        let version = self.now.version + 1;
+        if !tx.is_left_out("catalog.bump-version") {
+            saved::set_version(tx, &self.now.classes, version)?;
+        }
+        self.bumped = true;
+        Ok(version)
+    }
+
+    fn check_name(&self, object: &Object) -> Result<()> {
+        let taken = match self.now.named(Space::of(object), object.schema(), object.name()) {
+            Some(there) if there.oid() != object.oid() => there,
+            _ => return Ok(()),
+        };
+        let state = match taken {
+            Object::Schema(_) => SqlState::DUPLICATE_SCHEMA,
+            Object::Role(_) | Object::Type(_) => SqlState::DUPLICATE_OBJECT,
+            _ => SqlState::DUPLICATE_TABLE,
+        };
+        let kind = match object {
+            Object::Schema(_) => "schema",
+            Object::Role(_) => "role",
+            Object::Type(_) => "type",
+            _ => "relation",
+        };
+        Err(SqlError::new(state, format!("{kind} \"{}\" already exists", object.name())))
+    }
+
+    /// Makes a table, its row type (and the number of arrays of it behind that), the index of its primary
+    /// key, and room for its rows. Other constraints, sequences and indexes follow as changes of their own.
+    ///
+    /// # Errors
+    /// If its name is taken, or a row is longer than any class; conflicts.
+    pub fn create_table(&mut self, tx: &mut dyn Access, new: NewTable) -> Result<Table> {
+        let oid = self.take_oids(tx, 6)?;
+        let key = new.primary_key.as_ref().map_or(Vec::new(), |key| key.1.clone());
+        let sizes = sizing::of_table(&self.now, &new, &key)?;
+        let rows = RowsAt { object: ObjectId(oid), size: sizes.rows };
+        let overflow = sizes.overflow.map(|size| RowsAt { object: ObjectId(oid + 1), size });
+        let mut table = Table {
+            oid,
+            name: new.name,
+            schema: new.schema,
+            owner: new.owner,
+            columns: new.columns,
+            key,
+            placing: new.placing,
+            rows,
+            overflow,
+            constraints: Vec::new(),
+            row_type: oid + 2,
+            grants: Vec::new(),
+            options: new.options,
+            comment: None,
+        };
+        put_edges(tx, &self.now.home(rows)?)?;
+        overflow.map_or(Ok(()), |overflow| put_edges(tx, &self.now.home(overflow)?))?;
+        let Some((name, columns)) = new.primary_key else {
+            self.create(tx, Object::Table(table.clone()))?;
+            return Ok(table);
+        };
+        let (constraint, index) = (oid + 4, oid + 5);
+        for column in &columns {
+            table.columns[usize::from(*column)].not_null = true;
+        }
+        let rule = Rule::PrimaryKey { columns: columns.clone(), index };
+        table.constraints.push(Constraint {
+            oid: constraint,
+            name: name.clone(),
+            rule,
+            deferrable: false,
+            deferred: false,
+            not_valid: false,
+            comment: None,
+        });
+        self.create(tx, Object::Table(table.clone()))?;
+        let index = Index {
+            oid: index,
+            name,
+            schema: table.schema,
+            table: oid,
+            columns: columns.iter().map(|column| IndexColumn::of(*column)).collect(),
+            include: Vec::new(),
+            unique: true,
+            nulls_not_distinct: false,
+            primary: true,
+            predicate: None,
+            method: "btree".to_owned(),
+            rows: None,
+            valid: true,
+            comment: None,
+        };
+        self.create(tx, Object::Index(index))?;
+        Ok(table)
+    }
+
+    /// Makes an index and room for its entries. Entries of rows that are there already are put by whoever
+    /// can compute its columns (`TableRows::fill_index`), in the same transaction.
+    ///
+    /// # Errors
+    /// If its name is taken or there is no such table; conflicts.
+    pub fn create_index(&mut self, tx: &mut dyn Access, new: NewIndex) -> Result<Index> {
+        let Some(table) = self.now.table(new.table).cloned() else {
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, "the table of the index does not exist"));
+        };
+        let size = sizing::of_index(&self.now, &table, &new.columns)?;
+        let oid = self.take_oids(tx, 1)?;
+        let rows = RowsAt { object: ObjectId(oid), size };
+        put_edges(tx, &self.now.home(rows)?)?;
+        let index = Index {
+            oid,
+            name: new.name,
+            schema: table.schema,
+            table: table.oid,
+            columns: new.columns,
+            include: new.include,
+            unique: new.unique,
+            nulls_not_distinct: new.nulls_not_distinct,
+            primary: false,
+            predicate: new.predicate,
+            method: new.method,
+            rows: Some(rows),
+            valid: true,
+            comment: None,
+        };
+        self.create(tx, Object::Index(index.clone()))?;
+        Ok(index)
+    }
+
+    /// Makes a sequence that has given no number yet. `sequence.oid` is filled in.
+    ///
+    /// # Errors
+    /// If its name is taken; conflicts.
+    pub fn create_sequence(&mut self, tx: &mut dyn Access, sequence: Sequence) -> Result<Sequence> {
+        let sequence = Sequence { oid: self.take_oids(tx, 1)?, ..sequence };
+        self.create(tx, Object::Sequence(sequence.clone()))?;
+        sequence::create(tx, &self.now, &sequence)?;
+        Ok(sequence)
+    }
+
+    /// Drops objects and what is a part of them, and with `cascade` all that refers to them. Returns what has
+    /// gone besides, as messages name it.
+    ///
+    /// # Errors
+    /// If something refers to them (2BP01); conflicts.
+    pub fn drop(&mut self, tx: &mut dyn Access, oids: &[Oid], cascade: bool) -> Result<Vec<String>> {
+        let goes = closure(&self.now, oids, cascade)?;
+        let besides = goes.iter().filter(|goes| !matches!(goes, Goes::Object(oid) if oids.contains(oid)));
+        let besides = besides.map(|goes| super::depend::describe(&self.now, *goes)).collect();
+        self.drop_all(tx, &goes)?;
+        Ok(besides)
+    }
+
+    /// Drops a column: it stays as a hole.
+    ///
+    /// # Errors
+    /// As [`Working::drop`]; also if the table's rows are keyed by it.
+    pub fn drop_column(&mut self, tx: &mut dyn Access, table: Oid, column: u16, cascade: bool) -> Result<()> {
+        if self.now.table(table).is_some_and(|table| table.key.contains(&column)) {
+            return Err(SqlError::unsupported("dropping a column of the primary key"));
+        }
+        let of = super::depend::closure_of_column(&self.now, table, column, cascade)?;
+        self.drop_all(tx, &of)?;
+        self.drop_part(tx, table, Part::Column(column))
+    }
+
+    fn drop_all(&mut self, tx: &mut dyn Access, goes: &[Goes]) -> Result<()> {
+        goes.iter().try_for_each(|goes| match *goes {
+            Goes::Object(oid) => self.drop_object(tx, oid),
+            Goes::Part(table, part) => self.drop_part(tx, table, part),
+        })
+    }
+
+    /// Drops one object, whatever refers to it.
+    pub(crate) fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
+        let Some(object) = self.now.get(oid).cloned() else { return Ok(()) };
+        let version = self.bump(tx)?;
+        for rows in rows_of(&object) {
+            garbage::add(tx, &self.now, rows)?;
+        }
+        if matches!(&*object, Object::Sequence(_)) {
+            sequence::remove(tx, &self.now, oid)?;
+        }
+        saved::remove(tx, &self.now.classes, oid)?;
+        let mut next = self.now.with(oid, None);
+        next.version = version;
+        self.now = Arc::new(next);
+        Ok(())
+    }
+
+    fn drop_part(&mut self, tx: &mut dyn Access, table: Oid, part: Part) -> Result<()> {
+        let Some(table) = self.now.table(table) else { return Ok(()) };
+        let mut table = table.clone();
+        match part {
+            Part::Constraint(oid) => table.constraints.retain(|constraint| constraint.oid != oid),
+            Part::Default(column) => {
+                let column = &mut table.columns[usize::from(column)];
+                (column.default, column.identity) = (None, None);
+            }
+            Part::Column(number) => {
+                let column = &mut table.columns[usize::from(number)];
+                let name = format!("........pg.dropped.{}........", number + 1);
+                let hole = Column { name, dropped: true, ..Column::new("", column.ty()) };
+                *column = Column { missing: column.missing.take(), ..hole };
+            }
+        }
+        self.put(tx, Object::Table(table))
+    }
+
+    /// Empties a table at once: its rows and entries get new objects, the old ones are garbage.
+    ///
+    /// # Errors
+    /// If there is no such table; conflicts.
+    pub fn truncate(&mut self, tx: &mut dyn Access, table: Oid) -> Result<()> {
+        let Some(mut table) = self.now.table(table).cloned() else {
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, "the table does not exist"));
+        };
+        let indexes: Vec<Index> = self.now.indexes_of(table.oid).cloned().collect();
+        for index in indexes {
+            if let Some(old) = index.rows {
+                let rows = Some(self.again(tx, old)?);
+                self.put(tx, Object::Index(Index { rows, ..index }))?;
+            }
+        }
+        table.rows = self.again(tx, table.rows)?;
+        table.overflow = table.overflow.map(|old| self.again(tx, old)).transpose()?;
+        self.put(tx, Object::Table(table))
+    }
+
+    /// An empty object in place of this one.
+    fn again(&mut self, tx: &mut dyn Access, old: RowsAt) -> Result<RowsAt> {
+        garbage::add(tx, &self.now, old)?;
+        let rows = RowsAt { object: ObjectId(self.take_oids(tx, 1)?), size: old.size };
+        put_edges(tx, &self.now.home(rows)?)?;
+        Ok(rows)
+    }
+
+    /// Puts a table's description with other columns in the place of the one that is there: columns added at
+    /// the end, dropped, renamed, with other defaults. True if its rows do not fit their class any more: the
+    /// caller goes on with [`Working::rewrite`] then.
+    ///
+    /// # Errors
+    /// As [`Working::create`].
+    pub fn replace_columns(&mut self, tx: &mut dyn Access, mut table: Table) -> Result<bool> {
+        if table.overflow.is_none() && sizing::may_lie_outside(&self.now, &table) {
+            let object = ObjectId(self.take_oids(tx, 1)?);
+            let rows = RowsAt { object, size: crate::storage::overflow::SIZE };
+            put_edges(tx, &self.now.home(rows)?)?;
+            table.overflow = Some(rows);
+        }
+        let too_small = sizing::is_too_small(&self.now, &table);
+        self.replace(tx, Object::Table(table))?;
+        Ok(too_small)
+    }
+
+    /// Gives a table rows of another size or another key (ALTER TABLE that rewrites): whoever calls it copies
+    /// the rows over. Returns the description that is in force from here on.
+    ///
+    /// # Errors
+    /// Conflicts; a row longer than any class.
+    pub fn rewrite(&mut self, tx: &mut dyn Access, table: Table) -> Result<Table> {
+        let new = NewTable {
+            columns: table.columns.clone(),
+            options: table.options.clone(),
+            ..NewTable::default()
+        };
+        let sizes = sizing::of_table(&self.now, &new, &table.key)?;
+        let fresh = |working: &mut Self, tx: &mut dyn Access, size: ClassSize| {
+            let rows = RowsAt { object: ObjectId(working.take_oids(tx, 1)?), size };
+            put_edges(tx, &working.now.home(rows)?)?;
+            Ok::<_, SqlError>(rows)
+        };
+        garbage::add(tx, &self.now, table.rows)?;
+        table.overflow.map_or(Ok(()), |old| garbage::add(tx, &self.now, old))?;
+        let rows = fresh(self, tx, sizes.rows)?;
+        let overflow = sizes.overflow.map(|size| fresh(self, tx, size)).transpose()?;
+        let indexes: Vec<Index> = self.now.indexes_of(table.oid).cloned().collect();
+        let table = Table { rows, overflow, ..table };
+        self.put(tx, Object::Table(table.clone()))?;
+        for index in indexes {
+            let Some(old) = index.rows else { continue };
+            garbage::add(tx, &self.now, old)?;
+            let size = sizing::of_index(&self.now, &table, &index.columns)?;
+            let rows = Some(fresh(self, tx, size)?);
+            self.put(tx, Object::Index(Index { rows, ..index }))?;
+        }
+        Ok(table)
+    }
+}
+
+/// The rows that an object has.
+fn rows_of(object: &Object) -> Vec<RowsAt> {
+    match object {
+        Object::Table(table) => [Some(table.rows), table.overflow].into_iter().flatten().collect(),
+        Object::Index(index) => index.rows.into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The column of the table that an index's column is, if it is one.
+pub fn plain_column(column: &IndexColumn) -> Option<u16> {
+    match column.of {
+        Indexed::Column(column) => Some(column),
+        Indexed::Expression { .. } => None,
+    }
+}

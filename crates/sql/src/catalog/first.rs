@@ -1,0 +1,33 @@
+//! What a new database holds before its first statement: two schemas and two roles.
+//!
+//! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there is only the one that owns `public`.
+
+use super::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Object, PG_CATALOG, PUBLIC, Role, Schema};
+
+/// The first objects.
+pub(crate) fn first_objects() -> Vec<Object> {
+    let schema = |oid, name: &str, owner| {
+        let name = name.to_owned();
+        Object::Schema(Schema { oid, name, owner, ..Schema::default() })
+    };
+    let role = |oid, name: &str| Role {
+        oid,
+        name: name.to_owned(),
+        inherit: true,
+        connections: -1,
+        ..Role::default()
+    };
+    let postgres = Role {
+        superuser: true,
+        login: true,
+        create_role: true,
+        create_db: true,
+        ..role(BOOTSTRAP_ROLE, "postgres")
+    };
+    vec![
+        Object::Role(postgres),
+        Object::Role(role(DATABASE_OWNER_ROLE, "pg_database_owner")),
+        schema(PG_CATALOG, "pg_catalog", BOOTSTRAP_ROLE),
+        schema(PUBLIC, "public", DATABASE_OWNER_ROLE),
+    ]
+}

@@ -1,0 +1,232 @@
+//! The catalog: all SQL objects of a pod, as one consistent picture that a transaction sees.
+//!
+//! * [`object`]: what is known of each object; * `saved`: these descriptions as rows;
+//! * [`HostCatalog`]: the picture that a host has, and how a transaction knows that it is current;
+//! * [`change::Working`]: a transaction's own picture, with what it has created, altered and dropped;
+//! * `depend`: what has to go when an object goes.
+//!
+//! Invariants:
+//! 1. A [`Catalog`] never changes: a change makes another one. Whoever holds one may look as long as he
+//!    likes, within the transaction that has read its version.
+//! 2. Names are unique in their space: schemas; roles; relations (tables, indexes, sequences, views) of a
+//!    schema; types of a schema.
+
+pub mod change;
+mod depend;
+mod first;
+mod host;
+pub mod object;
+mod saved;
+mod types;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use first::first_objects;
+pub use host::{HostCatalog, Numbers};
+pub use object::Object;
+pub use saved::OWN_SIZES;
+pub(crate) use saved::{GARBAGE, PARTS, SEQUENCES};
+pub(crate) use types::type_of_object;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::storage::classes::{Classes, Home};
+use crate::storage::table::TableRows;
+use crate::types::Oid;
+use object::{Index, Role, RowsAt, Schema, Sequence, Table, UserType, View};
+
+/// Protocol steps of SQL objects that a mutation test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "catalog.read-version",
+    "catalog.bump-version",
+    "catalog.put-edges",
+    "table.remove-index-entry",
+    "table.put-index-entry",
+    "overflow.remove-old",
+];
+
+/// Where a name counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Space {
+    Schema,
+    Role,
+    Relation,
+    Type,
+}
+
+impl Space {
+    fn of(object: &Object) -> Space {
+        match object {
+            Object::Schema(_) => Space::Schema,
+            Object::Role(_) => Space::Role,
+            Object::Type(_) => Space::Type,
+            _ => Space::Relation,
+        }
+    }
+}
+
+/// All objects, at one version.
+pub struct Catalog {
+    version: u64,
+    classes: Arc<Classes>,
+    objects: BTreeMap<Oid, Arc<Object>>,
+    names: BTreeMap<(Space, Oid, String), Oid>,
+    /// By table, ascending: rows and their entries are changed in this order.
+    indexes: BTreeMap<Oid, Vec<Oid>>,
+    /// Ways to the rows of tables, made when first needed.
+    rows: Mutex<BTreeMap<Oid, Arc<TableRows>>>,
+}
+
+impl Catalog {
+    /// The catalog of these objects.
+    fn new(version: u64, classes: Arc<Classes>, objects: BTreeMap<Oid, Arc<Object>>) -> Catalog {
+        let (mut names, mut indexes) = (BTreeMap::new(), BTreeMap::<Oid, Vec<Oid>>::new());
+        for (oid, object) in &objects {
+            names.insert((Space::of(object), object.schema(), object.name().to_owned()), *oid);
+            if let Object::Index(index) = &**object {
+                indexes.entry(index.table).or_default().push(*oid);
+            }
+        }
+        Catalog { version, classes, objects, names, indexes, rows: Mutex::default() }
+    }
+
+    /// The version; it grows with every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The classes that rows lie in.
+    pub fn classes(&self) -> &Arc<Classes> {
+        &self.classes
+    }
+
+    /// The object with this number.
+    pub fn get(&self, oid: Oid) -> Option<&Arc<Object>> {
+        self.objects.get(&oid)
+    }
+
+    /// All objects, by number.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
+    fn named(&self, space: Space, schema: Oid, name: &str) -> Option<&Object> {
+        let oid = self.names.get(&(space, schema, name.to_owned()))?;
+        self.objects.get(oid).map(|object| &**object)
+    }
+
+    /// The schema of this name.
+    pub fn schema(&self, name: &str) -> Option<&Schema> {
+        match self.named(Space::Schema, 0, name)? {
+            Object::Schema(schema) => Some(schema),
+            _ => None,
+        }
+    }
+
+    /// The role of this name.
+    pub fn role(&self, name: &str) -> Option<&Role> {
+        match self.named(Space::Role, 0, name)? {
+            Object::Role(role) => Some(role),
+            _ => None,
+        }
+    }
+
+    /// The table, index, sequence or view of this name.
+    pub fn relation(&self, schema: Oid, name: &str) -> Option<&Object> {
+        self.named(Space::Relation, schema, name)
+    }
+
+    /// The user's type of this name.
+    pub fn user_type(&self, schema: Oid, name: &str) -> Option<&UserType> {
+        match self.named(Space::Type, schema, name)? {
+            Object::Type(ty) => Some(ty),
+            _ => None,
+        }
+    }
+
+    /// The table with this number.
+    pub fn table(&self, oid: Oid) -> Option<&Table> {
+        match &**self.objects.get(&oid)? {
+            Object::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The index with this number.
+    pub fn index(&self, oid: Oid) -> Option<&Index> {
+        match &**self.objects.get(&oid)? {
+            Object::Index(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The sequence with this number.
+    pub fn sequence(&self, oid: Oid) -> Option<&Sequence> {
+        match &**self.objects.get(&oid)? {
+            Object::Sequence(sequence) => Some(sequence),
+            _ => None,
+        }
+    }
+
+    /// The view with this number.
+    pub fn view(&self, oid: Oid) -> Option<&View> {
+        match &**self.objects.get(&oid)? {
+            Object::View(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// The user's type with this number.
+    pub fn type_of(&self, oid: Oid) -> Option<&UserType> {
+        match &**self.objects.get(&oid)? {
+            Object::Type(ty) => Some(ty),
+            _ => None,
+        }
+    }
+
+    /// The indexes of a table, the primary key's included, by number.
+    pub fn indexes_of(&self, table: Oid) -> impl Iterator<Item = &Index> {
+        self.indexes.get(&table).into_iter().flatten().filter_map(|oid| self.index(*oid))
+    }
+
+    /// The way to a table's rows.
+    ///
+    /// # Errors
+    /// If there is no such table, or it has a class that this pod has not.
+    pub fn rows(&self, table: Oid) -> Result<Arc<TableRows>> {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = rows.get(&table) {
+            return Ok(found.clone());
+        }
+        let made = Arc::new(TableRows::new(self, table)?);
+        rows.insert(table, made.clone());
+        Ok(made)
+    }
+
+    /// Where rows are in the engine.
+    ///
+    /// # Errors
+    /// If this pod has no such class.
+    pub fn home(&self, at: RowsAt) -> Result<Home> {
+        home(&self.classes, at)
+    }
+
+    /// With one object more, another one in its place (`Some`), or one less (`None`).
+    pub(crate) fn with(&self, oid: Oid, object: Option<Object>) -> Catalog {
+        let mut objects = self.objects.clone();
+        match object {
+            Some(object) => objects.insert(oid, Arc::new(object)),
+            None => objects.remove(&oid),
+        };
+        Catalog::new(self.version, self.classes.clone(), objects)
+    }
+}
+
+fn home(classes: &Classes, at: RowsAt) -> Result<Home> {
+    let table = classes.table(at.size).ok_or_else(|| {
+        let message =
+            format!("the pod has no rows of {} key words and {} bytes", at.size.words, at.size.body);
+        SqlError::new(SqlState::INTERNAL_ERROR, message)
+    })?;
+    Ok(Home { object: at.object, size: at.size, table })
+}

@@ -1,0 +1,240 @@
+//! The formats of COPY: bytes to rows of fields and back, in text, CSV and PostgreSQL's binary form.
+//!
+//! ```text
+//!   bytes of a client, cut anywhere -> Reader (text | csv | binary) -> rows of Field -> input of each type
+//!   text or binary form of values   -> Writer                       -> bytes of one row
+//! ```
+//!
+//! Invariants:
+//! 1. Where the bytes are cut makes no difference to the rows.
+//! 2. A field that is given as text is UTF-8.
+//! 3. What was written is read back as the same fields, in every format and with all options that are
+//!    accepted.
+//!
+//! Errors have PostgreSQL's codes and messages (22P04 for a row that cannot be read). Types, defaults and
+//! constraints are not its business.
+//!
+//! Source: PostgreSQL's manual, COPY, sections "Text Format", "CSV Format", "Binary Format".
+
+mod binary;
+mod csv;
+mod options;
+mod text;
+mod writer;
+
+pub use options::{CopyFormat, CopyOptions, Header};
+pub use writer::Writer;
+
+use std::ops::Range;
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// A field of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field<'a> {
+    /// NULL.
+    Null,
+    /// In text form.
+    Text(&'a str),
+    /// In binary form.
+    Binary(&'a [u8]),
+}
+
+/// The fields of one row while it is read: where each lies in a buffer of its own.
+#[derive(Debug, Default)]
+struct Fields {
+    bytes: Vec<u8>,
+    ranges: Vec<Option<Range<usize>>>,
+}
+
+impl Fields {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ranges.clear();
+    }
+
+    /// Ends the field that began at `start`.
+    fn end(&mut self, start: usize, is_null: bool) {
+        self.ranges.push((!is_null).then_some(start..self.bytes.len()));
+    }
+}
+
+/// What the options say about NULL in a column of CSV.
+#[derive(Clone, Copy, Debug, Default)]
+struct NullRule {
+    force_null: bool,
+    force_not_null: bool,
+}
+
+/// What a step of reading found at the start of the bytes that wait.
+enum Step {
+    /// A row of this many bytes, its end included; its fields are in `Fields`.
+    Row(usize),
+    /// The end of the data, as the data says.
+    End,
+    /// Not enough bytes.
+    More,
+}
+
+/// Reads rows.
+#[derive(Debug)]
+pub struct Reader {
+    options: CopyOptions,
+    columns: Vec<String>,
+    null_rules: Vec<NullRule>,
+    pending: Vec<u8>,
+    fields: Fields,
+    line_end: Option<text::LineEnd>,
+    /// Rows read, the header included.
+    rows: u64,
+    header_left: bool,
+    ended: bool,
+}
+
+impl Reader {
+    /// A reader of rows of columns with these names.
+    pub fn new(options: CopyOptions, columns: Vec<String>) -> Self {
+        let header_left = options.header != Header::None || options.format == CopyFormat::Binary;
+        let has =
+            |names: &[String], name: &String| names.iter().any(|listed| listed == "*" || listed == name);
+        let null_rule = |name: &String| NullRule {
+            force_null: has(&options.force_null, name),
+            force_not_null: has(&options.force_not_null, name),
+        };
+        let null_rules = columns.iter().map(null_rule).collect();
+        Self {
+            options,
+            columns,
+            null_rules,
+            pending: Vec::new(),
+            fields: Fields::default(),
+            line_end: None,
+            rows: 0,
+            header_left,
+            ended: false,
+        }
+    }
+
+    /// Takes bytes and calls `row` for each row that is whole.
+    ///
+    /// # Errors
+    /// 22P04 and 22021: the bytes are no rows; and those of `row`.
+    pub fn feed(&mut self, bytes: &[u8], row: &mut dyn FnMut(&[Field<'_>]) -> Result<()>) -> Result<()> {
+        if !self.ended {
+            self.pending.extend_from_slice(bytes);
+            self.read(false, row)?;
+        }
+        Ok(())
+    }
+
+    /// No more bytes come.
+    ///
+    /// # Errors
+    /// As of `feed`; also where the last row is not whole.
+    pub fn finish(mut self, row: &mut dyn FnMut(&[Field<'_>]) -> Result<()>) -> Result<u64> {
+        if !self.ended {
+            self.read(true, row)?;
+        }
+        if self.options.format == CopyFormat::Binary && !self.ended {
+            return Err(bad("unexpected EOF in COPY data"));
+        }
+        Ok(self.rows)
+    }
+
+    fn read(&mut self, last: bool, row: &mut dyn FnMut(&[Field<'_>]) -> Result<()>) -> Result<()> {
+        let mut at = 0;
+        while !self.ended {
+            let bytes = &self.pending[at..];
+            self.fields.clear();
+            let (options, known, fields) = (&self.options, &mut self.line_end, &mut self.fields);
+            let step = match options.format {
+                CopyFormat::Text => text::step(bytes, last, options, known, fields),
+                CopyFormat::Csv => csv::step(bytes, last, options, &self.null_rules, known, fields),
+                CopyFormat::Binary if self.header_left => binary::header(bytes),
+                CopyFormat::Binary => binary::step(bytes, fields),
+            };
+            match step? {
+                Step::More => break,
+                Step::End => self.ended = true,
+                Step::Row(length) => {
+                    at += length;
+                    self.rows += 1;
+                    if std::mem::take(&mut self.header_left) {
+                        self.check_header()?;
+                        self.rows -= 1;
+                    } else {
+                        self.give(row)?;
+                    }
+                }
+            }
+        }
+        if self.ended {
+            self.pending = Vec::new();
+        } else {
+            self.pending.drain(..at);
+        }
+        Ok(())
+    }
+
+    fn give(&self, row: &mut dyn FnMut(&[Field<'_>]) -> Result<()>) -> Result<()> {
+        let Fields { bytes, ranges } = &self.fields;
+        let wanted = self.columns.len();
+        if ranges.len() > wanted {
+            return Err(match self.options.format {
+                CopyFormat::Binary => bad(format!("row field count is {}, expected {wanted}", ranges.len())),
+                _ => bad("extra data after last expected column"),
+            });
+        }
+        if let Some(missing) = self.columns.get(ranges.len()) {
+            return Err(bad(format!("missing data for column \"{missing}\"")));
+        }
+        let mut fields = Vec::with_capacity(wanted);
+        for range in ranges {
+            fields.push(match range {
+                None => Field::Null,
+                Some(range) if self.options.format == CopyFormat::Binary => {
+                    Field::Binary(&bytes[range.clone()])
+                }
+                Some(range) => Field::Text(utf8(&bytes[range.clone()])?),
+            });
+        }
+        row(&fields)
+    }
+
+    fn check_header(&self) -> Result<()> {
+        if self.options.header != Header::Match {
+            return Ok(());
+        }
+        let Fields { bytes, ranges } = &self.fields;
+        if ranges.len() != self.columns.len() {
+            let (got, wanted) = (ranges.len(), self.columns.len());
+            return Err(bad(format!("wrong number of fields in header line: got {got}, expected {wanted}")));
+        }
+        for (at, (range, column)) in ranges.iter().zip(&self.columns).enumerate() {
+            let got = range.as_ref().map_or(&b""[..], |range| &bytes[range.clone()]);
+            if got != column.as_bytes() {
+                let (at, got) = (at + 1, String::from_utf8_lossy(got));
+                let message = format!(
+                    "column name mismatch in header line field {at}: got \"{got}\", expected \"{column}\""
+                );
+                return Err(bad(message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bad(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let byte = bytes[error.valid_up_to()];
+        let message = format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}");
+        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
+    })
+}
+
+#[cfg(test)]
+mod tests;

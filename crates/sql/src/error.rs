@@ -1,0 +1,353 @@
+//! The one error type of SQL, and the table of its codes.
+//!
+//! Codes are PostgreSQL's (its manual, appendix A): clients and drivers act on them, never on messages.
+//!
+//! Invariants:
+//! 1. An error that a client may see has a code that PostgreSQL gives in the same situation.
+//! 2. A conflict that running the transaction again may cure is `SERIALIZATION_FAILURE` and nothing else.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// What every fallible function of SQL returns.
+pub type Result<T> = std::result::Result<T, SqlError>;
+
+/// A code of five characters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SqlState([u8; 5]);
+
+macro_rules! states {
+    ($($name:ident = $code:literal;)*) => {
+        #[allow(missing_docs, reason = "the names are PostgreSQL's condition names, listed in its manual")]
+        impl SqlState {
+            $(pub const $name: SqlState = SqlState(*$code);)*
+        }
+
+        /// All codes with PostgreSQL's names of the conditions (upper case).
+        pub const CONDITIONS: &[(&str, SqlState)] = &[$((stringify!($name), SqlState::$name),)*];
+    };
+}
+
+states! {
+    SUCCESSFUL_COMPLETION = b"00000";
+    WARNING = b"01000";
+    NO_DATA = b"02000";
+    CONNECTION_EXCEPTION = b"08000";
+    CONNECTION_FAILURE = b"08006";
+    PROTOCOL_VIOLATION = b"08P01";
+    FEATURE_NOT_SUPPORTED = b"0A000";
+    INVALID_GRANTOR = b"0L000";
+    CARDINALITY_VIOLATION = b"21000";
+    DATA_EXCEPTION = b"22000";
+    STRING_DATA_RIGHT_TRUNCATION = b"22001";
+    NUMERIC_VALUE_OUT_OF_RANGE = b"22003";
+    NULL_VALUE_NOT_ALLOWED = b"22004";
+    INVALID_DATETIME_FORMAT = b"22007";
+    DATETIME_FIELD_OVERFLOW = b"22008";
+    INVALID_TIME_ZONE_DISPLACEMENT_VALUE = b"22009";
+    SUBSTRING_ERROR = b"22011";
+    DIVISION_BY_ZERO = b"22012";
+    INVALID_PRECEDING_OR_FOLLOWING_SIZE = b"22013";
+    INVALID_ARGUMENT_FOR_NTILE = b"22014";
+    INTERVAL_FIELD_OVERFLOW = b"22015";
+    INVALID_ARGUMENT_FOR_NTH_VALUE = b"22016";
+    INVALID_CHARACTER_VALUE_FOR_CAST = b"22018";
+    INVALID_ESCAPE_CHARACTER = b"22019";
+    INVALID_REGULAR_EXPRESSION = b"2201B";
+    INVALID_ARGUMENT_FOR_LOG = b"2201E";
+    INVALID_ARGUMENT_FOR_POWER = b"2201F";
+    INVALID_ARGUMENT_FOR_WIDTH_BUCKET = b"2201G";
+    INVALID_ROW_COUNT_IN_LIMIT = b"2201W";
+    INVALID_ROW_COUNT_IN_OFFSET = b"2201X";
+    CHARACTER_NOT_IN_REPERTOIRE = b"22021";
+    INVALID_PARAMETER_VALUE = b"22023";
+    INVALID_ESCAPE_SEQUENCE = b"22025";
+    STRING_DATA_LENGTH_MISMATCH = b"22026";
+    TRIM_ERROR = b"22027";
+    ARRAY_SUBSCRIPT_ERROR = b"2202E";
+    DUPLICATE_JSON_OBJECT_KEY = b"22030";
+    INVALID_JSON_TEXT = b"22032";
+    FLOATING_POINT_EXCEPTION = b"22P01";
+    INVALID_TEXT_REPRESENTATION = b"22P02";
+    INVALID_BINARY_REPRESENTATION = b"22P03";
+    BAD_COPY_FILE_FORMAT = b"22P04";
+    UNTRANSLATABLE_CHARACTER = b"22P05";
+    SEQUENCE_GENERATOR_LIMIT_EXCEEDED = b"2200H";
+    INTEGRITY_CONSTRAINT_VIOLATION = b"23000";
+    RESTRICT_VIOLATION = b"23001";
+    NOT_NULL_VIOLATION = b"23502";
+    FOREIGN_KEY_VIOLATION = b"23503";
+    UNIQUE_VIOLATION = b"23505";
+    CHECK_VIOLATION = b"23514";
+    EXCLUSION_VIOLATION = b"23P01";
+    INVALID_CURSOR_STATE = b"24000";
+    INVALID_TRANSACTION_STATE = b"25000";
+    ACTIVE_SQL_TRANSACTION = b"25001";
+    READ_ONLY_SQL_TRANSACTION = b"25006";
+    NO_ACTIVE_SQL_TRANSACTION = b"25P01";
+    IN_FAILED_SQL_TRANSACTION = b"25P02";
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT = b"25P03";
+    INVALID_SQL_STATEMENT_NAME = b"26000";
+    INVALID_AUTHORIZATION_SPECIFICATION = b"28000";
+    INVALID_PASSWORD = b"28P01";
+    DEPENDENT_PRIVILEGE_DESCRIPTORS_STILL_EXIST = b"2B000";
+    DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01";
+    INVALID_CURSOR_NAME = b"34000";
+    INVALID_SAVEPOINT_SPECIFICATION = b"3B001";
+    INVALID_CATALOG_NAME = b"3D000";
+    INVALID_SCHEMA_NAME = b"3F000";
+    SERIALIZATION_FAILURE = b"40001";
+    STATEMENT_COMPLETION_UNKNOWN = b"40003";
+    DEADLOCK_DETECTED = b"40P01";
+    SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION = b"42000";
+    INSUFFICIENT_PRIVILEGE = b"42501";
+    SYNTAX_ERROR = b"42601";
+    INVALID_NAME = b"42602";
+    INVALID_COLUMN_DEFINITION = b"42611";
+    NAME_TOO_LONG = b"42622";
+    DUPLICATE_COLUMN = b"42701";
+    AMBIGUOUS_COLUMN = b"42702";
+    UNDEFINED_COLUMN = b"42703";
+    UNDEFINED_OBJECT = b"42704";
+    DUPLICATE_OBJECT = b"42710";
+    DUPLICATE_ALIAS = b"42712";
+    DUPLICATE_FUNCTION = b"42723";
+    AMBIGUOUS_FUNCTION = b"42725";
+    GROUPING_ERROR = b"42803";
+    DATATYPE_MISMATCH = b"42804";
+    WRONG_OBJECT_TYPE = b"42809";
+    INVALID_FOREIGN_KEY = b"42830";
+    CANNOT_COERCE = b"42846";
+    UNDEFINED_FUNCTION = b"42883";
+    RESERVED_NAME = b"42939";
+    UNDEFINED_TABLE = b"42P01";
+    UNDEFINED_PARAMETER = b"42P02";
+    DUPLICATE_CURSOR = b"42P03";
+    DUPLICATE_DATABASE = b"42P04";
+    DUPLICATE_PREPARED_STATEMENT = b"42P05";
+    DUPLICATE_SCHEMA = b"42P06";
+    DUPLICATE_TABLE = b"42P07";
+    AMBIGUOUS_PARAMETER = b"42P08";
+    AMBIGUOUS_ALIAS = b"42P09";
+    INVALID_COLUMN_REFERENCE = b"42P10";
+    INVALID_CURSOR_DEFINITION = b"42P11";
+    INVALID_DATABASE_DEFINITION = b"42P12";
+    INVALID_FUNCTION_DEFINITION = b"42P13";
+    INVALID_PREPARED_STATEMENT_DEFINITION = b"42P14";
+    INVALID_SCHEMA_DEFINITION = b"42P15";
+    INVALID_TABLE_DEFINITION = b"42P16";
+    INVALID_OBJECT_DEFINITION = b"42P17";
+    INDETERMINATE_DATATYPE = b"42P18";
+    INVALID_RECURSION = b"42P19";
+    WINDOWING_ERROR = b"42P20";
+    COLLATION_MISMATCH = b"42P21";
+    INDETERMINATE_COLLATION = b"42P22";
+    WITH_CHECK_OPTION_VIOLATION = b"44000";
+    INSUFFICIENT_RESOURCES = b"53000";
+    DISK_FULL = b"53100";
+    OUT_OF_MEMORY = b"53200";
+    TOO_MANY_CONNECTIONS = b"53300";
+    PROGRAM_LIMIT_EXCEEDED = b"54000";
+    STATEMENT_TOO_COMPLEX = b"54001";
+    TOO_MANY_COLUMNS = b"54011";
+    TOO_MANY_ARGUMENTS = b"54023";
+    OBJECT_NOT_IN_PREREQUISITE_STATE = b"55000";
+    OBJECT_IN_USE = b"55006";
+    CANT_CHANGE_RUNTIME_PARAM = b"55P02";
+    LOCK_NOT_AVAILABLE = b"55P03";
+    OPERATOR_INTERVENTION = b"57000";
+    QUERY_CANCELED = b"57014";
+    ADMIN_SHUTDOWN = b"57P01";
+    CRASH_SHUTDOWN = b"57P02";
+    CANNOT_CONNECT_NOW = b"57P03";
+    IDLE_SESSION_TIMEOUT = b"57P05";
+    SYSTEM_ERROR = b"58000";
+    IO_ERROR = b"58030";
+    RAISE_EXCEPTION = b"P0001";
+    NO_DATA_FOUND = b"P0002";
+    TOO_MANY_ROWS = b"P0003";
+    INTERNAL_ERROR = b"XX000";
+    DATA_CORRUPTED = b"XX001";
+    INDEX_CORRUPTED = b"XX002";
+}
+
+impl SqlState {
+    /// The code with these five characters.
+    pub const fn new(code: [u8; 5]) -> SqlState {
+        SqlState(code)
+    }
+
+    /// The five characters.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("a code is ASCII")
+    }
+
+    /// The first two characters: what kind of condition it is.
+    pub const fn class(self) -> [u8; 2] {
+        [self.0[0], self.0[1]]
+    }
+}
+
+impl fmt::Display for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How bad it is. `Error` ends the statement, `Fatal` the session, `Panic` the host; the others are notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "PostgreSQL's words")]
+pub enum Severity {
+    Debug,
+    Log,
+    Info,
+    Notice,
+    Warning,
+    #[default]
+    Error,
+    Fatal,
+    Panic,
+}
+
+impl Severity {
+    /// The word that the protocol sends.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Debug => "DEBUG",
+            Severity::Log => "LOG",
+            Severity::Info => "INFO",
+            Severity::Notice => "NOTICE",
+            Severity::Warning => "WARNING",
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+            Severity::Panic => "PANIC",
+        }
+    }
+}
+
+/// What an error or a notice says. Reached through [`SqlError`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorFields {
+    /// The code.
+    pub state: SqlState,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One line, lower case, without a full stop.
+    pub message: String,
+    /// More about this occurrence.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Where in the statement, in characters from 1.
+    pub position: Option<u32>,
+    /// Name of the schema it is about.
+    pub schema: Option<String>,
+    /// Name of the table it is about.
+    pub table: Option<String>,
+    /// Name of the column it is about.
+    pub column: Option<String>,
+    /// Name of the constraint it is about.
+    pub constraint: Option<String>,
+    /// Name of the type it is about.
+    pub data_type: Option<String>,
+}
+
+/// An error or a notice, on the heap so that results stay small. Its fields are those of [`ErrorFields`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlError(Box<ErrorFields>);
+
+impl SqlError {
+    /// An error with this code and message.
+    #[cold]
+    pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
+        SqlError(Box::new(ErrorFields {
+            state,
+            severity: Severity::Error,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            schema: None,
+            table: None,
+            column: None,
+            constraint: None,
+            data_type: None,
+        }))
+    }
+
+    /// A notice, warning or other message that is no error.
+    pub fn notice(severity: Severity, state: SqlState, message: impl Into<String>) -> SqlError {
+        let mut notice = SqlError::new(state, message);
+        notice.severity = severity;
+        notice
+    }
+
+    /// With more about this occurrence.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// At this place of the statement (characters from 1), unless it has one already.
+    #[must_use]
+    pub fn at(mut self, position: u32) -> SqlError {
+        self.position.get_or_insert(position);
+        self
+    }
+
+    /// "... does not exist yet in Liger": a feature of PostgreSQL that is not there.
+    #[cold]
+    pub fn unsupported(what: impl fmt::Display) -> SqlError {
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+}
+
+impl Deref for SqlError {
+    type Target = ErrorFields;
+
+    fn deref(&self) -> &ErrorFields {
+        &self.0
+    }
+}
+
+impl DerefMut for SqlError {
+    fn deref_mut(&mut self) -> &mut ErrorFields {
+        &mut self.0
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.severity.as_str(), self.message, self.state)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_distinct_and_errors_are_small() {
+        let mut codes: Vec<_> = CONDITIONS.iter().map(|c| c.1).collect();
+        codes.sort();
+        codes.dedup();
+        assert_eq!(codes.len(), CONDITIONS.len());
+        assert_eq!(size_of::<SqlError>(), 8);
+    }
+}

@@ -1,0 +1,284 @@
+//! INSERT, UPDATE, DELETE: rows are found first and changed afterwards, so that no statement meets its own
+//! changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::store::{Found, Inserted, RowKey, Tolerated};
+use super::{Emit, Env, Exec, Row};
+use crate::bind::tree::{Change, Conflict, Delete, Expr, From, Insert, Returning, Target, Update};
+use crate::catalog::object::Table;
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::value::Value;
+use crate::types::{Types, text};
+
+impl<'p> Exec<'p> {
+    /// Runs it; rows of RETURNING go to `emit`. The number of rows that were changed.
+    pub(crate) fn run_change(
+        &self,
+        change: &'p Change,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<u64> {
+        match change {
+            Change::Insert(insert) => self.run_insert(insert, outer, emit),
+            Change::Update(update) => self.run_update(update, outer, emit),
+            Change::Delete(delete) => self.run_delete(delete, outer, emit),
+        }
+    }
+
+    fn returned(
+        &self,
+        returning: Option<&'p Returning>,
+        row: &[Value],
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<()> {
+        if let Some(returning) = returning {
+            emit(self.eval_list(&returning.targets, &Env { row, outer })?)?;
+        }
+        Ok(())
+    }
+
+    fn run_insert(&self, insert: &'p Insert, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
+        self.ctes(&insert.ctes, outer)?;
+        let mut sources = Vec::new();
+        match &insert.source {
+            None => sources.push(Vec::new()),
+            Some(query) => {
+                self.run_query(query, outer, &mut |row| {
+                    sources.push(row);
+                    Ok(true)
+                })?;
+            }
+        }
+        let mut touched = BTreeSet::new();
+        let mut count = 0;
+        for source in sources {
+            self.interrupt.check()?;
+            let env = Env { row: &source, outer };
+            let mut row = self.eval_list(&insert.values, &env)?;
+            self.complete(&insert.target, &mut row)?;
+            if let Some(row) = self.insert_or_update(insert, row, outer, &mut touched)? {
+                count += 1;
+                self.returned(insert.returning.as_ref(), &row, outer, emit)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Adds a row whose columns are complete; its foreign keys are looked at when the statement ends.
+    pub(crate) fn insert_row(&self, target: &Target, row: &Row) -> Result<()> {
+        self.store.insert(&target.table, row, Tolerated::None)?;
+        self.inserted(&target.table, row);
+        Ok(())
+    }
+
+    fn insert_or_update(
+        &self,
+        insert: &'p Insert,
+        row: Row,
+        outer: Option<&Env<'_>>,
+        touched: &mut BTreeSet<RowKey>,
+    ) -> Result<Option<Row>> {
+        let table = &insert.target.table;
+        let tolerated = match &insert.conflict {
+            None => Tolerated::None,
+            Some(Conflict { index: None, .. }) => Tolerated::Any,
+            Some(Conflict { index: Some(index), .. }) => Tolerated::Index(*index),
+        };
+        let met = match self.store.insert(table, &row, tolerated)? {
+            Inserted::Done(key) => {
+                if insert.conflict.is_some() {
+                    touched.insert(key);
+                }
+                self.inserted(table, &row);
+                return Ok(Some(row));
+            }
+            Inserted::Met(met) => met,
+        };
+        let Some((set, filter)) = insert.conflict.as_ref().and_then(|conflict| conflict.update.as_ref())
+        else {
+            return Ok(None);
+        };
+        if touched.contains(&met.key) {
+            let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+            let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
+                        constrained values.";
+            return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
+        }
+        let both: Row = met.values.iter().chain(&row).cloned().collect();
+        let env = Env { row: &both, outer };
+        if !self.holds(filter.as_ref(), &env)? {
+            return Ok(None);
+        }
+        touched.insert(met.key.clone());
+        let mut new = met.values.clone();
+        for (column, expr) in set {
+            new[*column] = self.eval(expr, &env)?;
+        }
+        self.complete(&insert.target, &mut new)?;
+        self.update_row(&insert.target.table, &met, &new)?;
+        Ok(Some(new))
+    }
+
+    /// The rows that an UPDATE or DELETE finds, each target row once.
+    fn targets(
+        &self,
+        from: &'p From,
+        slots: usize,
+        width: usize,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<(RowKey, Row)>> {
+        let From::Planned(node) = from else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement was run without a plan"));
+        };
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut row = vec![Value::Null; slots];
+        self.run_node(node, &mut row, outer, &mut |row| {
+            if let Value::Bytea(key) = &row[width]
+                && seen.insert(key.clone())
+            {
+                found.push((key.clone(), row.clone()));
+            }
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    fn run_update(&self, update: &'p Update, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
+        self.ctes(&update.ctes, outer)?;
+        let table = &update.target.table;
+        let width = table.columns.len();
+        let found = self.targets(&update.from, update.slots, width, outer)?;
+        let count = found.len() as u64;
+        let mut changes = Vec::with_capacity(found.len());
+        for (key, row) in found {
+            let env = Env { row: &row, outer };
+            let mut new = row[..width].to_vec();
+            for (column, expr) in &update.set {
+                new[*column] = self.eval(expr, &env)?;
+            }
+            changes.push((key, row, new));
+        }
+        for (key, mut row, mut new) in changes {
+            self.interrupt.check()?;
+            self.complete(&update.target, &mut new)?;
+            let old = Found { key, values: row[..width].to_vec() };
+            self.update_row(table, &old, &new)?;
+            row[..width].clone_from_slice(&new);
+            self.returned(update.returning.as_ref(), &row, outer, emit)?;
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn update_row(&self, table: &Arc<Table>, old: &Found, new: &Row) -> Result<()> {
+        self.store.update(table, old, new)?;
+        self.updated(table, &old.values, new);
+        Ok(())
+    }
+
+    fn run_delete(&self, delete: &'p Delete, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
+        self.ctes(&delete.ctes, outer)?;
+        let table = &delete.target.table;
+        let width = table.columns.len();
+        let mut count = 0;
+        for (key, row) in self.targets(&delete.from, delete.slots, width, outer)? {
+            self.interrupt.check()?;
+            let old = Found { key, values: row[..width].to_vec() };
+            if self.delete_row(table, &old)? {
+                count += 1;
+                self.returned(delete.returning.as_ref(), &row, outer, emit)?;
+            }
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn delete_row(&self, table: &Arc<Table>, old: &Found) -> Result<bool> {
+        if !self.store.delete(table, old)? {
+            return Ok(false);
+        }
+        self.deleted(table, &old.values);
+        Ok(true)
+    }
+
+    /// Computes generated columns and checks what a row must be by itself.
+    pub(crate) fn complete(&self, target: &'p Target, row: &mut Row) -> Result<()> {
+        for (column, expr) in &target.generated {
+            row[*column] = self.eval(expr, &Env { row, outer: None })?;
+        }
+        let table = &target.table;
+        for (column, domain, check, condition) in &target.domains {
+            self.domain(row[*column].clone(), domain, check, condition.as_ref())?;
+        }
+        for (value, column) in row.iter().zip(&table.columns) {
+            if column.not_null && !column.dropped && value.is_null() {
+                let (name, relation) = (&column.name, &table.name);
+                let message = format!(
+                    "null value in column \"{name}\" of relation \"{relation}\" violates not-null constraint"
+                );
+                let mut error =
+                    SqlError::new(SqlState::NOT_NULL_VIOLATION, message).detail(self.failing(table, row));
+                error.column = Some(name.clone());
+                return Err(self.about(error, table));
+            }
+        }
+        for (name, check) in &target.checks {
+            if self.eval(check, &Env { row, outer: None })?.as_bool() == Some(false) {
+                let relation = &table.name;
+                let message =
+                    format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
+                let mut error =
+                    SqlError::new(SqlState::CHECK_VIOLATION, message).detail(self.failing(table, row));
+                error.constraint = Some(name.clone());
+                return Err(self.about(error, table));
+            }
+        }
+        Ok(())
+    }
+
+    fn domain(&self, value: Value, domain: &str, check: &str, condition: Option<&'p Expr>) -> Result<()> {
+        let Some(condition) = condition else {
+            if value.is_null() {
+                let message = format!("domain {domain} does not allow null values");
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+            }
+            return Ok(());
+        };
+        let result = self.with_operand(value, || self.eval(condition, &Env::EMPTY))?;
+        if result.as_bool() == Some(false) {
+            let message = format!("value for domain {domain} violates check constraint \"{check}\"");
+            let mut error = SqlError::new(SqlState::CHECK_VIOLATION, message);
+            error.constraint = Some(check.to_string());
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn about(&self, mut error: SqlError, table: &Table) -> SqlError {
+        error.table = Some(table.name.clone());
+        error.schema = self.store.object(table.schema).map(|schema| schema.name().to_string());
+        error
+    }
+
+    /// A value as messages show it.
+    pub(crate) fn shown(&self, ty: u32, value: &Value) -> String {
+        if value.is_null() {
+            return "null".to_string();
+        }
+        text::output(&self.ctx, self.ctx.base_of(ty), value).unwrap_or_else(|_| "?".to_string())
+    }
+
+    fn failing(&self, table: &Table, row: &[Value]) -> String {
+        let columns = row.iter().zip(&table.columns).filter(|(_, column)| !column.dropped);
+        let shown = columns.map(|(value, column)| {
+            let text = self.shown(column.type_oid, value);
+            match text.char_indices().nth(64) {
+                Some((end, _)) => format!("{}...", &text[..end]),
+                None => text,
+            }
+        });
+        format!("Failing row contains ({}).", shown.collect::<Vec<_>>().join(", "))
+    }
+}

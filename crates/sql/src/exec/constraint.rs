@@ -1,0 +1,357 @@
+//! Foreign keys: looked at when the statement that changed rows ends, or when the transaction commits.
+//!
+//! 1. Every row that got new values in a foreign key, and every row whose referenced values went, is noted
+//!    when it is changed; nothing is looked up twice for one note.
+//! 2. Actions (CASCADE, SET NULL, SET DEFAULT) are changes of their own: they note further rows.
+use std::sync::Arc;
+
+use super::rows::same;
+use super::store::{Found, Purpose, Range, lost};
+use super::{Exec, Row, Waiting};
+use crate::bind::Binder;
+use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::func::{CastContext, find_cast};
+use crate::types::cast::cast_value;
+use crate::types::value::Value;
+use crate::types::{Type, Types};
+
+const DEPTH_MAX: usize = 100;
+
+/// A foreign key, taken apart.
+struct ForeignKey<'c> {
+    constraint: &'c Constraint,
+    columns: &'c [u16],
+    parent: u32,
+    references: &'c [u16],
+    index: u32,
+    on_delete: Action,
+    on_update: Action,
+    full: bool,
+}
+
+fn foreign_key(constraint: &Constraint) -> Option<ForeignKey<'_>> {
+    match &constraint.rule {
+        Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full } => {
+            Some(ForeignKey {
+                constraint,
+                columns,
+                parent: *table,
+                references,
+                index: *index,
+                on_delete: *on_delete,
+                on_update: *on_update,
+                full: *full,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn pick(row: &[Value], columns: &[u16]) -> Row {
+    columns.iter().map(|column| row[usize::from(*column)].clone()).collect()
+}
+
+fn names(table: &Table, columns: &[u16]) -> String {
+    columns
+        .iter()
+        .map(|column| table.columns[usize::from(*column)].name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn unchanged(table: &Table, columns: &[u16], old: &[Value], new: &[Value]) -> bool {
+    columns.iter().all(|column| {
+        let at = usize::from(*column);
+        same(table.columns[at].type_oid, &old[at], &new[at])
+    })
+}
+
+impl Exec<'_> {
+    fn note(&self, waiting: Waiting) {
+        self.waiting.borrow_mut().push(waiting);
+    }
+
+    pub(super) fn inserted(&self, table: &Arc<Table>, row: &Row) {
+        for key in table.constraints.iter().filter_map(foreign_key) {
+            let (table, constraint) = (table.oid, key.constraint.oid);
+            self.note(Waiting { table, constraint, child: true, row: row.clone(), new: None });
+        }
+    }
+
+    pub(super) fn updated(&self, table: &Arc<Table>, old: &Row, new: &Row) {
+        for key in table.constraints.iter().filter_map(foreign_key) {
+            if !unchanged(table, key.columns, old, new) {
+                let (table, constraint) = (table.oid, key.constraint.oid);
+                self.note(Waiting { table, constraint, child: true, row: new.clone(), new: None });
+            }
+        }
+        for child in self.store.referencing(table.oid) {
+            for key in child.constraints.iter().filter_map(foreign_key) {
+                if key.parent == table.oid && !unchanged(table, key.references, old, new) {
+                    let (table, constraint) = (child.oid, key.constraint.oid);
+                    let (row, new) = (old.clone(), Some(new.clone()));
+                    self.note(Waiting { table, constraint, child: false, row, new });
+                }
+            }
+        }
+    }
+
+    pub(super) fn deleted(&self, table: &Arc<Table>, old: &Row) {
+        for child in self.store.referencing(table.oid) {
+            for key in child.constraints.iter().filter_map(foreign_key) {
+                if key.parent == table.oid {
+                    let (table, constraint) = (child.oid, key.constraint.oid);
+                    self.note(Waiting { table, constraint, child: false, row: old.clone(), new: None });
+                }
+            }
+        }
+    }
+
+    /// Looks at everything that was noted. What `deferred` says so about is given back, for the commit.
+    pub(crate) fn settle_constraints(&self, deferred: &dyn Fn(&Constraint) -> bool) -> Result<Vec<Waiting>> {
+        let mut kept = Vec::new();
+        loop {
+            let noted = std::mem::take(&mut *self.waiting.borrow_mut());
+            if noted.is_empty() {
+                return Ok(kept);
+            }
+            for waiting in noted {
+                self.interrupt.check()?;
+                let Ok(child) = self.table(waiting.table) else { continue };
+                let found = child.constraints.iter().find(|constraint| constraint.oid == waiting.constraint);
+                let Some(constraint) = found else { continue };
+                let Some(key) = foreign_key(constraint) else { continue };
+                let acts = !waiting.child && !matches!(self.action(&key, &waiting), Action::NoAction);
+                if deferred(constraint) && !acts {
+                    kept.push(waiting);
+                    continue;
+                }
+                if waiting.child {
+                    self.check_child(&child, &key, &waiting.row)?;
+                } else {
+                    self.check_parent(&child, &key, &waiting)?;
+                }
+            }
+        }
+    }
+
+    fn action(&self, key: &ForeignKey<'_>, waiting: &Waiting) -> Action {
+        if waiting.new.is_some() { key.on_update } else { key.on_delete }
+    }
+
+    pub(crate) fn table(&self, oid: u32) -> Result<Arc<Table>> {
+        match self.store.object(oid).as_deref() {
+            Some(Object::Table(table)) => Ok(Arc::new(table.clone())),
+            _ => Err(lost(oid)),
+        }
+    }
+
+    /// Whether a row of the referenced table has these values.
+    fn parent_has(&self, child: &Table, key: &ForeignKey<'_>, values: &[Value]) -> Result<bool> {
+        let parent = self.table(key.parent)?;
+        let Some(Object::Index(index)) = self.store.object(key.index).as_deref().cloned() else {
+            return Err(lost(key.index));
+        };
+        let mut equal = Vec::new();
+        for column in &index.columns {
+            let Indexed::Column(number) = column.of else { return Err(lost(key.index)) };
+            let at =
+                key.references.iter().position(|other| *other == number).ok_or_else(|| lost(key.index))?;
+            let from = child.columns[usize::from(key.columns[at])].type_oid;
+            let to = parent.columns[usize::from(number)].type_oid;
+            match self.converted(&values[at], from, to)? {
+                Some(value) => equal.push(value),
+                None => return Ok(false),
+            }
+        }
+        let range = Range { index: Some(Arc::new(index)), equal, ..Range::default() };
+        Ok(!self.store.scan(&parent, &range, Purpose::Read, None, 1)?.is_empty())
+    }
+
+    /// A value as a column of another type has it; `None` if that type has none.
+    fn converted(&self, value: &Value, from: u32, to: u32) -> Result<Option<Value>> {
+        if from == to {
+            return Ok(Some(value.clone()));
+        }
+        let (from, to) = (self.ctx.base_of(from), self.ctx.base_of(to));
+        let Some(path) = find_cast(&self.ctx, from, to, CastContext::Assignment) else {
+            return Ok(Some(value.clone()));
+        };
+        Ok(cast_value(&self.ctx, &path, from, Type::of(to), false, value).ok())
+    }
+
+    fn check_child(&self, child: &Arc<Table>, key: &ForeignKey<'_>, row: &[Value]) -> Result<()> {
+        let values = pick(row, key.columns);
+        let nulls = values.iter().filter(|value| value.is_null()).count();
+        if key.full && nulls > 0 && nulls < values.len() {
+            let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
+            return Err(self.violation(child, key).detail(detail));
+        }
+        if nulls > 0 || self.parent_has(child, key, &values)? || !self.still_there(child, key, &values)? {
+            return Ok(());
+        }
+        let parent = self.table(key.parent)?;
+        let (shown, parent) = (self.key_text(child, key.columns, &values), &parent.name);
+        Err(self.violation(child, key).detail(format!("Key {shown} is not present in table \"{parent}\".")))
+    }
+
+    /// A row that was changed or deleted again since it was noted needs no check.
+    fn still_there(&self, child: &Arc<Table>, key: &ForeignKey<'_>, values: &[Value]) -> Result<bool> {
+        Ok(!self.children(child, key.columns, values, 1)?.is_empty())
+    }
+
+    fn violation(&self, child: &Table, key: &ForeignKey<'_>) -> SqlError {
+        let (table, name) = (&child.name, &key.constraint.name);
+        let message =
+            format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\"");
+        let mut error = SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message);
+        error.constraint = Some(name.clone());
+        self.about(error, child)
+    }
+
+    fn key_text(&self, table: &Table, columns: &[u16], values: &[Value]) -> String {
+        let shown = columns
+            .iter()
+            .zip(values)
+            .map(|(column, value)| self.shown(table.columns[usize::from(*column)].type_oid, value));
+        format!("({})=({})", names(table, columns), shown.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Rows of the table whose columns have these values.
+    fn children(
+        &self,
+        child: &Arc<Table>,
+        columns: &[u16],
+        values: &[Value],
+        most: usize,
+    ) -> Result<Vec<Found>> {
+        let mut range = Range::default();
+        for index in self.store.indexes(child.oid) {
+            let leading = index.columns.iter().map_while(|column| match column.of {
+                Indexed::Column(number) => columns.iter().position(|other| *other == number),
+                Indexed::Expression { .. } => None,
+            });
+            let leading: Vec<usize> = leading.collect();
+            if index.valid && index.predicate.is_none() && leading.len() > range.equal.len() {
+                range.equal = leading.iter().map(|at| values[*at].clone()).collect();
+                range.index = Some(index);
+            }
+        }
+        let fits = |row: &[Value]| {
+            columns.iter().zip(values).all(|(column, value)| {
+                let at = usize::from(*column);
+                let ty = self.ctx.base_of(child.columns[at].type_oid);
+                !row[at].is_null() && same(ty, &row[at], value)
+            })
+        };
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            self.interrupt.check()?;
+            let batch = self.store.scan(child, &range, Purpose::Read, after.as_ref(), 256)?;
+            let last = batch.len() < 256;
+            after = batch.last().cloned();
+            found.extend(batch.into_iter().filter(|row| fits(&row.values)));
+            if last || found.len() >= most {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn check_parent(&self, child: &Arc<Table>, key: &ForeignKey<'_>, waiting: &Waiting) -> Result<()> {
+        let values = pick(&waiting.row, key.references);
+        if values.iter().any(Value::is_null) {
+            return Ok(());
+        }
+        let parent = self.table(key.parent)?;
+        let mut own = Vec::new();
+        for (at, value) in values.iter().enumerate() {
+            let from = parent.columns[usize::from(key.references[at])].type_oid;
+            let to = child.columns[usize::from(key.columns[at])].type_oid;
+            match self.converted(value, from, to)? {
+                Some(value) => own.push(value),
+                None => return Ok(()),
+            }
+        }
+        let action = self.action(key, waiting);
+        let refuses = matches!(action, Action::NoAction | Action::Restrict);
+        let children = self.children(child, key.columns, &own, if refuses { 1 } else { usize::MAX })?;
+        if children.is_empty() || (action == Action::NoAction && self.parent_has(child, key, &own)?) {
+            return Ok(());
+        }
+        if refuses {
+            let (name, table) = (&key.constraint.name, &child.name);
+            let violated = format!("violates foreign key constraint \"{name}\" on table \"{table}\"");
+            let message = format!("update or delete on table \"{}\" {violated}", parent.name);
+            let shown = self.key_text(&parent, key.references, &values);
+            let detail = format!("Key {shown} is still referenced from table \"{table}\".");
+            let mut error = SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message).detail(detail);
+            error.constraint = Some(name.clone());
+            return Err(self.about(error, child));
+        }
+        if self.depth.get() >= DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "foreign keys cascade too deeply"));
+        }
+        self.act(child, key, action, children, waiting.new.as_ref())
+    }
+
+    fn act(
+        &self,
+        child: &Arc<Table>,
+        key: &ForeignKey<'_>,
+        action: Action,
+        children: Vec<Found>,
+        new: Option<&Row>,
+    ) -> Result<()> {
+        let binder = Binder::new(self.ctx, self.store, self.search_path, Vec::new());
+        let target = binder.target(child)?;
+        let mut defaults = Vec::new();
+        for column in key.columns {
+            defaults.push(binder.default_of(child, usize::from(*column))?);
+        }
+        let inner = Exec::new(self.store, self.ctx, &[], self.interrupt, self.search_path, (0, 0));
+        inner.depth.set(self.depth.get() + 1);
+        for old in children {
+            if action == Action::Cascade && new.is_none() {
+                inner.delete_row(child, &old)?;
+                continue;
+            }
+            let mut row = old.values.clone();
+            for (at, column) in key.columns.iter().enumerate() {
+                row[usize::from(*column)] = match (action, new) {
+                    (Action::Cascade, Some(new)) => {
+                        let parent = self.table(key.parent)?;
+                        let from = usize::from(key.references[at]);
+                        let to = child.columns[usize::from(*column)].type_oid;
+                        let value = self.converted(&new[from], parent.columns[from].type_oid, to)?;
+                        value.unwrap_or(Value::Null)
+                    }
+                    (Action::SetDefault, _) => inner.eval(&defaults[at], &super::Env::EMPTY)?,
+                    _ => Value::Null,
+                };
+            }
+            inner.complete(&target, &mut row)?;
+            inner.update_row(child, &old, &row)?;
+        }
+        self.waiting.borrow_mut().append(&mut inner.waiting.borrow_mut());
+        Ok(())
+    }
+
+    /// All rows of a table have what a new foreign key asks for.
+    pub(crate) fn check_all(&self, child: &Arc<Table>, constraint: &Constraint) -> Result<()> {
+        let Some(key) = foreign_key(constraint) else { return Ok(()) };
+        let mut after = None;
+        loop {
+            self.interrupt.check()?;
+            let batch = self.store.scan(child, &Range::default(), Purpose::Read, after.as_ref(), 256)?;
+            let last = batch.len() < 256;
+            after = batch.last().cloned();
+            for row in batch {
+                self.check_child(child, &key, &row.values)?;
+            }
+            if last {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! COPY: rows of a table or a query to a client, and back. The formats are `crate::copy`'s.
+
+use std::sync::Arc;
+
+use super::session::LocalSession;
+use super::store::Store;
+use super::{Env, Exec, Row, Waiting};
+use crate::bind::tree::{Expr, Target};
+use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::ast::{Copy, CopySource, Statement};
+use crate::session::{CopyInput, Sink};
+use crate::types::value::Value;
+use crate::types::{Type, Types, binary, text};
+
+/// What a table's COPY FROM was bound to.
+struct Loader {
+    target: Arc<Target>,
+    columns: Vec<usize>,
+    /// For all columns of the table; the ones that come are NULL.
+    defaults: Vec<Expr>,
+    filter: Option<Expr>,
+    /// Rows read so far, a header line included.
+    line: u64,
+}
+
+impl<S: Store> LocalSession<S> {
+    pub(crate) fn copy(&mut self, copy: &Copy, sink: &mut dyn Sink) -> Result<String> {
+        if copy.file.is_some() {
+            return Err(SqlError::unsupported("COPY with a file of the server"));
+        }
+        let options = CopyOptions::parse(&copy.options)?;
+        if copy.from { self.copy_from(copy, options, sink) } else { self.copy_to(copy, options, sink) }
+    }
+
+    fn copy_to(&mut self, copy: &Copy, options: CopyOptions, sink: &mut dyn Sink) -> Result<String> {
+        let statement = copied_query(copy)?;
+        let (plan, _) = self.plan(&statement, Vec::new())?;
+        let columns = plan.columns().unwrap_or_default();
+        sink.copy_out(&options.shape(columns.len()))?;
+        let is_binary = options.format == CopyFormat::Binary;
+        let writer = Writer::new(options, columns.iter().map(|column| column.name.clone()).collect());
+        let mut out = Vec::new();
+        writer.begin(&mut out);
+        if !out.is_empty() {
+            sink.copy_bytes(&out)?;
+        }
+        let (count, waiting) = self.with_context(|ctx, path| {
+            let sizes = (plan.caches, plan.ctes);
+            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, sizes);
+            let mut count = 0u64;
+            exec.run(&plan, &mut |row| {
+                count += 1;
+                let mut forms: Vec<Option<Vec<u8>>> = Vec::with_capacity(row.len());
+                for (value, column) in row.iter().zip(columns) {
+                    let ty = ctx.base_of(column.ty.oid);
+                    forms.push(match value {
+                        Value::Null => None,
+                        value if is_binary => {
+                            let mut form = Vec::new();
+                            binary::send(&ctx, ty, value, &mut form)?;
+                            Some(form)
+                        }
+                        value => Some(text::output(&ctx, ty, value)?.into_bytes()),
+                    });
+                }
+                let fields = forms.iter().map(|form| match form {
+                    None => Field::Null,
+                    Some(form) if is_binary => Field::Binary(form),
+                    Some(form) => Field::Text(std::str::from_utf8(form).expect("output is text")),
+                });
+                out.clear();
+                writer.row(&fields.collect::<Vec<_>>(), &mut out);
+                sink.copy_bytes(&out)?;
+                Ok(true)
+            })?;
+            Ok((count, exec.settle_constraints(&|constraint| self.is_deferred(constraint))?))
+        })?;
+        self.waiting.extend(waiting);
+        out.clear();
+        writer.end(&mut out);
+        if !out.is_empty() {
+            sink.copy_bytes(&out)?;
+        }
+        sink.copy_out_done()?;
+        Ok(format!("COPY {count}"))
+    }
+
+    fn loader(&self, copy: &Copy) -> Result<Loader> {
+        let CopySource::Table(path, names) = &copy.source else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM takes a table"));
+        };
+        self.with_binder(|binder| {
+            let table = binder.target_table(path)?;
+            let mut columns = binder.column_list(&table, names)?;
+            if names.is_empty() {
+                columns.retain(|at| table.columns[*at].generated.is_none());
+            }
+            let default = |at: usize| match columns.contains(&at) {
+                true => Ok(Expr::null()),
+                false => binder.default_of(&table, at),
+            };
+            let defaults = (0..table.columns.len()).map(default).collect::<Result<_>>()?;
+            let filter = match &copy.filter {
+                None => None,
+                Some(filter) => {
+                    let typed = binder.table_ast(&table, filter, None)?;
+                    Some(binder.boolean(typed, "WHERE")?)
+                }
+            };
+            Ok(Loader { target: binder.target(&table)?, columns, defaults, filter, line: 0 })
+        })
+    }
+
+    fn copy_from(&mut self, copy: &Copy, options: CopyOptions, sink: &mut dyn Sink) -> Result<String> {
+        let mut loader = self.loader(copy)?;
+        loader.line = u64::from(options.header != Header::None);
+        let table = loader.target.table.clone();
+        let name = |at: &usize| table.columns[*at].name.clone();
+        sink.copy_in(&options.shape(loader.columns.len()))?;
+        let mut reader = Reader::new(options, loader.columns.iter().map(name).collect());
+        let mut count = 0u64;
+        let waiting = self.with_context(|ctx, path| {
+            let (mut line, loader) = (loader.line, &loader);
+            let mut waiting: Vec<Waiting> = Vec::new();
+            let mut take = |fields: &[Field<'_>]| {
+                self.start.interrupt.check()?;
+                line += 1;
+                let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+                if loader.load(&exec, fields, line)? {
+                    count += 1;
+                    waiting.extend(exec.waiting.take());
+                }
+                Ok(())
+            };
+            loop {
+                match sink.copy_read()? {
+                    CopyInput::Data(bytes) => reader.feed(bytes, &mut take)?,
+                    CopyInput::Done => break,
+                    CopyInput::Fail(why) => {
+                        let message = format!("COPY from stdin failed: {why}");
+                        return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+                    }
+                }
+            }
+            reader.finish(&mut take)?;
+            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+            *exec.waiting.borrow_mut() = waiting;
+            exec.settle_constraints(&|constraint| self.is_deferred(constraint))
+        })?;
+        self.waiting.extend(waiting);
+        Ok(format!("COPY {count}"))
+    }
+}
+
+/// The query whose rows are copied.
+fn copied_query(copy: &Copy) -> Result<Statement> {
+    let (path, columns) = match &copy.source {
+        CopySource::Query(statement) => return Ok((**statement).clone()),
+        CopySource::Table(path, columns) => (path, columns),
+    };
+    let names: Vec<String> = columns.iter().map(|name| super::system::quoted(&name.text)).collect();
+    let list = if names.is_empty() { "*".to_string() } else { names.join(", ") };
+    let table: Vec<String> = path.parts.iter().map(|part| super::system::quoted(part)).collect();
+    let parsed = crate::parse::parse(&format!("SELECT {list} FROM {}", table.join(".")))?;
+    let one = parsed.into_iter().next();
+    one.map(|one| one.statement).ok_or_else(|| SqlError::unsupported("COPY"))
+}
+
+impl Loader {
+    /// Adds a row; false if WHERE does not hold for it.
+    fn load<'p>(&'p self, exec: &Exec<'p>, fields: &[Field<'_>], line: u64) -> Result<bool> {
+        let (ctx, table) = (exec.ctx, &self.target.table);
+        let mut row: Row = Vec::with_capacity(table.columns.len());
+        for default in &self.defaults {
+            row.push(exec.eval(default, &Env::EMPTY)?);
+        }
+        for (field, at) in fields.iter().zip(&self.columns) {
+            let column = &table.columns[*at];
+            let ty = Type { oid: ctx.base_of(column.type_oid), modifier: column.modifier };
+            let read = match field {
+                Field::Null => continue,
+                Field::Text(field) => text::input(&ctx, ty, field),
+                Field::Binary(field) => binary::receive(&ctx, ty, field),
+            };
+            row[*at] = read.map_err(|mut error| {
+                error.detail.get_or_insert_with(|| {
+                    let shown = match field {
+                        Field::Text(field) => format!(": \"{field}\""),
+                        Field::Null | Field::Binary(_) => String::new(),
+                    };
+                    format!("COPY {}, line {line}, column {}{shown}", table.name, column.name)
+                });
+                error
+            })?;
+        }
+        if !exec.holds(self.filter.as_ref(), &Env { row: &row, outer: None })? {
+            return Ok(false);
+        }
+        exec.complete(&self.target, &mut row)?;
+        exec.insert_row(&self.target, &row)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,215 @@
+//! Statements that define objects, each kind in a room of its own; here is what they share: where an object
+//! goes, and what is there already.
+
+mod alter;
+mod comment;
+mod constraint;
+mod drop;
+mod index;
+mod role;
+mod sequence;
+mod table;
+mod types;
+mod view;
+
+use std::sync::Arc;
+
+use super::session::LocalSession;
+use super::store::Store;
+use crate::bind::Binder;
+use crate::catalog::object::{BOOTSTRAP_ROLE, Object, Rule, Schema};
+use crate::error::{Result, Severity, SqlError, SqlState};
+use crate::parse::ast::{self, Path, Statement};
+use crate::session::Sink;
+use crate::types::{Oid, Type, oid};
+
+impl<S: Store> LocalSession<S> {
+    /// Runs a statement that defines something; its tag.
+    pub(crate) fn define(
+        &mut self,
+        statement: &Statement,
+        _text: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let tag = match statement {
+            Statement::CreateTable(table) => {
+                self.create_table(table)?;
+                "CREATE TABLE"
+            }
+            Statement::CreateTableAs { .. } => return self.create_table_as(statement, sink),
+            Statement::CreateIndex(index) => {
+                self.create_index(index)?;
+                "CREATE INDEX"
+            }
+            Statement::CreateSequence { name, if_not_exists, options, .. } => {
+                self.create_sequence(name, *if_not_exists, options)?;
+                "CREATE SEQUENCE"
+            }
+            Statement::AlterSequence { name, if_exists, options } => {
+                self.alter_sequence(name, *if_exists, options)?;
+                "ALTER SEQUENCE"
+            }
+            Statement::CreateView { name, replace, columns, query, text } => {
+                self.create_view(name, *replace, columns, query, text)?;
+                "CREATE VIEW"
+            }
+            Statement::CreateType { name, kind } => {
+                self.create_type(name, kind)?;
+                "CREATE TYPE"
+            }
+            Statement::CreateDomain { name, base, constraints } => {
+                self.create_domain(name, base, constraints)?;
+                "CREATE DOMAIN"
+            }
+            Statement::AlterTypeAddValue { name, if_not_exists, label, place } => {
+                self.add_label(name, *if_not_exists, label, place.as_ref())?;
+                "ALTER TYPE"
+            }
+            Statement::AlterTypeRenameValue { name, from, to } => {
+                self.rename_label(name, from, to)?;
+                "ALTER TYPE"
+            }
+            Statement::CreateSchema { name, if_not_exists, owner } => {
+                self.create_schema(name.as_ref().map(|n| n.text.as_str()), *if_not_exists, owner.as_deref())?;
+                "CREATE SCHEMA"
+            }
+            Statement::CreateRole { name, user, options } => {
+                self.create_role(&name.text, *user, options)?;
+                "CREATE ROLE"
+            }
+            Statement::AlterRole { name, options } => {
+                self.alter_role(name, options)?;
+                "ALTER ROLE"
+            }
+            Statement::CreateExtension { name, .. } => {
+                return Err(SqlError::unsupported(format_args!("extension \"{}\"", name.text)));
+            }
+            Statement::CreateDatabase { .. } => return Err(SqlError::unsupported("CREATE DATABASE")),
+            Statement::AlterTable { kind, name, if_exists, actions } => {
+                self.alter_table(*kind, name, *if_exists, actions)?;
+                return Ok(format!("ALTER {}", kind.word().to_uppercase()));
+            }
+            Statement::Drop { kind, if_exists, names, cascade } => {
+                for name in names {
+                    self.drop_named(*kind, *if_exists, name, *cascade)?;
+                }
+                return Ok(format!("DROP {}", kind.word().to_uppercase()));
+            }
+            Statement::Truncate { tables, restart, cascade } => {
+                self.truncate(tables, *restart, *cascade)?;
+                "TRUNCATE TABLE"
+            }
+            Statement::Comment { kind, name, of, text } => {
+                self.comment(*kind, name, of.as_ref(), text.clone())?;
+                "COMMENT"
+            }
+            Statement::Grant(grant) if grant.grant => "GRANT",
+            Statement::Grant(_) => "REVOKE",
+            _ => return Err(SqlError::unsupported("this statement")),
+        };
+        Ok(tag.to_string())
+    }
+
+    pub(crate) fn with_binder<T>(&self, body: impl FnOnce(&Binder<'_>) -> Result<T>) -> Result<T> {
+        self.with_context(|ctx, path| body(&Binder::new(ctx, &self.store, path, Vec::new())))
+    }
+
+    pub(crate) fn notice(&self, message: String) {
+        let notice = SqlError::notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message);
+        self.shared.notices.borrow_mut().push(notice);
+    }
+
+    /// The schema that a new object goes to.
+    pub(crate) fn target_schema(&self, path: &Path) -> Result<Oid> {
+        if let Some(name) = path.schema() {
+            return self.store.schema(name).ok_or_else(|| {
+                SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+                    .at(path.pos + 1)
+            });
+        }
+        let found = self.search_path().iter().find_map(|name| self.store.schema(name));
+        found.ok_or_else(|| {
+            let message = "no schema has been selected to create in";
+            SqlError::new(SqlState::INVALID_SCHEMA_NAME, message).at(path.pos + 1)
+        })
+    }
+
+    /// Refuses a name that a relation of the schema has; true: it has, and that is fine.
+    pub(crate) fn relation_exists(&self, schema: Oid, name: &str, fine: bool) -> Result<bool> {
+        if self.store.relation(schema, name).is_none() {
+            return Ok(false);
+        }
+        if fine {
+            self.notice(format!("relation \"{name}\" already exists, skipping"));
+            return Ok(true);
+        }
+        Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")))
+    }
+
+    /// A name of the form `base` that no relation of the schema has.
+    pub(crate) fn free_name(&self, schema: Oid, base: &str) -> String {
+        let mut name = base.to_string();
+        let mut number = 0;
+        while self.store.relation(schema, &name).is_some() {
+            number += 1;
+            name = format!("{base}{number}");
+        }
+        name
+    }
+
+    pub(crate) fn find(&self, path: &Path) -> Result<Option<Arc<Object>>> {
+        self.with_binder(|binder| binder.find_relation(path))
+    }
+
+    pub(crate) fn missing(&self, what: &str, state: SqlState, path: &Path, fine: bool) -> Result<()> {
+        let name = path.shown();
+        if fine {
+            self.notice(format!("{what} \"{name}\" does not exist, skipping"));
+            return Ok(());
+        }
+        Err(SqlError::new(state, format!("{what} \"{name}\" does not exist")))
+    }
+
+    fn create_schema(&self, name: Option<&str>, fine: bool, owner: Option<&str>) -> Result<()> {
+        let name = name.or(owner).unwrap_or_default();
+        if self.store.schema(name).is_some() {
+            if fine {
+                self.notice(format!("schema \"{name}\" already exists, skipping"));
+                return Ok(());
+            }
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_SCHEMA,
+                format!("schema \"{name}\" already exists"),
+            ));
+        }
+        if name.starts_with("pg_") {
+            let message = format!("unacceptable schema name \"{name}\"");
+            let detail = "The prefix \"pg_\" is reserved for system schemas.";
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
+        }
+        let (oid, owner) = (self.store.new_oid()?, BOOTSTRAP_ROLE);
+        self.store.create(Object::Schema(Schema { oid, name: name.to_string(), owner, ..Schema::default() }))
+    }
+
+    /// A type as it is written in a table's definition; serial ones with the type behind them.
+    pub(crate) fn column_type(&self, name: &ast::TypeName) -> Result<(Type, bool)> {
+        let serial = match name.name.last() {
+            "serial" | "serial4" => Some(oid::INT4),
+            "bigserial" | "serial8" => Some(oid::INT8),
+            "smallserial" | "serial2" => Some(oid::INT2),
+            _ => None,
+        };
+        match serial.filter(|_| name.name.parts.len() == 1 && !name.array) {
+            Some(ty) => Ok((Type::of(ty), true)),
+            None => self.with_binder(|binder| binder.resolve_type(name)).map(|ty| (ty, false)),
+        }
+    }
+}
+
+/// The index behind a constraint.
+pub(crate) fn index_of(rule: &Rule) -> Option<Oid> {
+    match rule {
+        Rule::PrimaryKey { index, .. } | Rule::Unique { index, .. } => Some(*index),
+        _ => None,
+    }
+}

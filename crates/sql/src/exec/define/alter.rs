@@ -1,0 +1,452 @@
+//! ALTER TABLE and its kin.
+use std::sync::Arc;
+
+use super::index_of;
+use crate::catalog::object::{Constraint, Expression, Identity, Indexed, Object, Rule, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::{Purpose, Range, Store, lost};
+use crate::exec::{Env, Exec};
+use crate::parse::ast::{self, AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
+use crate::types::Type;
+use crate::types::value::Value;
+
+impl<S: Store> LocalSession<S> {
+    pub(super) fn alter_table(
+        &mut self,
+        kind: ObjectKind,
+        path: &Path,
+        if_exists: bool,
+        actions: &[AlterTable],
+    ) -> Result<()> {
+        if matches!(kind, ObjectKind::Type | ObjectKind::Domain | ObjectKind::Schema) {
+            return self.alter_other(kind, path, &actions[0]);
+        }
+        let Some(object) = self.find(path)? else {
+            let what = if kind == ObjectKind::Table { "relation" } else { kind.word() };
+            return self.missing(what, SqlState::UNDEFINED_TABLE, path, if_exists);
+        };
+        for action in actions {
+            let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
+            match (action, &*object) {
+                (AlterTable::Rename(name), _) => {
+                    self.relation_exists(object.schema(), &name.text, false)?;
+                    self.store.replace(renamed(&object, &name.text))?;
+                }
+                (AlterTable::SetSchema(schema), _) => self.move_to(&object, schema)?,
+                (AlterTable::Owner(_) | AlterTable::Nothing, _) => {}
+                (action, Object::Table(table)) => self.alter_one(table.clone(), action)?,
+                _ => {
+                    let message = format!("\"{}\" is not a table", path.last());
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn alter_other(&mut self, kind: ObjectKind, path: &Path, action: &AlterTable) -> Result<()> {
+        let found = match kind {
+            ObjectKind::Schema => self.store.schema(path.last()),
+            _ => {
+                let schema = self.target_schema(path)?;
+                self.store.type_named(schema, path.last()).map(|object| object.oid())
+            }
+        };
+        let Some(object) = found.and_then(|oid| self.store.object(oid)) else {
+            return self.missing(kind.word(), SqlState::UNDEFINED_OBJECT, path, false);
+        };
+        match action {
+            AlterTable::Rename(name) => self.store.replace(renamed(&object, &name.text)),
+            AlterTable::SetSchema(schema) => self.move_to(&object, schema),
+            _ => Ok(()),
+        }
+    }
+
+    fn move_to(&self, object: &Object, schema: &Ident) -> Result<()> {
+        let Some(oid) = self.store.schema(&schema.text) else {
+            let message = format!("schema \"{}\" does not exist", schema.text);
+            return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
+        };
+        let mut moved = object.clone();
+        match &mut moved {
+            Object::Table(it) => it.schema = oid,
+            Object::View(it) => it.schema = oid,
+            Object::Sequence(it) => it.schema = oid,
+            Object::Index(it) => it.schema = oid,
+            Object::Type(it) => it.schema = oid,
+            _ => {}
+        }
+        self.store.replace(moved)?;
+        for index in self.store.indexes(object.oid()) {
+            let mut index = (*index).clone();
+            index.schema = oid;
+            self.store.replace(Object::Index(index))?;
+        }
+        Ok(())
+    }
+
+    fn column_of(&self, table: &Table, name: &Ident) -> Result<usize> {
+        table.columns.iter().position(|c| !c.dropped && c.name == name.text).ok_or_else(|| {
+            let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })
+    }
+
+    fn constraint_of(&self, table: &Table, name: &Ident) -> Result<usize> {
+        table.constraints.iter().position(|constraint| constraint.name == name.text).ok_or_else(|| {
+            let message =
+                format!("constraint \"{}\" of relation \"{}\" does not exist", name.text, table.name);
+            SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+        })
+    }
+
+    fn alter_one(&mut self, mut table: Table, action: &AlterTable) -> Result<()> {
+        match action {
+            AlterTable::AddColumn { if_not_exists, column } => self.alter_add(table, *if_not_exists, column),
+            AlterTable::DropColumn { if_exists, name, cascade } => {
+                if *if_exists && self.column_of(&table, name).is_err() {
+                    let (column, own) = (&name.text, &table.name);
+                    self.notice(format!(
+                        "column \"{column}\" of relation \"{own}\" does not exist, skipping"
+                    ));
+                    return Ok(());
+                }
+                let at = self.column_of(&table, name)?;
+                self.alter_drop(table, at, *cascade)
+            }
+            AlterTable::Column(name, change) => {
+                let at = self.column_of(&table, name)?;
+                self.alter_column(table, at, change)
+            }
+            AlterTable::AddConstraint(constraint) => self.add_constraint(&mut table, constraint, true),
+            AlterTable::DropConstraint { if_exists, name, cascade } => {
+                if *if_exists && self.constraint_of(&table, name).is_err() {
+                    let (constraint, own) = (&name.text, &table.name);
+                    self.notice(format!(
+                        "constraint \"{constraint}\" of relation \"{own}\" does not exist, skipping"
+                    ));
+                    return Ok(());
+                }
+                let at = self.constraint_of(&table, name)?;
+                self.drop_constraint(&mut table, at, *cascade)
+            }
+            AlterTable::ValidateConstraint(name) => {
+                let at = self.constraint_of(&table, name)?;
+                self.check_rows(&table, &table.constraints[at].clone())?;
+                table.constraints[at].not_valid = false;
+                self.store.replace(Object::Table(table))
+            }
+            AlterTable::RenameColumn(from, to) => {
+                let at = self.column_of(&table, from)?;
+                if self.column_of(&table, to).is_ok() {
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
+                    return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+                }
+                table.columns[at].name = to.text.clone();
+                self.store.replace(Object::Table(table))
+            }
+            AlterTable::RenameConstraint(from, to) => {
+                let at = self.constraint_of(&table, from)?;
+                table.constraints[at].name = to.text.clone();
+                if let Some(index) =
+                    index_of(&table.constraints[at].rule).and_then(|oid| self.store.object(oid))
+                {
+                    self.store.replace(renamed(&index, &to.text))?;
+                }
+                self.store.replace(Object::Table(table))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn alter_add(&mut self, old: Table, fine: bool, column: &ColumnDef) -> Result<()> {
+        if old.columns.iter().any(|c| !c.dropped && c.name == column.name.text) {
+            let message =
+                format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
+            if fine {
+                self.notice(format!("{message}, skipping"));
+                return Ok(());
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        let mut table = old.clone();
+        let mut constraints = Vec::new();
+        self.add_column(&mut table, column, &mut constraints)?;
+        let (old, new) = (Arc::new(old), Arc::new(table.clone()));
+        self.store.replace(Object::Table(table.clone()))?;
+        self.with_context(|ctx, path| {
+            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
+            let at = new.columns.len() - 1;
+            let default = binder.default_of(&new, at)?;
+            let target = binder.target(&new)?;
+            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+            self.store.rewrite(&old, &new, &mut |mut row| {
+                row.push(exec.eval(&default, &Env::EMPTY)?);
+                if let Some((_, generated)) = target.generated.iter().find(|(column, _)| *column == at) {
+                    row[at] = exec.eval(generated, &Env { row: &row, outer: None })?;
+                }
+                if row[at].is_null() && new.columns[at].not_null {
+                    return Err(contains_null(&new, at));
+                }
+                Ok(row)
+            })
+        })?;
+        for constraint in &constraints {
+            self.add_constraint(&mut table, constraint, true)?;
+        }
+        Ok(())
+    }
+
+    fn alter_drop(&mut self, mut table: Table, at: usize, cascade: bool) -> Result<()> {
+        let number = at as u16;
+        for child in self.store.referencing(table.oid) {
+            for constraint in &child.constraints {
+                let Rule::ForeignKey { table: parent, references, .. } = &constraint.rule else { continue };
+                if *parent == table.oid && references.contains(&number) && child.oid != table.oid {
+                    if !cascade {
+                        let column = &table.columns[at].name;
+                        let message = format!(
+                            "cannot drop column {column} of table {} because other objects depend on it",
+                            table.name
+                        );
+                        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+                        return Err(
+                            SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint)
+                        );
+                    }
+                    let mut child = (*child).clone();
+                    child.constraints.retain(|other| other.oid != constraint.oid);
+                    self.store.replace(Object::Table(child))?;
+                }
+            }
+        }
+        let shared = Arc::new(table.clone());
+        let mut kept = Vec::new();
+        for constraint in std::mem::take(&mut table.constraints) {
+            let uses = match &constraint.rule {
+                Rule::PrimaryKey { columns, .. }
+                | Rule::Unique { columns, .. }
+                | Rule::ForeignKey { columns, .. } => columns.contains(&number),
+                Rule::Check { condition } => self.with_binder(|binder| {
+                    let mut used = false;
+                    binder.table_expr(&shared, &condition.sql, None)?.walk(0, &mut |part, _| {
+                        used |= matches!(part, crate::bind::tree::Expr::Column { slot, .. } if *slot == at);
+                        false
+                    });
+                    Ok(used)
+                })?,
+            };
+            if !uses {
+                kept.push(constraint);
+            }
+        }
+        table.constraints = kept;
+        for index in self.store.indexes(table.oid) {
+            let uses =
+                index.columns.iter().any(|column| matches!(column.of, Indexed::Column(own) if own == number));
+            if uses || index.include.contains(&number) {
+                self.store.remove(index.oid)?;
+            }
+        }
+        for object in self.store.objects() {
+            if let Object::Sequence(sequence) = &*object
+                && sequence.owned_by == Some((table.oid, number))
+            {
+                self.store.remove(sequence.oid)?;
+            }
+        }
+        let column = &mut table.columns[at];
+        column.name = format!("........pg.dropped.{}........", at + 1);
+        (column.dropped, column.not_null) = (true, false);
+        (column.default, column.identity, column.generated) = (None, None, None);
+        let new = Arc::new(table.clone());
+        self.store.replace(Object::Table(table))?;
+        self.store.rewrite(&shared, &new, &mut |mut row| {
+            row[at] = Value::Null;
+            Ok(row)
+        })
+    }
+
+    fn alter_column(&mut self, mut table: Table, at: usize, change: &AlterColumn) -> Result<()> {
+        let name = table.columns[at].name.clone();
+        match change {
+            AlterColumn::SetDefault(_, sql) => {
+                table.columns[at].default = Some(Expression { sql: sql.clone(), depends: Vec::new() });
+                let shared = Arc::new(table.clone());
+                self.with_binder(|binder| binder.default_of(&shared, at).map(|_| ()))?;
+            }
+            AlterColumn::DropDefault => table.columns[at].default = None,
+            AlterColumn::SetNotNull => {
+                self.check_not_null(&table, at)?;
+                table.columns[at].not_null = true;
+            }
+            AlterColumn::DropNotNull => {
+                let is_key = |constraint: &Constraint| match &constraint.rule {
+                    Rule::PrimaryKey { columns, .. } => columns.contains(&(at as u16)),
+                    _ => false,
+                };
+                if table.constraints.iter().any(is_key) {
+                    let message = format!("column \"{name}\" is in a primary key");
+                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                }
+                table.columns[at].not_null = false;
+            }
+            AlterColumn::Type(type_name, using) => {
+                return self.alter_type_of(table, at, type_name, using.as_ref());
+            }
+            AlterColumn::AddIdentity { always, options } => {
+                let sequence_name = self.free_name(table.schema, &format!("{}_{name}_seq", table.name));
+                let mut sequence =
+                    self.new_sequence(table.schema, &sequence_name, table.columns[at].type_oid, options)?;
+                sequence.owned_by = Some((table.oid, at as u16));
+                table.columns[at].identity = Some(Identity { always: *always, sequence: sequence.oid });
+                self.store.create(Object::Sequence(sequence))?;
+            }
+            AlterColumn::DropIdentity { if_exists } => match table.columns[at].identity.take() {
+                Some(identity) => self.store.remove(identity.sequence)?,
+                None if *if_exists => {}
+                None => {
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
+                    return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+                }
+            },
+            AlterColumn::Nothing => return Ok(()),
+        }
+        self.store.replace(Object::Table(table))
+    }
+
+    fn alter_type_of(
+        &mut self,
+        old: Table,
+        at: usize,
+        type_name: &ast::TypeName,
+        using: Option<&(ast::Expr, String)>,
+    ) -> Result<()> {
+        let mut table = old.clone();
+        let old = Arc::new(old);
+        let column = &mut table.columns[at];
+        let ty: Type = self.column_type(type_name)?.0;
+        let from = column.ty();
+        (column.type_oid, column.modifier) = (ty.oid, ty.modifier);
+        let new = Arc::new(table.clone());
+        self.store.replace(Object::Table(table))?;
+        self.with_context(|ctx, path| {
+            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
+            let typed = match using {
+                Some((expr, _)) => binder.table_ast(&old, expr, None)?,
+                None => crate::bind::Typed::new(crate::bind::tree::Expr::slot(at), from, 0),
+            };
+            let Some(typed) = binder.coerce(typed, ty, crate::bind::Context::Assignment)? else {
+                let (name, to) = (&new.columns[at].name, crate::bind::type_text(binder.types(), ty.oid));
+                let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
+                let hint = format!("You might need to specify \"USING {name}::{to}\".");
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint));
+            };
+            binder.default_of(&new, at)?;
+            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+            self.store.rewrite(&old, &new, &mut |mut row| {
+                row[at] = exec.eval(&typed.expr, &Env { row: &row, outer: None })?;
+                Ok(row)
+            })
+        })
+    }
+
+    fn drop_constraint(&mut self, table: &mut Table, at: usize, cascade: bool) -> Result<()> {
+        let constraint = table.constraints.remove(at);
+        if let Some(index) = index_of(&constraint.rule) {
+            for child in self.store.referencing(table.oid) {
+                let depends = |other: &Constraint| match other.rule {
+                    Rule::ForeignKey { index: own, .. } => own == index,
+                    _ => false,
+                };
+                if let Some(key) = child.constraints.iter().find(|other| depends(other)) {
+                    if !cascade {
+                        let message = format!(
+                            "cannot drop constraint {} on table {} because other objects depend on it",
+                            constraint.name, table.name
+                        );
+                        let detail = format!(
+                            "constraint {} on table {} depends on index {}",
+                            key.name, child.name, constraint.name
+                        );
+                        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+                        let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
+                        return Err(error.detail(detail).hint(hint));
+                    }
+                    let mut child = (*child).clone();
+                    child.constraints.retain(|other| !depends(other));
+                    self.store.replace(Object::Table(child))?;
+                }
+            }
+            self.store.remove(index)?;
+        }
+        self.store.replace(Object::Table(table.clone()))
+    }
+
+    /// Refuses NULLs in a column's rows.
+    pub(super) fn check_not_null(&self, table: &Table, at: usize) -> Result<()> {
+        let table = Arc::new(table.clone());
+        self.each_row(&table, |row| if row[at].is_null() { Err(contains_null(&table, at)) } else { Ok(()) })
+    }
+
+    fn each_row(&self, table: &Arc<Table>, mut check: impl FnMut(&[Value]) -> Result<()>) -> Result<()> {
+        let mut after = None;
+        loop {
+            self.start.interrupt.check()?;
+            let batch = self.store.scan(table, &Range::default(), Purpose::Read, after.as_ref(), 256)?;
+            let last = batch.len() < 256;
+            batch.iter().try_for_each(|row| check(&row.values))?;
+            after = batch.into_iter().last();
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Looks at all rows for a new constraint.
+    pub(super) fn check_rows(&self, table: &Table, constraint: &Constraint) -> Result<()> {
+        let shared = Arc::new(table.clone());
+        self.with_context(|ctx, path| {
+            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+            let Rule::Check { condition } = &constraint.rule else {
+                return exec.check_all(&shared, constraint);
+            };
+            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
+            let condition =
+                binder.table_expr(&shared, &condition.sql, Some(Type::of(crate::types::oid::BOOL)))?;
+            let checker = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
+            self.each_row(&shared, |row| {
+                if checker.eval(&condition, &Env { row, outer: None })?.as_bool() == Some(false) {
+                    let (name, own) = (&constraint.name, &table.name);
+                    let message =
+                        format!("check constraint \"{name}\" of relation \"{own}\" is violated by some row");
+                    return Err(SqlError::new(SqlState::CHECK_VIOLATION, message));
+                }
+                Ok(())
+            })
+        })
+    }
+}
+
+fn contains_null(table: &Table, at: usize) -> SqlError {
+    let (name, own) = (&table.columns[at].name, &table.name);
+    let message = format!("column \"{name}\" of relation \"{own}\" contains null values");
+    SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
+}
+
+fn renamed(object: &Object, name: &str) -> Object {
+    let (mut object, name) = (object.clone(), name.to_string());
+    match &mut object {
+        Object::Schema(it) => it.name = name,
+        Object::Role(it) => it.name = name,
+        Object::Table(it) => it.name = name,
+        Object::Index(it) => it.name = name,
+        Object::Sequence(it) => it.name = name,
+        Object::View(it) => it.name = name,
+        Object::Type(it) => it.name = name,
+    }
+    object
+}

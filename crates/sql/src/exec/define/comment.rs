@@ -1,0 +1,64 @@
+//! COMMENT ON.
+use crate::catalog::object::Object;
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::parse::ast::{ObjectKind, Path};
+
+fn undefined(what: &str, path: &Path) -> SqlError {
+    let message = format!("{what} \"{}\" does not exist", path.shown());
+    SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+}
+
+impl<S: Store> LocalSession<S> {
+    pub(super) fn comment(
+        &mut self,
+        kind: ObjectKind,
+        name: &Path,
+        of: Option<&Path>,
+        text: Option<String>,
+    ) -> Result<()> {
+        let path = of.unwrap_or(name);
+        let found = match kind {
+            ObjectKind::Schema => self.store.schema(path.last()).and_then(|oid| self.store.object(oid)),
+            ObjectKind::Role => self.store.role(path.last()).and_then(|oid| self.store.object(oid)),
+            ObjectKind::Type | ObjectKind::Domain => {
+                let ty = self.user_type(path)?;
+                self.store.object(ty.oid)
+            }
+            ObjectKind::Database | ObjectKind::Extension | ObjectKind::Function | ObjectKind::Trigger => {
+                return Ok(());
+            }
+            _ => self.find(path)?,
+        };
+        let what = if of.is_some() { "relation" } else { kind.word() };
+        let mut object = (*found.ok_or_else(|| undefined(what, path))?).clone();
+        let place = match (&mut object, kind) {
+            (Object::Table(table), ObjectKind::Column) => {
+                let column = table.columns.iter_mut().find(|c| !c.dropped && c.name == name.last());
+                column.map(|column| &mut column.comment)
+            }
+            (Object::View(view), ObjectKind::Column) => {
+                let column = view.columns.iter_mut().find(|c| c.name == name.last());
+                column.map(|column| &mut column.comment)
+            }
+            (Object::Table(table), ObjectKind::Constraint) => {
+                let constraint = table.constraints.iter_mut().find(|c| c.name == name.last());
+                constraint.map(|constraint| &mut constraint.comment)
+            }
+            (_, ObjectKind::Column | ObjectKind::Constraint) => None,
+            (object, _) => Some(object.comment_mut()),
+        };
+        let Some(place) = place else {
+            let (what, state) = match kind {
+                ObjectKind::Column => ("column", SqlState::UNDEFINED_COLUMN),
+                _ => ("constraint", SqlState::UNDEFINED_OBJECT),
+            };
+            let message =
+                format!("{what} \"{}\" of relation \"{}\" does not exist", name.last(), path.last());
+            return Err(SqlError::new(state, message));
+        };
+        *place = text.filter(|text| !text.is_empty());
+        self.store.replace(object)
+    }
+}

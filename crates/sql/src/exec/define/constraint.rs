@@ -1,0 +1,252 @@
+//! Constraints of tables: keys, checks and foreign keys, with the names that PostgreSQL gives them.
+use std::sync::Arc;
+
+use super::table::joined;
+use crate::catalog::object::{Action, Constraint, Expression, IndexColumn, Indexed, Object, Rule, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::parse::ast::{self, ConstraintKind, Ident};
+use crate::types::{Oid, Type};
+
+impl<S: Store> LocalSession<S> {
+    fn constraint_name(
+        &self,
+        table: &Table,
+        given: Option<&String>,
+        columns: &str,
+        suffix: &str,
+    ) -> Result<String> {
+        if let Some(name) = given {
+            if table.constraints.iter().any(|constraint| constraint.name == *name) {
+                let message = format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+            return Ok(name.clone());
+        }
+        let base = joined(&table.name, columns, suffix);
+        let mut name = base.clone();
+        let mut number = 0;
+        let taken = |name: &str| {
+            table.constraints.iter().any(|constraint| constraint.name == name)
+                || (suffix != "check"
+                    && suffix != "fkey"
+                    && self.store.relation(table.schema, name).is_some())
+        };
+        while taken(&name) {
+            number += 1;
+            name = format!("{base}{number}");
+        }
+        Ok(name)
+    }
+
+    /// Adds a constraint to a table that is in the catalog; `check`: its rows are looked at.
+    pub(super) fn add_constraint(
+        &mut self,
+        table: &mut Table,
+        ast: &ast::Constraint,
+        check: bool,
+    ) -> Result<()> {
+        let names = |table: &Table, columns: &[u16]| {
+            columns
+                .iter()
+                .map(|at| table.columns[usize::from(*at)].name.as_str())
+                .collect::<Vec<_>>()
+                .join("_")
+        };
+        let oid = self.store.new_oid()?;
+        let (name, rule) = match &ast.kind {
+            ConstraintKind::PrimaryKey(list) | ConstraintKind::Unique(list) => {
+                let primary = matches!(ast.kind, ConstraintKind::PrimaryKey(_));
+                let has = |c: &Constraint| matches!(c.rule, Rule::PrimaryKey { .. });
+                if primary && table.constraints.iter().any(has) {
+                    let message =
+                        format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                }
+                let columns = self.columns_named(table, list)?;
+                let shown = if primary { String::new() } else { names(table, &columns) };
+                let suffix = if primary { "pkey" } else { "key" };
+                let name = self.constraint_name(table, ast.name.as_ref(), &shown, suffix)?;
+                if self.store.relation(table.schema, &name).is_some() {
+                    let message = format!("relation \"{name}\" already exists");
+                    return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+                }
+                if primary {
+                    for at in &columns {
+                        if check {
+                            self.check_not_null(table, usize::from(*at))?;
+                        }
+                        table.columns[usize::from(*at)].not_null = true;
+                    }
+                    self.store.replace(Object::Table(table.clone()))?;
+                }
+                let parts = columns.iter().map(|at| IndexColumn::of(*at)).collect();
+                let index = self.new_index(table, &name, parts, true, primary)?;
+                let rule = match primary {
+                    true => Rule::PrimaryKey { columns, index },
+                    false => Rule::Unique { columns, index },
+                };
+                (name, rule)
+            }
+            ConstraintKind::Check(expr, sql) => {
+                let shown = self.only_column(table, expr);
+                let name = self.constraint_name(table, ast.name.as_ref(), &shown, "check")?;
+                let condition = Expression { sql: sql.clone(), depends: Vec::new() };
+                (name, Rule::Check { condition })
+            }
+            ConstraintKind::ForeignKey(list, references) => self.foreign_key(table, ast, list, references)?,
+            ConstraintKind::UsingIndex { .. } => return Err(SqlError::unsupported("USING INDEX")),
+            _ => return Ok(()),
+        };
+        let (deferrable, deferred) = (ast.deferrable, ast.deferred);
+        let constraint =
+            Constraint { oid, name, rule, deferrable, deferred, not_valid: ast.not_valid, comment: None };
+        table.constraints.push(constraint.clone());
+        self.store.replace(Object::Table(table.clone()))?;
+        if check && !ast.not_valid {
+            self.check_rows(table, &constraint)?;
+        } else if let Rule::Check { .. } = constraint.rule {
+            self.with_binder(|binder| binder.target(&Arc::new(table.clone())).map(|_| ()))?;
+        }
+        Ok(())
+    }
+
+    /// The column that a check is about, if it is about one.
+    fn only_column(&self, table: &Table, expr: &ast::Expr) -> String {
+        let mut found = Vec::new();
+        let shared = Arc::new(table.clone());
+        let bound = self.with_binder(|binder| binder.table_ast(&shared, expr, None));
+        if let Ok(mut bound) = bound {
+            bound.expr.walk(0, &mut |part, _| {
+                if let crate::bind::tree::Expr::Column { slot, .. } = part
+                    && !found.contains(slot)
+                {
+                    found.push(*slot);
+                }
+                false
+            });
+        }
+        match found.as_slice() {
+            [only] => table.columns[*only].name.clone(),
+            _ => String::new(),
+        }
+    }
+
+    fn foreign_key(
+        &self,
+        table: &Table,
+        ast: &ast::Constraint,
+        list: &[Ident],
+        references: &ast::References,
+    ) -> Result<(String, Rule)> {
+        let mut columns = Vec::new();
+        for name in list {
+            let found = table.columns.iter().position(|c| !c.dropped && c.name == name.text);
+            columns.push(found.map(|at| at as u16).ok_or_else(|| {
+                let message =
+                    format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
+                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            })?);
+        }
+        let parent = self.with_binder(|binder| binder.target_table(&references.table))?;
+        let parent = if parent.oid == table.oid { Arc::new(table.clone()) } else { parent };
+        let (wanted, index) = self.referenced(&parent, &references.columns)?;
+        if wanted.len() != columns.len() {
+            let message = "number of referencing and referenced columns for foreign key disagree";
+            return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message));
+        }
+        let shown = columns
+            .iter()
+            .map(|at| table.columns[usize::from(*at)].name.as_str())
+            .collect::<Vec<_>>()
+            .join("_");
+        let name = self.constraint_name(table, ast.name.as_ref(), &shown, "fkey")?;
+        for (own, other) in columns.iter().zip(&wanted) {
+            let (own, other) = (&table.columns[usize::from(*own)], &parent.columns[usize::from(*other)]);
+            if self.with_binder(|binder| binder.head("=", other.type_oid, own.type_oid, 0)).is_err() {
+                let message = format!("foreign key constraint \"{name}\" cannot be implemented");
+                let shown = |ty: Type| {
+                    self.with_binder(|b| Ok(crate::bind::type_text(b.types(), ty.oid))).unwrap_or_default()
+                };
+                let detail = format!(
+                    "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+                    own.name,
+                    other.name,
+                    shown(own.ty()),
+                    shown(other.ty())
+                );
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).detail(detail));
+            }
+        }
+        let action = |action: ast::Action| match action {
+            ast::Action::Nothing => Action::NoAction,
+            ast::Action::Restrict => Action::Restrict,
+            ast::Action::Cascade => Action::Cascade,
+            ast::Action::SetNull => Action::SetNull,
+            ast::Action::SetDefault => Action::SetDefault,
+        };
+        let (on_delete, on_update) = (action(references.on_delete), action(references.on_update));
+        let (table, references, full) = (parent.oid, wanted, references.match_full);
+        Ok((name, Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full }))
+    }
+
+    /// The columns that a foreign key refers to, and the unique index over them.
+    fn referenced(&self, parent: &Table, names: &[Ident]) -> Result<(Vec<u16>, Oid)> {
+        if names.is_empty() {
+            let key = parent.constraints.iter().find_map(|constraint| match &constraint.rule {
+                Rule::PrimaryKey { columns, index } => Some((columns.clone(), *index)),
+                _ => None,
+            });
+            return key.ok_or_else(|| {
+                let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
+                SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+            });
+        }
+        let mut wanted = Vec::new();
+        for name in names {
+            let found = parent.columns.iter().position(|c| !c.dropped && c.name == name.text);
+            wanted.push(found.map(|at| at as u16).ok_or_else(|| {
+                let message =
+                    format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
+                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            })?);
+        }
+        let mut sorted = wanted.clone();
+        sorted.sort_unstable();
+        for index in self.store.indexes(parent.oid) {
+            let mut columns: Vec<u16> = Vec::new();
+            for column in &index.columns {
+                if let Indexed::Column(at) = column.of {
+                    columns.push(at);
+                }
+            }
+            let plain = columns.len() == index.columns.len();
+            columns.sort_unstable();
+            if index.unique && index.predicate.is_none() && plain && columns == sorted {
+                return Ok((wanted, index.oid));
+            }
+        }
+        let message = format!(
+            "there is no unique constraint matching given keys for referenced table \"{}\"",
+            parent.name
+        );
+        Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message))
+    }
+
+    pub(super) fn columns_named(&self, table: &Table, names: &[Ident]) -> Result<Vec<u16>> {
+        let mut numbers = Vec::new();
+        for name in names {
+            let Some(at) = table.columns.iter().position(|c| !c.dropped && c.name == name.text) else {
+                let message = format!("column \"{}\" named in key does not exist", name.text);
+                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(name.pos + 1));
+            };
+            if numbers.contains(&(at as u16)) {
+                let message = format!("column \"{}\" appears twice in primary key constraint", name.text);
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message).at(name.pos + 1));
+            }
+            numbers.push(at as u16);
+        }
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,116 @@
+//! CREATE INDEX, and the indexes behind keys.
+use std::sync::Arc;
+
+use super::table::joined;
+use crate::catalog::object::{Expression, Index, IndexColumn, Indexed, Object, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::parse::ast::{self};
+use crate::types::Oid;
+
+impl<S: Store> LocalSession<S> {
+    /// Makes an index over a table of the catalog and fills it.
+    pub(super) fn new_index(
+        &self,
+        table: &Table,
+        name: &str,
+        columns: Vec<IndexColumn>,
+        unique: bool,
+        primary: bool,
+    ) -> Result<Oid> {
+        let oid = self.store.new_oid()?;
+        let index = Index {
+            oid,
+            name: name.to_string(),
+            schema: table.schema,
+            table: table.oid,
+            columns,
+            include: Vec::new(),
+            unique,
+            nulls_not_distinct: false,
+            primary,
+            predicate: None,
+            method: "btree".to_string(),
+            rows: None,
+            valid: true,
+            comment: None,
+        };
+        self.install_index(table, index)?;
+        Ok(oid)
+    }
+
+    fn install_index(&self, table: &Table, index: Index) -> Result<()> {
+        self.store.create(Object::Index(index.clone()))?;
+        self.store.build(&Arc::new(table.clone()), &Arc::new(index))
+    }
+
+    pub(super) fn create_index(&mut self, ast: &ast::CreateIndex) -> Result<()> {
+        let table = self.with_binder(|binder| binder.target_table(&ast.table))?;
+        let mut parts = Vec::new();
+        let mut shown = Vec::new();
+        for column in &ast.columns {
+            let nulls_first = column.nulls_first.unwrap_or(column.descending);
+            let of = match (&column.text, &column.expr.kind) {
+                (None, ast::Kind::Column(names)) => {
+                    let found = table.columns.iter().position(|c| !c.dropped && c.name == names[0]);
+                    let Some(at) = found else {
+                        let message = format!("column \"{}\" does not exist", names[0]);
+                        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+                    };
+                    shown.push(names[0].clone());
+                    Indexed::Column(at as u16)
+                }
+                (text, _) => {
+                    let typed = self.with_binder(|binder| {
+                        binder.table_ast(&table, &column.expr, None).and_then(|typed| binder.settled(typed))
+                    })?;
+                    shown.push(match &column.expr.kind {
+                        ast::Kind::Func(call) => call.name.last().to_string(),
+                        _ => "expr".to_string(),
+                    });
+                    let expression =
+                        Expression { sql: text.clone().unwrap_or_default(), depends: Vec::new() };
+                    Indexed::Expression { expression, type_oid: typed.ty.oid, modifier: typed.ty.modifier }
+                }
+            };
+            parts.push(IndexColumn { of, descending: column.descending, nulls_first });
+        }
+        let name = match &ast.name {
+            Some(name) => {
+                if self.relation_exists(table.schema, &name.text, ast.if_not_exists)? {
+                    return Ok(());
+                }
+                name.text.clone()
+            }
+            None => self.free_name(table.schema, &joined(&table.name, &shown.join("_"), "idx")),
+        };
+        let predicate = match &ast.filter {
+            None => None,
+            Some((expr, sql)) => {
+                self.with_binder(|binder| {
+                    let typed = binder.table_ast(&table, expr, None)?;
+                    binder.boolean(typed, "WHERE").map(|_| ())
+                })?;
+                Some(Expression { sql: sql.clone(), depends: Vec::new() })
+            }
+        };
+        let index = Index {
+            oid: self.store.new_oid()?,
+            name,
+            schema: table.schema,
+            table: table.oid,
+            columns: parts,
+            include: self.columns_named(&table, &ast.include)?,
+            unique: ast.unique,
+            nulls_not_distinct: false,
+            primary: false,
+            predicate,
+            method: ast.method.clone(),
+            rows: None,
+            valid: true,
+            comment: None,
+        };
+        self.install_index(&table, index)
+    }
+}

@@ -1,0 +1,150 @@
+//! CREATE TYPE, CREATE DOMAIN and the labels of enums.
+use crate::catalog::object::{BOOTSTRAP_ROLE, Expression, Object, UserType, UserTypeKind};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::parse::ast::{self, CreateType, Path};
+
+impl<S: Store> LocalSession<S> {
+    pub(super) fn create_type(&self, path: &Path, kind: &CreateType) -> Result<()> {
+        let kind = match kind {
+            CreateType::Enum(labels) => {
+                for (at, label) in labels.iter().enumerate() {
+                    if labels[..at].contains(label) {
+                        let message = format!("enum label \"{label}\" used more than once");
+                        return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+                    }
+                }
+                let number = |(at, label): (usize, &String)| (at as f32 + 1.0, label.clone());
+                UserTypeKind::Enum(labels.iter().enumerate().map(number).collect())
+            }
+            CreateType::Composite(_) => return Err(SqlError::unsupported("CREATE TYPE of a row")),
+            CreateType::Other(name) => return Err(SqlError::unsupported(name)),
+        };
+        self.add_type(path, kind)
+    }
+
+    fn add_type(&self, path: &Path, kind: UserTypeKind) -> Result<()> {
+        let schema = self.target_schema(path)?;
+        let name = path.last().to_string();
+        if self.store.type_named(schema, &name).is_some() {
+            let message = format!("type \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let (oid, array) = (self.store.new_oid()?, self.store.new_oid()?);
+        let (owner, grants) = (BOOTSTRAP_ROLE, Vec::new());
+        self.store.create(Object::Type(UserType {
+            oid,
+            array,
+            name,
+            schema,
+            owner,
+            kind,
+            grants,
+            comment: None,
+        }))
+    }
+
+    pub(super) fn create_domain(
+        &self,
+        path: &Path,
+        base: &ast::TypeName,
+        constraints: &[ast::Constraint],
+    ) -> Result<()> {
+        let base = self.with_binder(|binder| binder.resolve_type(base))?;
+        let (mut not_null, mut default, mut checks) = (false, None, Vec::new());
+        for constraint in constraints {
+            match &constraint.kind {
+                ast::ConstraintKind::NotNull => not_null = true,
+                ast::ConstraintKind::Default(_, sql) => {
+                    default = Some(Expression { sql: sql.clone(), depends: Vec::new() });
+                }
+                ast::ConstraintKind::Check(_, sql) => {
+                    let name = match (&constraint.name, checks.len()) {
+                        (Some(name), _) => name.clone(),
+                        (None, 0) => format!("{}_check", path.last()),
+                        (None, more) => format!("{}_check{more}", path.last()),
+                    };
+                    checks.push((name, Expression { sql: sql.clone(), depends: Vec::new() }));
+                }
+                _ => {}
+            }
+        }
+        self.add_type(
+            path,
+            UserTypeKind::Domain { base: base.oid, modifier: base.modifier, not_null, default, checks },
+        )
+    }
+
+    pub(super) fn user_type(&self, path: &Path) -> Result<UserType> {
+        let name = ast::TypeName {
+            name: path.clone(),
+            modifiers: Vec::new(),
+            array: false,
+            setof: false,
+            fields: None,
+        };
+        let ty = self.with_binder(|binder| binder.resolve_type(&name))?;
+        match self.store.object(ty.oid).as_deref() {
+            Some(Object::Type(user)) => Ok(user.clone()),
+            _ => {
+                let message = format!("{} is not an enum", path.shown());
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+        }
+    }
+
+    pub(super) fn add_label(
+        &self,
+        path: &Path,
+        fine: bool,
+        label: &str,
+        place: Option<&(bool, String)>,
+    ) -> Result<()> {
+        let mut user = self.user_type(path)?;
+        let UserTypeKind::Enum(labels) = &mut user.kind else {
+            return Err(SqlError::unsupported("this type"));
+        };
+        if labels.iter().any(|(_, known)| known == label) {
+            if fine {
+                self.notice(format!("enum label \"{label}\" already exists, skipping"));
+                return Ok(());
+            }
+            let message = format!("enum label \"{label}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let at = match place {
+            None => labels.len(),
+            Some((before, other)) => match labels.iter().position(|(_, known)| known == other) {
+                Some(at) => at + usize::from(!before),
+                None => {
+                    let message = format!("\"{other}\" is not an existing enum label");
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
+            },
+        };
+        let order = match (at.checked_sub(1).map(|i| labels[i].0), labels.get(at).map(|l| l.0)) {
+            (Some(low), Some(high)) => (low + high) / 2.0,
+            (Some(low), None) => low + 1.0,
+            (None, Some(high)) => high - 1.0,
+            (None, None) => 1.0,
+        };
+        labels.insert(at, (order, label.to_string()));
+        self.store.replace(Object::Type(user))
+    }
+
+    pub(super) fn rename_label(&self, path: &Path, from: &str, to: &str) -> Result<()> {
+        let mut user = self.user_type(path)?;
+        let UserTypeKind::Enum(labels) = &mut user.kind else {
+            return Err(SqlError::unsupported("this type"));
+        };
+        match labels.iter_mut().find(|(_, label)| label == from) {
+            Some((_, label)) => *label = to.to_string(),
+            None => {
+                let message = format!("\"{from}\" is not an existing enum label");
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+        }
+        self.store.replace(Object::Type(user))
+    }
+}

@@ -1,0 +1,74 @@
+//! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
+use crate::bind::Binder;
+use crate::catalog::object::{BOOTSTRAP_ROLE, Column, Expression, Object, View};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::parse::ast::{self, Path};
+
+impl<S: Store> LocalSession<S> {
+    pub(super) fn create_view(
+        &self,
+        path: &Path,
+        replace: bool,
+        names: &[ast::Ident],
+        query: &ast::Query,
+        text: &str,
+    ) -> Result<()> {
+        let schema = self.target_schema(path)?;
+        let (columns, depends) = self.with_binder(|binder| {
+            let bound = binder.query(None, false, query)?;
+            Ok((Binder::output_columns(&bound), binder.used.borrow().clone()))
+        })?;
+        if names.len() > columns.len() {
+            let message = "CREATE VIEW specifies more column names than columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let mut made: Vec<Column> = columns.iter().map(|(name, ty)| Column::new(name, *ty)).collect();
+        for (column, name) in made.iter_mut().zip(names) {
+            column.name = name.text.clone();
+        }
+        for (at, column) in made.iter().enumerate() {
+            if made[..at].iter().any(|other| other.name == column.name) {
+                let message = format!("column \"{}\" specified more than once", column.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+        }
+        let query = Expression { sql: text.to_string(), depends };
+        let existing = self.store.relation(schema, path.last());
+        if let (true, Some(Object::View(old))) = (replace, existing.as_deref()) {
+            for (at, column) in old.columns.iter().enumerate() {
+                match made.get(at) {
+                    None => {
+                        let message = "cannot drop columns from view";
+                        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                    }
+                    Some(new) if new.name != column.name => {
+                        let message = format!(
+                            "cannot change name of view column \"{}\" to \"{}\"",
+                            column.name, new.name
+                        );
+                        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                    }
+                    Some(new) if new.type_oid != column.type_oid => {
+                        let message = format!("cannot change data type of view column \"{}\"", column.name);
+                        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                    }
+                    Some(_) => {}
+                }
+            }
+            return self.store.replace(Object::View(View { columns: made, query, ..old.clone() }));
+        }
+        self.relation_exists(schema, path.last(), false)?;
+        let view = View {
+            oid: self.store.new_oid()?,
+            name: path.last().to_string(),
+            schema,
+            owner: BOOTSTRAP_ROLE,
+            columns: made,
+            query,
+            ..View::default()
+        };
+        self.store.create(Object::View(view))
+    }
+}

@@ -1,0 +1,573 @@
+//! A [`Store`] over the engine's tables: catalog and rows of a pod, in a transaction of a slot.
+//!
+//! A session's statements run on the slot's worker, with the transaction at hand: a row costs a call and no
+//! message. Between them the session is parked: the same store without a transaction, which still knows the
+//! catalog that its transaction, or the host, saw last.
+//!
+//! Invariants:
+//! 1. What a description says of where rows are (`rows`, `overflow`, `key`) is this store's: descriptions
+//!    from above may be older there, and are corrected.
+//! 2. After a conflict nothing but the end of the transaction is left: [`EngineStore::after`] says so, and
+//!    savepoints of such a transaction are refused.
+//! 3. No borrow of the transaction is held while code from above runs.
+
+mod computed;
+mod shape;
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use liger_engine::Key;
+
+use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use crate::catalog::change::{Kept, Working};
+use crate::catalog::object::{Index, Object, Rule, Table};
+use crate::catalog::{Catalog, HostCatalog};
+use crate::error::{Result, SqlError, SqlState};
+use crate::storage::access::is_conflict;
+use crate::storage::scan::{self, Scan};
+use crate::storage::sequence;
+use crate::storage::slots::{After, Running, Slots};
+use crate::storage::table::{Row, TableRows};
+use crate::storage::undo::{self, Undoing};
+use crate::types::Oid;
+use crate::types::value::Value;
+use computed::Computing;
+
+/// What all sessions of a host share: its workers and its catalog.
+pub struct SqlHost {
+    /// The workers.
+    pub slots: Arc<Slots>,
+    /// The catalog.
+    pub catalog: Arc<HostCatalog>,
+}
+
+/// Scans that may be gone on with, at most.
+const SCANS_MAX: usize = 16;
+
+/// A scan that stopped at its limit: the table, which range, and the last row that it gave.
+struct Stopped {
+    table: Oid,
+    range: String,
+    last: RowKey,
+    scan: Scan,
+}
+
+/// A savepoint's undo mark and catalog.
+type Point = (undo::Mark, Kept);
+
+/// Where a store is: with a transaction at hand, or without.
+pub(crate) trait Ground {
+    /// The transaction, if there is one.
+    fn running(&self, step: &mut dyn FnMut(&mut Running<'_>) -> Result<()>) -> Result<()>;
+}
+
+/// Without a transaction.
+pub(crate) struct Nowhere;
+
+impl Ground for Nowhere {
+    fn running(&self, _step: &mut dyn FnMut(&mut Running<'_>) -> Result<()>) -> Result<()> {
+        let message = "rows are not at hand without a transaction";
+        Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
+    }
+}
+
+/// On a worker, in its transaction.
+pub(crate) struct OnWorker<'r>(RefCell<Running<'r>>);
+
+impl Ground for OnWorker<'_> {
+    fn running(&self, step: &mut dyn FnMut(&mut Running<'_>) -> Result<()>) -> Result<()> {
+        let mut running = self.0.borrow_mut();
+        let Running { tx, catalog, undo, host } = &mut *running;
+        step(&mut Running { tx: &mut **tx, catalog, undo, host })
+    }
+}
+
+/// Catalog and rows of a pod as one session sees them.
+pub(crate) struct EngineStore<G> {
+    host: Arc<SqlHost>,
+    ground: G,
+    catalog: RefCell<Arc<Catalog>>,
+    /// Changes of the catalog by this transaction.
+    changes: Cell<u64>,
+    points: RefCell<Vec<Point>>,
+    stopped: RefCell<Vec<Stopped>>,
+    after: Cell<After>,
+    broken: Cell<bool>,
+}
+
+impl EngineStore<Nowhere> {
+    /// A store without a transaction.
+    pub(crate) fn new(host: Arc<SqlHost>) -> EngineStore<Nowhere> {
+        let catalog = RefCell::new(host.catalog.cached());
+        EngineStore {
+            host,
+            ground: Nowhere,
+            catalog,
+            changes: Cell::new(0),
+            points: RefCell::default(),
+            stopped: RefCell::default(),
+            after: Cell::new(After::Stay),
+            broken: Cell::new(false),
+        }
+    }
+
+    /// A store that only knows this catalog.
+    pub(crate) fn of(host: Arc<SqlHost>, catalog: Arc<Catalog>) -> EngineStore<Nowhere> {
+        let store = EngineStore::new(host);
+        *store.catalog.borrow_mut() = catalog;
+        store
+    }
+
+    /// What was to become of the transaction, told once.
+    pub(crate) fn take_after(&self) -> After {
+        self.after.replace(After::Stay)
+    }
+
+    /// Looks at the catalog that the host has now.
+    pub(crate) fn refresh(&self) {
+        *self.catalog.borrow_mut() = self.host.catalog.cached();
+    }
+
+    /// With a transaction.
+    pub(crate) fn run(self, running: Running<'_>) -> EngineStore<OnWorker<'_>> {
+        *self.catalog.borrow_mut() = running.catalog.catalog().clone();
+        EngineStore {
+            host: self.host,
+            ground: OnWorker(RefCell::new(running)),
+            catalog: self.catalog,
+            changes: self.changes,
+            points: self.points,
+            stopped: self.stopped,
+            after: Cell::new(After::Stay),
+            broken: self.broken,
+        }
+    }
+}
+
+fn row_key(key: &Key) -> RowKey {
+    key.words().iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+fn engine_key(key: &RowKey) -> Key {
+    let words: Vec<u64> =
+        key.chunks_exact(8).map(|word| u64::from_be_bytes(word.try_into().expect("chunks of 8"))).collect();
+    Key::from_words(&words)
+}
+
+fn found(row: Row) -> Found {
+    Found { key: row_key(&row.key), values: row.values }
+}
+
+fn plain_row(found: &Found) -> Row {
+    Row { key: engine_key(&found.key), values: found.values.clone() }
+}
+
+/// The range as the storage has it: the primary key's index is the table's own key.
+fn scan_range(range: &Range, wanted: usize) -> scan::Range {
+    let edge = |edge: &super::store::Edge| (edge.value.clone(), edge.inclusive);
+    scan::Range {
+        index: range.index.as_ref().filter(|index| index.rows.is_some()).map(|index| index.oid),
+        equal: range.equal.clone(),
+        low: range.low.as_ref().map(edge),
+        high: range.high.as_ref().map(edge),
+        backwards: range.reverse,
+        wanted: Some(wanted),
+    }
+}
+
+impl<G: Ground> EngineStore<G> {
+    /// Without the transaction.
+    pub(crate) fn park(self) -> EngineStore<Nowhere> {
+        if self.after() != After::Stay {
+            self.points.borrow_mut().clear();
+        }
+        // A scan goes on only within its statement.
+        self.stopped.borrow_mut().clear();
+        EngineStore {
+            host: self.host,
+            ground: Nowhere,
+            catalog: self.catalog,
+            changes: self.changes,
+            points: self.points,
+            stopped: self.stopped,
+            after: Cell::new(After::Stay),
+            broken: self.broken,
+        }
+    }
+
+    /// What is to become of the transaction.
+    pub(crate) fn after(&self) -> After {
+        match self.after.get() {
+            After::Stay if self.broken.get() => After::RollBack,
+            after => after,
+        }
+    }
+
+    /// The transaction can only be rolled back.
+    pub(crate) fn give_up(&self) {
+        self.broken.set(true);
+    }
+
+    /// The catalog as it was seen last.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.borrow().clone()
+    }
+
+    fn note<R>(&self, result: Result<R>) -> Result<R> {
+        if result.as_ref().is_err_and(is_conflict) {
+            self.broken.set(true);
+        }
+        result
+    }
+
+    /// Runs a step in the transaction.
+    fn step<R>(
+        &self,
+        step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
+    ) -> Result<R> {
+        let (mut step, mut made) = (Some(step), None);
+        let ran = self.ground.running(&mut |running| {
+            let Running { tx, catalog, undo, host } = running;
+            let step = step.take().expect("it is run once");
+            made = Some(step(&mut Undoing::new(&mut **tx, undo), catalog, host)?);
+            Ok(())
+        });
+        self.note(ran.map(|()| made.expect("it was run")))
+    }
+
+    /// As [`EngineStore::step`], for changes of the catalog.
+    fn change<R>(
+        &self,
+        step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
+    ) -> Result<R> {
+        let result = self.step(|tx, working, host| {
+            let result = step(tx, working, host);
+            *self.catalog.borrow_mut() = working.catalog().clone();
+            result
+        });
+        self.changes.set(self.changes.get() + 1);
+        self.stopped.borrow_mut().clear();
+        result
+    }
+
+    fn rows(&self, table: Oid) -> Result<Arc<TableRows>> {
+        self.catalog().rows(table)
+    }
+
+    fn computed(&self, table: Oid) -> Result<Computing<'_, G>> {
+        let catalog = self.catalog();
+        let table = Arc::new(catalog.table(table).ok_or_else(|| lost(table))?.clone());
+        Ok(Computing { store: self, table })
+    }
+
+    /// The row that a range names by the whole key of the table, if it does.
+    fn point(&self, rows: &TableRows, range: &Range) -> bool {
+        let is_key = range.index.as_ref().is_some_and(|index| index.rows.is_none());
+        is_key && !rows.has_hidden_key() && range.equal.len() == rows.key_columns()
+    }
+
+    fn get(&self, rows: &TableRows, range: &Range, purpose: Purpose) -> Result<Vec<Found>> {
+        let equal: Vec<&Value> = range.equal.iter().collect();
+        let row = self.step(|tx, _, _| {
+            let key = rows.key_of(tx, &equal)?;
+            match purpose {
+                Purpose::Read => rows.get(tx, &key),
+                Purpose::Change => rows.lock(tx, &key),
+            }
+        })?;
+        Ok(row.map(found).into_iter().collect())
+    }
+
+    /// The scan that gave `after` last, or one that has been brought there.
+    fn resume(
+        &self,
+        rows: &TableRows,
+        range: &Range,
+        named: &str,
+        after: Option<&Found>,
+        limit: usize,
+    ) -> Result<Scan> {
+        let scan = |wanted| self.step(|tx, _, _| rows.scan(tx, &scan_range(range, wanted)));
+        let Some(after) = after else { return scan(limit) };
+        let mut stopped = self.stopped.borrow_mut();
+        let fits = |one: &Stopped| one.table == rows.oid && one.last == after.key && one.range == named;
+        if let Some(at) = stopped.iter().position(fits) {
+            return Ok(stopped.swap_remove(at).scan);
+        }
+        drop(stopped);
+        let mut scan = scan(limit)?;
+        self.step(|tx, _, _| {
+            while let Some(row) = scan.next(tx, rows)? {
+                if row_key(&row.key) == after.key {
+                    break;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(scan)
+    }
+}
+
+impl<G: Ground> Store for EngineStore<G> {
+    fn object(&self, oid: Oid) -> Option<Arc<Object>> {
+        let catalog = self.catalog();
+        let of_array = |object: &&Arc<Object>| matches!(&***object, Object::Type(user) if user.array == oid);
+        catalog.get(oid).or_else(|| catalog.objects().find(of_array)).cloned()
+    }
+
+    fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
+        let catalog = self.catalog();
+        catalog.get(catalog.relation(schema, name)?.oid()).cloned()
+    }
+
+    fn type_named(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
+        let catalog = self.catalog();
+        catalog.get(catalog.user_type(schema, name)?.oid).cloned()
+    }
+
+    fn schema(&self, name: &str) -> Option<Oid> {
+        self.catalog().schema(name).map(|schema| schema.oid)
+    }
+
+    fn role(&self, name: &str) -> Option<Oid> {
+        self.catalog().role(name).map(|role| role.oid)
+    }
+
+    fn objects(&self) -> Vec<Arc<Object>> {
+        self.catalog().objects().cloned().collect()
+    }
+
+    fn indexes(&self, table: Oid) -> Vec<Arc<Index>> {
+        self.catalog().indexes_of(table).map(|index| Arc::new(index.clone())).collect()
+    }
+
+    fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
+        let refers = |rule: &Rule| matches!(rule, Rule::ForeignKey { table: other, .. } if *other == table);
+        let child = |object: &Arc<Object>| match &**object {
+            Object::Table(child) if child.constraints.iter().any(|c| refers(&c.rule)) => {
+                Some(Arc::new(child.clone()))
+            }
+            _ => None,
+        };
+        self.catalog().objects().filter_map(child).collect()
+    }
+
+    fn version(&self) -> u64 {
+        // Within a transaction that changes it, the catalog's own version is the same for all changes.
+        (self.catalog.borrow().version() << 16) + (self.changes.get() & 0xffff)
+    }
+
+    fn new_oid(&self) -> Result<Oid> {
+        self.step(|tx, working, _| working.take_oids(tx, 1))
+    }
+
+    fn create(&self, object: Object) -> Result<()> {
+        match object {
+            Object::Table(table) => self.create_table(table),
+            Object::Index(index) => self.create_index(index),
+            Object::Sequence(sequence) => self.change(|tx, working, _| {
+                working.create(tx, Object::Sequence(sequence.clone()))?;
+                sequence::create(tx, working.catalog(), &sequence)
+            }),
+            other => self.change(|tx, working, _| working.create(tx, other)),
+        }
+    }
+
+    fn replace(&self, object: Object) -> Result<()> {
+        match object {
+            Object::Table(table) => self.replace_table(table),
+            other => self.change(|tx, working, _| working.replace(tx, other)),
+        }
+    }
+
+    fn remove(&self, oid: Oid) -> Result<()> {
+        self.change(|tx, working, _| working.drop_object(tx, oid))
+    }
+
+    fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &Range,
+        purpose: Purpose,
+        after: Option<&Found>,
+        limit: usize,
+    ) -> Result<Vec<Found>> {
+        let rows = self.rows(table.oid)?;
+        if self.point(&rows, range) {
+            return match after {
+                Some(_) => Ok(Vec::new()),
+                None => self.get(&rows, range, purpose),
+            };
+        }
+        let named = if after.is_some() { format!("{range:?}") } else { String::new() };
+        let mut scan = self.resume(&rows, range, &named, after, limit)?;
+        let mut batch = Vec::new();
+        self.step(|tx, _, _| {
+            while batch.len() < limit {
+                let Some(row) = scan.next(tx, &rows)? else { break };
+                let row = match purpose {
+                    Purpose::Read => Some(row),
+                    Purpose::Change => rows.lock(tx, &row.key)?,
+                };
+                batch.extend(row.map(found));
+            }
+            Ok(())
+        })?;
+        if let Some(last) = batch.last().filter(|_| batch.len() == limit) {
+            let range = if named.is_empty() { format!("{range:?}") } else { named };
+            let mut stopped = self.stopped.borrow_mut();
+            if stopped.len() == SCANS_MAX {
+                stopped.remove(0);
+            }
+            stopped.push(Stopped { table: table.oid, range, last: last.key.clone(), scan });
+        }
+        Ok(batch)
+    }
+
+    fn ordered(&self, index: &Index) -> bool {
+        let of_entries = index.rows.is_some().then_some(index.oid);
+        self.rows(index.table).and_then(|rows| rows.is_exact(of_entries)).unwrap_or(false)
+    }
+
+    fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        let only = match tolerated {
+            Tolerated::Index(oid) => Some(vec![oid]),
+            Tolerated::None | Tolerated::Any => None,
+        };
+        self.step(|tx, _, host| {
+            if tolerated != Tolerated::None
+                && let Some(met) = rows.find_duplicate(tx, row, only.as_deref(), &computed)?
+                && let Some(there) = rows.lock(tx, &met.key)?
+            {
+                return Ok(Inserted::Met(found(there)));
+            }
+            let key = rows.insert(tx, host.numbers(), row, &computed)?;
+            Ok(Inserted::Done(row_key(&key)))
+        })
+    }
+
+    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()> {
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        self.step(|tx, _, host| rows.update(tx, host.numbers(), &plain_row(row), new, &computed).map(|_| ()))
+    }
+
+    fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        self.step(|tx, _, _| {
+            let row = plain_row(row);
+            if rows.lock(tx, &row.key)?.is_none() {
+                return Ok(false);
+            }
+            rows.delete(tx, &row, &computed).map(|()| true)
+        })
+    }
+
+    fn truncate(&self, table: &Arc<Table>) -> Result<()> {
+        self.change(|tx, working, _| working.truncate(tx, table.oid))
+    }
+
+    fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
+        if index.primary {
+            return Ok(());
+        }
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        let described = self.catalog().table(table.oid).ok_or_else(|| lost(table.oid))?.clone();
+        for row in self.all_rows(&described)? {
+            self.step(|tx, _, _| rows.fill_index(tx, index.oid, &row, &computed))?;
+        }
+        Ok(())
+    }
+
+    fn rewrite(
+        &self,
+        old: &Arc<Table>,
+        new: &Arc<Table>,
+        change: &mut dyn FnMut(Vec<Value>) -> Result<Vec<Value>>,
+    ) -> Result<()> {
+        let rows = self.all_rows(old)?;
+        let changed = rows.into_iter().map(|row| change(row.values)).collect::<Result<Vec<_>>>()?;
+        let Some(now) = self.catalog().table(new.oid).cloned() else { return Err(lost(new.oid)) };
+        self.change(|tx, working, _| working.rewrite(tx, now))?;
+        self.put_rows(new.oid, changed.into_iter())
+    }
+
+    fn next_value(&self, oid: Oid) -> Result<i64> {
+        // Others cannot see a sequence that this transaction made, nor read the catalog while it is changed.
+        let own = self.step(|tx, working, _| {
+            if !working.is_changed() {
+                return Ok(None);
+            }
+            let catalog = working.catalog().clone();
+            let sequence = catalog.sequence(oid).ok_or_else(|| lost(oid))?;
+            Ok(sequence::take(tx, &catalog, sequence, 1)?.take())
+        })?;
+        match own {
+            Some(number) => Ok(number),
+            None => self.host.slots.next_number(&self.host.catalog, oid),
+        }
+    }
+
+    fn set_value(&self, oid: Oid, value: i64, called: bool) -> Result<()> {
+        let state = sequence::State { last: value, called };
+        let own = self.step(|tx, working, _| {
+            if working.is_changed() {
+                let catalog = working.catalog().clone();
+                sequence::set(tx, &catalog, oid, state)?;
+            }
+            Ok(working.is_changed())
+        })?;
+        self.host.catalog.sequences().forget(oid);
+        if !own {
+            self.host.slots.aside(move |r| sequence::set(r.tx, r.catalog.catalog(), oid, state))?;
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        let mut points = self.points.borrow_mut();
+        let marked = self.ground.running(&mut |running| {
+            points.push((running.undo.mark(), running.catalog.keep()));
+            Ok(())
+        });
+        marked.expect("savepoints are made on a worker");
+        points.len() - 1
+    }
+
+    fn undo_to(&self, mark: Mark) -> Result<()> {
+        if self.broken.get() {
+            let message = "could not serialize access due to concurrent update";
+            let detail = "The transaction met a conflict; it can only be rolled back as a whole.";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(detail));
+        }
+        let (undo, kept) = self.points.borrow()[mark].clone();
+        self.change(|tx, working, _| {
+            tx.undo_to(undo)?;
+            working.restore(&kept);
+            Ok(())
+        })?;
+        self.points.borrow_mut().truncate(mark + 1);
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<()> {
+        // A slot is borrowed when there is something to do for it.
+        self.changes.set(0);
+        self.broken.set(false);
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.after.set(After::Commit);
+        self.changes.set(0);
+        Ok(())
+    }
+
+    fn rollback(&self) {
+        self.after.set(After::RollBack);
+        self.changes.set(0);
+        self.points.borrow_mut().clear();
+        self.broken.set(false);
+    }
+}

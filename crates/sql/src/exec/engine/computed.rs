@@ -1,0 +1,56 @@
+//! Entries of indexes over expressions, computed by binding the expressions anew.
+use std::sync::Arc;
+
+use super::{EngineStore, Ground};
+use crate::bind::Binder;
+use crate::catalog::object::{IndexColumn, Indexed, Table};
+use crate::error::Result;
+use crate::exec::store::lost;
+use crate::exec::{Env, Exec};
+use crate::func::{EvalContext, NoSystem, Settings};
+use crate::session::Interrupt;
+use crate::storage::table::Computed;
+use crate::types::value::Value;
+use crate::types::{Oid, text};
+
+/// Indexes over expressions, computed by binding them anew.
+pub(super) struct Computing<'s, G> {
+    pub(super) store: &'s EngineStore<G>,
+    pub(super) table: Arc<Table>,
+}
+
+impl<G: Ground> Computed for Computing<'_, G> {
+    fn entry(&self, index: Oid, values: &[Value]) -> Result<Option<Vec<Value>>> {
+        let catalog = self.store.catalog();
+        let index = catalog.index(index).ok_or_else(|| lost(index))?;
+        let (settings, path) = (Settings::default(), ["public".to_owned()]);
+        let ctx = EvalContext::new(&settings, &NoSystem, 0);
+        let interrupt = Interrupt::default();
+        let eval = |sql: &str| {
+            let binder = Binder::new(ctx, self.store, &path, Vec::new());
+            let expr = binder.table_expr(&self.table, sql, None)?;
+            // What is evaluated lives as long as the evaluation.
+            let exec = Exec::new(self.store, ctx, &[], &interrupt, &path, (0, 0));
+            exec.eval(&expr, &Env { row: values, outer: None })
+        };
+        if let Some(predicate) = &index.predicate
+            && !matches!(eval(&predicate.sql)?, Value::Bool(true))
+        {
+            return Ok(None);
+        }
+        let value = |part: &IndexColumn| match &part.of {
+            Indexed::Column(column) => Ok(values[usize::from(*column)].clone()),
+            Indexed::Expression { expression, .. } => eval(&expression.sql),
+        };
+        index.columns.iter().map(value).collect::<Result<_>>().map(Some)
+    }
+
+    fn show(&self, ty: Oid, value: &Value) -> String {
+        let settings = Settings::default();
+        let ctx = EvalContext::new(&settings, &NoSystem, 0);
+        if value.is_null() {
+            return "null".to_owned();
+        }
+        text::output(&ctx, ty, value).unwrap_or_default()
+    }
+}

@@ -1,0 +1,130 @@
+//! Tables and indexes that come or change: where their rows are, and moving them.
+//!
+//! 1. A primary key's index is the table itself: what has other key columns than before, or rows that grow
+//!    out of their class, is moved to a new object.
+use std::ops::ControlFlow;
+
+use super::{EngineStore, Ground};
+use crate::catalog::change::NewTable;
+use crate::catalog::object::{Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::store::lost;
+use crate::storage::classes::ObjectId;
+use crate::storage::table::{Row, put_edges};
+use crate::storage::{overflow, sizing};
+use crate::types::Oid;
+use crate::types::value::Value;
+
+impl<G: Ground> EngineStore<G> {
+    /// All rows of a table as this description has it.
+    pub(super) fn all_rows(&self, table: &Table) -> Result<Vec<Row>> {
+        let described = Object::Table(table.clone());
+        let rows = self.catalog().with(table.oid, Some(described)).rows(table.oid)?;
+        self.step(|tx, _, _| {
+            let mut all = Vec::new();
+            rows.each(tx, |_, row| {
+                all.push(row);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(all)
+        })
+    }
+
+    pub(super) fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
+        let (rows, computed) = (self.rows(table)?, self.computed(table)?);
+        for values in values {
+            self.step(|tx, _, host| rows.insert(tx, host.numbers(), &values, &computed))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a table other rows, for another key or another size, and moves what it has.
+    fn rekey(&self, old: &Table, new: Table) -> Result<()> {
+        let rows = self.all_rows(old)?;
+        let width = new.columns.len();
+        let oid = new.oid;
+        self.change(|tx, working, _| working.rewrite(tx, new))?;
+        let padded = rows.into_iter().map(|mut row| {
+            row.values.resize(width, Value::Null);
+            row.values
+        });
+        self.put_rows(oid, padded)
+    }
+
+    pub(super) fn create_table(&self, mut table: Table) -> Result<()> {
+        self.change(|tx, working, _| {
+            let (columns, options) = (table.columns.clone(), table.options.clone());
+            let new = NewTable { columns, options, ..NewTable::default() };
+            let sizes = sizing::of_table(working.catalog(), &new, &[])?;
+            table.key.clear();
+            table.rows = RowsAt { object: ObjectId(table.oid), size: sizes.rows };
+            put_edges(tx, &working.catalog().home(table.rows)?)?;
+            table.overflow = None;
+            if let Some(size) = sizes.overflow {
+                let rows = RowsAt { object: ObjectId(working.take_oids(tx, 1)?), size };
+                put_edges(tx, &working.catalog().home(rows)?)?;
+                table.overflow = Some(rows);
+            }
+            working.create(tx, Object::Table(table))
+        })
+    }
+
+    pub(super) fn create_index(&self, mut index: Index) -> Result<()> {
+        let Some(table) = self.catalog().table(index.table).cloned() else { return Err(lost(index.table)) };
+        if !index.primary {
+            return self.change(|tx, working, _| {
+                let size = sizing::of_index(working.catalog(), &table, &index.columns)?;
+                let rows = RowsAt { object: ObjectId(index.oid), size };
+                put_edges(tx, &working.catalog().home(rows)?)?;
+                index.rows = Some(rows);
+                working.create(tx, Object::Index(index))
+            });
+        }
+        let column = |part: &IndexColumn| match part.of {
+            Indexed::Column(column) => Some(column),
+            Indexed::Expression { .. } => None,
+        };
+        let key = index.columns.iter().filter_map(column).collect();
+        let name = index.name.clone();
+        index.rows = None;
+        self.change(|tx, working, _| working.create(tx, Object::Index(index)))?;
+        let new = Table { key, ..table.clone() };
+        self.rekey(&table, new).map_err(|error| not_unique(error, &name))
+    }
+
+    pub(super) fn replace_table(&self, table: Table) -> Result<()> {
+        let catalog = self.catalog();
+        let Some(old) = catalog.table(table.oid).cloned() else { return Err(lost(table.oid)) };
+        let (rows, overflow, key) = (old.rows, old.overflow, old.key.clone());
+        let table = Table { rows, overflow, key, ..table };
+        let keyed = table.constraints.iter().any(|c| matches!(c.rule, Rule::PrimaryKey { .. }))
+            || catalog.indexes_of(table.oid).any(|index| index.primary);
+        if !table.key.is_empty() && !keyed {
+            let new = Table { key: Vec::new(), ..table };
+            return self.rekey(&old, new);
+        }
+        let retyped = old.columns.iter().zip(&table.columns).any(|(old, new)| old.ty() != new.ty());
+        if sizing::is_too_small(&catalog, &table) && !retyped {
+            return self.rekey(&old, table);
+        }
+        self.change(|tx, working, _| {
+            let mut table = table;
+            if table.overflow.is_none() && sizing::may_lie_outside(working.catalog(), &table) {
+                let object = ObjectId(working.take_oids(tx, 1)?);
+                let rows = RowsAt { object, size: overflow::SIZE };
+                put_edges(tx, &working.catalog().home(rows)?)?;
+                table.overflow = Some(rows);
+            }
+            working.replace(tx, Object::Table(table))
+        })
+    }
+}
+
+/// 23505 while an index is made over rows that are there.
+fn not_unique(mut error: SqlError, index: &str) -> SqlError {
+    if error.state == SqlState::UNIQUE_VIOLATION {
+        error.message = format!("could not create unique index \"{index}\"");
+        error.detail = error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
+    }
+    error
+}

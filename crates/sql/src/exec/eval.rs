@@ -1,0 +1,445 @@
+//! Evaluation of expressions.
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::{Env, Exec, Row};
+use crate::bind::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::cast::{apply_modifier, cast_value};
+use crate::types::value::{Array, Dimension, Record, Value};
+use crate::types::{Oid, order};
+
+/// Three-valued: NULL is `None`.
+type Truth = Option<bool>;
+
+fn truth(truth: Truth) -> Value {
+    truth.map_or(Value::Null, Value::Bool)
+}
+
+impl<'p> Exec<'p> {
+    pub(crate) fn eval(&self, expr: &'p Expr, env: &Env<'_>) -> Result<Value> {
+        match expr {
+            Expr::Const(Const(value)) => Ok(value.clone()),
+            Expr::Param(number) => Ok(self.params[*number].clone()),
+            Expr::Column { depth, slot } => Ok(level(env, *depth).row[*slot].clone()),
+            Expr::Call { head, args, spread } => self.eval_call(head, args, *spread, env),
+            Expr::And(list) => self.junction(list, env, false),
+            Expr::Or(list) => self.junction(list, env, true),
+            Expr::Not(inner) => Ok(truth(self.eval(inner, env)?.as_bool().map(|value| !value))),
+            Expr::IsNull { expr, negated, record } => self.is_null(expr, *negated, *record, env),
+            Expr::IsTruth { expr, truth, negated } => {
+                let value = self.eval(expr, env)?.as_bool();
+                Ok(Value::Bool((value == *truth) != *negated))
+            }
+            Expr::Distinct { head, left, right, negated } => {
+                let (left, right) = (self.eval(left, env)?, self.eval(right, env)?);
+                let same = match (left.is_null(), right.is_null()) {
+                    (true, true) => true,
+                    (false, false) => self.test(head, left, right)? == Some(true),
+                    _ => false,
+                };
+                Ok(Value::Bool(same == *negated))
+            }
+            Expr::Case { operand, whens, otherwise } => {
+                self.case(operand.as_deref(), whens, otherwise.as_deref(), env)
+            }
+            Expr::CaseOperand => Ok(self.case.borrow().last().cloned().unwrap_or(Value::Null)),
+            Expr::Coalesce(list) => {
+                for part in list {
+                    let value = self.eval(part, env)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Expr::NullIf { head, left, right, kept } => {
+                let (left, right) = (self.eval(left, env)?, self.eval(right, env)?);
+                let same = self.test(head, left, right)? == Some(true);
+                if same { Ok(Value::Null) } else { self.eval(kept, env) }
+            }
+            Expr::Extreme { greatest, list, ty } => self.extreme(*greatest, list, *ty, env),
+            Expr::Cast { expr, path, source, target, explicit } => {
+                let value = self.eval(expr, env)?;
+                if value.is_null() {
+                    return Ok(value);
+                }
+                if *source == target.oid {
+                    return apply_modifier(&self.ctx, *target, *explicit, value);
+                }
+                cast_value(&self.ctx, path, *source, *target, *explicit, &value)
+            }
+            Expr::AnyArray { head, left, array, all } => self.any_array(head, left, array, *all, env),
+            Expr::InList { head, left, list, negated } => {
+                let found = self.in_list(head, left, list, env)?;
+                Ok(truth(found.map(|found| found != *negated)))
+            }
+            Expr::RowCompare { op, equals, less, left, right } => {
+                let left = self.eval_list(left, env)?;
+                let right = self.eval_list(right, env)?;
+                self.compare_rows(*op, equals, less, left, right).map(truth)
+            }
+            Expr::Row { values, names, types } => {
+                let (names, types) = (names.clone(), types.clone());
+                Ok(Value::Record(Arc::new(Record { names, types, values: self.eval_list(values, env)? })))
+            }
+            Expr::Array { elements, element, nested } => self.array(elements, *element, *nested, env),
+            Expr::Subscript { base, indexes, json } => self.subscript(base, indexes, *json, env),
+            Expr::Slice { base, bounds } => self.slice(base, bounds, env),
+            Expr::Field { base, index } => match self.eval(base, env)? {
+                Value::Record(record) => Ok(record.values.get(*index).cloned().unwrap_or(Value::Null)),
+                _ => Ok(Value::Null),
+            },
+            Expr::WholeRow { depth, from, names, types } => {
+                let values = level(env, *depth).row[*from..*from + names.len()].to_vec();
+                if !values.is_empty() && values.iter().all(Value::is_null) {
+                    return Ok(Value::Null);
+                }
+                Ok(Value::Record(Arc::new(Record { names: names.clone(), types: types.clone(), values })))
+            }
+            Expr::Subquery(subquery) => self.subquery(subquery, env),
+            Expr::SetResult(number) => Ok(self.sets.borrow().get(*number).cloned().unwrap_or(Value::Null)),
+            Expr::Grouping(numbers) => {
+                let (slot, keys) = numbers.split_last().expect("the slot is last");
+                let absent = level(env, 0).row[*slot].as_i64().unwrap_or(0);
+                let bit = |bits: i32, key: &usize| (bits << 1) | i32::from(absent & (1 << key) != 0);
+                Ok(Value::Int4(keys.iter().fold(0, bit)))
+            }
+            Expr::Aggregate(_) | Expr::Window(_) => {
+                Err(SqlError::new(SqlState::INTERNAL_ERROR, "an aggregate was left in a bound expression"))
+            }
+        }
+    }
+
+    fn in_list(&self, head: &'p Head, left: &'p Expr, list: &'p [Expr], env: &Env<'_>) -> Result<Truth> {
+        let left = self.eval(left, env)?;
+        let mut found = Some(false);
+        for item in list {
+            match self.test(head, left.clone(), self.eval(item, env)?)? {
+                Some(true) => return Ok(Some(true)),
+                None => found = None,
+                Some(false) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn eval_list(&self, list: &'p [Expr], env: &Env<'_>) -> Result<Row> {
+        list.iter().map(|expr| self.eval(expr, env)).collect()
+    }
+
+    fn eval_call(&self, head: &'p Head, args: &'p [Expr], spread: bool, env: &Env<'_>) -> Result<Value> {
+        match args {
+            [] => self.apply(head, &[]),
+            [one] if !spread => self.apply(head, &[self.eval(one, env)?]),
+            [one, two] if !spread => self.apply(head, &[self.eval(one, env)?, self.eval(two, env)?]),
+            _ => {
+                let values = self.arguments(args, spread, env)?;
+                self.apply(head, &values)
+            }
+        }
+    }
+
+    pub(crate) fn arguments(&self, args: &'p [Expr], spread: bool, env: &Env<'_>) -> Result<Row> {
+        let mut values = self.eval_list(args, env)?;
+        if spread && let Some(Value::Array(array)) = values.pop() {
+            values.extend(array.elements.iter().cloned());
+        }
+        Ok(values)
+    }
+
+    pub(crate) fn apply(&self, head: &Head, values: &[Value]) -> Result<Value> {
+        head.function.call(&self.ctx.for_call(&head.types, head.result), values)
+    }
+
+    /// A comparison of two values.
+    pub(crate) fn test(&self, head: &Head, left: Value, right: Value) -> Result<Truth> {
+        Ok(self.apply(head, &[left, right])?.as_bool())
+    }
+
+    fn junction(&self, list: &'p [Expr], env: &Env<'_>, decides: bool) -> Result<Value> {
+        let mut open = false;
+        for part in list {
+            match self.eval(part, env)?.as_bool() {
+                Some(value) if value == decides => return Ok(Value::Bool(decides)),
+                None => open = true,
+                Some(_) => {}
+            }
+        }
+        Ok(if open { Value::Null } else { Value::Bool(!decides) })
+    }
+
+    fn is_null(&self, expr: &'p Expr, negated: bool, record: bool, env: &Env<'_>) -> Result<Value> {
+        let value = self.eval(expr, env)?;
+        if let (true, Value::Record(record)) = (record, &value) {
+            // A row is NULL if all its fields are, and not NULL if none is.
+            let all = record.values.iter().all(|field| field.is_null() != negated);
+            return Ok(Value::Bool(all));
+        }
+        Ok(Value::Bool(value.is_null() != negated))
+    }
+
+    fn case(
+        &self,
+        operand: Option<&'p Expr>,
+        whens: &'p [(Expr, Expr)],
+        otherwise: Option<&'p Expr>,
+        env: &Env<'_>,
+    ) -> Result<Value> {
+        let operand = operand.map(|operand| self.eval(operand, env)).transpose()?;
+        for (condition, result) in whens {
+            let chosen = match &operand {
+                Some(value) => self.with_operand(value.clone(), || self.eval(condition, env))?,
+                None => self.eval(condition, env)?,
+            };
+            if chosen.as_bool() == Some(true) {
+                return self.eval(result, env);
+            }
+        }
+        otherwise.map_or(Ok(Value::Null), |otherwise| self.eval(otherwise, env))
+    }
+
+    pub(crate) fn with_operand<T>(&self, value: Value, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.case.borrow_mut().push(value);
+        let result = body();
+        self.case.borrow_mut().pop();
+        result
+    }
+
+    fn extreme(&self, greatest: bool, list: &'p [Expr], ty: Oid, env: &Env<'_>) -> Result<Value> {
+        let mut best = Value::Null;
+        let wanted = if greatest { Ordering::Greater } else { Ordering::Less };
+        for part in list {
+            let value = self.eval(part, env)?;
+            if !value.is_null() && (best.is_null() || order::compare(ty, &value, &best) == wanted) {
+                best = value;
+            }
+        }
+        Ok(best)
+    }
+
+    fn any_array(
+        &self,
+        head: &'p Head,
+        left: &'p Expr,
+        array: &'p Expr,
+        all: bool,
+        env: &Env<'_>,
+    ) -> Result<Value> {
+        let left = self.eval(left, env)?;
+        let Value::Array(array) = self.eval(array, env)? else { return Ok(Value::Null) };
+        let mut result = Some(all);
+        for element in &array.elements {
+            match self.test(head, left.clone(), element.clone())? {
+                Some(value) if value != all => return Ok(Value::Bool(!all)),
+                None => result = None,
+                Some(_) => {}
+            }
+        }
+        Ok(truth(result))
+    }
+
+    fn compare_rows(
+        &self,
+        op: RowOp,
+        equals: &[Head],
+        less: &[Head],
+        left: Row,
+        right: Row,
+    ) -> Result<Truth> {
+        if matches!(op, RowOp::Equal | RowOp::NotEqual) {
+            let mut result = Some(true);
+            for ((head, l), r) in equals.iter().zip(left).zip(right) {
+                match self.test(head, l, r)? {
+                    Some(false) => {
+                        result = Some(false);
+                        break;
+                    }
+                    None => result = None,
+                    Some(true) => {}
+                }
+            }
+            return Ok(result.map(|equal| equal == (op == RowOp::Equal)));
+        }
+        for (at, (l, r)) in left.into_iter().zip(right).enumerate() {
+            match self.test(&equals[at], l.clone(), r.clone())? {
+                Some(true) => {}
+                None => return Ok(None),
+                Some(false) => return self.test(&less[at], l, r),
+            }
+        }
+        Ok(Some(matches!(op, RowOp::LessEqual | RowOp::GreaterEqual)))
+    }
+
+    fn array(&self, elements: &'p [Expr], element: Oid, nested: bool, env: &Env<'_>) -> Result<Value> {
+        let values = self.eval_list(elements, env)?;
+        if nested { nest(element, values) } else { Ok(Value::array(element, values)) }
+    }
+
+    fn subscript(&self, base: &'p Expr, indexes: &'p [Expr], json: bool, env: &Env<'_>) -> Result<Value> {
+        let base = self.eval(base, env)?;
+        let indexes = self.eval_list(indexes, env)?;
+        if indexes.iter().any(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        if json {
+            return Err(SqlError::unsupported("subscripting of jsonb"));
+        }
+        let Value::Array(array) = base else { return Ok(Value::Null) };
+        if indexes.len() != array.dimensions.len() {
+            return Ok(Value::Null);
+        }
+        let mut at = 0;
+        for (dimension, index) in array.dimensions.iter().zip(&indexes) {
+            let offset = index.as_i64().unwrap_or(0) - i64::from(dimension.lower);
+            if offset < 0 || offset >= i64::from(dimension.len) {
+                return Ok(Value::Null);
+            }
+            at = at * dimension.len as usize + offset as usize;
+        }
+        Ok(array.elements[at].clone())
+    }
+
+    fn slice(
+        &self,
+        base: &'p Expr,
+        bounds: &'p [(Option<Expr>, Option<Expr>)],
+        env: &Env<'_>,
+    ) -> Result<Value> {
+        let Value::Array(array) = self.eval(base, env)? else { return Ok(Value::Null) };
+        let mut ranges = Vec::new();
+        for (at, dimension) in array.dimensions.iter().enumerate() {
+            let (first, last) = (i64::from(dimension.lower), i64::from(dimension.lower + dimension.len - 1));
+            let bound = |expr: Option<&'p Expr>, open: i64| -> Result<Option<i64>> {
+                match expr {
+                    None => Ok(Some(open)),
+                    Some(expr) => Ok(self.eval(expr, env)?.as_i64()),
+                }
+            };
+            let (low, high) = match bounds.get(at) {
+                Some((low, high)) => (bound(low.as_ref(), first)?, bound(high.as_ref(), last)?),
+                None => (Some(first), Some(last)),
+            };
+            let (Some(low), Some(high)) = (low, high) else { return Ok(Value::Null) };
+            ranges.push((low.max(first) - first, high.min(last) - first));
+        }
+        let empty = Value::array(array.element, Vec::new());
+        if bounds.len() > array.dimensions.len() || ranges.iter().any(|(low, high)| low > high) {
+            return Ok(empty);
+        }
+        let mut picked = vec![0usize];
+        for ((low, high), dimension) in ranges.iter().zip(&array.dimensions) {
+            let len = dimension.len as usize;
+            picked =
+                picked.iter().flat_map(|at| (*low..=*high).map(move |i| at * len + i as usize)).collect();
+        }
+        let elements = picked.into_iter().map(|at| array.elements[at].clone()).collect();
+        let size = |(low, high): &(i64, i64)| Dimension { len: (high - low + 1) as i32, lower: 1 };
+        let dimensions = ranges.iter().map(size).collect();
+        Ok(Value::Array(Arc::new(Array { element: array.element, dimensions, elements })))
+    }
+
+    /// The rows of a query within an expression; kept where they are always the same.
+    fn subquery_rows(&self, subquery: &'p Subquery, env: &Env<'_>, most: usize) -> Result<Rc<Vec<Row>>> {
+        if let Some(cache) = subquery.cache
+            && let Some(rows) = &self.caches.borrow()[cache]
+        {
+            return Ok(rows.clone());
+        }
+        let mut rows = Vec::new();
+        self.run_query(&subquery.query, Some(env), &mut |row| {
+            rows.push(row);
+            Ok(rows.len() < most)
+        })?;
+        let rows = Rc::new(rows);
+        if let Some(cache) = subquery.cache {
+            self.caches.borrow_mut()[cache] = Some(rows.clone());
+        }
+        Ok(rows)
+    }
+
+    fn subquery(&self, subquery: &'p Subquery, env: &Env<'_>) -> Result<Value> {
+        match &subquery.kind {
+            SubqueryKind::Exists => Ok(Value::Bool(!self.subquery_rows(subquery, env, 1)?.is_empty())),
+            SubqueryKind::Scalar(column) => {
+                let rows = self.subquery_rows(subquery, env, 2)?;
+                if rows.len() > 1 {
+                    let message = "more than one row returned by a subquery used as an expression";
+                    return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message));
+                }
+                Ok(rows.first().map_or(Value::Null, |row| row[*column].clone()))
+            }
+            SubqueryKind::Array(element) => {
+                let rows = self.subquery_rows(subquery, env, usize::MAX)?;
+                let values: Row = rows.iter().map(|row| row[0].clone()).collect();
+                let nested = values.iter().any(|value| matches!(value, Value::Array(_)));
+                if nested { nest(*element, values) } else { Ok(Value::array(*element, values)) }
+            }
+            SubqueryKind::Any { left, heads, all, negated } => {
+                let left = self.eval_list(left, env)?;
+                let rows = self.subquery_rows(subquery, env, usize::MAX)?;
+                let mut result = Some(*all);
+                for row in rows.iter() {
+                    let mut equal = Some(true);
+                    for ((head, l), r) in heads.iter().zip(&left).zip(row) {
+                        match self.test(head, l.clone(), r.clone())? {
+                            Some(false) => {
+                                equal = Some(false);
+                                break;
+                            }
+                            None => equal = None,
+                            Some(true) => {}
+                        }
+                    }
+                    match equal {
+                        Some(value) if value != *all => {
+                            result = Some(!*all);
+                            break;
+                        }
+                        None => result = None,
+                        Some(_) => {}
+                    }
+                }
+                Ok(truth(result.map(|found| found != *negated)))
+            }
+        }
+    }
+}
+
+fn level<'e>(env: &'e Env<'e>, depth: u16) -> &'e Env<'e> {
+    let mut env = env;
+    for _ in 0..depth {
+        env = env.outer.expect("a column's level is there");
+    }
+    env
+}
+
+/// Arrays of one shape as one array of one more dimension.
+fn nest(element: Oid, values: Row) -> Result<Value> {
+    let mismatch = || {
+        let message = "multidimensional arrays must have array expressions with matching dimensions";
+        SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message)
+    };
+    let mut dimensions: Option<Vec<Dimension>> = None;
+    let mut elements = Vec::new();
+    let count = values.len();
+    for value in values {
+        let Value::Array(array) = value else {
+            continue;
+        };
+        match &dimensions {
+            None => dimensions = Some(array.dimensions.clone()),
+            Some(known) if *known == array.dimensions => {}
+            Some(_) => return Err(mismatch()),
+        }
+        elements.extend(array.elements.iter().cloned());
+    }
+    let inner = dimensions.unwrap_or_default();
+    if inner.is_empty() {
+        return Ok(Value::array(element, Vec::new()));
+    }
+    let outer = Dimension { len: count as i32, lower: 1 };
+    let dimensions = [outer].into_iter().chain(inner).collect();
+    Ok(Value::Array(Arc::new(Array { element, dimensions, elements })))
+}

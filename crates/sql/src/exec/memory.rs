@@ -1,0 +1,384 @@
+//! A [`Store`] of plain maps in memory: for tests of execution, without engine, hosts or durability.
+//!
+//! 1. One session at a time: there is no locking; a transaction is a copy to return to.
+//! 2. Indexes are not kept: a scan looks at all rows and sorts what it finds.
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::rows::{compare_values, same};
+use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use super::table::within;
+use crate::bind::tree::SortKey;
+use crate::catalog::first_objects;
+use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::value::Value;
+use crate::types::{Oid, Types};
+
+#[derive(Clone, Default)]
+struct State {
+    objects: BTreeMap<Oid, Arc<Object>>,
+    rows: BTreeMap<Oid, BTreeMap<u64, Vec<Value>>>,
+    next_oid: Oid,
+    next_row: u64,
+    version: u64,
+}
+
+/// Catalog and rows in memory.
+pub struct Memory {
+    state: RefCell<State>,
+    marks: RefCell<Vec<State>>,
+    begun: RefCell<Option<State>>,
+    /// Numbers of sequences (last, whether it was given out); no transaction takes them back.
+    numbers: RefCell<BTreeMap<Oid, (i64, bool)>>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        let mut state = State { next_oid: FIRST_USER_OID, next_row: 1, version: 1, ..State::default() };
+        for object in first_objects() {
+            state.objects.insert(object.oid(), Arc::new(object));
+        }
+        Memory {
+            state: RefCell::new(state),
+            marks: RefCell::default(),
+            begun: RefCell::default(),
+            numbers: RefCell::default(),
+        }
+    }
+}
+
+fn key_of(number: u64) -> RowKey {
+    Arc::from(number.to_be_bytes().as_slice())
+}
+
+fn number_of(key: &RowKey) -> u64 {
+    key.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+/// The plain columns of an index: (number, type, how they sort).
+fn columns(table: &Table, index: &Index) -> Vec<(usize, Oid, SortKey)> {
+    let mut columns = Vec::new();
+    for column in &index.columns {
+        if let Indexed::Column(number) = column.of {
+            let ty = crate::types::BuiltinTypes.base_of(table.columns[usize::from(number)].type_oid);
+            let (descending, nulls_first) = (column.descending, column.nulls_first);
+            columns.push((usize::from(number), ty, SortKey { column: 0, ty, descending, nulls_first }));
+        }
+    }
+    columns
+}
+
+impl State {
+    fn indexes(&self, table: Oid) -> Vec<Arc<Index>> {
+        let index = |object: &Arc<Object>| match &**object {
+            Object::Index(index) if index.table == table => Some(Arc::new(index.clone())),
+            _ => None,
+        };
+        self.objects.values().filter_map(index).collect()
+    }
+
+    /// The unique index that has the row's key already, and the row that has it.
+    fn duplicate(&self, table: &Table, row: &[Value], own: Option<u64>) -> Option<(Arc<Index>, Found)> {
+        let rows = self.rows.get(&table.oid)?;
+        for index in self.indexes(table.oid) {
+            let plain = index.columns.iter().all(|column| matches!(column.of, Indexed::Column(_)));
+            if !index.unique || !plain || index.predicate.is_some() {
+                continue;
+            }
+            let columns = columns(table, &index);
+            if columns.iter().any(|(at, ..)| row[*at].is_null()) {
+                continue;
+            }
+            let equal = |other: &[Value]| columns.iter().all(|(at, ty, _)| same(*ty, &row[*at], &other[*at]));
+            let met = rows.iter().find(|(number, other)| Some(**number) != own && equal(other));
+            if let Some((number, values)) = met {
+                return Some((index, Found { key: key_of(*number), values: values.clone() }));
+            }
+        }
+        None
+    }
+}
+
+/// 23505 with the key's values as [`crate::types::text`] writes them.
+fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
+    let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+    let settings = crate::func::Settings::default();
+    let ctx = crate::func::EvalContext::new(&settings, &crate::func::NoSystem, 0);
+    let columns = columns(table, index);
+    let name = |(at, ..): &(usize, Oid, SortKey)| table.columns[*at].name.clone();
+    let shown = |(at, ty, _): &(usize, Oid, SortKey)| {
+        crate::types::text::output(&ctx, *ty, &row[*at]).unwrap_or_default()
+    };
+    let names: Vec<String> = columns.iter().map(name).collect();
+    let values: Vec<String> = columns.iter().map(shown).collect();
+    let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
+    let mut error = SqlError::new(SqlState::UNIQUE_VIOLATION, message).detail(detail);
+    error.constraint = Some(index.name.clone());
+    error.table = Some(table.name.clone());
+    error
+}
+
+impl Store for Memory {
+    fn object(&self, oid: Oid) -> Option<Arc<Object>> {
+        let state = self.state.borrow();
+        if let Some(object) = state.objects.get(&oid) {
+            return Some(object.clone());
+        }
+        let array = |object: &&Arc<Object>| match &***object {
+            Object::Type(user) => user.array == oid,
+            _ => false,
+        };
+        state.objects.values().find(array).cloned()
+    }
+
+    fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
+        let fits = |object: &&Arc<Object>| {
+            let relation = matches!(
+                ***object,
+                Object::Table(_) | Object::View(_) | Object::Index(_) | Object::Sequence(_)
+            );
+            relation && object.schema() == schema && object.name() == name
+        };
+        self.state.borrow().objects.values().find(fits).cloned()
+    }
+
+    fn type_named(&self, schema: Oid, name: &str) -> Option<Arc<Object>> {
+        let fits = |object: &&Arc<Object>| {
+            matches!(***object, Object::Type(_)) && object.schema() == schema && object.name() == name
+        };
+        self.state.borrow().objects.values().find(fits).cloned()
+    }
+
+    fn schema(&self, name: &str) -> Option<Oid> {
+        let fits = |object: &&Arc<Object>| matches!(***object, Object::Schema(_)) && object.name() == name;
+        self.state.borrow().objects.values().find(fits).map(|object| object.oid())
+    }
+
+    fn role(&self, name: &str) -> Option<Oid> {
+        let fits = |object: &&Arc<Object>| matches!(***object, Object::Role(_)) && object.name() == name;
+        self.state.borrow().objects.values().find(fits).map(|object| object.oid())
+    }
+
+    fn objects(&self) -> Vec<Arc<Object>> {
+        self.state.borrow().objects.values().cloned().collect()
+    }
+
+    fn indexes(&self, table: Oid) -> Vec<Arc<Index>> {
+        self.state.borrow().indexes(table)
+    }
+
+    fn referencing(&self, table: Oid) -> Vec<Arc<Table>> {
+        let refers = |constraint: &Constraint| match constraint.rule {
+            Rule::ForeignKey { table: other, .. } => other == table,
+            _ => false,
+        };
+        let child = |object: &Arc<Object>| match &**object {
+            Object::Table(child) if child.constraints.iter().any(refers) => Some(Arc::new(child.clone())),
+            _ => None,
+        };
+        self.state.borrow().objects.values().filter_map(child).collect()
+    }
+
+    fn version(&self) -> u64 {
+        self.state.borrow().version
+    }
+
+    fn new_oid(&self) -> Result<Oid> {
+        let mut state = self.state.borrow_mut();
+        state.next_oid += 1;
+        Ok(state.next_oid - 1)
+    }
+
+    fn create(&self, object: Object) -> Result<()> {
+        if let Object::Table(table) = &object {
+            self.state.borrow_mut().rows.insert(table.oid, BTreeMap::new());
+        }
+        self.replace(object)
+    }
+
+    fn replace(&self, object: Object) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.version += 1;
+        state.objects.insert(object.oid(), Arc::new(object));
+        Ok(())
+    }
+
+    fn remove(&self, oid: Oid) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.version += 1;
+        state.rows.remove(&oid);
+        state.objects.remove(&oid).map(|_| ()).ok_or_else(|| lost(oid))
+    }
+
+    fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &Range,
+        _: Purpose,
+        after: Option<&Found>,
+        limit: usize,
+    ) -> Result<Vec<Found>> {
+        let state = self.state.borrow();
+        let rows = state.rows.get(&table.oid).ok_or_else(|| lost(table.oid))?;
+        let found =
+            |(number, values): (&u64, &Vec<Value>)| Found { key: key_of(*number), values: values.clone() };
+        let Some(index) = &range.index else {
+            let from = after.map_or(0, |found| number_of(&found.key) + 1);
+            return Ok(rows.range(from..).take(limit).map(found).collect());
+        };
+        let columns = columns(table, index);
+        let fits = |values: &[Value]| {
+            columns
+                .iter()
+                .enumerate()
+                .take(range.equal.len() + 1)
+                .all(|(i, (at, ty, _))| within(range, i, *ty, &values[*at]))
+        };
+        let mut all: Vec<Found> = rows.iter().filter(|(_, values)| fits(values)).map(found).collect();
+        let part =
+            |found: &Found| columns.iter().map(|(at, ..)| found.values[*at].clone()).collect::<Vec<_>>();
+        let order = |a: &Found, b: &Found| {
+            compare_values(columns.iter().map(|(.., key)| key), &part(a), &part(b))
+                .then_with(|| a.key.cmp(&b.key))
+        };
+        all.sort_by(|a, b| if range.reverse { order(b, a) } else { order(a, b) });
+        let from = after
+            .and_then(|after| all.iter().position(|found| found.key == after.key))
+            .map_or(0, |at| at + 1);
+        Ok(all.into_iter().skip(from).take(limit).collect())
+    }
+
+    fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
+        let mut state = self.state.borrow_mut();
+        if let Some((index, met)) = state.duplicate(table, row, None) {
+            let may = match tolerated {
+                Tolerated::None => false,
+                Tolerated::Any => true,
+                Tolerated::Index(oid) => oid == index.oid,
+            };
+            return if may { Ok(Inserted::Met(met)) } else { Err(violation(table, &index, row)) };
+        }
+        let number = state.next_row;
+        state.next_row += 1;
+        state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, row.to_vec());
+        Ok(Inserted::Done(key_of(number)))
+    }
+
+    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        let number = number_of(&row.key);
+        if let Some((index, _)) = state.duplicate(table, new, Some(number)) {
+            return Err(violation(table, &index, new));
+        }
+        state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, new.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
+        let mut state = self.state.borrow_mut();
+        let rows = state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?;
+        Ok(rows.remove(&number_of(&row.key)).is_some())
+    }
+
+    fn truncate(&self, table: &Arc<Table>) -> Result<()> {
+        self.state.borrow_mut().rows.insert(table.oid, BTreeMap::new());
+        Ok(())
+    }
+
+    fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
+        let state = self.state.borrow();
+        let Some(rows) = state.rows.get(&table.oid) else { return Ok(()) };
+        for (number, row) in rows {
+            if let Some((other, _)) = state.duplicate(table, row, Some(*number))
+                && other.oid == index.oid
+            {
+                let mut error = violation(table, index, row);
+                error.message = format!("could not create unique index \"{}\"", index.name);
+                error.detail =
+                    error.detail.take().map(|detail| detail.replace("already exists", "is duplicated"));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite(
+        &self,
+        old: &Arc<Table>,
+        _new: &Arc<Table>,
+        change: &mut dyn FnMut(Vec<Value>) -> Result<Vec<Value>>,
+    ) -> Result<()> {
+        let rows = self.state.borrow().rows.get(&old.oid).cloned().unwrap_or_default();
+        let mut changed = BTreeMap::new();
+        for (number, row) in rows {
+            changed.insert(number, change(row)?);
+        }
+        self.state.borrow_mut().rows.insert(old.oid, changed);
+        Ok(())
+    }
+
+    fn next_value(&self, oid: Oid) -> Result<i64> {
+        let Some(Object::Sequence(sequence)) = self.object(oid).as_deref().cloned() else {
+            return Err(lost(oid));
+        };
+        let mut numbers = self.numbers.borrow_mut();
+        let (last, called) = numbers.get(&oid).copied().unwrap_or((sequence.start, false));
+        let mut next = if called { last.saturating_add(sequence.increment) } else { last };
+        if next > sequence.max || next < sequence.min || (called && next == last) {
+            if !sequence.cycle {
+                let (what, bound) = if sequence.increment > 0 {
+                    ("maximum", sequence.max)
+                } else {
+                    ("minimum", sequence.min)
+                };
+                let message =
+                    format!("nextval: reached {what} value of sequence \"{}\" ({bound})", sequence.name);
+                return Err(SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message));
+            }
+            next = if sequence.increment > 0 { sequence.min } else { sequence.max };
+        }
+        numbers.insert(oid, (next, true));
+        Ok(next)
+    }
+
+    fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()> {
+        self.numbers.borrow_mut().insert(sequence, (value, called));
+        Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        let mut marks = self.marks.borrow_mut();
+        marks.push(self.state.borrow().clone());
+        marks.len() - 1
+    }
+
+    fn undo_to(&self, mark: Mark) -> Result<()> {
+        let mut marks = self.marks.borrow_mut();
+        *self.state.borrow_mut() = marks[mark].clone();
+        marks.truncate(mark + 1);
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<()> {
+        let mut begun = self.begun.borrow_mut();
+        if begun.is_none() {
+            *begun = Some(self.state.borrow().clone());
+        }
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<()> {
+        *self.begun.borrow_mut() = None;
+        self.marks.borrow_mut().clear();
+        Ok(())
+    }
+
+    fn rollback(&self) {
+        if let Some(state) = self.begun.borrow_mut().take() {
+            *self.state.borrow_mut() = state;
+        }
+        self.marks.borrow_mut().clear();
+    }
+}

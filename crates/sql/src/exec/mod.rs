@@ -1,0 +1,114 @@
+//! Running statements: sessions, plans, changes of rows and of the catalog.
+
+mod aggregate;
+mod change;
+mod constraint;
+mod copy;
+mod define;
+mod engine;
+mod eval;
+pub mod memory;
+mod pooled;
+mod query;
+mod relay;
+mod rows;
+mod session;
+pub mod store;
+mod system;
+pub(crate) mod system_tables;
+mod table;
+mod window;
+
+pub use engine::SqlHost;
+pub use pooled::EngineDatabase;
+pub use session::LocalSession;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+pub use system::Surroundings;
+
+use crate::bind::tree::{CteKind, Expr};
+use crate::error::Result;
+use crate::func::EvalContext;
+use crate::session::Interrupt;
+use crate::types::value::Value;
+use store::Store;
+
+/// Values of a row.
+pub(crate) type Row = Vec<Value>;
+/// Takes a row; false: no more are wanted.
+pub(crate) type Emit<'e> = &'e mut dyn FnMut(Row) -> Result<bool>;
+
+/// The rows that an expression may look at: its level's and those around.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'e> {
+    pub(crate) row: &'e [Value],
+    pub(crate) outer: Option<&'e Env<'e>>,
+}
+
+impl Env<'static> {
+    pub(crate) const EMPTY: Env<'static> = Env { row: &[], outer: None };
+}
+
+/// Checks of foreign keys that wait: for the statement's end, or for the transaction's.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    /// The table with the constraint.
+    pub(crate) table: u32,
+    pub(crate) constraint: u32,
+    /// The row to check: of the table itself (`child`), or a row that went from the table it refers to.
+    pub(crate) child: bool,
+    pub(crate) row: Row,
+    /// What became of a row that others refer to; `None`: it was deleted.
+    pub(crate) new: Option<Row>,
+}
+
+/// One execution of a plan.
+pub(crate) struct Exec<'p> {
+    pub(crate) store: &'p dyn Store,
+    pub(crate) ctx: EvalContext<'p>,
+    pub(crate) params: &'p [Value],
+    pub(crate) interrupt: &'p Interrupt,
+    pub(crate) search_path: &'p [String],
+    caches: RefCell<Vec<Option<Rc<Vec<Row>>>>>,
+    cte_rows: RefCell<Vec<Option<Rc<Vec<Row>>>>>,
+    cte_kinds: RefCell<Vec<Option<&'p CteKind>>>,
+    case: RefCell<Vec<Value>>,
+    sets: RefCell<Vec<Value>>,
+    pub(crate) waiting: RefCell<Vec<Waiting>>,
+    /// How deep actions of foreign keys call one another.
+    depth: Cell<usize>,
+}
+
+impl<'p> Exec<'p> {
+    pub(crate) fn new(
+        store: &'p dyn Store,
+        ctx: EvalContext<'p>,
+        params: &'p [Value],
+        interrupt: &'p Interrupt,
+        search_path: &'p [String],
+        sizes: (usize, usize),
+    ) -> Exec<'p> {
+        Exec {
+            store,
+            ctx,
+            params,
+            interrupt,
+            search_path,
+            caches: RefCell::new(vec![None; sizes.0]),
+            cte_rows: RefCell::new(vec![None; sizes.1]),
+            cte_kinds: RefCell::new(vec![None; sizes.1]),
+            case: RefCell::default(),
+            sets: RefCell::default(),
+            waiting: RefCell::default(),
+            depth: Cell::new(0),
+        }
+    }
+
+    /// Whether a condition is true (NULL is not).
+    pub(crate) fn holds(&self, condition: Option<&'p Expr>, env: &Env<'_>) -> Result<bool> {
+        match condition {
+            None => Ok(true),
+            Some(condition) => Ok(matches!(self.eval(condition, env)?, Value::Bool(true))),
+        }
+    }
+}

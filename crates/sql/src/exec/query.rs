@@ -1,0 +1,409 @@
+//! Running queries: WITH, bodies, DISTINCT, ORDER BY, LIMIT.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use super::rows::{self, RowMap};
+use super::{Emit, Env, Exec, Row};
+use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SetCall};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::ast::SetKind;
+use crate::types::Oid;
+use crate::types::value::{Record, Value};
+
+impl<'p> Exec<'p> {
+    /// All rows of a query, its visible columns only; false if the receiver wanted no more.
+    pub(crate) fn run_query(
+        &self,
+        query: &'p Query,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        self.ctes(&query.ctes, outer)?;
+        let env = Env { row: &[], outer };
+        let offset =
+            self.row_count(query.offset.as_ref(), &env, SqlState::INVALID_ROW_COUNT_IN_OFFSET)?.unwrap_or(0);
+        let limit = self.row_count(query.limit.as_ref(), &env, SqlState::INVALID_ROW_COUNT_IN_LIMIT)?;
+        if limit == Some(0) {
+            return Ok(true);
+        }
+        let distinct = match &query.body {
+            Body::Select(select) => &select.distinct,
+            _ => &DistinctOn::No,
+        };
+        let width = query.columns.len();
+        let mut window = Limits { offset, limit, taken: 0 };
+        if query.order.is_empty() && !matches!(distinct, DistinctOn::Columns(_)) {
+            let mut seen = match distinct {
+                DistinctOn::Rows(types) => Some(RowMap::new(types.clone())),
+                _ => None,
+            };
+            let mut more = true;
+            self.run_body(&query.body, outer, &mut |mut row| {
+                if seen.as_mut().is_some_and(|seen| !seen.number(&row).1) {
+                    return Ok(true);
+                }
+                if !window.take() {
+                    return Ok(true);
+                }
+                row.truncate(width);
+                more = emit(row)?;
+                Ok(more && !window.full())
+            })?;
+            return Ok(more);
+        }
+        let sorted = self.sorted(query, distinct, outer)?;
+        let total = sorted.len();
+        let mut last: Option<Row> = None;
+        for (at, mut row) in sorted.into_iter().enumerate() {
+            self.interrupt.check()?;
+            if window.full() {
+                let tied = query.with_ties
+                    && last
+                        .as_ref()
+                        .is_some_and(|last| rows::compare(&query.order, last, &row) == Ordering::Equal);
+                if !tied {
+                    break;
+                }
+            } else if !window.take() {
+                continue;
+            }
+            if query.with_ties && at + 1 < total {
+                last = Some(row.clone());
+            }
+            row.truncate(width);
+            if !emit(row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn row_count(&self, expr: Option<&'p Expr>, env: &Env<'_>, state: SqlState) -> Result<Option<u64>> {
+        let Some(expr) = expr else { return Ok(None) };
+        match self.eval(expr, env)?.as_i64() {
+            None => Ok(None),
+            Some(count) => match u64::try_from(count) {
+                Ok(count) => Ok(Some(count)),
+                Err(_) => {
+                    let what = if state == SqlState::INVALID_ROW_COUNT_IN_LIMIT { "LIMIT" } else { "OFFSET" };
+                    Err(SqlError::new(state, format!("{what} must not be negative")))
+                }
+            },
+        }
+    }
+
+    fn sorted(&self, query: &'p Query, distinct: &DistinctOn, outer: Option<&Env<'_>>) -> Result<Vec<Row>> {
+        let mut sorted = Vec::new();
+        let mut seen = match distinct {
+            DistinctOn::Rows(types) => Some(RowMap::new(types.clone())),
+            _ => None,
+        };
+        self.run_body(&query.body, outer, &mut |row| {
+            if seen.as_mut().is_none_or(|seen| seen.number(&row).1) {
+                sorted.push(row);
+            }
+            Ok(true)
+        })?;
+        sorted.sort_by(|a, b| rows::compare(&query.order, a, b));
+        if let DistinctOn::Columns(columns) = distinct {
+            let mut seen = RowMap::new(columns.iter().map(|(_, ty)| *ty).collect());
+            sorted.retain(|row| {
+                let key: Row = columns.iter().map(|(at, _)| row[*at].clone()).collect();
+                seen.number(&key).1
+            });
+        }
+        Ok(sorted)
+    }
+
+    pub(crate) fn ctes(&self, ctes: &'p [Cte], outer: Option<&Env<'_>>) -> Result<()> {
+        for cte in ctes {
+            self.cte_kinds.borrow_mut()[cte.id] = Some(&cte.kind);
+            self.cte_rows.borrow_mut()[cte.id] = None;
+            if cte.eager {
+                let mut rows = Vec::new();
+                match &cte.kind {
+                    CteKind::Change(change) => {
+                        self.run_change(change, outer, &mut |row| {
+                            rows.push(row);
+                            Ok(true)
+                        })?;
+                    }
+                    kind => {
+                        self.run_cte(cte.id, kind, outer, &mut |row| {
+                            rows.push(row);
+                            Ok(true)
+                        })?;
+                    }
+                }
+                self.cte_rows.borrow_mut()[cte.id] = Some(Rc::new(rows));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a WITH query by its number: kept ones, or made now (and kept if all were wanted).
+    pub(crate) fn scan_cte(&self, id: usize, emit: Emit<'_>) -> Result<bool> {
+        let kept = self.cte_rows.borrow()[id].clone();
+        if let Some(rows) = kept {
+            for row in rows.iter() {
+                if !emit(row.clone())? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let kind = self.cte_kinds.borrow()[id].expect("a WITH query is run inside of its query");
+        let mut rows = Vec::new();
+        let mut more = true;
+        self.run_cte(id, kind, None, &mut |row| {
+            rows.push(row.clone());
+            more = emit(row)?;
+            Ok(more)
+        })?;
+        if more {
+            self.cte_rows.borrow_mut()[id] = Some(Rc::new(rows));
+        }
+        Ok(more)
+    }
+
+    fn run_cte(&self, id: usize, kind: &'p CteKind, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<()> {
+        match kind {
+            CteKind::Query(query) => self.run_query(query, outer, emit).map(|_| ()),
+            CteKind::Recursive { base, step, all, types } => {
+                self.recursive(id, base, step, *all, types, outer, emit)
+            }
+            CteKind::Change(_) => Ok(()),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of the construct")]
+    fn recursive(
+        &self,
+        id: usize,
+        base: &'p Query,
+        step: &'p Query,
+        all: bool,
+        types: &[Oid],
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<()> {
+        let mut seen = RowMap::new(types.to_vec());
+        let mut round = Vec::new();
+        let mut more = true;
+        let mut query = base;
+        loop {
+            let mut next = Vec::new();
+            self.run_query(query, outer, &mut |row| {
+                if all || seen.number(&row).1 {
+                    next.push(row.clone());
+                    more = emit(row)?;
+                }
+                Ok(more)
+            })?;
+            std::mem::swap(&mut round, &mut next);
+            if round.is_empty() || !more {
+                return Ok(());
+            }
+            self.interrupt.check()?;
+            let working = Rc::new(std::mem::take(&mut round));
+            self.cte_rows.borrow_mut()[id] = Some(working);
+            // What the step keeps of queries in it may depend on the working rows.
+            self.caches.borrow_mut().iter_mut().for_each(|cache| *cache = None);
+            query = step;
+        }
+    }
+
+    fn run_body(&self, body: &'p Body, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+        match body {
+            Body::Select(select) => self.run_select(select, outer, emit),
+            Body::Values(list) => {
+                let env = Env { row: &[], outer };
+                for exprs in list {
+                    if !emit(self.eval_list(exprs, &env)?)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Body::Set { kind: SetKind::Union, all, left, right, types } => {
+                let mut seen = RowMap::new(types.clone());
+                for side in [left, right] {
+                    let more = self.run_query(side, outer, &mut |row| {
+                        if *all || seen.number(&row).1 { emit(row) } else { Ok(true) }
+                    })?;
+                    if !more {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Body::Set { kind, all, left, right, types } => {
+                self.intersect(*kind == SetKind::Intersect, *all, left, right, types, outer, emit)
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of the construct")]
+    fn intersect(
+        &self,
+        intersect: bool,
+        all: bool,
+        left: &'p Query,
+        right: &'p Query,
+        types: &[Oid],
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        let mut map = RowMap::new(types.to_vec());
+        let mut counts: Vec<usize> = Vec::new();
+        self.run_query(right, outer, &mut |row| {
+            let (number, new) = map.number(&row);
+            if new {
+                counts.push(0);
+            }
+            counts[number] += 1;
+            Ok(true)
+        })?;
+        let mut seen = RowMap::new(types.to_vec());
+        self.run_query(left, outer, &mut |row| {
+            let number = map.find(&row);
+            let keep = if all {
+                let left = number.is_some_and(|number| counts[number] > 0);
+                if let Some(number) = number {
+                    counts[number] = counts[number].saturating_sub(1);
+                }
+                left == intersect
+            } else {
+                number.is_some() == intersect && seen.number(&row).1
+            };
+            if keep { emit(row) } else { Ok(true) }
+        })
+    }
+
+    fn run_select(&self, select: &'p Select, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+        let From::Planned(node) = &select.from else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query was run without a plan"));
+        };
+        let mut row = vec![Value::Null; select.slots];
+        if let Some(group) = &select.group {
+            let grouped = self.group(node, group, &mut row, outer)?;
+            let mut kept = Vec::new();
+            for row in grouped {
+                if self.holds(select.having.as_ref(), &Env { row: &row, outer })? {
+                    kept.push(row);
+                }
+            }
+            return self.project_all(select, kept, outer, emit);
+        }
+        if !select.windows.is_empty() {
+            let mut rows = Vec::new();
+            self.run_node(node, &mut row, outer, &mut |row| {
+                rows.push(row.clone());
+                Ok(true)
+            })?;
+            return self.project_all(select, rows, outer, emit);
+        }
+        self.run_node(node, &mut row, outer, &mut |row| self.project(select, row, outer, emit))
+    }
+
+    fn project_all(
+        &self,
+        select: &'p Select,
+        mut rows: Vec<Row>,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        if !select.windows.is_empty() {
+            rows = self.windows(&select.windows, rows, outer)?;
+        }
+        for row in rows {
+            if !self.project(select, &row, outer, emit)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn project(
+        &self,
+        select: &'p Select,
+        row: &[Value],
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        let env = Env { row, outer };
+        if select.sets.is_empty() {
+            return emit(self.eval_list(&select.targets, &env)?);
+        }
+        let mut results = Vec::new();
+        for call in &select.sets {
+            results.push(self.set_rows(call, &env)?);
+        }
+        let longest = results.iter().map(Vec::len).max().unwrap_or(0);
+        for at in 0..longest {
+            let values = results.iter_mut().zip(&select.sets).map(|(rows, call)| match rows.get_mut(at) {
+                None => Value::Null,
+                Some(row) if row.len() == 1 => row[0].clone(),
+                Some(row) => as_record(call, std::mem::take(row)),
+            });
+            let values = values.collect();
+            *self.sets.borrow_mut() = values;
+            if !emit(self.eval_list(&select.targets, &env)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The rows of a call that returns a set (or of one that does not: one row).
+    pub(crate) fn set_rows(&self, call: &'p SetCall, env: &Env<'_>) -> Result<Vec<Row>> {
+        let args = self.arguments(&call.args, call.spread, env)?;
+        if call.scalar {
+            if call.head.types.is_empty() && !call.args.is_empty() {
+                return Ok(vec![args]);
+            }
+            return Ok(vec![match self.apply(&call.head, &args)? {
+                Value::Record(record) if call.width > 1 => record.values.clone(),
+                Value::Null if call.width > 1 => vec![Value::Null; call.width],
+                value => vec![value],
+            }]);
+        }
+        let ctx = self.ctx.for_call(&call.head.types, call.head.result);
+        let mut rows = Vec::new();
+        for row in call.head.function.call_set(&ctx, &args)? {
+            self.interrupt.check()?;
+            rows.push(row?);
+        }
+        Ok(rows)
+    }
+}
+
+fn as_record(call: &SetCall, values: Row) -> Value {
+    let columns = &call.head.function.columns;
+    let names = columns.iter().map(|(name, _)| std::sync::Arc::from(*name)).collect();
+    let types = columns.iter().map(|(_, ty)| *ty).collect();
+    Value::Record(std::sync::Arc::new(Record { names, types, values }))
+}
+
+/// LIMIT and OFFSET as rows pass.
+struct Limits {
+    offset: u64,
+    limit: Option<u64>,
+    taken: u64,
+}
+
+impl Limits {
+    fn take(&mut self) -> bool {
+        if self.offset > 0 {
+            self.offset -= 1;
+            return false;
+        }
+        self.taken += 1;
+        true
+    }
+
+    fn full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.taken >= limit)
+    }
+}

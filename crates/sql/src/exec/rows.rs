@@ -1,0 +1,97 @@
+//! Sets and orders of rows.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::Row;
+use crate::bind::tree::SortKey;
+use crate::types::value::Value;
+use crate::types::{Oid, order};
+
+/// Equal as GROUP BY and DISTINCT see it: NULL is equal to NULL.
+pub(crate) fn same(ty: Oid, a: &Value, b: &Value) -> bool {
+    match (a.is_null(), b.is_null()) {
+        (true, true) => true,
+        (false, false) => order::compare(ty, a, b) == Ordering::Equal,
+        _ => false,
+    }
+}
+
+pub(crate) fn hash(types: &[Oid], row: &[Value]) -> u64 {
+    let mix = |hash: u64, (ty, value): (&Oid, &Value)| {
+        (hash.rotate_left(5) ^ order::hash(*ty, value)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    types.iter().zip(row).fold(0x51_7c_c1_b7, mix)
+}
+
+/// Numbers for rows that are the same in their first columns.
+pub(crate) struct RowMap {
+    types: Vec<Oid>,
+    buckets: BTreeMap<u64, Vec<usize>>,
+    rows: Vec<Row>,
+}
+
+impl RowMap {
+    pub(crate) fn new(types: Vec<Oid>) -> RowMap {
+        RowMap { types, buckets: BTreeMap::new(), rows: Vec::new() }
+    }
+
+    /// The row's number, and whether it is new.
+    pub(crate) fn number(&mut self, row: &[Value]) -> (usize, bool) {
+        let key = &row[..self.types.len()];
+        let bucket = self.buckets.entry(hash(&self.types, key)).or_default();
+        let equal =
+            |other: &Row| self.types.iter().zip(other.iter().zip(key)).all(|(ty, (a, b))| same(*ty, a, b));
+        if let Some(number) = bucket.iter().find(|number| equal(&self.rows[**number])) {
+            return (*number, false);
+        }
+        let number = self.rows.len();
+        bucket.push(number);
+        self.rows.push(key.to_vec());
+        (number, true)
+    }
+
+    pub(crate) fn find(&self, row: &[Value]) -> Option<usize> {
+        let bucket = self.buckets.get(&hash(&self.types, row))?;
+        let equal =
+            |other: &Row| self.types.iter().zip(other.iter().zip(row)).all(|(ty, (a, b))| same(*ty, a, b));
+        bucket.iter().copied().find(|number| equal(&self.rows[*number]))
+    }
+
+    pub(crate) fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+fn compare_one(ty: Oid, descending: bool, nulls_first: bool, a: &Value, b: &Value) -> Ordering {
+    match (a.is_null(), b.is_null()) {
+        (true, true) => Ordering::Equal,
+        (true, false) if nulls_first => Ordering::Less,
+        (true, false) => Ordering::Greater,
+        (false, true) if nulls_first => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) => {
+            let order = order::compare(ty, a, b);
+            if descending { order.reverse() } else { order }
+        }
+    }
+}
+
+/// The order of two rows by keys that name their columns.
+pub(crate) fn compare(keys: &[SortKey], a: &[Value], b: &[Value]) -> Ordering {
+    let one =
+        |key: &SortKey| compare_one(key.ty, key.descending, key.nulls_first, &a[key.column], &b[key.column]);
+    keys.iter().map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// The order of two rows of sort values, each by its own key.
+pub(crate) fn compare_values<'k>(
+    keys: impl Iterator<Item = &'k SortKey>,
+    a: &[Value],
+    b: &[Value],
+) -> Ordering {
+    let one = |(key, (a, b)): (&SortKey, (&Value, &Value))| {
+        compare_one(key.ty, key.descending, key.nulls_first, a, b)
+    };
+    keys.zip(a.iter().zip(b)).map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}

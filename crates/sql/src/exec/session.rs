@@ -1,0 +1,577 @@
+//! A session over a [`Store`]: prepared statements, portals, transactions.
+//!
+//! 1. Statements of one text outside of a transaction block are one implicit transaction, ended by `sync`
+//!    or by the end of `simple`; BEGIN makes it a block.
+//! 2. After an error inside a block everything but its end is refused (25P02) until ROLLBACK [TO].
+//! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.
+
+mod portal;
+mod run;
+pub(crate) mod settings;
+mod show;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::relay::Look;
+use super::store::{Mark, Store};
+use super::system::{SessionSystem, Shared, Surroundings};
+use super::{Row, Waiting};
+use crate::bind::Binder;
+use crate::bind::tree::OutColumn;
+use crate::error::{Result, SqlError, SqlState};
+use crate::func::EvalContext;
+use crate::parse::ast::Statement;
+use crate::parse::{Parsed, parse};
+use crate::plan::{PlannedStatement, Planner};
+use crate::session::{
+    ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
+    Timeouts, TransactionState,
+};
+use crate::types::value::Value;
+use crate::types::{Oid, Type, Types, binary, text};
+use settings::Variables;
+
+/// A prepared statement.
+pub(crate) struct Prepared {
+    pub(crate) sql: Arc<str>,
+    /// `None`: an empty statement.
+    pub(crate) statement: Option<Statement>,
+    pub(crate) parameters: Vec<Oid>,
+    pub(crate) columns: Option<Vec<ColumnDescription>>,
+    /// The catalog's number and the plan made at it.
+    pub(crate) plan: Mutex<Option<(u64, Arc<PlannedStatement>)>>,
+}
+
+impl Prepared {
+    pub(crate) fn kept(&self) -> Option<(u64, Arc<PlannedStatement>)> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A bound statement, or a cursor.
+#[derive(Clone)]
+pub(crate) struct Portal {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) parameters: Vec<Value>,
+    pub(crate) formats: Vec<u8>,
+    /// Rows that were made and how many of them were fetched.
+    pub(crate) rows: Option<(Arc<Vec<Row>>, usize)>,
+    pub(crate) columns: Vec<OutColumn>,
+    pub(crate) done: bool,
+    pub(crate) hold: bool,
+}
+
+/// A savepoint: its name, where it is, and what was set then.
+pub(crate) struct Savepoint {
+    pub(crate) name: String,
+    pub(crate) mark: Mark,
+    pub(crate) waiting: usize,
+}
+
+/// A session that runs its statements over `S` itself, without a pod's workers.
+pub struct LocalSession<S> {
+    pub(crate) store: S,
+    pub(crate) shared: Shared,
+    pub(crate) start: SessionStart,
+    pub(crate) state: TransactionState,
+    /// A transaction is open, in a block or not.
+    pub(crate) open: bool,
+    pub(crate) begun_us: i64,
+    pub(crate) savepoints: Vec<Savepoint>,
+    pub(crate) waiting: Vec<Waiting>,
+    /// SET CONSTRAINTS: all, or by oid.
+    pub(crate) deferred_all: Option<bool>,
+    pub(crate) deferred: BTreeMap<Oid, bool>,
+    pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
+    pub(crate) portals: BTreeMap<String, Portal>,
+}
+
+impl<S: Store> LocalSession<S> {
+    /// A session of `start.user`.
+    ///
+    /// # Errors
+    /// 22023 for settings that are refused.
+    pub fn new(
+        store: S,
+        start: SessionStart,
+        surroundings: Box<dyn Surroundings>,
+    ) -> Result<LocalSession<S>> {
+        let mut variables = Variables::new(&start.user);
+        for (name, value) in &start.parameters {
+            variables.set(name, value, false)?;
+        }
+        variables.keep_as_start();
+        let shared = Shared::new(&start, surroundings);
+        *shared.variables.borrow_mut() = variables;
+        Ok(LocalSession {
+            store,
+            shared,
+            start,
+            state: TransactionState::Idle,
+            open: false,
+            begun_us: 0,
+            savepoints: Vec::new(),
+            waiting: Vec::new(),
+            deferred_all: None,
+            deferred: BTreeMap::new(),
+            statements: BTreeMap::new(),
+            portals: BTreeMap::new(),
+        })
+    }
+
+    /// What the output of values looks at.
+    pub(crate) fn look(&self) -> Look {
+        Look { settings: self.shared.variables.borrow().eval.clone(), search_path: self.search_path() }
+    }
+
+    /// The same session over another store.
+    pub(crate) fn with_store<T>(self, exchange: impl FnOnce(S) -> T) -> LocalSession<T> {
+        LocalSession {
+            store: exchange(self.store),
+            shared: self.shared,
+            start: self.start,
+            state: self.state,
+            open: self.open,
+            begun_us: self.begun_us,
+            savepoints: self.savepoints,
+            waiting: self.waiting,
+            deferred_all: self.deferred_all,
+            deferred: self.deferred,
+            statements: self.statements,
+            portals: self.portals,
+        }
+    }
+
+    pub(crate) fn search_path(&self) -> Vec<String> {
+        self.shared.variables.borrow().search_path(&self.shared.user)
+    }
+
+    /// Runs `body` with what binding and evaluation look at.
+    pub(crate) fn with_context<T>(
+        &self,
+        body: impl FnOnce(EvalContext<'_>, &[String]) -> Result<T>,
+    ) -> Result<T> {
+        let path = self.search_path();
+        let system = SessionSystem {
+            store: &self.store,
+            shared: &self.shared,
+            search_path: &path,
+            statements: &self.statements,
+            portals: &self.portals,
+        };
+        let settings = self.shared.variables.borrow().eval.clone();
+        let now = self.shared.surroundings.clock_us();
+        let mut ctx = EvalContext::new(&settings, &system, now);
+        if self.open {
+            ctx.transaction_start_us = self.begun_us;
+        }
+        body(ctx, &path)
+    }
+
+    /// Opens a transaction if none is open.
+    pub(crate) fn ensure_open(&mut self) -> Result<()> {
+        if !self.open {
+            self.store.begin()?;
+            self.open = true;
+            self.begun_us = self.shared.surroundings.clock_us();
+            self.shared.variables.borrow_mut().begin();
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction; `false` if it was rolled back.
+    pub(crate) fn end(&mut self, commit: bool) -> Result<()> {
+        let mut result = Ok(());
+        let mut committed = false;
+        if self.open {
+            if commit {
+                result = self.check_waiting().and_then(|()| self.store.commit());
+                committed = result.is_ok();
+            }
+            if !committed {
+                self.store.rollback();
+            }
+        }
+        self.open = false;
+        self.state = TransactionState::Idle;
+        self.savepoints.clear();
+        self.waiting.clear();
+        self.deferred.clear();
+        self.deferred_all = None;
+        self.portals.retain(|_, portal| portal.hold && committed);
+        self.shared.variables.borrow_mut().end(committed);
+        result
+    }
+
+    /// A statement failed: its block waits for its end, an implicit transaction is rolled back.
+    pub(crate) fn failed(&mut self) {
+        if self.state == TransactionState::Idle {
+            // Nothing is left to say about a rollback.
+            let _ = self.end(false);
+        } else {
+            self.state = TransactionState::Failed;
+        }
+    }
+
+    /// Binds and plans a statement over rows.
+    pub(crate) fn plan(
+        &self,
+        statement: &Statement,
+        parameters: Vec<Oid>,
+    ) -> Result<(PlannedStatement, Vec<Oid>)> {
+        self.with_context(|ctx, path| {
+            let binder = Binder::new(ctx, &self.store, path, parameters);
+            let bound = binder.statement(statement)?;
+            let parameters = binder.parameter_types()?;
+            Ok((Planner::plan(&self.store, bound, binder.next_cte.get()), parameters))
+        })
+    }
+
+    pub(crate) fn described(&self, columns: &[OutColumn]) -> Vec<ColumnDescription> {
+        let describe = |column: &OutColumn| {
+            let len =
+                self.with_context(|ctx, _| Ok(ctx.type_info(column.ty.oid).map_or(-1, |info| info.len)));
+            ColumnDescription {
+                name: column.name.clone(),
+                ty: column.ty,
+                len: len.unwrap_or(-1),
+                table: column.table,
+                attribute: column.attribute,
+            }
+        };
+        columns.iter().map(describe).collect()
+    }
+
+    pub(crate) fn prepare(&mut self, sql: &str, parsed: Option<Parsed>, given: &[Oid]) -> Result<Prepared> {
+        let sql: Arc<str> = sql.into();
+        let Some(parsed) = parsed else {
+            let (parameters, plan) = (Vec::new(), Mutex::default());
+            return Ok(Prepared { sql, statement: None, parameters, columns: None, plan });
+        };
+        let mut parameters = given.to_vec();
+        parameters.resize(parameters.len().max(usize::from(parsed.parameters)), 0);
+        let statement = parsed.statement;
+        let rows = matches!(
+            statement,
+            Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+        );
+        if !rows {
+            let columns = self.utility_columns(&statement)?;
+            let columns = columns.map(|columns| self.described(&columns));
+            return Ok(Prepared {
+                sql,
+                statement: Some(statement),
+                parameters: Vec::new(),
+                columns,
+                plan: Mutex::default(),
+            });
+        }
+        self.ensure_open()?;
+        let (plan, parameters) = self.plan(&statement, parameters)?;
+        let columns = plan.columns().map(|columns| self.described(columns));
+        let plan = Mutex::new(Some((self.store.version(), Arc::new(plan))));
+        Ok(Prepared { sql, statement: Some(statement), parameters, columns, plan })
+    }
+
+    /// The plan of a prepared statement, made again where the catalog has changed.
+    pub(crate) fn plan_of(&self, prepared: &Prepared) -> Result<Arc<PlannedStatement>> {
+        let version = self.store.version();
+        if let Some((made, plan)) = prepared.kept()
+            && made == version
+        {
+            return Ok(plan);
+        }
+        let statement = prepared.statement.as_ref().expect("only statements over rows are planned");
+        let (plan, _) = self.plan(statement, prepared.parameters.clone())?;
+        let plan = Arc::new(plan);
+        let columns = plan.columns().map(|columns| self.described(columns));
+        if columns != prepared.columns {
+            let message = "cached plan must not change result type";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, plan.clone()));
+        Ok(plan)
+    }
+
+    pub(crate) fn prepared(&self, name: &str) -> Result<Arc<Prepared>> {
+        self.statements.get(name).cloned().ok_or_else(|| {
+            let message = match name {
+                "" => "unnamed prepared statement does not exist".to_string(),
+                name => format!("prepared statement \"{name}\" does not exist"),
+            };
+            SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    fn parameter_values(&self, prepared: &Prepared, given: Parameters<'_>) -> Result<Vec<Value>> {
+        if given.count != prepared.parameters.len() {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement requires {}",
+                given.count,
+                prepared.parameters.len()
+            );
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        self.with_context(|ctx, _| {
+            let mut values = Vec::with_capacity(given.count);
+            for ((format, bytes), ty) in given.iter().zip(&prepared.parameters) {
+                let ty = Type::of(ctx.base_of(*ty));
+                values.push(match (bytes, format) {
+                    (None, _) => Value::Null,
+                    (Some(bytes), Format::Binary) => binary::receive(&ctx, ty, bytes)?,
+                    (Some(bytes), Format::Text) => {
+                        let literal = std::str::from_utf8(bytes).map_err(|_| {
+                            let message = "invalid byte sequence for encoding \"UTF8\"";
+                            SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
+                        })?;
+                        text::input(&ctx, ty, literal)?
+                    }
+                });
+            }
+            Ok(values)
+        })
+    }
+
+    fn refuse_failed(&self, statement: Option<&Statement>) -> Result<()> {
+        let ends = matches!(
+            statement,
+            None | Some(Statement::Transaction(
+                crate::parse::ast::Transaction::Commit { .. }
+                    | crate::parse::ast::Transaction::Rollback { .. }
+                    | crate::parse::ast::Transaction::RollbackTo(_)
+            ))
+        );
+        if self.state == TransactionState::Failed && !ends {
+            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            return Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell_notices(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        for notice in std::mem::take(&mut *self.shared.notices.borrow_mut()) {
+            sink.notice(&notice)?;
+        }
+        Ok(())
+    }
+
+    fn run_text(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+        let parsed = parse(sql)?;
+        if parsed.is_empty() {
+            return sink.empty();
+        }
+        parsed.iter().try_for_each(|one| self.run_one(one, sql, sink))
+    }
+
+    /// Runs one statement of a text, and tells its tag.
+    fn run_one(&mut self, one: &Parsed, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+        self.refuse_failed(Some(&one.statement))?;
+        let text = &sql[one.start as usize..one.end as usize];
+        if one.parameters > 0 && !matches!(one.statement, Statement::Prepare { .. }) {
+            let message = format!("there is no parameter ${}", one.parameters);
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
+        }
+        let result = self.run_statement(&one.statement, text, sink);
+        self.tell_notices(sink)?;
+        result?.map_or(Ok(()), |tag| sink.command_complete(&tag))
+    }
+
+    /// One of the statements of a text, by itself; after the `last` the implicit transaction ends.
+    pub(crate) fn simple_one(
+        &mut self,
+        one: &Parsed,
+        sql: &str,
+        last: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let mut result = self.run_one(one, sql, sink);
+        if result.is_ok() && last && self.state == TransactionState::Idle {
+            result = self.end(true);
+        }
+        result.map_err(|error| {
+            self.failed();
+            in_characters(error, sql)
+        })
+    }
+
+    fn execute_portal(&mut self, name: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
+        let Some(portal) = self.portals.get(name) else {
+            let message = format!("portal \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, message));
+        };
+        let prepared = portal.prepared.clone();
+        self.refuse_failed(prepared.statement.as_ref())?;
+        let Some(statement) = &prepared.statement else {
+            sink.empty()?;
+            return Ok(Progress::Complete);
+        };
+        if prepared.kept().is_none() {
+            let tag = self.run_statement(statement, &prepared.sql, sink);
+            self.tell_notices(sink)?;
+            if let Some(tag) = tag? {
+                sink.command_complete(&tag)?;
+            }
+            return Ok(Progress::Complete);
+        }
+        self.ensure_open()?;
+        let portal = &self.portals[name];
+        if max_rows == 0 && portal.rows.is_none() && !portal.done {
+            let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
+            let plan = self.plan_of(&prepared)?;
+            let tag = self.run_plan(&plan, &parameters, &formats, sink);
+            self.tell_notices(sink)?;
+            let tag = tag?;
+            if let Some(portal) = self.portals.get_mut(name) {
+                portal.done = true;
+            }
+            sink.command_complete(&tag)?;
+            return Ok(Progress::Complete);
+        }
+        self.fetch_portal(name, max_rows, sink)
+    }
+}
+
+/// Bytes from 1 become characters from 1.
+pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
+    if let Some(position) = error.position {
+        let bytes = (position as usize - 1).min(sql.len());
+        let chars = sql.char_indices().take_while(|(at, _)| *at < bytes).count();
+        error.position = Some(chars as u32 + 1);
+    }
+    error
+}
+
+impl<S: Store> Session for LocalSession<S> {
+    fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+        let mut result = self.run_text(sql, sink);
+        if result.is_ok() && self.state == TransactionState::Idle {
+            result = self.end(true);
+        }
+        result.map_err(|error| {
+            self.failed();
+            in_characters(error, sql)
+        })
+    }
+
+    fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {
+        let mut prepare = || -> Result<Prepared> {
+            if !name.is_empty() && self.statements.contains_key(name) {
+                let message = format!("prepared statement \"{name}\" already exists");
+                return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+            }
+            let mut parsed = parse(sql)?;
+            if parsed.len() > 1 {
+                let message = "cannot insert multiple commands into a prepared statement";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            let parsed = parsed.pop();
+            self.refuse_failed(parsed.as_ref().map(|parsed| &parsed.statement))?;
+            self.prepare(sql, parsed, parameter_types)
+        };
+        match prepare() {
+            Ok(prepared) => {
+                self.statements.insert(name.to_string(), Arc::new(prepared));
+                Ok(())
+            }
+            Err(error) => {
+                self.failed();
+                Err(in_characters(error, sql))
+            }
+        }
+    }
+
+    fn bind(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        parameters: Parameters<'_>,
+        result_formats: Formats<'_>,
+    ) -> Result<()> {
+        let bound = self.prepared(statement).and_then(|prepared| {
+            self.refuse_failed(prepared.statement.as_ref())?;
+            if !portal.is_empty() && self.portals.contains_key(portal) {
+                let message = format!("cursor \"{portal}\" already exists");
+                return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+            }
+            let values = self.parameter_values(&prepared, parameters)?;
+            Ok((prepared, values))
+        });
+        match bound {
+            Ok((prepared, parameters)) => {
+                let formats = result_formats.0.to_vec();
+                let (rows, columns) = (None, Vec::new());
+                let bound = Portal { prepared, parameters, formats, rows, columns, done: false, hold: false };
+                self.portals.insert(portal.to_string(), bound);
+                Ok(())
+            }
+            Err(error) => {
+                self.failed();
+                Err(error)
+            }
+        }
+    }
+
+    fn describe_statement(&mut self, name: &str) -> Result<Described<'_>> {
+        if let Err(error) = self.prepared(name) {
+            self.failed();
+            return Err(error);
+        }
+        let prepared = &self.statements[name];
+        Ok(Described { parameters: &prepared.parameters, columns: prepared.columns.as_deref() })
+    }
+
+    fn describe_portal(&mut self, name: &str) -> Result<Option<(&[ColumnDescription], Formats<'_>)>> {
+        if !self.portals.contains_key(name) {
+            self.failed();
+            let message = format!("portal \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, message));
+        }
+        let portal = &self.portals[name];
+        Ok(portal.prepared.columns.as_deref().map(|columns| (columns, Formats(&portal.formats))))
+    }
+
+    fn execute(&mut self, portal: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
+        self.execute_portal(portal, max_rows, sink).inspect_err(|_| self.failed())
+    }
+
+    fn close_statement(&mut self, name: &str) -> Result<()> {
+        self.statements.remove(name);
+        Ok(())
+    }
+
+    fn close_portal(&mut self, name: &str) -> Result<()> {
+        self.portals.remove(name);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.state == TransactionState::Idle { self.end(true) } else { Ok(()) }
+    }
+
+    fn statement_text(&self, name: &str) -> Option<Arc<str>> {
+        self.statements.get(name).map(|prepared| prepared.sql.clone())
+    }
+
+    fn fail(&mut self) {
+        self.failed();
+    }
+
+    fn transaction_state(&self) -> TransactionState {
+        self.state
+    }
+
+    fn changed_parameters(&mut self) -> Vec<(&'static str, String)> {
+        self.shared.variables.borrow_mut().changed()
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        let variables = self.shared.variables.borrow();
+        Timeouts {
+            statement_ms: variables.milliseconds("statement_timeout"),
+            idle_in_transaction_ms: variables.milliseconds("idle_in_transaction_session_timeout"),
+            idle_session_ms: variables.milliseconds("idle_session_timeout"),
+        }
+    }
+}

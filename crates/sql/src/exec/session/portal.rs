@@ -1,0 +1,204 @@
+//! PREPARE and EXECUTE, cursors, and portals that hand out a part of their rows.
+//!
+//! 1. The rows of a cursor are made when it is declared, those of a portal at its first Execute with a limit;
+//!    afterwards they are only handed out.
+use std::sync::Arc;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::{LocalSession, Portal, Prepared};
+use crate::exec::store::Store;
+use crate::parse::ast::{self, FetchCount, Ident, Statement};
+use crate::session::{Formats, Progress, Sink, TransactionState};
+use crate::types::Type;
+
+impl<S: Store> LocalSession<S> {
+    pub(super) fn prepare_named(
+        &mut self,
+        name: &Ident,
+        types: &[ast::TypeName],
+        statement: &Statement,
+        text: &str,
+    ) -> Result<()> {
+        if self.statements.contains_key(&name.text) {
+            let message = format!("prepared statement \"{}\" already exists", name.text);
+            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        let given = self.with_context(|ctx, path| {
+            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
+            types.iter().map(|ty| binder.resolve_type(ty).map(|ty| ty.oid)).collect::<Result<Vec<_>>>()
+        })?;
+        let highest = crate::parse::parse(text)?.first().map_or(0, |parsed| parsed.parameters);
+        let parsed =
+            crate::parse::Parsed { statement: statement.clone(), start: 0, end: 0, parameters: highest };
+        let prepared = self.prepare(text, Some(parsed), &given)?;
+        self.statements.insert(name.text.clone(), Arc::new(prepared));
+        Ok(())
+    }
+
+    pub(super) fn execute_named(
+        &mut self,
+        name: &Ident,
+        args: &[ast::Expr],
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let prepared = self.prepared(&name.text)?;
+        if args.len() != prepared.parameters.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
+            let detail = format!("Expected {} parameters but got {}.", prepared.parameters.len(), args.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
+        }
+        self.ensure_open()?;
+        let mut values = Vec::new();
+        for (arg, ty) in args.iter().zip(&prepared.parameters) {
+            values.push(self.constant(arg, Type::of(*ty))?);
+        }
+        let Some(statement) = &prepared.statement else { return Ok("SELECT 0".to_string()) };
+        if prepared.kept().is_none() {
+            return Ok(self.run_statement(statement, &prepared.sql, sink)?.unwrap_or_default());
+        }
+        let plan = self.plan_of(&prepared)?;
+        self.run_plan(&plan, &values, &[], sink)
+    }
+
+    pub(super) fn deallocate(&mut self, name: Option<&Ident>) -> Result<String> {
+        match name {
+            None => {
+                self.statements.clear();
+                Ok("DEALLOCATE ALL".to_string())
+            }
+            Some(name) => {
+                self.prepared(&name.text)?;
+                self.statements.remove(&name.text);
+                Ok("DEALLOCATE".to_string())
+            }
+        }
+    }
+
+    pub(super) fn declare(&mut self, name: &Ident, hold: bool, query: &ast::Query) -> Result<()> {
+        if !hold && self.state == TransactionState::Idle {
+            let message = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+        }
+        if self.portals.contains_key(&name.text) {
+            let message = format!("cursor \"{}\" already exists", name.text);
+            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+        }
+        self.ensure_open()?;
+        let statement = Statement::Query(query.clone());
+        let (plan, _) = self.plan(&statement, Vec::new())?;
+        let columns = plan.columns().unwrap_or_default().to_vec();
+        let (rows, _) = self.rows_of(&plan, &[])?;
+        let described = self.described(&columns);
+        let prepared = Prepared {
+            sql: "".into(),
+            statement: Some(statement),
+            parameters: Vec::new(),
+            columns: Some(described),
+            plan: std::sync::Mutex::default(),
+        };
+        let rows = Some((Arc::new(rows), 0));
+        let (parameters, formats) = (Vec::new(), Vec::new());
+        let prepared = Arc::new(prepared);
+        self.portals.insert(
+            name.text.clone(),
+            Portal { prepared, parameters, formats, rows, columns, done: false, hold },
+        );
+        Ok(())
+    }
+
+    fn cursor(&mut self, name: &Ident) -> Result<&mut Portal> {
+        self.portals.get_mut(&name.text).ok_or_else(|| {
+            SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{}\" does not exist", name.text))
+        })
+    }
+
+    /// A cursor's place is before row 0 (0), on row n-1 (n), or behind the last (len + 1).
+    pub(super) fn fetch(
+        &mut self,
+        name: &Ident,
+        count: &FetchCount,
+        moved: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let portal = self.cursor(name)?;
+        let columns = portal.columns.clone();
+        let Some((rows, place)) = &mut portal.rows else {
+            return Err(SqlError::unsupported("FETCH from a portal of the protocol"));
+        };
+        let (len, at) = (rows.len() as i64, *place as i64);
+        let one =
+            |to: i64| (if (1..=len).contains(&to) { vec![to - 1] } else { Vec::new() }, to.clamp(0, len + 1));
+        let (picked, to): (Vec<i64>, i64) = match *count {
+            FetchCount::All => ((at..len).collect(), len + 1),
+            FetchCount::BackwardAll => ((0..(at - 1).max(0)).rev().collect(), 0),
+            FetchCount::Count(0) | FetchCount::Relative(0) => one(at),
+            FetchCount::Count(n) if n > 0 => {
+                let to = (at + n).min(len);
+                ((at..to).collect(), if at + n > len { len + 1 } else { to })
+            }
+            FetchCount::Count(n) => {
+                let first = (at - 1).min(len);
+                let last = (first + n).max(0);
+                ((last..first).rev().collect(), if first + n < 0 { 0 } else { last + 1 })
+            }
+            FetchCount::Absolute(n) => one(if n < 0 { len + 1 + n } else { n }),
+            FetchCount::Relative(n) => one(at + n),
+        };
+        *place = to as usize;
+        let rows = rows.clone();
+        let number = picked.len();
+        if !moved {
+            sink.columns(&self.described(&columns), Formats::default())?;
+            self.with_context(|ctx, _| picked.iter().try_for_each(|at| sink.row(&ctx, &rows[*at as usize])))?;
+        }
+        Ok(format!("{} {number}", if moved { "MOVE" } else { "FETCH" }))
+    }
+
+    pub(super) fn close(&mut self, name: Option<&Ident>) -> Result<String> {
+        match name {
+            None => {
+                self.portals.clear();
+                Ok("CLOSE CURSOR ALL".to_string())
+            }
+            Some(name) => {
+                self.cursor(name)?;
+                self.portals.remove(&name.text);
+                Ok("CLOSE CURSOR".to_string())
+            }
+        }
+    }
+
+    /// An Execute with a limit: rows are made once, then handed out.
+    pub(crate) fn fetch_portal(
+        &mut self,
+        name: &str,
+        max_rows: u32,
+        sink: &mut dyn Sink,
+    ) -> Result<Progress> {
+        let portal = &self.portals[name];
+        let (prepared, formats) = (portal.prepared.clone(), portal.formats.clone());
+        let plan = self.plan_of(&prepared)?;
+        if self.portals[name].rows.is_none() {
+            let parameters = self.portals[name].parameters.clone();
+            let made = if self.portals[name].done { Vec::new() } else { self.rows_of(&plan, &parameters)?.0 };
+            if let Some(portal) = self.portals.get_mut(name) {
+                portal.rows = Some((Arc::new(made), 0));
+            }
+        }
+        let Some((rows, from)) = self.portals[name].rows.clone() else { return Ok(Progress::Complete) };
+        let left = rows.len() - from.min(rows.len());
+        let count = if max_rows == 0 { left } else { left.min(max_rows as usize) };
+        if let Some(columns) = plan.columns() {
+            sink.columns(&self.described(columns), Formats(&formats))?;
+        }
+        self.with_context(|ctx, _| rows[from..from + count].iter().try_for_each(|row| sink.row(&ctx, row)))?;
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.rows = Some((rows.clone(), from + count));
+        }
+        if max_rows > 0 && count == max_rows as usize {
+            return Ok(Progress::Suspended);
+        }
+        sink.command_complete(&plan.tag(count as u64))?;
+        Ok(Progress::Complete)
+    }
+}

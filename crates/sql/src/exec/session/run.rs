@@ -1,0 +1,287 @@
+//! Running one statement of a session: over rows, or one that controls the session.
+use crate::bind::tree::{Expr, OutColumn};
+use crate::bind::{BoundStatement, Scope};
+use crate::error::{Result, Severity, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::exec::system::text_column;
+use crate::exec::{Emit, Env, Exec, Row};
+use crate::func::CastContext;
+use crate::parse::ast::{self, Path, Statement};
+use crate::plan::PlannedStatement;
+use crate::session::{Formats, Sink, TransactionState};
+use crate::types::Type;
+use crate::types::value::Value;
+
+impl PlannedStatement {
+    /// The columns of its rows, if it returns any.
+    pub(crate) fn columns(&self) -> Option<&[OutColumn]> {
+        match &self.statement {
+            BoundStatement::Query(query) => Some(&query.columns),
+            BoundStatement::Change(change) if change.columns().is_empty() => None,
+            BoundStatement::Change(change) => Some(change.columns()),
+        }
+    }
+
+    pub(super) fn tag(&self, count: u64) -> String {
+        use crate::bind::tree::Change;
+        match &self.statement {
+            BoundStatement::Query(_) => format!("SELECT {count}"),
+            BoundStatement::Change(Change::Insert(_)) => format!("INSERT 0 {count}"),
+            BoundStatement::Change(Change::Update(_)) => format!("UPDATE {count}"),
+            BoundStatement::Change(Change::Delete(_)) => format!("DELETE {count}"),
+        }
+    }
+}
+
+pub(super) fn warning(state: SqlState, message: &str) -> SqlError {
+    SqlError::notice(Severity::Warning, state, message)
+}
+
+impl<S: Store> LocalSession<S> {
+    /// Runs a statement; its tag, unless it has been told already.
+    pub(crate) fn run_statement(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<String>> {
+        let tag = |tag: &str| Ok(Some(tag.to_string()));
+        match statement {
+            Statement::Query(query) => {
+                if let ast::Body::Select(select) = &query.body
+                    && select.into.is_some()
+                {
+                    return self.select_into(query).map(Some);
+                }
+                self.run_rows(statement, sink).map(Some)
+            }
+            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+                self.run_rows(statement, sink).map(Some)
+            }
+            Statement::Transaction(transaction) => {
+                self.transaction(transaction).map(|tag| Some(tag.to_string()))
+            }
+            Statement::Set { local, name, value } => {
+                self.set(name, value, *local)?;
+                tag("SET")
+            }
+            Statement::SetTransaction { session, modes } => {
+                self.set_modes(modes, *session)?;
+                tag("SET")
+            }
+            Statement::SetConstraints { names, deferred } => {
+                self.set_constraints(names, *deferred)?;
+                tag("SET CONSTRAINTS")
+            }
+            Statement::Show(name) => self.show(name, sink).map(Some),
+            Statement::Reset(name) => {
+                match name {
+                    Some(name) => self.shared.variables.borrow_mut().reset(name)?,
+                    None => self.shared.variables.borrow_mut().reset_all(),
+                }
+                tag("RESET")
+            }
+            Statement::Discard(what) => self.discard(what).map(Some),
+            Statement::Prepare { name, types, statement, text: (from, to) } => {
+                let _ = (from, to);
+                self.prepare_named(name, types, statement, text)?;
+                tag("PREPARE")
+            }
+            Statement::Execute { name, args } => self.execute_named(name, args, sink).map(Some),
+            Statement::Deallocate(name) => self.deallocate(name.as_ref()).map(Some),
+            Statement::Declare { name, hold, query, .. } => {
+                self.declare(name, *hold, query)?;
+                tag("DECLARE CURSOR")
+            }
+            Statement::Fetch { name, count, moved } => self.fetch(name, count, *moved, sink).map(Some),
+            Statement::Close(name) => self.close(name.as_ref()).map(Some),
+            Statement::Explain { options, statement } => self.explain(options, statement, sink).map(Some),
+            Statement::Copy(copy) => {
+                self.ensure_open()?;
+                self.copy(copy, sink).map(Some)
+            }
+            Statement::Listen(_) => tag("LISTEN"),
+            Statement::Unlisten(_) => tag("UNLISTEN"),
+            Statement::Notify(..) => tag("NOTIFY"),
+            Statement::Lock { .. } if self.state == TransactionState::Idle => {
+                let message = "LOCK TABLE can only be used in transaction blocks";
+                Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
+            }
+            Statement::Lock { .. } => tag("LOCK TABLE"),
+            Statement::Maintenance { tag: "VACUUM", .. } if self.state != TransactionState::Idle => {
+                let message = "VACUUM cannot run inside a transaction block";
+                Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
+            }
+            Statement::Maintenance { tag: name, tables } => {
+                self.maintain(tables)?;
+                tag(name)
+            }
+            Statement::Do(body) => self.do_block(body, sink).map(Some),
+            Statement::Unsupported(name) => Err(SqlError::unsupported(name)),
+            other => {
+                self.ensure_open()?;
+                self.define(other, text, sink).map(Some)
+            }
+        }
+    }
+
+    /// A statement over rows that was not prepared.
+    pub(crate) fn run_rows(&mut self, statement: &Statement, sink: &mut dyn Sink) -> Result<String> {
+        self.ensure_open()?;
+        let (plan, _) = self.plan(statement, Vec::new())?;
+        self.run_plan(&plan, &[], &[], sink)
+    }
+
+    /// Runs a plan; rows and columns go to the sink.
+    pub(crate) fn run_plan(
+        &mut self,
+        plan: &PlannedStatement,
+        parameters: &[Value],
+        formats: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        if let Some(columns) = plan.columns() {
+            sink.columns(&self.described(columns), Formats(formats))?;
+        }
+        let (count, waiting) = self.with_context(|ctx, path| {
+            let sizes = (plan.caches, plan.ctes);
+            let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
+            let mut rows = 0;
+            let changed = exec.run(plan, &mut |row| {
+                rows += 1;
+                sink.row(&ctx, &row)?;
+                Ok(true)
+            })?;
+            let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
+            Ok((changed.unwrap_or(rows), waiting))
+        })?;
+        self.waiting.extend(waiting);
+        Ok(plan.tag(count))
+    }
+
+    /// Runs a plan and keeps its rows.
+    pub(crate) fn rows_of(
+        &mut self,
+        plan: &PlannedStatement,
+        parameters: &[Value],
+    ) -> Result<(Vec<Row>, u64)> {
+        let (rows, count, waiting) = self.with_context(|ctx, path| {
+            let sizes = (plan.caches, plan.ctes);
+            let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
+            let mut rows = Vec::new();
+            let changed = exec.run(plan, &mut |row| {
+                rows.push(row);
+                Ok(true)
+            })?;
+            let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
+            let count = changed.unwrap_or(rows.len() as u64);
+            Ok((rows, count, waiting))
+        })?;
+        self.waiting.extend(waiting);
+        Ok((rows, count))
+    }
+
+    pub(super) fn tell(&self, notice: SqlError) {
+        self.shared.notices.borrow_mut().push(notice);
+    }
+
+    /// The value of an expression without columns.
+    pub(crate) fn constant(&self, expr: &ast::Expr, ty: Type) -> Result<Value> {
+        self.with_context(|ctx, path| {
+            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
+            let typed = binder.expr(&mut Scope::root(), expr)?;
+            let (from, pos) = (typed.ty.oid, typed.pos);
+            let Some(typed) = binder.coerce(typed, ty, CastContext::Assignment)? else {
+                return Err(binder.cannot_cast(from, ty.oid, pos));
+            };
+            let mut expr: Expr = typed.expr;
+            let caches = crate::plan::Planner::plan_expr(&self.store, &mut expr);
+            let exec = Exec::new(
+                &self.store,
+                ctx,
+                &[],
+                &self.start.interrupt,
+                path,
+                (caches, binder.next_cte.get()),
+            );
+            exec.eval(&expr, &Env::EMPTY)
+        })
+    }
+
+    fn maintain(&mut self, tables: &[Path]) -> Result<()> {
+        self.with_context(|ctx, path| {
+            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
+            tables.iter().try_for_each(|table| binder.target_table(table).map(|_| ()))
+        })
+    }
+
+    fn explain(
+        &mut self,
+        options: &[(String, String)],
+        statement: &Statement,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let analyze = options
+            .iter()
+            .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
+        self.ensure_open()?;
+        let (plan, _) = self.plan(statement, Vec::new())?;
+        let mut lines = plan.explain();
+        if analyze {
+            let (_, count) = self.rows_of(&plan, &[])?;
+            lines.push(format!("Rows: {count}"));
+        }
+        if options.iter().any(|(name, value)| name == "format" && value == "json") {
+            let quoted: Vec<String> = lines.iter().map(|line| format!("{line:?}")).collect();
+            lines = vec![format!("[{{\"Plan\": {{\"Lines\": [{}]}}}}]", quoted.join(", "))];
+        }
+        let rows: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
+        self.tell_rows(&[text_column("QUERY PLAN")], &rows, sink)?;
+        Ok("EXPLAIN".to_string())
+    }
+
+    /// `BEGIN statements; EXCEPTION WHEN duplicate_object THEN null; END`: what clients send to create
+    /// types once.
+    fn do_block(&mut self, body: &str, sink: &mut dyn Sink) -> Result<String> {
+        let plain = body.trim().trim_end_matches(';').trim();
+        let lower = plain.to_ascii_lowercase();
+        let (Some(_), true) = (lower.strip_prefix("begin"), lower.ends_with("end")) else {
+            return Err(SqlError::unsupported("this form of DO block"));
+        };
+        let inner = &plain[5..plain.len() - 3];
+        let split = inner.to_ascii_lowercase().find("exception");
+        let (statements, handler) = split.map_or((inner, None), |at| (&inner[..at], Some(&inner[at..])));
+        let handled = handler.map(|text| text.to_ascii_lowercase());
+        if handled.as_ref().is_some_and(|text| !text.contains("null")) {
+            return Err(SqlError::unsupported("this form of DO block"));
+        }
+        self.ensure_open()?;
+        let mark = self.store.mark();
+        for parsed in crate::parse::parse(statements)? {
+            let text = &statements[parsed.start as usize..parsed.end as usize];
+            let Err(error) = self.run_statement(&parsed.statement, text, sink) else { continue };
+            let caught = handled.as_ref().is_some_and(|text| {
+                let name = crate::error::CONDITIONS.iter().find(|(_, state)| *state == error.state);
+                text.contains("others")
+                    || name.is_some_and(|(name, _)| text.contains(&name.to_ascii_lowercase()))
+            });
+            if !caught {
+                return Err(error);
+            }
+            self.store.undo_to(mark)?;
+            break;
+        }
+        Ok("DO".to_string())
+    }
+}
+
+impl<'p> Exec<'p> {
+    /// Runs a planned statement; the number of rows that it changed, if it changes rows.
+    pub(crate) fn run(&self, plan: &'p PlannedStatement, emit: Emit<'_>) -> Result<Option<u64>> {
+        match &plan.statement {
+            BoundStatement::Query(query) => self.run_query(query, None, emit).map(|_| None),
+            BoundStatement::Change(change) => self.run_change(change, None, emit).map(Some),
+        }
+    }
+}

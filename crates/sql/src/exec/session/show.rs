@@ -1,0 +1,116 @@
+//! SET, SHOW, RESET and DISCARD, and rows of text that statements without a plan answer.
+use super::run::warning;
+use crate::bind::tree::OutColumn;
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::Row;
+use crate::exec::session::LocalSession;
+use crate::exec::store::Store;
+use crate::exec::system::{quoted, text_column};
+use crate::parse::ast::{SetValue, Statement};
+use crate::session::{Formats, Sink, TransactionState};
+use crate::types::value::Value;
+
+impl<S: Store> LocalSession<S> {
+    pub(super) fn set(&mut self, name: &str, value: &SetValue, local: bool) -> Result<()> {
+        if local && self.state == TransactionState::Idle {
+            let message = "SET LOCAL can only be used in transaction blocks";
+            self.tell(warning(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+            return Ok(());
+        }
+        let mut variables = self.shared.variables.borrow_mut();
+        match value {
+            SetValue::Default => variables.reset(name),
+            SetValue::List(list) => {
+                let joined = if name.eq_ignore_ascii_case("search_path") {
+                    list.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")
+                } else {
+                    list.join(", ")
+                };
+                variables.set(name, &joined, local)
+            }
+        }
+    }
+
+    /// Columns of statements that are not planned, if they return rows.
+    pub(crate) fn utility_columns(&mut self, statement: &Statement) -> Result<Option<Vec<OutColumn>>> {
+        Ok(match statement {
+            Statement::Show(name) if name == "all" => {
+                Some(vec![text_column("name"), text_column("setting"), text_column("description")])
+            }
+            Statement::Show(name) => Some(vec![text_column(&self.shown_name(name))]),
+            Statement::Explain { .. } => Some(vec![text_column("QUERY PLAN")]),
+            Statement::Fetch { name, moved: false, .. } => {
+                self.portals.get(&name.text).map(|p| p.columns.clone())
+            }
+            Statement::Execute { name, .. } => {
+                let prepared = self.prepared(&name.text)?;
+                prepared.columns.as_ref().map(|columns| {
+                    let column = |c: &crate::session::ColumnDescription| OutColumn {
+                        name: c.name.clone(),
+                        ty: c.ty,
+                        table: c.table,
+                        attribute: c.attribute,
+                    };
+                    columns.iter().map(column).collect()
+                })
+            }
+            _ => None,
+        })
+    }
+
+    fn shown_name(&self, name: &str) -> String {
+        let variables = self.shared.variables.borrow();
+        let known = variables.all().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map_or_else(|| name.to_string(), |(known, _)| known.clone())
+    }
+
+    /// Tells texts as rows.
+    pub(crate) fn tell_rows(
+        &self,
+        columns: &[OutColumn],
+        rows: &[Vec<String>],
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        sink.columns(&self.described(columns), Formats::default())?;
+        self.with_context(|ctx, _| {
+            rows.iter().try_for_each(|row| {
+                let values: Row = row.iter().map(|text| Value::text(text.as_str())).collect();
+                sink.row(&ctx, &values)
+            })
+        })
+    }
+
+    pub(super) fn show(&mut self, name: &str, sink: &mut dyn Sink) -> Result<String> {
+        if name == "all" {
+            let rows: Vec<Vec<String>> = {
+                let variables = self.shared.variables.borrow();
+                variables
+                    .all()
+                    .map(|(name, value)| vec![name.clone(), value.clone(), String::new()])
+                    .collect()
+            };
+            let columns = [text_column("name"), text_column("setting"), text_column("description")];
+            self.tell_rows(&columns, &rows, sink)?;
+            return Ok("SHOW".to_string());
+        }
+        let value = self.shared.variables.borrow().get(name)?;
+        let column = text_column(&self.shown_name(name));
+        self.tell_rows(&[column], &[vec![value]], sink)?;
+        Ok("SHOW".to_string())
+    }
+
+    pub(super) fn discard(&mut self, what: &str) -> Result<String> {
+        if what == "all" {
+            if self.state != TransactionState::Idle {
+                let message = "DISCARD ALL cannot run inside a transaction block";
+                return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+            }
+            self.statements.clear();
+            self.portals.clear();
+            self.shared.variables.borrow_mut().reset_all();
+            self.shared.current.borrow_mut().clear();
+            *self.shared.last.borrow_mut() = None;
+        }
+        Ok(format!("DISCARD {}", what.to_uppercase()))
+    }
+}

@@ -1,0 +1,188 @@
+//! What execution needs of catalog and storage: one narrow trait, so that statements run the same over the
+//! engine's tables and over plain maps in memory.
+//!
+//! 1. All calls of a statement happen in the session's transaction; a conflict with another is 40001.
+//! 2. A scan may return more rows than its bounds ask for, never fewer: the caller checks its predicates
+//!    again. It returns them in the index's order where [`Store::ordered`] says so.
+//! 3. The catalog's calls see what this transaction has changed.
+use std::sync::Arc;
+
+use crate::catalog::object::{Index, Object, Table};
+use crate::error::{Result, SqlError};
+use crate::types::Oid;
+use crate::types::value::Value;
+
+/// Names a row of a table for the transaction that has read it.
+pub type RowKey = Arc<[u8]>;
+
+/// One side of a range.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The value of the first column after those that are equal.
+    pub value: Value,
+    /// Whether the value itself is within.
+    pub inclusive: bool,
+}
+
+/// Which rows a scan asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Range {
+    /// The index; `None`: all rows of the table, in any order.
+    pub index: Option<Arc<Index>>,
+    /// Values of its first columns.
+    pub equal: Vec<Value>,
+    /// From there.
+    pub low: Option<Edge>,
+    /// To there.
+    pub high: Option<Edge>,
+    /// Backwards.
+    pub reverse: bool,
+}
+
+/// A row as a scan finds it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its name.
+    pub key: RowKey,
+    /// A value for each column of the table, dropped ones too.
+    pub values: Vec<Value>,
+}
+
+/// What rows are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Reading.
+    Read,
+    /// They will be changed, or FOR UPDATE says so.
+    Change,
+}
+
+/// A point of the transaction to return to.
+pub type Mark = usize;
+
+/// A host's catalog and rows, as the session's transaction sees them.
+pub trait Store {
+    /// The object with this number.
+    fn object(&self, oid: Oid) -> Option<Arc<Object>>;
+
+    /// The table, view, sequence or index of this name in this schema.
+    fn relation(&self, schema: Oid, name: &str) -> Option<Arc<Object>>;
+
+    /// The type of this name in this schema.
+    fn type_named(&self, schema: Oid, name: &str) -> Option<Arc<Object>>;
+
+    /// The schema of this name.
+    fn schema(&self, name: &str) -> Option<Oid>;
+
+    /// The role of this name.
+    fn role(&self, name: &str) -> Option<Oid>;
+
+    /// All objects in the order of their numbers.
+    fn objects(&self) -> Vec<Arc<Object>>;
+
+    /// The indexes of a table.
+    fn indexes(&self, table: Oid) -> Vec<Arc<Index>>;
+
+    /// Tables with foreign keys to this table.
+    fn referencing(&self, table: Oid) -> Vec<Arc<Table>>;
+
+    /// Counts the catalog's changes: plans made at another number are made again.
+    fn version(&self) -> u64;
+
+    /// A number for a new object.
+    fn new_oid(&self) -> Result<Oid>;
+
+    /// Adds an object; room for its rows is made.
+    fn create(&self, object: Object) -> Result<()>;
+
+    /// Replaces the description of an object (not its rows).
+    fn replace(&self, object: Object) -> Result<()>;
+
+    /// Removes an object and its rows.
+    fn remove(&self, oid: Oid) -> Result<()>;
+
+    /// At most `limit` rows of the range after the row `after` (of the same range, from the start if `None`).
+    fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &Range,
+        purpose: Purpose,
+        after: Option<&Found>,
+        limit: usize,
+    ) -> Result<Vec<Found>>;
+
+    /// Whether scans of this index come in its order.
+    fn ordered(&self, _index: &Index) -> bool {
+        true
+    }
+
+    /// Adds a row. 23505 if a unique index has its key already; of the indexes in `tolerated` that is told as
+    /// `Ok(Err(the other row))`.
+    fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted>;
+
+    /// Changes a row that was read in this transaction. 23505 as for `insert`.
+    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()>;
+
+    /// Removes a row that was read in this transaction; false if it is gone already.
+    fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool>;
+
+    /// Removes all rows.
+    fn truncate(&self, table: &Arc<Table>) -> Result<()>;
+
+    /// Fills an index that was created over a table with rows. 23505 if it is unique and they are not.
+    fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()>;
+
+    /// Writes all rows of a table anew, each as `change` makes it.
+    fn rewrite(
+        &self,
+        old: &Arc<Table>,
+        new: &Arc<Table>,
+        change: &mut dyn FnMut(Vec<Value>) -> Result<Vec<Value>>,
+    ) -> Result<()>;
+
+    /// The next number of a sequence.
+    fn next_value(&self, sequence: Oid) -> Result<i64>;
+
+    /// Sets a sequence; `called`: the next number is the one after it.
+    fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()>;
+
+    /// A point of this transaction.
+    fn mark(&self) -> Mark;
+
+    /// Undoes everything since the mark.
+    fn undo_to(&self, mark: Mark) -> Result<()>;
+
+    /// Begins a transaction if none is open.
+    fn begin(&self) -> Result<()>;
+
+    /// Commits; what it changed is durable as the host is configured.
+    fn commit(&self) -> Result<()>;
+
+    /// Rolls back.
+    fn rollback(&self);
+}
+
+/// Which unique indexes a row may meet without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tolerated {
+    /// None.
+    None,
+    /// Any.
+    Any,
+    /// This one.
+    Index(Oid),
+}
+
+/// What became of an insertion.
+#[derive(Clone, Debug)]
+pub enum Inserted {
+    /// It is there.
+    Done(RowKey),
+    /// A tolerated unique index has this row with its key.
+    Met(Found),
+}
+
+/// The error of an object that should be there.
+pub(crate) fn lost(oid: Oid) -> SqlError {
+    SqlError::new(crate::error::SqlState::INTERNAL_ERROR, format!("object {oid} is not in the catalog"))
+}

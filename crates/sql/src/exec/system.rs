@@ -1,0 +1,395 @@
+//! The system behind expressions: sequences, settings, names of objects, who is asking.
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::session::settings::Variables;
+use super::session::{Portal, Prepared};
+use super::store::Store;
+use super::system_tables::{self, INFORMATION_SCHEMA, calls};
+use crate::bind::tree::OutColumn;
+use crate::catalog::object::{Object, UserTypeKind};
+use crate::error::{Result, SqlError, SqlState};
+use crate::func::System;
+use crate::session::SessionStart;
+use crate::types::value::{EnumLabel, Value};
+use crate::types::{Oid, Type, TypeInfo, builtin, builtin_by_name, format_builtin, oid};
+
+/// Clock and randomness of the host.
+pub trait Surroundings: Send {
+    /// Microseconds since 2000-01-01 00:00 UTC.
+    fn clock_us(&self) -> i64;
+    /// 64 random bits.
+    fn random_u64(&self) -> u64;
+}
+
+/// What a session remembers between statements and functions may look at.
+pub(crate) struct Shared {
+    pub(crate) variables: RefCell<Variables>,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) process_id: i32,
+    /// The other sessions of this host.
+    pub(crate) server: Arc<dyn crate::session::ServerView>,
+    pub(crate) surroundings: Box<dyn Surroundings>,
+    pub(crate) notices: RefCell<Vec<SqlError>>,
+    /// Last numbers of sequences in this session, and the last sequence.
+    pub(crate) current: RefCell<BTreeMap<Oid, i64>>,
+    pub(crate) last: RefCell<Option<Oid>>,
+}
+
+impl Shared {
+    pub(crate) fn new(start: &SessionStart, surroundings: Box<dyn Surroundings>) -> Shared {
+        Shared {
+            variables: RefCell::new(Variables::new(&start.user)),
+            user: start.user.clone(),
+            database: start.database.clone(),
+            process_id: start.process_id,
+            server: start.server.clone(),
+            surroundings,
+            notices: RefCell::default(),
+            current: RefCell::default(),
+            last: RefCell::default(),
+        }
+    }
+}
+
+pub(crate) struct SessionSystem<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) shared: &'a Shared,
+    pub(crate) search_path: &'a [String],
+    pub(crate) statements: &'a BTreeMap<String, Arc<Prepared>>,
+    pub(crate) portals: &'a BTreeMap<String, Portal>,
+}
+
+pub(super) fn text_of(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or("")
+}
+
+pub(super) fn oid_of(value: Option<&Value>) -> Oid {
+    value.and_then(Value::as_i64).unwrap_or(0) as Oid
+}
+
+/// An identifier as SQL would have to write it.
+pub(crate) fn quoted(name: &str) -> String {
+    let plain = |(at, c): (usize, char)| {
+        c.is_ascii_lowercase() || c == '_' || (at > 0 && (c.is_ascii_digit() || c == '$'))
+    };
+    if !name.is_empty() && name.chars().enumerate().all(plain) && !crate::parse::needs_quotes(name) {
+        return name.to_string();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl SessionSystem<'_> {
+    pub(super) fn schemas(&self) -> Vec<Oid> {
+        self.search_path.iter().filter_map(|name| self.store.schema(name)).collect()
+    }
+
+    fn relation(&self, name: &str) -> Result<Option<Oid>> {
+        if let Ok(number) = name.parse::<Oid>() {
+            return Ok(Some(number));
+        }
+        let path = crate::parse::parse_path(name)
+            .map_err(|_| SqlError::new(SqlState::INVALID_NAME, "invalid name syntax"))?;
+        if let Some(system) = system_tables::find(path.schema(), path.last(), self.search_path) {
+            return Ok(Some(system.oid()));
+        }
+        Ok(match path.schema() {
+            Some(schema) => {
+                self.store.schema(schema).and_then(|schema| self.store.relation(schema, path.last()))
+            }
+            None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
+        }
+        .map(|object| object.oid()))
+    }
+
+    fn type_by_name(&self, name: &str) -> Result<Option<Oid>> {
+        if let Ok(number) = name.parse::<Oid>() {
+            return Ok(Some(number));
+        }
+        let parsed = crate::parse::parse_type(name)?;
+        let settings = crate::func::Settings::default();
+        let ctx = crate::func::EvalContext::new(&settings, self, 0);
+        let binder = crate::bind::Binder::new(ctx, self.store, self.search_path, Vec::new());
+        Ok(binder.resolve_type(&parsed).ok().map(|ty| ty.oid))
+    }
+
+    /// A name, qualified where the search path does not find it.
+    pub(super) fn shown(&self, oid: Oid) -> Option<String> {
+        if let Some(relation) = system_tables::by_oid(oid) {
+            let schema = if relation.schema() == INFORMATION_SCHEMA { "information_schema." } else { "" };
+            return Some(format!("{schema}{}", quoted(relation.name())));
+        }
+        let object = self.store.object(oid)?;
+        let name = match &*object {
+            Object::Type(user) if user.array == oid => format!("{}[]", quoted(&user.name)),
+            other => quoted(other.name()),
+        };
+        let found = self.schemas().contains(&object.schema());
+        let schema = self.store.object(object.schema());
+        Some(match (found, schema) {
+            (false, Some(schema)) => format!("{}.{name}", quoted(schema.name())),
+            _ => name,
+        })
+    }
+
+    /// A name with its schema.
+    pub(super) fn qualified(&self, schema: Oid, name: &str) -> String {
+        match self.store.object(schema) {
+            Some(schema) => format!("{}.{}", quoted(schema.name()), quoted(name)),
+            None => quoted(name),
+        }
+    }
+
+    pub(super) fn format_type(&self, ty: Type) -> String {
+        format_builtin(ty).or_else(|| self.shown(ty.oid)).unwrap_or_else(|| "???".to_string())
+    }
+
+    fn sequence_name(&self, oid: Oid) -> Result<String> {
+        match self.store.object(oid).as_deref() {
+            Some(Object::Sequence(sequence)) => Ok(sequence.name.clone()),
+            Some(other) => {
+                let message = format!("\"{}\" is not a sequence", other.name());
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+            None => Err(SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation with OID {oid} does not exist"),
+            )),
+        }
+    }
+
+    fn sequences(&self, source: &str, arguments: &[Value]) -> Result<Value> {
+        let sequence = oid_of(arguments.first());
+        match source {
+            "nextval_oid" => {
+                self.sequence_name(sequence)?;
+                let value = self.store.next_value(sequence)?;
+                self.shared.current.borrow_mut().insert(sequence, value);
+                *self.shared.last.borrow_mut() = Some(sequence);
+                Ok(Value::Int8(value))
+            }
+            "currval_oid" => {
+                let name = self.sequence_name(sequence)?;
+                self.shared.current.borrow().get(&sequence).map(|value| Value::Int8(*value)).ok_or_else(
+                    || {
+                        let message =
+                            format!("currval of sequence \"{name}\" is not yet defined in this session");
+                        SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    },
+                )
+            }
+            "lastval" => {
+                let last = *self.shared.last.borrow();
+                let value = last.and_then(|last| self.shared.current.borrow().get(&last).copied());
+                value.map(Value::Int8).ok_or_else(|| {
+                    let message = "lastval is not yet defined in this session";
+                    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                })
+            }
+            _ => {
+                self.sequence_name(sequence)?;
+                let value = arguments.get(1).and_then(Value::as_i64).unwrap_or(0);
+                let called = !matches!(arguments.get(2), Some(Value::Bool(false)));
+                if let Some(Object::Sequence(known)) = self.store.object(sequence).as_deref()
+                    && !(known.min..=known.max).contains(&value)
+                {
+                    let (name, min, max) = (&known.name, known.min, known.max);
+                    let message = format!(
+                        "setval: value {value} is out of bounds for sequence \"{name}\" ({min}..{max})"
+                    );
+                    return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+                }
+                self.store.set_value(sequence, value, called)?;
+                if called {
+                    self.shared.current.borrow_mut().insert(sequence, value);
+                }
+                Ok(Value::Int8(value))
+            }
+        }
+    }
+
+    fn serial_sequence(&self, arguments: &[Value]) -> Result<Value> {
+        let table = self.reg_in(oid::REGCLASS, text_of(arguments.first()))?;
+        let column = text_of(arguments.get(1));
+        let Some(Object::Table(table)) = self.store.object(table).as_deref().cloned() else {
+            return Ok(Value::Null);
+        };
+        let Some(at) = table.columns.iter().position(|c| c.name == column) else {
+            let message = format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        for object in self.store.objects() {
+            if let Object::Sequence(sequence) = &*object
+                && sequence.owned_by == Some((table.oid, at as u16))
+            {
+                let schema =
+                    self.store.object(sequence.schema).map_or(String::new(), |s| quoted(s.name()) + ".");
+                return Ok(Value::text(schema + &quoted(&sequence.name)));
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    fn session(&self, source: &str, arguments: &[Value]) -> Result<Value> {
+        let shared = self.shared;
+        let path = || self.search_path.iter().filter(|name| self.store.schema(name).is_some());
+        Ok(match source {
+            "current_user" | "session_user" => Value::text(shared.user.as_str()),
+            "current_database" => Value::text(shared.database.as_str()),
+            "current_schema" => path().next().map_or(Value::Null, |name| Value::text(name.as_str())),
+            "current_schemas" => {
+                let implicit = matches!(arguments.first(), Some(Value::Bool(true)));
+                let catalog = implicit.then(|| Value::text("pg_catalog"));
+                let names =
+                    catalog.into_iter().chain(path().map(|name| Value::text(name.as_str()))).collect();
+                Value::array(oid::NAME, names)
+            }
+            "pgsql_version" => Value::text("PostgreSQL 15.0 (Liger)"),
+            "pg_backend_pid" => Value::Int4(shared.process_id),
+            "show_config_by_name" => Value::text(shared.variables.borrow().get(text_of(arguments.first()))?),
+            "show_config_by_name_missing_ok" => {
+                let value = shared.variables.borrow().get(text_of(arguments.first()));
+                match value {
+                    Ok(value) => Value::text(value),
+                    Err(_) if matches!(arguments.get(1), Some(Value::Bool(true))) => Value::Null,
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => {
+                let (name, value) = (text_of(arguments.first()), text_of(arguments.get(1)));
+                let local = matches!(arguments.get(2), Some(Value::Bool(true)));
+                shared.variables.borrow_mut().set(name, value, local)?;
+                Value::text(shared.variables.borrow().get(name)?)
+            }
+        })
+    }
+}
+
+const SEQUENCES: &[&str] = &["nextval_oid", "currval_oid", "lastval", "setval_oid", "setval3_oid"];
+const SESSION: &[&str] = &[
+    "current_user",
+    "session_user",
+    "current_database",
+    "current_schema",
+    "current_schemas",
+    "pgsql_version",
+    "pg_backend_pid",
+    "show_config_by_name",
+    "show_config_by_name_missing_ok",
+    "set_config_by_name",
+];
+const OTHERS: &[&str] = &["format_type", "pg_get_serial_sequence", "to_regclass", "to_regtype"];
+
+impl System for SessionSystem<'_> {
+    fn clock_us(&self) -> i64 {
+        self.shared.surroundings.clock_us()
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.shared.surroundings.random_u64()
+    }
+
+    fn type_info(&self, oid: Oid) -> Option<Cow<'_, TypeInfo>> {
+        if let Some(info) = builtin(oid) {
+            return Some(Cow::Borrowed(info));
+        }
+        let object = self.store.object(oid)?;
+        let under = |base| self.type_info(base).map(Cow::into_owned);
+        crate::catalog::type_of_object(&object, oid, under).map(Cow::Owned)
+    }
+
+    fn enum_label(&self, oid: Oid, label: &str) -> Option<Value> {
+        self.enum_labels(oid).into_iter().find(|value| value.as_str() == Some(label))
+    }
+
+    fn enum_labels(&self, oid: Oid) -> Vec<Value> {
+        let Some(Object::Type(user)) = self.store.object(oid).as_deref().cloned() else { return Vec::new() };
+        let UserTypeKind::Enum(labels) = user.kind else { return Vec::new() };
+        let value = |(order, label): (f32, String)| {
+            Value::Enum(Arc::new(EnumLabel { oid, order, label: label.into() }))
+        };
+        labels.into_iter().map(value).collect()
+    }
+
+    fn reg_in(&self, reg: Oid, name: &str) -> Result<Oid> {
+        if name == "-" {
+            return Ok(0);
+        }
+        let (found, state, what) = match reg {
+            oid::REGCLASS => (self.relation(name)?, SqlState::UNDEFINED_TABLE, "relation"),
+            oid::REGTYPE => (self.type_by_name(name)?, SqlState::UNDEFINED_OBJECT, "type"),
+            oid::REGNAMESPACE if name == "information_schema" => {
+                (Some(INFORMATION_SCHEMA), SqlState::INVALID_SCHEMA_NAME, "schema")
+            }
+            oid::REGNAMESPACE => {
+                (self.store.schema(name.trim_matches('"')), SqlState::INVALID_SCHEMA_NAME, "schema")
+            }
+            oid::REGROLE => (self.store.role(name.trim_matches('"')), SqlState::UNDEFINED_OBJECT, "role"),
+            oid::REGPROC | oid::REGPROCEDURE => {
+                let plain = name.split('(').next().unwrap_or(name);
+                let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
+                (
+                    crate::func::functions(plain).first().map(|f| f.oid),
+                    SqlState::UNDEFINED_FUNCTION,
+                    "function",
+                )
+            }
+            _ => (None, SqlState::UNDEFINED_OBJECT, "object"),
+        };
+        found.ok_or_else(|| SqlError::new(state, format!("{what} \"{name}\" does not exist")))
+    }
+
+    fn reg_out(&self, reg: Oid, oid: Oid) -> Option<String> {
+        match reg {
+            oid::REGTYPE => Some(self.format_type(Type::of(oid))).filter(|name| name != "???"),
+            oid::REGPROC | oid::REGPROCEDURE => crate::func::function(oid).map(|f| f.name.to_string()),
+            oid::REGNAMESPACE if oid == INFORMATION_SCHEMA => Some("information_schema".to_string()),
+            _ => self.shown(oid),
+        }
+    }
+
+    fn call(&self, source: &str, _oid: Oid, arguments: &[Value]) -> Result<Value> {
+        if SEQUENCES.contains(&source) {
+            return self.sequences(source, arguments);
+        }
+        if SESSION.contains(&source) {
+            return self.session(source, arguments);
+        }
+        let first = arguments.first();
+        Ok(match source {
+            "format_type" if first.is_none_or(Value::is_null) => Value::Null,
+            "format_type" => {
+                let modifier = arguments.get(1).and_then(Value::as_i64).unwrap_or(-1) as i32;
+                Value::text(self.format_type(Type { oid: oid_of(first), modifier }))
+            }
+            "pg_get_serial_sequence" => self.serial_sequence(arguments)?,
+            "to_regclass" => self.relation(text_of(first))?.map_or(Value::Null, Value::Oid),
+            "to_regtype" => match builtin_by_name(text_of(first)) {
+                Some(info) => Value::Oid(info.oid),
+                None => self.type_by_name(text_of(first)).ok().flatten().map_or(Value::Null, Value::Oid),
+            },
+            _ => return calls::call(self, source, arguments),
+        })
+    }
+
+    fn call_set(&self, source: &str, _oid: Oid, arguments: &[Value]) -> Result<crate::func::SetRows> {
+        let rows = calls::rows(self, source, arguments)?;
+        Ok(Box::new(rows.into_iter().map(Ok)))
+    }
+
+    fn relation_rows(&self, relation: Oid) -> Result<Vec<Vec<Value>>> {
+        system_tables::rows(self, relation)
+    }
+
+    fn has(&self, source: &str) -> bool {
+        [SEQUENCES, SESSION, OTHERS].iter().any(|list| list.contains(&source)) || calls::knows(source)
+    }
+}
+
+/// A column of a utility's answer.
+pub(crate) fn text_column(name: &str) -> OutColumn {
+    OutColumn { name: name.to_string(), ty: Type::of(oid::TEXT), table: 0, attribute: 0 }
+}

@@ -1,0 +1,189 @@
+//! What goes on: settings, sessions, keywords and time zones, as functions that return rows.
+
+use std::sync::Arc;
+
+use crate::exec::Row;
+use crate::exec::session::{Portal, Prepared};
+use crate::exec::system::SessionSystem;
+use crate::types::oid;
+use crate::types::value::{Interval, Value};
+
+fn text(text: &str) -> Value {
+    Value::text(text)
+}
+
+fn known(text: &str) -> Value {
+    if text.is_empty() { Value::Null } else { Value::text(text) }
+}
+
+/// Rows of `show_all_settings()`.
+pub(super) fn settings(on: &SessionSystem<'_>) -> Vec<Row> {
+    let variables = on.shared.variables.borrow();
+    let row = |(name, value): (&String, &String)| {
+        let start = variables.start_of(name).unwrap_or(value).as_str();
+        let kind = match start {
+            "on" | "off" => "bool",
+            start if start.parse::<i64>().is_ok() => "integer",
+            start if start.parse::<f64>().is_ok() => "real",
+            _ => "string",
+        };
+        let context = if variables.may_set(name) { "user" } else { "internal" };
+        let source = if start == value { "default" } else { "session" };
+        vec![
+            text(name),
+            text(value),
+            Value::Null,
+            text("Settings"),
+            text(""),
+            Value::Null,
+            text(context),
+            text(kind),
+            text(source),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            text(start),
+            text(start),
+            Value::Null,
+            Value::Null,
+            Value::Bool(false),
+        ]
+    };
+    variables.all().map(row).collect()
+}
+
+/// Rows of `pg_stat_activity`, in the order of its columns.
+pub(super) fn sessions(on: &SessionSystem<'_>) -> Vec<Row> {
+    let time = |us: i64| match us {
+        0 => Value::Null,
+        us => Value::Timestamptz(us - EPOCH_SECONDS * 1_000_000),
+    };
+    let row = |session: crate::session::Activity| {
+        let (address, port) = match session.address {
+            Some((address, port)) => (Value::text(address.to_string()), Value::Int4(i32::from(port))),
+            None => (Value::Null, Value::Int4(-1)),
+        };
+        vec![
+            Value::Oid(super::roles::DATABASE),
+            known(&session.database),
+            Value::Int4(session.process_id),
+            Value::Null,
+            on.store.role(&session.user).map_or(Value::Null, Value::Oid),
+            known(&session.user),
+            text(&session.application_name),
+            address,
+            Value::Null,
+            port,
+            time(session.backend_start_us),
+            Value::Null,
+            time(session.query_start_us),
+            time(session.state_change_us),
+            Value::Null,
+            Value::Null,
+            known(session.state.text()),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            text(&session.query),
+            text("client backend"),
+        ]
+    };
+    on.shared.server.activity().into_iter().map(row).collect()
+}
+
+/// Rows of `pg_prepared_statement()`. When they were prepared is not known.
+pub(super) fn statements(on: &SessionSystem<'_>) -> Vec<Row> {
+    let named = on.statements.iter().filter(|(name, _)| !name.is_empty());
+    let row = |(name, prepared): (&String, &Arc<Prepared>)| {
+        let types = prepared.parameters.iter().map(|ty| Value::Oid(*ty)).collect();
+        vec![
+            text(name),
+            text(&prepared.sql),
+            Value::Null,
+            Value::array(oid::REGTYPE, types),
+            Value::Bool(false),
+            Value::Int8(0),
+            Value::Int8(0),
+        ]
+    };
+    named.map(row).collect()
+}
+
+/// Rows of `pg_cursor()`.
+pub(super) fn cursors(on: &SessionSystem<'_>) -> Vec<Row> {
+    let row = |(name, portal): (&String, &Portal)| {
+        let flags = [portal.hold, false, false].map(Value::Bool);
+        let mut row = vec![text(name), text(&portal.prepared.sql)];
+        row.extend(flags);
+        row.push(Value::Null);
+        row
+    };
+    on.portals.iter().filter(|(name, _)| !name.is_empty()).map(row).collect()
+}
+
+/// Rows of `pg_get_keywords()`: those words that are more than names.
+pub(super) fn keywords() -> Vec<Row> {
+    let row = |(word, class, bare): (&'static str, char, bool)| {
+        let meaning = match class {
+            'C' => "unreserved (cannot be function or type name)",
+            'T' => "reserved (can be function or type name)",
+            _ => "reserved",
+        };
+        let label = if bare { "can be bare label" } else { "requires AS" };
+        vec![text(word), Value::text(class.to_string()), Value::Bool(bare), text(meaning), text(label)]
+    };
+    crate::parse::keywords().map(row).collect()
+}
+
+/// Rows of `pg_timezone_names()` as of now.
+pub(super) fn time_zones(on: &SessionSystem<'_>) -> Vec<Row> {
+    let seconds = on.shared.surroundings.clock_us().div_euclid(1_000_000) + EPOCH_SECONDS;
+    let Ok(now) = jiff::Timestamp::from_second(seconds) else { return Vec::new() };
+    let row = |name: jiff::tz::TimeZoneName<'_>| {
+        let zone = jiff::tz::TimeZone::get(name.as_str()).ok()?;
+        let info = zone.to_offset_info(now);
+        let micros = i64::from(info.offset().seconds()) * 1_000_000;
+        Some(vec![
+            text(name.as_str()),
+            text(info.abbreviation()),
+            Value::Interval(Interval { months: 0, days: 0, micros }),
+            Value::Bool(info.dst().is_dst()),
+        ])
+    };
+    jiff::tz::db().available().filter_map(row).collect()
+}
+
+/// 2000-01-01 in seconds since 1970.
+const EPOCH_SECONDS: i64 = 946_684_800;
+
+/// Rows of `pg_options_to_table(..)`.
+pub(super) fn options(list: &Value) -> Vec<Row> {
+    let Value::Array(list) = list else { return Vec::new() };
+    let row = |option: &Value| {
+        let option = option.as_str().unwrap_or("");
+        match option.split_once('=') {
+            Some((name, value)) => vec![text(name), text(value)],
+            None => vec![text(option), Value::Null],
+        }
+    };
+    list.elements.iter().map(row).collect()
+}
+
+/// Rows of `aclexplode(..)`: grantor, grantee, privilege, whether it may be given on.
+pub(super) fn privileges(on: &SessionSystem<'_>, list: &Value) -> Vec<Row> {
+    let Value::Array(list) = list else { return Vec::new() };
+    debug_assert_eq!(list.element, oid::ACLITEM);
+    let mut rows = Vec::new();
+    for item in &list.elements {
+        let Some((grantee, rest)) = item.as_str().and_then(|item| item.split_once('=')) else { continue };
+        let Some((letters, grantor)) = rest.split_once('/') else { continue };
+        let role = |name: &str| Value::Oid(on.store.role(name.trim_matches('"')).unwrap_or(0));
+        let letters: Vec<char> = letters.chars().collect();
+        for (at, letter) in letters.iter().enumerate() {
+            let name = super::privileges::name(*letter);
+            let option = letters.get(at + 1) == Some(&'*');
+            rows.extend(name.map(|name| vec![role(grantor), role(grantee), text(name), Value::Bool(option)]));
+        }
+    }
+    rows
+}

@@ -1,0 +1,408 @@
+//! Running the FROM of a level: scans, joins.
+//!
+//! Rows are not copied between the parts of a join: each part writes its slots of the level's one row and
+//! calls what comes next.
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rows::{hash, same};
+use super::store::{Edge, Found, Purpose, Range, RowKey};
+use super::{Env, Exec, Row};
+use crate::bind::tree::{Expr, SetCall};
+use crate::error::Result;
+use crate::plan::{HashJoin, HashKind, KeyPart, Node, Path, Scan};
+use crate::types::value::Value;
+use crate::types::{Oid, oid, order};
+
+/// Called for each row of a level; false: no more are wanted.
+pub(super) type Next<'n> = &'n mut dyn FnMut(&mut Row) -> Result<bool>;
+
+/// How many rows the first call of a scan asks for; later ones ask for more.
+const BATCH_FIRST: usize = 16;
+const BATCH_MOST: usize = 512;
+
+/// A value as an index's column has it.
+enum Key {
+    Is(Value),
+    /// Smaller than every value of the column's type.
+    Below,
+    Above,
+    Null,
+}
+
+fn key_value(value: Value, source: Oid, column: Oid) -> Key {
+    if value.is_null() {
+        return Key::Null;
+    }
+    if source == column || !matches!(column, oid::INT2 | oid::INT4 | oid::INT8) {
+        return Key::Is(value);
+    }
+    let Some(number) = value.as_i64() else { return Key::Is(value) };
+    let converted = match column {
+        oid::INT2 => i16::try_from(number).ok().map(Value::Int2),
+        oid::INT4 => i32::try_from(number).ok().map(Value::Int4),
+        _ => Some(Value::Int8(number)),
+    };
+    match converted {
+        Some(value) => Key::Is(value),
+        None if number < 0 => Key::Below,
+        None => Key::Above,
+    }
+}
+
+impl<'p> Exec<'p> {
+    pub(super) fn run_node(
+        &self,
+        node: &'p Node,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        match node {
+            Node::One => next(row),
+            Node::Scan(scan) => self.scan(scan, row, outer, next),
+            Node::System { table, at, filter, .. } => {
+                let rows = self.ctx.system.relation_rows(*table)?;
+                self.each(rows, *at, filter.as_ref(), row, outer, next)
+            }
+            Node::Query { query, lateral, at, filter, cache, .. } => {
+                if let Some(cache) = cache {
+                    return self.cached_query(*cache, query, *at, filter.as_ref(), row, outer, next);
+                }
+                let mut rows = Vec::new();
+                let visible = if *lateral { row.clone() } else { Row::new() };
+                let env = Env { row: &visible, outer };
+                self.run_query(query, Some(&env), &mut |found| {
+                    rows.push(found);
+                    Ok(true)
+                })?;
+                self.each(rows, *at, filter.as_ref(), row, outer, next)
+            }
+            Node::Cte { id, at, width, filter } => self.scan_cte(*id, &mut |found| {
+                row[*at..*at + width].clone_from_slice(&found[..*width]);
+                if self.holds(filter.as_ref(), &Env { row, outer })? { next(row) } else { Ok(true) }
+            }),
+            Node::Functions { calls, ordinality, at, width, filter } => {
+                let rows = self.function_rows(calls, *ordinality, *width, row, outer)?;
+                self.each(rows, *at, filter.as_ref(), row, outer, next)
+            }
+            Node::Loop { outer: first, inner, on, left, inner_slots } => {
+                self.run_node(first, row, outer, &mut |row| {
+                    let mut matched = false;
+                    let more = self.run_node(inner, row, outer, &mut |row| {
+                        if !self.holds(on.as_ref(), &Env { row, outer })? {
+                            return Ok(true);
+                        }
+                        matched = true;
+                        next(row)
+                    })?;
+                    if *left && !matched && more {
+                        clear(row, inner_slots);
+                        return next(row);
+                    }
+                    Ok(more)
+                })
+            }
+            Node::Hash(join) => self.hash_join(join, row, outer, next),
+            Node::Filter { node, filter } => self.run_node(node, row, outer, &mut |row| {
+                if self.holds(Some(filter), &Env { row, outer })? { next(row) } else { Ok(true) }
+            }),
+        }
+    }
+
+    fn each(
+        &self,
+        rows: Vec<Row>,
+        at: usize,
+        filter: Option<&'p Expr>,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        for found in rows {
+            let end = at + found.len();
+            row.splice(at..end, found);
+            if self.holds(filter, &Env { row, outer })? && !next(row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of the node")]
+    fn cached_query(
+        &self,
+        cache: usize,
+        query: &'p crate::bind::tree::Query,
+        at: usize,
+        filter: Option<&'p Expr>,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        let kept = self.caches.borrow()[cache].clone();
+        if let Some(rows) = kept {
+            return self.each(rows.to_vec(), at, filter, row, outer, next);
+        }
+        let (mut rows, mut more) = (Vec::new(), true);
+        self.run_query(query, None, &mut |found| {
+            rows.push(found.clone());
+            let end = at + found.len();
+            row.splice(at..end, found);
+            if self.holds(filter, &Env { row, outer })? {
+                more = next(row)?;
+            }
+            Ok(more)
+        })?;
+        if more {
+            self.caches.borrow_mut()[cache] = Some(std::rc::Rc::new(rows));
+        }
+        Ok(more)
+    }
+
+    fn function_rows(
+        &self,
+        calls: &'p [SetCall],
+        ordinality: bool,
+        width: usize,
+        row: &Row,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Row>> {
+        let env = Env { row, outer };
+        let results = calls.iter().map(|call| self.set_rows(call, &env)).collect::<Result<Vec<_>>>()?;
+        let longest = results.iter().map(Vec::len).max().unwrap_or(0);
+        let mut rows = Vec::with_capacity(longest);
+        for at in 0..longest {
+            let mut joined = Vec::with_capacity(width);
+            for (call, result) in calls.iter().zip(&results) {
+                match result.get(at) {
+                    Some(values) => joined.extend(values.iter().take(call.width).cloned()),
+                    None => joined.extend(std::iter::repeat_n(Value::Null, call.width)),
+                }
+            }
+            if ordinality {
+                joined.push(Value::Int8(at as i64 + 1));
+            }
+            joined.resize(width, Value::Null);
+            rows.push(joined);
+        }
+        Ok(rows)
+    }
+
+    fn scan(&self, scan: &'p Scan, row: &mut Row, outer: Option<&Env<'_>>, next: Next<'_>) -> Result<bool> {
+        let ranges = self.ranges(scan, &Env { row, outer })?;
+        let several = ranges.len() > 1;
+        let mut seen = BTreeSet::new();
+        for range in ranges {
+            if !self.scan_range(scan, &range, several.then_some(&mut seen), row, outer, next)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn scan_range(
+        &self,
+        scan: &'p Scan,
+        range: &Range,
+        mut seen: Option<&mut BTreeSet<RowKey>>,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        let purpose = if scan.target || scan.lock.is_some() { Purpose::Change } else { Purpose::Read };
+        let (at, width) = (scan.at, scan.table.columns.len());
+        let mut after: Option<Found> = None;
+        let mut size = BATCH_FIRST;
+        loop {
+            self.interrupt.check()?;
+            let batch = self.store.scan(&scan.table, range, purpose, after.as_ref(), size)?;
+            let last = batch.len() < size;
+            let end = batch.last().cloned();
+            for found in batch {
+                if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
+                    continue;
+                }
+                for (slot, value) in row[at..at + width].iter_mut().zip(found.values) {
+                    *slot = value;
+                }
+                if scan.target {
+                    row[at + width] = Value::Bytea(found.key);
+                }
+                if self.holds(scan.filter.as_ref(), &Env { row, outer })? && !next(row)? {
+                    return Ok(false);
+                }
+            }
+            if last {
+                return Ok(true);
+            }
+            after = end;
+            size = (size * 4).min(BATCH_MOST);
+        }
+    }
+
+    /// The ranges that a scan reads, its expressions evaluated.
+    fn ranges(&self, scan: &'p Scan, env: &Env<'_>) -> Result<Vec<Range>> {
+        match &scan.path {
+            Path::Full => Ok(vec![Range::default()]),
+            Path::Index { index, equal, low, high, reverse } => {
+                let Some(equal) = self.keys(equal, env)? else { return Ok(Vec::new()) };
+                let mut range =
+                    Range { index: Some(index.clone()), equal, low: None, high: None, reverse: *reverse };
+                for (edge, is_low) in [(low, true), (high, false)] {
+                    let Some((part, inclusive)) = edge else { continue };
+                    let edge = match self.key(part, env)? {
+                        Key::Null => return Ok(Vec::new()),
+                        Key::Is(value) => Some(Edge { value, inclusive: *inclusive }),
+                        Key::Below if is_low => None,
+                        Key::Above if !is_low => None,
+                        Key::Below | Key::Above => return Ok(Vec::new()),
+                    };
+                    if is_low { range.low = edge } else { range.high = edge }
+                }
+                Ok(vec![range])
+            }
+            Path::Points { index, keys } => {
+                let mut ranges = Vec::with_capacity(keys.len());
+                for key in keys {
+                    if let Some(equal) = self.keys(key, env)? {
+                        ranges.push(Range { index: Some(index.clone()), equal, ..Range::default() });
+                    }
+                }
+                Ok(ranges)
+            }
+            Path::Elements { index, equal, array, element, column } => {
+                let Some(equal) = self.keys(equal, env)? else { return Ok(Vec::new()) };
+                let Value::Array(array) = self.eval(array, env)? else { return Ok(Vec::new()) };
+                let mut ranges = Vec::with_capacity(array.elements.len());
+                for value in &array.elements {
+                    if let Key::Is(value) = key_value(value.clone(), *element, *column) {
+                        let equal = equal.iter().cloned().chain([value]).collect();
+                        ranges.push(Range { index: Some(index.clone()), equal, ..Range::default() });
+                    }
+                }
+                Ok(ranges)
+            }
+        }
+    }
+
+    fn key(&self, part: &'p KeyPart, env: &Env<'_>) -> Result<Key> {
+        Ok(key_value(self.eval(&part.expr, env)?, part.source, part.column))
+    }
+
+    /// `None`: one of them equals nothing.
+    fn keys(&self, parts: &'p [KeyPart], env: &Env<'_>) -> Result<Option<Vec<Value>>> {
+        let mut values = Vec::with_capacity(parts.len());
+        for part in parts {
+            match self.key(part, env)? {
+                Key::Is(value) => values.push(value),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(values))
+    }
+
+    fn hash_join(
+        &self,
+        join: &'p HashJoin,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        let types: Vec<Oid> = join.keys.iter().map(|(_, _, ty)| *ty).collect();
+        let mut table: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut inner: Vec<(Row, Row)> = Vec::new();
+        let mut scratch = row.clone();
+        self.run_node(&join.inner, &mut scratch, outer, &mut |found| {
+            let env = Env { row: found, outer };
+            let mut key = Vec::with_capacity(types.len());
+            for (_, expr, _) in &join.keys {
+                key.push(self.eval(expr, &env)?);
+            }
+            let values =
+                join.inner_slots.iter().flat_map(|(at, width)| found[*at..at + width].iter().cloned());
+            let values = values.collect();
+            if !key.iter().any(Value::is_null) {
+                table.entry(hash(&types, &key)).or_default().push(inner.len());
+                inner.push((key, values));
+            } else if join.kind == HashKind::Full {
+                inner.push((key, values));
+            }
+            Ok(true)
+        })?;
+        let mut used = vec![false; inner.len()];
+        let more = self.run_node(&join.outer, row, outer, &mut |row| {
+            self.interrupt.check()?;
+            let mut key = Vec::with_capacity(types.len());
+            for (expr, _, _) in &join.keys {
+                key.push(self.eval(expr, &Env { row, outer })?);
+            }
+            let candidates = table.get(&hash(&types, &key)).map_or(&[][..], Vec::as_slice);
+            let mut matched = false;
+            for number in candidates {
+                let (other, values) = &inner[*number];
+                if !types.iter().zip(other.iter().zip(&key)).all(|(ty, (a, b))| same(*ty, a, b)) {
+                    continue;
+                }
+                put(row, &join.inner_slots, values);
+                if !self.holds(join.residual.as_ref(), &Env { row, outer })? {
+                    continue;
+                }
+                (matched, used[*number]) = (true, true);
+                if !next(row)? {
+                    return Ok(false);
+                }
+            }
+            if !matched && join.kind != HashKind::Inner {
+                clear(row, &join.inner_slots);
+                return next(row);
+            }
+            Ok(true)
+        })?;
+        if join.kind != HashKind::Full || !more {
+            return Ok(more);
+        }
+        clear(row, &join.outer_slots);
+        for ((_, values), used) in inner.iter().zip(used) {
+            if !used {
+                put(row, &join.inner_slots, values);
+                if !next(row)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn clear(row: &mut Row, slots: &[(usize, usize)]) {
+    for (at, width) in slots {
+        row[*at..at + width].fill(Value::Null);
+    }
+}
+
+fn put(row: &mut Row, slots: &[(usize, usize)], values: &[Value]) {
+    let mut from = 0;
+    for (at, width) in slots {
+        row[*at..at + width].clone_from_slice(&values[from..from + width]);
+        from += width;
+    }
+}
+
+/// Is the value within the edges of a range?
+pub(crate) fn within(range: &Range, at: usize, ty: Oid, value: &Value) -> bool {
+    if at < range.equal.len() {
+        return !value.is_null() && order::compare(ty, value, &range.equal[at]) == Ordering::Equal;
+    }
+    if range.low.is_none() && range.high.is_none() {
+        return true;
+    }
+    let beyond = |edge: &Option<Edge>, wanted: Ordering| match edge {
+        None => true,
+        Some(edge) => {
+            let order = order::compare(ty, value, &edge.value);
+            order == wanted || (edge.inclusive && order == Ordering::Equal)
+        }
+    };
+    !value.is_null() && beyond(&range.low, Ordering::Greater) && beyond(&range.high, Ordering::Less)
+}

@@ -1,0 +1,124 @@
+//! What belongs to no other family: booleans, uuids, enums, hashing, input and output functions of types.
+
+use std::sync::Arc;
+
+use super::{bool_of, scalar, text};
+use crate::error::{Result, SqlError, SqlState};
+use crate::func::registry::Body;
+use crate::types::value::Value;
+use crate::types::{Oid, Type, oid, order};
+
+pub(super) fn find(source: &str) -> Option<Body> {
+    match source {
+        "booland_statefunc" => scalar(|_, a| Ok(Value::Bool(bool_of(&a[0]) && bool_of(&a[1])))),
+        "boolor_statefunc" => scalar(|_, a| Ok(Value::Bool(bool_of(&a[0]) || bool_of(&a[1])))),
+        "gen_random_uuid" => scalar(|ctx, _| {
+            let mut uuid = [0; 16];
+            uuid[..8].copy_from_slice(&ctx.system.random_u64().to_be_bytes());
+            uuid[8..].copy_from_slice(&ctx.system.random_u64().to_be_bytes());
+            uuid[6] = uuid[6] & 0x0f | 0x40;
+            uuid[8] = uuid[8] & 0x3f | 0x80;
+            Ok(Value::Uuid(Arc::new(uuid)))
+        }),
+        "i4tochar" => scalar(|_, a| {
+            let code = super::int4(&a[0]);
+            if !(-128..128).contains(&code) {
+                return Err(super::numbers::out_of_range("\"char\""));
+            }
+            Ok(Value::text(
+                char::from_u32(code.max(0) as u32).filter(|c| *c != '\0').map_or(String::new(), String::from),
+            ))
+        }),
+        "chartoi4" => {
+            scalar(|_, a| Ok(Value::Int4(text(&a[0]).bytes().next().map_or(0, |b| i32::from(b as i8)))))
+        }
+        "enum_first" => scalar(|ctx, _| ends(ctx.system.enum_labels(type_of(ctx.argument_types)), true)),
+        "enum_last" => scalar(|ctx, _| ends(ctx.system.enum_labels(type_of(ctx.argument_types)), false)),
+        "enum_range_all" => scalar(|ctx, _| {
+            let ty = type_of(ctx.argument_types);
+            Ok(Value::array(ty, ctx.system.enum_labels(ty)))
+        }),
+        "enum_range_bounds" => scalar(|ctx, a| {
+            let ty = type_of(ctx.argument_types);
+            let bound = |value: &Value| match value {
+                Value::Enum(label) => Some(label.order),
+                _ => None,
+            };
+            let (low, high) = (bound(&a[0]), bound(&a[1]));
+            let inside = |label: &Value| {
+                let order = bound(label).expect("labels of an enum");
+                low.is_none_or(|low| order >= low) && high.is_none_or(|high| order <= high)
+            };
+            Ok(Value::array(ty, ctx.system.enum_labels(ty).into_iter().filter(inside).collect()))
+        }),
+        "pg_typeof" => scalar(|ctx, _| Ok(Value::Oid(type_of(ctx.argument_types)))),
+        "pg_size_pretty" => scalar(|_, a| Ok(Value::text(size_pretty(super::int8(&a[0]))))),
+        "hashint4" | "hashint8" | "hashint2" | "hashtext" | "hashfloat8" | "hash_numeric" | "uuid_hash" => {
+            scalar(|ctx, a| Ok(Value::Int4(order::hash(type_of(ctx.argument_types), &a[0]) as i32)))
+        }
+        "hashint4extended" | "hashint8extended" | "hashtextextended" => scalar(|ctx, a| {
+            let seed = a[1].as_i64().expect("a seed");
+            Ok(Value::Int8(order::hash(type_of(ctx.argument_types), &a[0]) as i64 ^ seed))
+        }),
+        "text_regclass" => scalar(|ctx, a| ctx.system.reg_in(oid::REGCLASS, text(&a[0])).map(Value::Oid)),
+        "to_regclass" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGCLASS, text(&a[0]))))),
+        "to_regtype" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGTYPE, text(&a[0]))))),
+        "to_regproc" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGPROC, text(&a[0]))))),
+        "to_regnamespace" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGNAMESPACE, text(&a[0]))))),
+        "to_regrole" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGROLE, text(&a[0]))))),
+        "int2in" => input(oid::INT2),
+        "int4in" => input(oid::INT4),
+        "int8in" => input(oid::INT8),
+        "boolin" => input(oid::BOOL),
+        "numeric_in" => input(oid::NUMERIC),
+        _ => None,
+    }
+}
+
+fn input(ty: Oid) -> Option<Body> {
+    match ty {
+        oid::INT2 => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::INT2), text(&a[0]))),
+        oid::INT4 => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::INT4), text(&a[0]))),
+        oid::INT8 => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::INT8), text(&a[0]))),
+        oid::BOOL => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::BOOL), text(&a[0]))),
+        _ => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::NUMERIC), text(&a[0]))),
+    }
+}
+
+fn type_of(types: &[Oid]) -> Oid {
+    types.first().copied().unwrap_or(oid::UNKNOWN)
+}
+
+fn ends(labels: Vec<Value>, first: bool) -> Result<Value> {
+    let label = if first { labels.into_iter().next() } else { labels.into_iter().last() };
+    label.ok_or_else(|| SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "enum contains no values"))
+}
+
+fn known(found: Result<Oid>) -> Value {
+    found.map_or(Value::Null, Value::Oid)
+}
+
+fn size_pretty(bytes: i64) -> String {
+    let mut size = bytes;
+    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let mut unit = 0;
+    // Halves are rounded at the last step only; one bit more is kept until then.
+    while size.unsigned_abs() >= 10 * 1024 * if unit == 0 { 1 } else { 2 } && unit + 1 < units.len() {
+        size /= if unit == 0 { 512 } else { 1024 };
+        unit += 1;
+    }
+    if unit > 0 {
+        size = (size + size.signum()) / 2;
+    }
+    format!("{size} {}", units[unit])
+}
+
+/// GREATEST or LEAST: NULLs are passed over.
+pub fn extreme(ty: Oid, values: &[Value], greatest: bool) -> Value {
+    let known = values.iter().filter(|value| !value.is_null());
+    let chosen = known.reduce(|best, other| {
+        let order = order::compare(ty, other, best);
+        if (greatest && order.is_gt()) || (!greatest && order.is_lt()) { other } else { best }
+    });
+    chosen.cloned().unwrap_or(Value::Null)
+}

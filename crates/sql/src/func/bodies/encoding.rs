@@ -1,0 +1,153 @@
+//! Bytes as text: hex, base64 and escape; digests.
+
+use md5::{Digest, Md5};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+
+use super::{bytea, invalid_parameter, scalar, text};
+use crate::error::{Result, SqlError, SqlState};
+use crate::func::registry::Body;
+use crate::types::value::Value;
+
+pub(super) fn find(source: &str) -> Option<Body> {
+    match source {
+        "binary_encode" => scalar(|_, a| encode(bytea(&a[0]), text(&a[1])).map(Value::text)),
+        "binary_decode" => scalar(|_, a| decode(text(&a[0]), text(&a[1])).map(Value::bytea)),
+        "md5_text" => scalar(|_, a| Ok(Value::text(hex(&Md5::digest(text(&a[0]).as_bytes()))))),
+        "md5_bytea" => scalar(|_, a| Ok(Value::text(hex(&Md5::digest(bytea(&a[0])))))),
+        "sha224_bytea" => scalar(|_, a| Ok(Value::bytea(Sha224::digest(bytea(&a[0])).to_vec()))),
+        "sha256_bytea" => scalar(|_, a| Ok(Value::bytea(Sha256::digest(bytea(&a[0])).to_vec()))),
+        "sha384_bytea" => scalar(|_, a| Ok(Value::bytea(Sha384::digest(bytea(&a[0])).to_vec()))),
+        "sha512_bytea" => scalar(|_, a| Ok(Value::bytea(Sha512::digest(bytea(&a[0])).to_vec()))),
+        "pg_convert_to" => scalar(|_, a| {
+            utf8_only(text(&a[1]))?;
+            Ok(Value::bytea(text(&a[0]).as_bytes()))
+        }),
+        "pg_convert_from" => scalar(|_, a| {
+            utf8_only(text(&a[1]))?;
+            let text = std::str::from_utf8(bytea(&a[0])).ok().filter(|text| !text.contains('\0'));
+            text.map(Value::text).ok_or_else(|| {
+                let message = "invalid byte sequence for encoding \"UTF8\"";
+                SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
+            })
+        }),
+        _ => None,
+    }
+}
+
+fn utf8_only(encoding: &str) -> Result<()> {
+    match encoding.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+        "utf8" | "unicode" => Ok(()),
+        _ => Err(SqlError::unsupported(format_args!("encoding \"{encoding}\""))),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cold]
+fn unknown(format: &str) -> SqlError {
+    invalid_parameter(format!("unrecognized encoding: \"{format}\""))
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn encode(bytes: &[u8], format: &str) -> Result<String> {
+    Ok(match format.to_ascii_lowercase().as_str() {
+        "hex" => hex(bytes),
+        "base64" => base64(bytes),
+        "escape" => {
+            let mut made = String::new();
+            for byte in bytes {
+                match byte {
+                    b'\\' => made.push_str("\\\\"),
+                    0 | 128.. => made.push_str(&format!("\\{byte:03o}")),
+                    _ => made.push(*byte as char),
+                }
+            }
+            made
+        }
+        _ => return Err(unknown(format)),
+    })
+}
+
+/// Lines of 76 characters, as in MIME.
+fn base64(bytes: &[u8]) -> String {
+    let mut made = String::new();
+    for (i, chunk) in bytes.chunks(3).enumerate() {
+        if i > 0 && i % 19 == 0 {
+            made.push('\n');
+        }
+        let word =
+            chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = BASE64[(word >> (18 - 6 * place)) as usize & 63] as char;
+            made.push(if place <= chunk.len() { digit } else { '=' });
+        }
+    }
+    made
+}
+
+fn decode(text: &str, format: &str) -> Result<Vec<u8>> {
+    match format.to_ascii_lowercase().as_str() {
+        "hex" => decode_hex(text),
+        "base64" => decode_base64(text),
+        "escape" => {
+            crate::types::text::parse_bytea(&text.replace("\\x", "\\\\x").replace("\\\\\\x", "\\\\x"))
+        }
+        _ => Err(unknown(format)),
+    }
+}
+
+fn decode_base64(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (mut word, mut digits, mut padding) = (0u32, 0, 0);
+    for c in text.bytes().filter(|c| !c.is_ascii_whitespace()) {
+        let digit = match c {
+            b'=' if digits >= 2 => {
+                padding += 1;
+                0
+            }
+            c => match BASE64.iter().position(|digit| *digit == c) {
+                Some(digit) if padding == 0 => digit as u32,
+                _ => {
+                    let message =
+                        format!("invalid symbol \"{}\" found while decoding base64 sequence", c as char);
+                    return Err(invalid_parameter(message));
+                }
+            },
+        };
+        word = word << 6 | digit;
+        digits += 1;
+        if digits == 4 {
+            let all = [(word >> 16) as u8, (word >> 8) as u8, word as u8];
+            bytes.extend(&all[..3 - padding.min(2)]);
+            (word, digits) = (0, 0);
+        }
+    }
+    if digits != 0 {
+        return Err(invalid_parameter("invalid base64 end sequence")
+            .hint("Input data is missing padding, is truncated, or is otherwise corrupted."));
+    }
+    Ok(bytes)
+}
+
+/// Bytes from hexadecimal digits; blanks between pairs do not matter.
+pub(crate) fn decode_hex(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    let mut chars = text.chars();
+    while let Some(first) = chars.next() {
+        if matches!(first, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let digit = |c: char| {
+            c.to_digit(16).ok_or_else(|| invalid_parameter(format!("invalid hexadecimal digit: \"{c}\"")))
+        };
+        let high = digit(first)?;
+        let low = chars
+            .next()
+            .ok_or_else(|| invalid_parameter("invalid hexadecimal data: odd number of digits"))?;
+        bytes.push((high << 4 | digit(low)?) as u8);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,47 @@
+//! Functions, operators, casts and aggregates: what there is, and which one an expression means.
+//!
+//! Names, oids and signatures come from PostgreSQL's catalog (`data/*.tsv`, made by `data/make.sh`); a row of
+//! it names the C function that implements it, and `bodies` gives the Rust function for that name. So a
+//! signature is never written twice, and several signatures share a body as they do in PostgreSQL.
+//!
+//! Invariants:
+//! 1. A strict function is never called with NULL: callers (see [`Function::call`]) answer NULL instead.
+//! 2. Nothing here reads a clock, a random number or the catalog but through [`System`].
+//! 3. Order of rows, functions and candidates never depends on addresses or hash seeds.
+
+mod bodies;
+pub(crate) use bodies::encoding::decode_hex;
+mod call;
+pub mod context;
+mod polymorphic;
+pub mod registry;
+pub mod resolve;
+pub mod window;
+
+pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
+pub use bodies::convert::extreme;
+pub use bodies::like::like;
+pub use bodies::strings::{quote_ident, quote_literal};
+pub use context::{DateOrder, EvalContext, NoSystem, Settings, System};
+pub use polymorphic::is_polymorphic;
+pub use registry::{
+    Accumulator, AggregateFn, Body, Cast, CastContext, CastMethod, Function, FunctionKind, Operator,
+    ScalarFn, SetFn, SetRows, Volatility, WindowFunction, cast, casts, function, functions, operator,
+    operators,
+};
+pub use resolve::{
+    CastPath, FunctionCall, OperatorCall, Slot, find_cast, is_callable, resolve_function, resolve_operator,
+    select_common_type,
+};
+
+use crate::types::{Oid, Type, Types, format_builtin};
+
+/// Names of types as error messages print them, with commas between.
+pub fn text_of_types(types: &dyn Types, oids: &[Oid]) -> String {
+    let name = |oid: &Oid| {
+        format_builtin(Type::of(*oid))
+            .or_else(|| types.type_info(*oid).map(|info| info.name.to_string()))
+            .unwrap_or_else(|| oid.to_string())
+    };
+    oids.iter().map(name).collect::<Vec<_>>().join(", ")
+}

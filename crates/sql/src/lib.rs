@@ -1,0 +1,26 @@
+//! SQL over the engine: PostgreSQL's types, functions and operators.
+//!
+//! `types` holds values and what a type can do with them (text and binary form, order, casts); `func` the
+//! functions, operators, casts and aggregates with PostgreSQL's names, oids and rules of overload
+//! resolution; `catalog` knows the SQL objects, `storage` keeps them and their rows in the engine; `error`
+//! the one error type with its SQLSTATE. Nothing here knows a socket, and nothing reads a clock or draws a
+//! random number but through [`func::System`].
+
+#![forbid(unsafe_code)]
+
+mod bind;
+pub mod catalog;
+pub mod copy;
+pub mod error;
+pub mod exec;
+pub mod func;
+mod parse;
+mod plan;
+pub mod session;
+pub mod storage;
+pub mod types;
+
+pub use error::{Result, Severity, SqlError, SqlState};
+pub use func::{EvalContext, Settings, System};
+pub use types::value::Value;
+pub use types::{Oid, Type};

@@ -1,0 +1,240 @@
+//! ALTER.
+
+use super::ast::{AlterColumn, AlterTable, ObjectKind, Path, Statement};
+use super::lexer::Tok;
+use super::{Parser, Res};
+
+impl Parser<'_> {
+    pub(super) fn alter(&mut self) -> Res<Statement> {
+        self.expect_word("alter")?;
+        if self.is_any(&["default", "system", "policy", "publication", "subscription", "operator", "server"])
+        {
+            self.skip_statement();
+            return Ok(Statement::Unsupported("this form of ALTER".to_string()));
+        }
+        let kind = self.object_kind()?;
+        match kind {
+            ObjectKind::Role => self.alter_role(),
+            ObjectKind::Type | ObjectKind::Domain => self.alter_type(kind),
+            ObjectKind::Sequence => self.alter_sequence(),
+            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => {
+                let if_exists = self.if_exists();
+                self.accept_word("only");
+                let name = self.path()?;
+                self.accept_op("*");
+                let actions = self.list(Parser::alter_action)?;
+                Ok(Statement::AlterTable { kind, name, if_exists, actions })
+            }
+            ObjectKind::Schema => {
+                let name = self.path()?;
+                let action = self.alter_action()?;
+                Ok(Statement::AlterTable { kind, name, if_exists: false, actions: vec![action] })
+            }
+            _ => {
+                self.skip_statement();
+                Ok(Statement::Unsupported(format!("ALTER {}", kind.word().to_uppercase())))
+            }
+        }
+    }
+
+    fn alter_role(&mut self) -> Res<Statement> {
+        let name = self.label()?.text;
+        if self.is_any(&["set", "reset", "in", "rename"]) {
+            self.skip_statement();
+            return Ok(Statement::Unsupported("ALTER ROLE SET".to_string()));
+        }
+        let options = self.role_options()?;
+        Ok(Statement::AlterRole { name, options })
+    }
+
+    fn alter_type(&mut self, kind: ObjectKind) -> Res<Statement> {
+        let name = self.path()?;
+        if self.accept_words(&["add", "value"]) {
+            let if_not_exists = self.if_not_exists();
+            let label = self.string()?;
+            let place = if self.accept_word("before") {
+                Some((true, self.string()?))
+            } else if self.accept_word("after") {
+                Some((false, self.string()?))
+            } else {
+                None
+            };
+            return Ok(Statement::AlterTypeAddValue { name, if_not_exists, label, place });
+        }
+        if self.accept_words(&["rename", "value"]) {
+            let from = self.string()?;
+            self.expect_word("to")?;
+            let to = self.string()?;
+            return Ok(Statement::AlterTypeRenameValue { name, from, to });
+        }
+        if self.is_any(&["rename", "owner"]) || self.are_words(&["set", "schema"]) {
+            let action = self.alter_action()?;
+            return Ok(Statement::AlterTable { kind, name, if_exists: false, actions: vec![action] });
+        }
+        self.skip_statement();
+        Ok(Statement::Unsupported(format!("this form of ALTER {}", kind.word().to_uppercase())))
+    }
+
+    fn alter_sequence(&mut self) -> Res<Statement> {
+        let if_exists = self.if_exists();
+        let name = self.path()?;
+        if self.is_any(&["rename", "owner"]) || self.are_words(&["set", "schema"]) {
+            let actions = vec![self.alter_action()?];
+            return Ok(Statement::AlterTable { kind: ObjectKind::Sequence, name, if_exists, actions });
+        }
+        let options = self.sequence_options()?;
+        Ok(Statement::AlterSequence { name, if_exists, options })
+    }
+
+    fn alter_action(&mut self) -> Res<AlterTable> {
+        if self.accept_word("add") {
+            if let Some(constraint) = self.table_constraint()? {
+                return Ok(AlterTable::AddConstraint(constraint));
+            }
+            self.accept_word("column");
+            let if_not_exists = self.if_not_exists();
+            let column = self.column_def()?;
+            return Ok(AlterTable::AddColumn { if_not_exists, column });
+        }
+        if self.accept_word("drop") {
+            let constraint = self.accept_word("constraint");
+            self.accept_word("column");
+            let if_exists = self.if_exists();
+            let name = self.name()?;
+            let cascade = self.cascade();
+            return Ok(match constraint {
+                true => AlterTable::DropConstraint { if_exists, name, cascade },
+                false => AlterTable::DropColumn { if_exists, name, cascade },
+            });
+        }
+        if self.accept_word("alter") {
+            if self.accept_word("constraint") {
+                self.skip_statement();
+                return Ok(AlterTable::Nothing);
+            }
+            self.accept_word("column");
+            let name = self.name()?;
+            return Ok(AlterTable::Column(name, self.alter_column()?));
+        }
+        if self.accept_words(&["validate", "constraint"]) {
+            return Ok(AlterTable::ValidateConstraint(self.name()?));
+        }
+        if self.accept_word("rename") {
+            return self.rename();
+        }
+        if self.accept_words(&["set", "schema"]) {
+            return Ok(AlterTable::SetSchema(self.name()?));
+        }
+        if self.accept_words(&["owner", "to"]) {
+            return Ok(AlterTable::Owner(self.label()?));
+        }
+        let harmless =
+            ["set", "reset", "cluster", "replica", "enable", "disable", "attach", "inherit", "no", "force"];
+        if !self.is_any(&harmless) {
+            return self.error();
+        }
+        if self.is_word("attach") || self.is_word("inherit") {
+            return Err(crate::error::SqlError::unsupported("partitioned and inheriting tables"));
+        }
+        let mut depth = 0;
+        while self.peek() != &Tok::End && !self.is(';') && (depth > 0 || !self.is(',')) {
+            depth += i32::from(self.is('(')) - i32::from(self.is(')'));
+            self.advance();
+        }
+        Ok(AlterTable::Nothing)
+    }
+
+    fn rename(&mut self) -> Res<AlterTable> {
+        if self.accept_word("to") {
+            return Ok(AlterTable::Rename(self.name()?));
+        }
+        let constraint = self.accept_word("constraint");
+        self.accept_word("column");
+        let from = self.name()?;
+        self.expect_word("to")?;
+        let to = self.name()?;
+        Ok(match constraint {
+            true => AlterTable::RenameConstraint(from, to),
+            false => AlterTable::RenameColumn(from, to),
+        })
+    }
+
+    fn alter_column(&mut self) -> Res<AlterColumn> {
+        if self.accept_words(&["set", "default"]) {
+            let from = self.pos();
+            let expr = self.expr()?;
+            return Ok(AlterColumn::SetDefault(expr, self.text_since(from)));
+        }
+        if self.accept_words(&["drop", "default"]) {
+            return Ok(AlterColumn::DropDefault);
+        }
+        if self.accept_words(&["set", "not", "null"]) {
+            return Ok(AlterColumn::SetNotNull);
+        }
+        if self.accept_words(&["drop", "not", "null"]) {
+            return Ok(AlterColumn::DropNotNull);
+        }
+        if self.accept_words(&["drop", "identity"]) {
+            return Ok(AlterColumn::DropIdentity { if_exists: self.if_exists() });
+        }
+        if self.accept_words(&["add", "generated"]) {
+            let always = self.accept_word("always");
+            if !always {
+                self.expect_words(&["by", "default"])?;
+            }
+            self.expect_words(&["as", "identity"])?;
+            let mut options = Vec::new();
+            if self.accept('(') {
+                options = self.sequence_options()?;
+                self.expect(')')?;
+            }
+            return Ok(AlterColumn::AddIdentity { always, options });
+        }
+        if self.accept_words(&["set", "data"]) || self.is_word("type") {
+            self.expect_word("type")?;
+            let name = self.type_name()?;
+            if self.accept_word("collate") {
+                self.path()?;
+            }
+            let using = if self.accept_word("using") {
+                let from = self.pos();
+                let expr = self.expr()?;
+                Some((expr, self.text_since(from)))
+            } else {
+                None
+            };
+            return Ok(AlterColumn::Type(name, using));
+        }
+        if self.accept_word("set") && self.accept_any(&["statistics", "storage", "compression"]) {
+            if !matches!(self.peek(), Tok::Word(_)) {
+                self.integer()?;
+            } else {
+                self.label()?;
+            }
+            return Ok(AlterColumn::Nothing);
+        }
+        self.error()
+    }
+
+    /// COMMENT ON.
+    pub(super) fn comment(&mut self) -> Res<Statement> {
+        self.expect_words(&["comment", "on"])?;
+        let kind = self.object_kind()?;
+        let mut name = self.path()?;
+        let mut of = None;
+        if matches!(kind, ObjectKind::Constraint | ObjectKind::Trigger) {
+            self.expect_word("on")?;
+            of = Some(self.path()?);
+        } else if kind == ObjectKind::Column {
+            let column = name.parts.pop().unwrap_or_default();
+            of = Some(Path { parts: std::mem::replace(&mut name.parts, vec![column]), pos: name.pos });
+        } else if kind == ObjectKind::Function {
+            while !self.is_word("is") && self.peek() != &Tok::End {
+                self.advance();
+            }
+        }
+        self.expect_word("is")?;
+        let text = if self.accept_word("null") { None } else { Some(self.string()?) };
+        Ok(Statement::Comment { kind, name, of, text })
+    }
+}

@@ -1,0 +1,281 @@
+//! The parse tree of statements that define objects and control sessions.
+use super::{Expr, Ident, Path, Statement, TypeName};
+use crate::parse::lexer::Pos;
+
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) enum Action {
+    #[default]
+    Nothing,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct References {
+    pub(crate) table: Path,
+    pub(crate) columns: Vec<Ident>,
+    pub(crate) on_delete: Action,
+    pub(crate) on_update: Action,
+    pub(crate) match_full: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ConstraintKind {
+    NotNull,
+    Null,
+    Default(Expr, String),
+    Identity {
+        always: bool,
+        options: Vec<SequenceOption>,
+    },
+    Generated(Expr, String),
+    PrimaryKey(Vec<Ident>),
+    Unique(Vec<Ident>),
+    /// With its text.
+    Check(Expr, String),
+    ForeignKey(Vec<Ident>, References),
+    /// `ADD CONSTRAINT c UNIQUE USING INDEX i`.
+    UsingIndex {
+        primary: bool,
+        index: Ident,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Constraint {
+    pub(crate) name: Option<String>,
+    pub(crate) kind: ConstraintKind,
+    pub(crate) deferrable: bool,
+    pub(crate) deferred: bool,
+    pub(crate) not_valid: bool,
+    pub(crate) pos: Pos,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnDef {
+    pub(crate) name: Ident,
+    pub(crate) type_name: TypeName,
+    pub(crate) collation: Option<Path>,
+    pub(crate) constraints: Vec<Constraint>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TableElement {
+    Column(ColumnDef),
+    Constraint(Constraint),
+    Like(Path, Vec<(bool, String)>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateTable {
+    pub(crate) name: Path,
+    pub(crate) temporary: bool,
+    pub(crate) if_not_exists: bool,
+    pub(crate) elements: Vec<TableElement>,
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) on_commit: Option<&'static str>,
+    /// A clause that is not supported, by name.
+    pub(crate) unsupported: Option<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IndexColumn {
+    pub(crate) expr: Expr,
+    /// Text of an expression; `None` for a plain column.
+    pub(crate) text: Option<String>,
+    pub(crate) opclass: Option<String>,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateIndex {
+    pub(crate) name: Option<Ident>,
+    pub(crate) if_not_exists: bool,
+    pub(crate) unique: bool,
+    pub(crate) table: Path,
+    pub(crate) method: String,
+    pub(crate) columns: Vec<IndexColumn>,
+    pub(crate) include: Vec<Ident>,
+    pub(crate) filter: Option<(Expr, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SequenceOption {
+    As(TypeName),
+    Start(i64),
+    Restart(Option<i64>),
+    Increment(i64),
+    Min(Option<i64>),
+    Max(Option<i64>),
+    Cache(i64),
+    Cycle(bool),
+    OwnedBy(Option<Path>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterColumn {
+    SetDefault(Expr, String),
+    DropDefault,
+    SetNotNull,
+    DropNotNull,
+    Type(TypeName, Option<(Expr, String)>),
+    AddIdentity {
+        always: bool,
+        options: Vec<SequenceOption>,
+    },
+    DropIdentity {
+        if_exists: bool,
+    },
+    /// SET STATISTICS, STORAGE, (n_distinct = ..): accepted, nothing is done.
+    Nothing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterTable {
+    AddColumn {
+        if_not_exists: bool,
+        column: ColumnDef,
+    },
+    DropColumn {
+        if_exists: bool,
+        name: Ident,
+        cascade: bool,
+    },
+    Column(Ident, AlterColumn),
+    AddConstraint(Constraint),
+    DropConstraint {
+        if_exists: bool,
+        name: Ident,
+        cascade: bool,
+    },
+    ValidateConstraint(Ident),
+    RenameColumn(Ident, Ident),
+    RenameConstraint(Ident, Ident),
+    Rename(Ident),
+    SetSchema(Ident),
+    Owner(Ident),
+    /// SET (fillfactor = ..), CLUSTER, REPLICA IDENTITY, ENABLE/DISABLE TRIGGER: accepted, nothing is done.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ObjectKind {
+    Table,
+    View,
+    MaterializedView,
+    Index,
+    Sequence,
+    Type,
+    Domain,
+    Schema,
+    Role,
+    Database,
+    Column,
+    Constraint,
+    Extension,
+    Function,
+    Trigger,
+}
+
+impl ObjectKind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ObjectKind::Table => "table",
+            ObjectKind::View => "view",
+            ObjectKind::MaterializedView => "materialized view",
+            ObjectKind::Index => "index",
+            ObjectKind::Sequence => "sequence",
+            ObjectKind::Type => "type",
+            ObjectKind::Domain => "domain",
+            ObjectKind::Schema => "schema",
+            ObjectKind::Role => "role",
+            ObjectKind::Database => "database",
+            ObjectKind::Column => "column",
+            ObjectKind::Constraint => "constraint",
+            ObjectKind::Extension => "extension",
+            ObjectKind::Function => "function",
+            ObjectKind::Trigger => "trigger",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Transaction {
+    Begin { start: bool, modes: Vec<TransactionMode> },
+    Commit { chain: bool },
+    Rollback { chain: bool },
+    Savepoint(Ident),
+    Release(Ident),
+    RollbackTo(Ident),
+    Prepared(&'static str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TransactionMode {
+    Isolation(&'static str),
+    ReadOnly(bool),
+    Deferrable(bool),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SetValue {
+    Default,
+    /// Each as text.
+    List(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FetchCount {
+    /// Forward (positive) or backward (negative).
+    Count(i64),
+    All,
+    BackwardAll,
+    Absolute(i64),
+    Relative(i64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CopySource {
+    Table(Path, Vec<Ident>),
+    Query(Box<Statement>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Copy {
+    pub(crate) source: CopySource,
+    pub(crate) from: bool,
+    /// STDIN or STDOUT where `None`, else a file or program.
+    pub(crate) file: Option<String>,
+    pub(crate) options: Vec<(String, Vec<String>)>,
+    pub(crate) filter: Option<Expr>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CreateType {
+    Enum(Vec<String>),
+    Composite(Vec<(Ident, TypeName)>),
+    Other(&'static str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RoleOption {
+    Flag(&'static str, bool),
+    Password(Option<String>),
+    ConnectionLimit(i64),
+    ValidUntil(String),
+    InRole(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grant {
+    pub(crate) grant: bool,
+    /// Empty: ALL.
+    pub(crate) privileges: Vec<(String, Vec<Ident>)>,
+    /// `None`: role membership.
+    pub(crate) on: Option<(String, Vec<Path>)>,
+    pub(crate) roles: Vec<String>,
+    pub(crate) with_option: bool,
+}

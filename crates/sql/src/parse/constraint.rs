@@ -1,0 +1,200 @@
+//! Constraints of columns and tables.
+use super::ast::{Action, Constraint, ConstraintKind, References};
+use super::{Parser, Res};
+use crate::error::SqlError;
+
+impl Parser<'_> {
+    /// DEFERRABLE and its kin after a constraint.
+    pub(super) fn constraint_attribute(&mut self, constraint: Option<&mut Constraint>) -> Res<bool> {
+        let (deferrable, deferred, invalid) = if self.accept_words(&["not", "deferrable"]) {
+            (Some(false), None, None)
+        } else if self.accept_word("deferrable") {
+            (Some(true), None, None)
+        } else if self.accept_words(&["initially", "deferred"]) {
+            (Some(true), Some(true), None)
+        } else if self.accept_words(&["initially", "immediate"]) {
+            (None, Some(false), None)
+        } else if self.accept_words(&["not", "valid"]) {
+            (None, None, Some(true))
+        } else if self.accept_words(&["no", "inherit"]) {
+            (None, None, None)
+        } else {
+            return Ok(false);
+        };
+        let Some(constraint) = constraint else { return self.error() };
+        constraint.deferrable = deferrable.unwrap_or(constraint.deferrable);
+        constraint.deferred = deferred.unwrap_or(constraint.deferred);
+        constraint.not_valid = invalid.unwrap_or(constraint.not_valid);
+        Ok(true)
+    }
+
+    fn constraint_name(&mut self) -> Res<Option<String>> {
+        if self.accept_word("constraint") { Ok(Some(self.name()?.text)) } else { Ok(None) }
+    }
+
+    pub(super) fn column_constraint(&mut self) -> Res<Option<Constraint>> {
+        let start = self.at;
+        let name = self.constraint_name()?;
+        let pos = self.pos();
+        let kind = if self.accept_words(&["not", "null"]) {
+            ConstraintKind::NotNull
+        } else if self.accept_word("null") {
+            ConstraintKind::Null
+        } else if self.accept_word("default") {
+            let from = self.pos();
+            let expr = self.simple_expr()?;
+            ConstraintKind::Default(expr, self.text_since(from))
+        } else if self.accept_words(&["primary", "key"]) {
+            self.index_parameters()?;
+            ConstraintKind::PrimaryKey(Vec::new())
+        } else if self.accept_word("unique") {
+            self.nulls_clause()?;
+            self.index_parameters()?;
+            ConstraintKind::Unique(Vec::new())
+        } else if self.accept_word("check") {
+            self.check()?
+        } else if self.accept_word("references") {
+            ConstraintKind::ForeignKey(Vec::new(), self.references()?)
+        } else if self.accept_word("generated") {
+            self.generated()?
+        } else {
+            self.at = start;
+            return if name.is_some() { self.error() } else { Ok(None) };
+        };
+        let (deferrable, deferred, not_valid) = (false, false, false);
+        Ok(Some(Constraint { name, kind, deferrable, deferred, not_valid, pos }))
+    }
+
+    pub(super) fn nulls_clause(&mut self) -> Res<()> {
+        if self.accept_words(&["nulls", "not", "distinct"]) {
+            return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
+        }
+        self.accept_words(&["nulls", "distinct"]);
+        Ok(())
+    }
+
+    fn index_parameters(&mut self) -> Res<()> {
+        if self.accept_word("include") {
+            self.names_in_parens()?;
+        }
+        if self.accept_word("with") {
+            self.storage_options()?;
+        }
+        if self.accept_words(&["using", "index", "tablespace"]) {
+            self.name()?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Res<ConstraintKind> {
+        self.expect('(')?;
+        let from = self.pos();
+        let expr = self.expr()?;
+        let text = self.text_since(from);
+        self.expect(')')?;
+        Ok(ConstraintKind::Check(expr, text))
+    }
+
+    fn generated(&mut self) -> Res<ConstraintKind> {
+        let always = self.accept_word("always");
+        if !always {
+            self.expect_words(&["by", "default"])?;
+        }
+        self.expect_word("as")?;
+        if self.accept_word("identity") {
+            let options = if self.accept('(') {
+                let options = self.sequence_options()?;
+                self.expect(')')?;
+                options
+            } else {
+                Vec::new()
+            };
+            return Ok(ConstraintKind::Identity { always, options });
+        }
+        self.expect('(')?;
+        let from = self.pos();
+        let expr = self.expr()?;
+        let text = self.text_since(from);
+        self.expect(')')?;
+        self.expect_word("stored")?;
+        Ok(ConstraintKind::Generated(expr, text))
+    }
+
+    fn references(&mut self) -> Res<References> {
+        let table = self.path()?;
+        let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
+        let (on_delete, on_update) = (Action::Nothing, Action::Nothing);
+        let mut references = References { table, columns, on_delete, on_update, match_full: false };
+        loop {
+            if self.accept_word("match") {
+                references.match_full = self.accept_word("full");
+                if !references.match_full {
+                    self.expect_word("simple")?;
+                }
+            } else if self.accept_words(&["on", "delete"]) {
+                references.on_delete = self.action()?;
+            } else if self.accept_words(&["on", "update"]) {
+                references.on_update = self.action()?;
+            } else {
+                return Ok(references);
+            }
+        }
+    }
+
+    fn action(&mut self) -> Res<Action> {
+        if self.accept_words(&["no", "action"]) {
+            Ok(Action::Nothing)
+        } else if self.accept_word("restrict") {
+            Ok(Action::Restrict)
+        } else if self.accept_word("cascade") {
+            Ok(Action::Cascade)
+        } else if self.accept_words(&["set", "null"]) {
+            Ok(Action::SetNull)
+        } else {
+            self.expect_words(&["set", "default"])?;
+            Ok(Action::SetDefault)
+        }
+    }
+
+    pub(super) fn table_constraint(&mut self) -> Res<Option<Constraint>> {
+        let start = self.at;
+        let name = self.constraint_name()?;
+        let pos = self.pos();
+        let kind = if self.accept_words(&["primary", "key"]) {
+            match self.using_index(true)? {
+                Some(kind) => kind,
+                None => ConstraintKind::PrimaryKey(self.names_in_parens()?),
+            }
+        } else if self.is_word("unique") {
+            self.advance();
+            self.nulls_clause()?;
+            match self.using_index(false)? {
+                Some(kind) => kind,
+                None => ConstraintKind::Unique(self.names_in_parens()?),
+            }
+        } else if self.accept_word("check") {
+            self.check()?
+        } else if self.accept_words(&["foreign", "key"]) {
+            let columns = self.names_in_parens()?;
+            self.expect_word("references")?;
+            ConstraintKind::ForeignKey(columns, self.references()?)
+        } else if self.is_word("exclude") && name.is_some() {
+            return Err(SqlError::unsupported("EXCLUDE constraints"));
+        } else {
+            self.at = start;
+            return if name.is_some() { self.error() } else { Ok(None) };
+        };
+        self.index_parameters()?;
+        let (deferrable, deferred, not_valid) = (false, false, false);
+        let mut constraint = Constraint { name, kind, deferrable, deferred, not_valid, pos };
+        while self.constraint_attribute(Some(&mut constraint))? {}
+        Ok(Some(constraint))
+    }
+
+    fn using_index(&mut self, primary: bool) -> Res<Option<ConstraintKind>> {
+        if !self.accept_words(&["using", "index"]) {
+            return Ok(None);
+        }
+        Ok(Some(ConstraintKind::UsingIndex { primary, index: self.name()? }))
+    }
+}

@@ -1,0 +1,343 @@
+//! CREATE and DROP.
+use super::ast::{
+    CreateIndex, CreateType, Ident, IndexColumn, Kind, ObjectKind, Path, RoleOption, SequenceOption,
+    Statement,
+};
+use super::lexer::Tok;
+use super::{Parser, Res};
+use crate::error::SqlError;
+
+impl Parser<'_> {
+    pub(super) fn create(&mut self) -> Res<Statement> {
+        self.expect_word("create")?;
+        let replace = self.accept_words(&["or", "replace"]);
+        self.accept_any(&["global", "local"]);
+        let temporary = self.accept_any(&["temporary", "temp"]);
+        self.accept_word("unlogged");
+        if self.accept_word("table") {
+            return self.create_table(temporary);
+        }
+        if self.is_word("materialized") {
+            self.expect_words(&["materialized", "view"])?;
+            return self.create_as(temporary, true);
+        }
+        let recursive = self.accept_word("recursive");
+        if self.accept_word("view") {
+            if recursive {
+                return Err(SqlError::unsupported("CREATE RECURSIVE VIEW"));
+            }
+            return self.create_view(replace);
+        }
+        if self.accept_word("sequence") {
+            let if_not_exists = self.if_not_exists();
+            let name = self.path()?;
+            let options = self.sequence_options()?;
+            return Ok(Statement::CreateSequence { name, temporary, if_not_exists, options });
+        }
+        if self.is_word("unique") || self.is_word("index") {
+            return self.create_index();
+        }
+        let Tok::Word(word) = self.peek().clone() else { return self.error() };
+        self.advance();
+        match word.as_str() {
+            "schema" => self.create_schema(),
+            "type" => self.create_type(),
+            "domain" => self.create_domain(),
+            "role" | "user" | "group" => {
+                let name = self.label()?;
+                let options = self.role_options()?;
+                Ok(Statement::CreateRole { name, user: word == "user", options })
+            }
+            "database" => {
+                let name = self.name()?;
+                self.skip_statement();
+                Ok(Statement::CreateDatabase { name })
+            }
+            "extension" => {
+                let if_not_exists = self.if_not_exists();
+                let name = self.name()?;
+                self.skip_statement();
+                Ok(Statement::CreateExtension { name, if_not_exists })
+            }
+            _ if replace || CREATED.contains(&word.as_str()) => {
+                self.skip_statement();
+                Ok(Statement::Unsupported(format!("CREATE {}", word.to_uppercase())))
+            }
+            _ => {
+                self.at -= 1;
+                self.error()
+            }
+        }
+    }
+
+    pub(super) fn skip_statement(&mut self) {
+        while !self.is(';') && self.peek() != &Tok::End {
+            self.advance();
+        }
+    }
+
+    fn create_view(&mut self, replace: bool) -> Res<Statement> {
+        let name = self.path()?;
+        let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
+        if self.accept_word("with") {
+            self.storage_options()?;
+        }
+        self.expect_word("as")?;
+        let start = self.pos();
+        let query = Box::new(self.query()?);
+        let text = self.text_since(start);
+        if self.accept_word("with") {
+            self.accept_any(&["cascaded", "local"]);
+            self.expect_words(&["check", "option"])?;
+            return Err(SqlError::unsupported("WITH CHECK OPTION"));
+        }
+        Ok(Statement::CreateView { name, replace, columns, query, text })
+    }
+
+    pub(super) fn sequence_options(&mut self) -> Res<Vec<SequenceOption>> {
+        let mut options = Vec::new();
+        loop {
+            options.push(if self.accept_word("as") {
+                SequenceOption::As(self.type_name()?)
+            } else if self.accept_word("increment") {
+                self.accept_word("by");
+                SequenceOption::Increment(self.integer()?)
+            } else if self.accept_word("start") {
+                self.accept_word("with");
+                SequenceOption::Start(self.integer()?)
+            } else if self.accept_word("restart") {
+                let with = self.accept_word("with");
+                let number = with || matches!(self.peek(), Tok::Integer(_));
+                SequenceOption::Restart(if number { Some(self.integer()?) } else { None })
+            } else if self.accept_word("minvalue") {
+                SequenceOption::Min(Some(self.integer()?))
+            } else if self.accept_word("maxvalue") {
+                SequenceOption::Max(Some(self.integer()?))
+            } else if self.accept_words(&["no", "minvalue"]) {
+                SequenceOption::Min(None)
+            } else if self.accept_words(&["no", "maxvalue"]) {
+                SequenceOption::Max(None)
+            } else if self.accept_words(&["no", "cycle"]) {
+                SequenceOption::Cycle(false)
+            } else if self.accept_word("cycle") {
+                SequenceOption::Cycle(true)
+            } else if self.accept_word("cache") {
+                SequenceOption::Cache(self.integer()?)
+            } else if self.accept_words(&["owned", "by"]) {
+                let none = self.accept_word("none");
+                SequenceOption::OwnedBy(if none { None } else { Some(self.path()?) })
+            } else if self.accept_word("set") {
+                continue;
+            } else {
+                return Ok(options);
+            });
+        }
+    }
+
+    fn create_index(&mut self) -> Res<Statement> {
+        let unique = self.accept_word("unique");
+        self.expect_word("index")?;
+        self.accept_word("concurrently");
+        let if_not_exists = self.if_not_exists();
+        let name = if self.is_word("on") { None } else { Some(self.name()?) };
+        self.expect_word("on")?;
+        self.accept_word("only");
+        let table = self.path()?;
+        let method = if self.accept_word("using") { self.name()?.text } else { "btree".to_string() };
+        self.expect('(')?;
+        let columns = self.list(Parser::index_column)?;
+        self.expect(')')?;
+        let include = if self.accept_word("include") { self.names_in_parens()? } else { Vec::new() };
+        self.nulls_clause()?;
+        if self.accept_word("with") {
+            self.storage_options()?;
+        }
+        if self.accept_word("tablespace") {
+            self.name()?;
+        }
+        let filter = if self.accept_word("where") {
+            let from = self.pos();
+            let expr = self.expr()?;
+            Some((expr, self.text_since(from)))
+        } else {
+            None
+        };
+        let index = CreateIndex { name, if_not_exists, unique, table, method, columns, include, filter };
+        Ok(Statement::CreateIndex(Box::new(index)))
+    }
+
+    fn index_column(&mut self) -> Res<IndexColumn> {
+        let from = self.pos();
+        let mut expr = self.expr_above(super::expr::PRIMARY)?;
+        let text = match &expr.kind {
+            Kind::Column(parts) if parts.len() == 1 => None,
+            _ => Some(self.text_since(from)),
+        };
+        if self.accept_word("collate") {
+            let name = self.path()?;
+            expr = super::expr::node(from, Kind::Collate(Box::new(expr), name));
+        }
+        let opclass = match self.peek() {
+            Tok::Word(word) if !matches!(word.as_str(), "asc" | "desc" | "nulls") => {
+                Some(self.path()?.last().to_string())
+            }
+            _ => None,
+        };
+        let descending = !self.accept_word("asc") && self.accept_word("desc");
+        let mut nulls_first = None;
+        if self.accept_word("nulls") {
+            nulls_first = Some(self.is_word("first"));
+            if !self.accept_any(&["first", "last"]) {
+                return self.error();
+            }
+        }
+        if let Kind::Collate(inner, _) = expr.kind {
+            expr = *inner;
+        }
+        Ok(IndexColumn { expr, text, opclass, descending, nulls_first })
+    }
+
+    fn create_schema(&mut self) -> Res<Statement> {
+        let if_not_exists = self.if_not_exists();
+        let name = if self.is_word("authorization") { None } else { Some(self.name()?) };
+        let owner = if self.accept_word("authorization") { Some(self.label()?.text) } else { None };
+        Ok(Statement::CreateSchema { name, if_not_exists, owner })
+    }
+
+    fn create_type(&mut self) -> Res<Statement> {
+        let name = self.path()?;
+        self.expect_word("as")?;
+        let kind = if self.accept_word("enum") {
+            self.expect('(')?;
+            let labels = if self.is(')') { Vec::new() } else { self.list(Parser::string)? };
+            self.expect(')')?;
+            CreateType::Enum(labels)
+        } else if self.is('(') {
+            self.expect('(')?;
+            let fields = self.list(|parser| Ok((parser.name()?, parser.type_name()?)))?;
+            self.expect(')')?;
+            CreateType::Composite(fields)
+        } else {
+            self.skip_statement();
+            CreateType::Other("CREATE TYPE AS RANGE")
+        };
+        Ok(Statement::CreateType { name, kind })
+    }
+
+    fn create_domain(&mut self) -> Res<Statement> {
+        let name = self.path()?;
+        self.accept_word("as");
+        let base = self.type_name()?;
+        let mut constraints = Vec::new();
+        while let Some(constraint) = self.column_constraint()? {
+            constraints.push(constraint);
+        }
+        Ok(Statement::CreateDomain { name, base, constraints })
+    }
+
+    pub(super) fn role_options(&mut self) -> Res<Vec<RoleOption>> {
+        self.accept_word("with");
+        let mut options = Vec::new();
+        loop {
+            let Tok::Word(word) = self.peek().clone() else { return Ok(options) };
+            if let Some((name, positive)) = ROLE_FLAGS.iter().find_map(|&name| match word.as_str() {
+                w if w == name => Some((name, true)),
+                w if w.strip_prefix("no") == Some(name) => Some((name, false)),
+                _ => None,
+            }) {
+                self.advance();
+                options.push(RoleOption::Flag(name, positive));
+                continue;
+            }
+            self.accept_word("encrypted");
+            options.push(if self.accept_word("password") {
+                RoleOption::Password(if self.accept_word("null") { None } else { Some(self.string()?) })
+            } else if self.accept_words(&["connection", "limit"]) {
+                RoleOption::ConnectionLimit(self.integer()?)
+            } else if self.accept_words(&["valid", "until"]) {
+                RoleOption::ValidUntil(self.string()?)
+            } else if self.accept_words(&["in", "role"]) || self.accept_words(&["in", "group"]) {
+                RoleOption::InRole(self.list(Parser::label)?.into_iter().map(|name| name.text).collect())
+            } else {
+                return Ok(options);
+            });
+        }
+    }
+
+    pub(super) fn object_kind(&mut self) -> Res<ObjectKind> {
+        if self.accept_words(&["materialized", "view"]) {
+            return Ok(ObjectKind::MaterializedView);
+        }
+        let Tok::Word(word) = self.peek() else { return self.error() };
+        let kind = match word.as_str() {
+            "table" => ObjectKind::Table,
+            "view" => ObjectKind::View,
+            "index" => ObjectKind::Index,
+            "sequence" => ObjectKind::Sequence,
+            "type" => ObjectKind::Type,
+            "domain" => ObjectKind::Domain,
+            "schema" => ObjectKind::Schema,
+            "role" | "user" | "group" => ObjectKind::Role,
+            "database" => ObjectKind::Database,
+            "column" => ObjectKind::Column,
+            "constraint" => ObjectKind::Constraint,
+            "extension" => ObjectKind::Extension,
+            "function" | "procedure" | "aggregate" => ObjectKind::Function,
+            "trigger" => ObjectKind::Trigger,
+            _ => return self.error(),
+        };
+        self.advance();
+        Ok(kind)
+    }
+
+    pub(super) fn drop(&mut self) -> Res<Statement> {
+        self.expect_word("drop")?;
+        if self.is_any(&["owned", "policy", "rule", "server", "publication", "subscription", "tablespace"]) {
+            let Tok::Word(word) = self.peek().clone() else { return self.error() };
+            self.skip_statement();
+            return Ok(Statement::Unsupported(format!("DROP {}", word.to_uppercase())));
+        }
+        let kind = self.object_kind()?;
+        self.accept_word("concurrently");
+        let if_exists = self.if_exists();
+        let names: Vec<Path> = if kind == ObjectKind::Role {
+            let names = self.list(Parser::label)?;
+            names.into_iter().map(|Ident { text, pos }| Path { parts: vec![text], pos }).collect()
+        } else {
+            self.paths()?
+        };
+        if matches!(kind, ObjectKind::Function | ObjectKind::Trigger) {
+            self.skip_statement();
+        }
+        let cascade = self.cascade();
+        Ok(Statement::Drop { kind, if_exists, names, cascade })
+    }
+}
+
+const CREATED: &[&str] = &[
+    "function",
+    "procedure",
+    "trigger",
+    "rule",
+    "aggregate",
+    "operator",
+    "cast",
+    "collation",
+    "policy",
+    "publication",
+    "subscription",
+    "server",
+    "foreign",
+    "statistics",
+    "tablespace",
+    "event",
+    "language",
+    "conversion",
+    "access",
+    "text",
+    "transform",
+    "constraint",
+];
+
+const ROLE_FLAGS: &[&str] =
+    &["login", "superuser", "createdb", "createrole", "inherit", "replication", "bypassrls"];

@@ -1,0 +1,194 @@
+//! INSERT, UPDATE, DELETE, TRUNCATE.
+
+use super::ast::{
+    Assignment, Body, ConflictTarget, Delete, Insert, Kind, OnConflict, Query, Statement, Target, Update,
+    With,
+};
+use super::{Parser, Res};
+use crate::error::SqlError;
+
+impl Parser<'_> {
+    /// A statement that may begin with WITH.
+    pub(super) fn data_statement(&mut self) -> Res<Statement> {
+        let with = self.with()?;
+        if self.is_word("insert") {
+            return Ok(Statement::Insert(Box::new(self.insert(with)?)));
+        }
+        if self.is_word("update") {
+            return Ok(Statement::Update(Box::new(self.update(with)?)));
+        }
+        if self.is_word("delete") {
+            return Ok(Statement::Delete(Box::new(self.delete(with)?)));
+        }
+        if self.is_word("merge") {
+            return Err(SqlError::unsupported("MERGE"));
+        }
+        self.query_after(with).map(Statement::Query)
+    }
+
+    fn insert(&mut self, with: Option<With>) -> Res<Insert> {
+        self.expect_words(&["insert", "into"])?;
+        let table = self.path()?;
+        let alias = if self.accept_word("as") { Some(self.name()?) } else { None };
+        let columns = if self.is('(') && !self.is_query_in_parens() {
+            self.expect('(')?;
+            let columns = self.list(|parser| {
+                let name = parser.name()?;
+                if parser.is('.') || parser.is('[') {
+                    return Err(SqlError::unsupported("assignment to a part of a column"));
+                }
+                Ok(name)
+            })?;
+            self.expect(')')?;
+            columns
+        } else {
+            Vec::new()
+        };
+        let overriding = if self.accept_word("overriding") {
+            let system = self.accept_word("system");
+            if !system {
+                self.expect_word("user")?;
+            }
+            self.expect_word("value")?;
+            Some(system)
+        } else {
+            None
+        };
+        let source = if self.accept_words(&["default", "values"]) {
+            None
+        } else if self.is_query_next() {
+            Some(self.query()?)
+        } else {
+            return self.error();
+        };
+        let conflict = if self.accept_words(&["on", "conflict"]) { Some(self.on_conflict()?) } else { None };
+        let returning = self.returning()?;
+        Ok(Insert { with, table, alias, columns, overriding, source, conflict, returning })
+    }
+
+    fn is_query_in_parens(&self) -> bool {
+        let mut ahead = 0;
+        while self.peek_at(ahead) == &super::Tok::Punct('(') {
+            ahead += 1;
+        }
+        ["select", "values", "with", "table"].iter().any(|word| self.is_word_at(ahead, word))
+    }
+
+    fn returning(&mut self) -> Res<Vec<Target>> {
+        if self.accept_word("returning") { self.targets() } else { Ok(Vec::new()) }
+    }
+
+    fn on_conflict(&mut self) -> Res<OnConflict> {
+        let target = if self.accept_words(&["on", "constraint"]) {
+            ConflictTarget::Constraint(self.name()?)
+        } else if self.accept('(') {
+            let columns = self.list(|parser| {
+                let expr = parser.expr()?;
+                if let super::Tok::Word(word) = parser.peek()
+                    && word.ends_with("_ops")
+                {
+                    parser.advance();
+                }
+                Ok(expr)
+            })?;
+            self.expect(')')?;
+            let filter = if self.accept_word("where") { Some(self.expr()?) } else { None };
+            ConflictTarget::Columns(columns, filter)
+        } else {
+            ConflictTarget::None
+        };
+        self.expect_word("do")?;
+        if self.accept_word("nothing") {
+            return Ok(OnConflict { target, update: None });
+        }
+        self.expect_words(&["update", "set"])?;
+        let set = self.list(Parser::assignment)?;
+        let filter = if self.accept_word("where") { Some(self.expr()?) } else { None };
+        Ok(OnConflict { target, update: Some((set, filter)) })
+    }
+
+    fn assignment(&mut self) -> Res<Assignment> {
+        if self.is('(') {
+            let columns = self.names_in_parens()?;
+            self.expect_op()?;
+            let value = self.expr()?;
+            return Ok(Assignment { columns, row: true, value });
+        }
+        let name = self.name()?;
+        if self.is('.') || self.is('[') {
+            return Err(SqlError::unsupported("assignment to a part of a column"));
+        }
+        self.expect_op()?;
+        let value = self.expr()?;
+        Ok(Assignment { columns: vec![name], row: false, value })
+    }
+
+    fn expect_op(&mut self) -> Res<()> {
+        if self.accept_op("=") { Ok(()) } else { self.error() }
+    }
+
+    fn update(&mut self, with: Option<With>) -> Res<Update> {
+        self.expect_word("update")?;
+        let (table, alias) = self.target_table(&["set"])?;
+        self.expect_word("set")?;
+        let set = self.list(Parser::assignment)?;
+        let from = if self.accept_word("from") { self.list(Parser::source_item)? } else { Vec::new() };
+        let filter = self.filter()?;
+        let returning = self.returning()?;
+        Ok(Update { with, table, alias, set, from, filter, returning })
+    }
+
+    fn filter(&mut self) -> Res<Option<super::Expr>> {
+        if !self.accept_word("where") {
+            return Ok(None);
+        }
+        if self.are_words(&["current", "of"]) {
+            return Err(SqlError::unsupported("WHERE CURRENT OF"));
+        }
+        self.expr().map(Some)
+    }
+
+    fn delete(&mut self, with: Option<With>) -> Res<Delete> {
+        self.expect_words(&["delete", "from"])?;
+        let (table, alias) = self.target_table(&["using", "where", "returning"])?;
+        let using = if self.accept_word("using") { self.list(Parser::source_item)? } else { Vec::new() };
+        let filter = self.filter()?;
+        let returning = self.returning()?;
+        Ok(Delete { with, table, alias, using, filter, returning })
+    }
+
+    pub(super) fn truncate(&mut self) -> Res<Statement> {
+        self.expect_word("truncate")?;
+        self.accept_word("table");
+        let tables = self.list(|parser| {
+            parser.accept_word("only");
+            let path = parser.path();
+            parser.accept_op("*");
+            path
+        })?;
+        let restart = if self.accept_words(&["continue", "identity"]) {
+            false
+        } else {
+            self.accept_words(&["restart", "identity"])
+        };
+        let cascade = self.cascade();
+        Ok(Statement::Truncate { tables, restart, cascade })
+    }
+}
+
+impl Query {
+    /// The rows of a plain VALUES list.
+    pub(crate) fn values(&self) -> Option<&Vec<Vec<super::Expr>>> {
+        let bare =
+            self.with.is_none() && self.order_by.is_empty() && self.limit.is_none() && self.offset.is_none();
+        match &self.body {
+            Body::Values(rows) if bare => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// Does DEFAULT stand anywhere in its VALUES?
+    pub(crate) fn has_default(&self) -> bool {
+        self.values().is_some_and(|rows| rows.iter().flatten().any(|e| e.kind == Kind::Default))
+    }
+}

@@ -1,0 +1,159 @@
+//! CREATE TABLE: its elements and what follows them.
+use super::ast::{ColumnDef, CreateTable, Statement, TableElement};
+use super::lexer::Tok;
+use super::{Parser, Res};
+
+impl Parser<'_> {
+    pub(super) fn create_table(&mut self, temporary: bool) -> Res<Statement> {
+        let start = self.at;
+        let if_not_exists = self.if_not_exists();
+        let name = self.path()?;
+        if self.accept_words(&["partition", "of"]) || self.accept_word("of") {
+            self.skip_statement();
+            return Ok(Statement::Unsupported("PARTITION OF".to_string()));
+        }
+        let names_only = self.is('(') && matches!(self.peek_at(2), Tok::Punct(',' | ')'));
+        if self.is_any(&["as", "with", "on", "using", "tablespace"]) || names_only {
+            self.at = start;
+            return self.create_as(temporary, false);
+        }
+        self.expect('(')?;
+        let elements = if self.is(')') { Vec::new() } else { self.list(Parser::table_element)? };
+        self.expect(')')?;
+        let mut table = CreateTable {
+            name,
+            temporary,
+            if_not_exists,
+            elements,
+            options: Vec::new(),
+            on_commit: None,
+            unsupported: None,
+        };
+        if self.accept_word("inherits") {
+            self.names_in_parens()?;
+            table.unsupported = Some("INHERITS");
+        }
+        if self.accept_words(&["partition", "by"]) {
+            self.skip_statement();
+            table.unsupported = Some("PARTITION BY");
+        }
+        self.table_tail(&mut table)?;
+        Ok(Statement::CreateTable(Box::new(table)))
+    }
+
+    fn table_tail(&mut self, table: &mut CreateTable) -> Res<()> {
+        loop {
+            if self.accept_word("with") {
+                table.options = self.storage_options()?;
+            } else if self.accept_words(&["without", "oids"]) {
+            } else if self.accept_words(&["on", "commit"]) {
+                table.on_commit = Some(if self.accept_word("drop") {
+                    "drop"
+                } else if self.accept_words(&["delete", "rows"]) {
+                    "delete"
+                } else {
+                    self.expect_words(&["preserve", "rows"])?;
+                    "preserve"
+                });
+            } else if self.accept_word("using") || self.accept_word("tablespace") {
+                self.name()?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// `(fillfactor = 100, autovacuum_enabled)`.
+    pub(super) fn storage_options(&mut self) -> Res<Vec<(String, String)>> {
+        self.expect('(')?;
+        let options = self.list(|parser| {
+            let mut name = parser.label()?.text;
+            while parser.accept('.') {
+                name = format!("{name}.{}", parser.label()?.text);
+            }
+            let mut value = String::new();
+            if parser.accept_op("=") {
+                value = match parser.peek().clone() {
+                    Tok::Word(text) | Tok::Quoted(text) | Tok::Str(text) => text,
+                    Tok::Integer(text) | Tok::Float(text) => text,
+                    _ => return parser.error(),
+                };
+                parser.advance();
+            }
+            Ok((name, value))
+        })?;
+        self.expect(')')?;
+        Ok(options)
+    }
+
+    pub(super) fn create_as(&mut self, temporary: bool, materialized: bool) -> Res<Statement> {
+        let if_not_exists = self.if_not_exists();
+        let name = self.path()?;
+        let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
+        let mut ignored = CreateTable {
+            name: name.clone(),
+            temporary,
+            if_not_exists,
+            elements: Vec::new(),
+            options: Vec::new(),
+            on_commit: None,
+            unsupported: None,
+        };
+        self.table_tail(&mut ignored)?;
+        self.expect_word("as")?;
+        let query = if self.is_word("execute") {
+            self.utility("execute")?
+        } else {
+            self.query().map(Statement::Query)?
+        };
+        let mut with_data = true;
+        if self.accept_word("with") {
+            with_data = !self.accept_word("no");
+            self.expect_word("data")?;
+        }
+        let query = Box::new(query);
+        Ok(Statement::CreateTableAs {
+            name,
+            columns,
+            temporary,
+            if_not_exists,
+            query,
+            with_data,
+            materialized,
+        })
+    }
+
+    fn table_element(&mut self) -> Res<TableElement> {
+        if self.accept_word("like") {
+            let path = self.path()?;
+            let mut options = Vec::new();
+            while self.is_any(&["including", "excluding"]) {
+                let including = self.is_word("including");
+                self.advance();
+                options.push((including, self.label()?.text));
+            }
+            return Ok(TableElement::Like(path, options));
+        }
+        if let Some(constraint) = self.table_constraint()? {
+            return Ok(TableElement::Constraint(constraint));
+        }
+        Ok(TableElement::Column(self.column_def()?))
+    }
+
+    pub(super) fn column_def(&mut self) -> Res<ColumnDef> {
+        let name = self.name()?;
+        let type_name = self.type_name()?;
+        let mut column = ColumnDef { name, type_name, collation: None, constraints: Vec::new() };
+        loop {
+            if self.accept_word("collate") {
+                column.collation = Some(self.path()?);
+            } else if self.accept_any(&["storage", "compression"]) {
+                self.label()?;
+            } else if let Some(constraint) = self.column_constraint()? {
+                column.constraints.push(constraint);
+            } else if !self.constraint_attribute(column.constraints.last_mut())? {
+                return Ok(column);
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The other statements: SHOW, PREPARE, cursors, EXPLAIN, GRANT, LOCK, VACUUM and their kin.
+
+use super::ast::{FetchCount, Grant, Path, Statement};
+use super::lexer::Tok;
+use super::{Parser, Res};
+
+impl Parser<'_> {
+    pub(super) fn utility(&mut self, word: &str) -> Res<Statement> {
+        if word == "comment" {
+            return self.comment();
+        }
+        self.advance();
+        Ok(match word {
+            "show" => Statement::Show(self.setting_name()?),
+            "reset" => {
+                Statement::Reset(if self.accept_word("all") { None } else { Some(self.setting_name()?) })
+            }
+            "discard" => Statement::Discard(self.label()?.text),
+            "prepare" => self.prepare()?,
+            "execute" => {
+                let name = self.name()?;
+                let args = if self.accept('(') {
+                    let args = self.exprs()?;
+                    self.expect(')')?;
+                    args
+                } else {
+                    Vec::new()
+                };
+                Statement::Execute { name, args }
+            }
+            "deallocate" => {
+                self.accept_word("prepare");
+                Statement::Deallocate(if self.accept_word("all") { None } else { Some(self.name()?) })
+            }
+            "declare" => self.declare()?,
+            "fetch" | "move" => self.fetch(word == "move")?,
+            "close" => Statement::Close(if self.accept_word("all") { None } else { Some(self.name()?) }),
+            "explain" => self.explain()?,
+            "grant" | "revoke" => self.grant(word == "grant")?,
+            "lock" => self.lock()?,
+            "listen" => Statement::Listen(self.name()?),
+            "unlisten" => Statement::Unlisten(if self.accept_op("*") { None } else { Some(self.name()?) }),
+            "notify" => {
+                let name = self.name()?;
+                let payload = if self.accept(',') { Some(self.string()?) } else { None };
+                Statement::Notify(name, payload)
+            }
+            "do" => self.do_block()?,
+            "vacuum" => self.maintenance("VACUUM")?,
+            "analyze" | "analyse" => self.maintenance("ANALYZE")?,
+            "cluster" => self.ignored("CLUSTER"),
+            "checkpoint" => self.ignored("CHECKPOINT"),
+            "reindex" => self.ignored("REINDEX"),
+            "load" => self.ignored("LOAD"),
+            "call" | "security" | "import" | "reassign" | "merge" | "refresh" => {
+                self.skip_statement();
+                Statement::Unsupported(word.to_uppercase())
+            }
+            _ => {
+                self.at -= 1;
+                return self.error();
+            }
+        })
+    }
+
+    fn ignored(&mut self, tag: &'static str) -> Statement {
+        self.skip_statement();
+        Statement::Maintenance { tag, tables: Vec::new() }
+    }
+
+    fn maintenance(&mut self, tag: &'static str) -> Res<Statement> {
+        if self.is('(') {
+            self.storage_or_flags()?;
+        }
+        while self.accept_any(&["full", "freeze", "verbose", "analyze", "analyse"]) {}
+        let tables = match self.peek() {
+            Tok::Word(_) | Tok::Quoted(_) => self.list(|parser| {
+                let path = parser.path()?;
+                if parser.is('(') {
+                    parser.names_in_parens()?;
+                }
+                Ok(path)
+            })?,
+            _ => Vec::new(),
+        };
+        Ok(Statement::Maintenance { tag, tables })
+    }
+
+    /// `(analyze, format json)`: names with values of any form.
+    fn storage_or_flags(&mut self) -> Res<Vec<(String, String)>> {
+        self.expect('(')?;
+        let flags = self.list(|parser| {
+            let name = parser.label()?.text;
+            let value = match parser.peek().clone() {
+                Tok::Word(text) | Tok::Str(text) | Tok::Integer(text) => {
+                    parser.advance();
+                    text
+                }
+                _ => String::new(),
+            };
+            Ok((name, value))
+        })?;
+        self.expect(')')?;
+        Ok(flags)
+    }
+
+    fn prepare(&mut self) -> Res<Statement> {
+        let name = self.name()?;
+        let types = if self.accept('(') {
+            let types = self.list(Parser::type_name)?;
+            self.expect(')')?;
+            types
+        } else {
+            Vec::new()
+        };
+        self.expect_word("as")?;
+        let start = self.pos();
+        let statement = Box::new(self.statement()?);
+        let text = (start, self.previous_end());
+        Ok(Statement::Prepare { name, types, statement, text })
+    }
+
+    fn declare(&mut self) -> Res<Statement> {
+        let name = self.name()?;
+        let (mut binary, mut scroll, mut hold) = (false, false, false);
+        loop {
+            if self.accept_word("binary") {
+                binary = true;
+            } else if self.accept_any(&["insensitive", "asensitive"]) || self.accept_words(&["no", "scroll"])
+            {
+            } else if self.accept_word("scroll") {
+                scroll = true;
+            } else {
+                break;
+            }
+        }
+        self.expect_word("cursor")?;
+        if self.accept_words(&["with", "hold"]) {
+            hold = true;
+        } else {
+            self.accept_words(&["without", "hold"]);
+        }
+        self.expect_word("for")?;
+        let query = Box::new(self.query()?);
+        Ok(Statement::Declare { name, binary, scroll, hold, query })
+    }
+
+    fn fetch(&mut self, moved: bool) -> Res<Statement> {
+        let numbered = |parser: &mut Self, sign: i64| -> Res<FetchCount> {
+            if parser.accept_word("all") {
+                return Ok(if sign > 0 { FetchCount::All } else { FetchCount::BackwardAll });
+            }
+            match parser.peek() {
+                Tok::Integer(_) | Tok::Op(_) => Ok(FetchCount::Count(sign * parser.integer()?)),
+                _ => Ok(FetchCount::Count(sign)),
+            }
+        };
+        let count = if self.accept_word("forward") {
+            numbered(self, 1)?
+        } else if self.accept_word("backward") {
+            numbered(self, -1)?
+        } else if self.accept_word("next") {
+            FetchCount::Count(1)
+        } else if self.accept_word("prior") {
+            FetchCount::Count(-1)
+        } else if self.accept_word("first") {
+            FetchCount::Absolute(1)
+        } else if self.accept_word("last") {
+            FetchCount::Absolute(-1)
+        } else if self.accept_word("absolute") {
+            FetchCount::Absolute(self.integer()?)
+        } else if self.accept_word("relative") {
+            FetchCount::Relative(self.integer()?)
+        } else {
+            numbered(self, 1)?
+        };
+        self.accept_any(&["from", "in"]);
+        Ok(Statement::Fetch { name: self.name()?, count, moved })
+    }
+
+    fn explain(&mut self) -> Res<Statement> {
+        let mut options = Vec::new();
+        if self.is('(')
+            && !matches!(self.peek_at(1), Tok::Word(w) if w == "select" || w == "values" || w == "with")
+        {
+            options = self.storage_or_flags()?;
+        }
+        while self.is_any(&["analyze", "analyse", "verbose"]) {
+            options.push((self.label()?.text, String::new()));
+        }
+        let statement = Box::new(self.statement()?);
+        Ok(Statement::Explain { options, statement })
+    }
+
+    fn grant(&mut self, grant: bool) -> Res<Statement> {
+        let mut with_option = !grant && self.accept_words(&["grant", "option", "for"]);
+        let mut privileges = Vec::new();
+        if self.accept_word("all") {
+            self.accept_word("privileges");
+        } else {
+            privileges = self.list(|parser| {
+                let name = parser.label()?.text;
+                let columns = if parser.is('(') { parser.names_in_parens()? } else { Vec::new() };
+                Ok((name, columns))
+            })?;
+        }
+        let on = if self.accept_word("on") { Some(self.grant_objects()?) } else { None };
+        if !self.accept_word("to") {
+            self.expect_word("from")?;
+        }
+        let roles = self.list(|parser| {
+            parser.accept_word("group");
+            parser.label()
+        })?;
+        if self.accept_word("with") {
+            self.advance();
+            self.expect_word("option")?;
+            with_option = true;
+        }
+        if self.accept_words(&["granted", "by"]) {
+            self.label()?;
+        }
+        self.cascade();
+        let roles = roles.into_iter().map(|role| role.text).collect();
+        Ok(Statement::Grant(Box::new(Grant { grant, privileges, on, roles, with_option })))
+    }
+
+    fn grant_objects(&mut self) -> Res<(String, Vec<Path>)> {
+        let mut kind = "table".to_string();
+        if self.accept_word("all") {
+            kind = format!("all {}", self.label()?.text);
+            self.expect_words(&["in", "schema"])?;
+        } else if self.is_any(&[
+            "table",
+            "sequence",
+            "schema",
+            "database",
+            "type",
+            "domain",
+            "language",
+            "tablespace",
+        ]) {
+            kind = self.label()?.text;
+        } else if self.is_any(&["function", "procedure", "routine"]) {
+            kind = self.label()?.text;
+            let path = self.path()?;
+            while !self.is_any(&["to", "from"]) && self.peek() != &Tok::End {
+                self.advance();
+            }
+            return Ok((kind, vec![path]));
+        }
+        Ok((kind, self.paths()?))
+    }
+
+    fn lock(&mut self) -> Res<Statement> {
+        self.accept_word("table");
+        let tables = self.list(|parser| {
+            parser.accept_word("only");
+            parser.path()
+        })?;
+        let mut mode = "access exclusive".to_string();
+        if self.accept_word("in") {
+            let mut words = Vec::new();
+            while !self.is_word("mode") {
+                words.push(self.label()?.text);
+            }
+            self.expect_word("mode")?;
+            mode = words.join(" ");
+        }
+        let nowait = self.accept_word("nowait");
+        Ok(Statement::Lock { tables, mode, nowait })
+    }
+
+    fn do_block(&mut self) -> Res<Statement> {
+        if self.accept_word("language") {
+            self.label()?;
+        }
+        let text = self.string()?;
+        if self.accept_word("language") {
+            self.label()?;
+        }
+        Ok(Statement::Do(text))
+    }
+}

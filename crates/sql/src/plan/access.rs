@@ -1,0 +1,264 @@
+//! Which index finds a table's rows: equal values for its first columns, then a range of the next.
+
+use std::sync::Arc;
+
+use super::{KeyPart, Path};
+use crate::bind::tree::{Expr, RowOp};
+use crate::catalog::object::{Index, Indexed, Table};
+use crate::exec::store::Store;
+use crate::types::{BuiltinTypes, Oid, Types, oid};
+
+/// How good a path is; smaller is better.
+pub(super) type Score = u32;
+pub(super) const FULL: Score = 1000;
+
+/// Does an expression look at slots of its level that are not among the bound ones?
+pub(super) type Bound<'b> = &'b dyn Fn(&Expr) -> bool;
+
+/// A predicate on one column.
+struct Narrow<'e> {
+    op: &'e str,
+    part: KeyPart,
+}
+
+pub(super) fn choose(
+    store: &dyn Store,
+    table: &Arc<Table>,
+    at: usize,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> (Path, Score) {
+    let mut best = (Path::Full, FULL);
+    for index in store.indexes(table.oid) {
+        if !index.valid || index.predicate.is_some() {
+            continue;
+        }
+        if let Some(found) = path(table, at, &index, conjuncts, bound)
+            && found.1 < best.1
+        {
+            best = found;
+        }
+    }
+    best
+}
+
+fn columns(index: &Index) -> Vec<usize> {
+    let plain = index.columns.iter().map_while(|column| match column.of {
+        Indexed::Column(number) => Some(usize::from(number)),
+        Indexed::Expression { .. } => None,
+    });
+    plain.collect()
+}
+
+fn path(
+    table: &Table,
+    at: usize,
+    index: &Arc<Index>,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Option<(Path, Score)> {
+    let columns = columns(index);
+    let mut equal = Vec::new();
+    for column in &columns {
+        match narrowing(table, at, *column, conjuncts, bound).into_iter().find(|narrow| narrow.op == "=") {
+            Some(narrow) => equal.push(narrow.part),
+            None => break,
+        }
+    }
+    let full = equal.len() == index.columns.len();
+    let index = index.clone();
+    if full && index.unique {
+        return Some((Path::Index { index, equal, low: None, high: None, reverse: false }, 0));
+    }
+    if let Some(keys) = points(table, at, &columns, &equal, conjuncts, bound) {
+        let whole = keys.iter().all(|key| key.len() == index.columns.len());
+        let score = if whole && index.unique { 10 } else { 300 };
+        return Some((Path::Points { index, keys }, score));
+    }
+    let next = columns.get(equal.len()).copied();
+    if let Some(column) = next
+        && let Some((array, element)) = elements(table, at, column, conjuncts, bound)
+    {
+        let ty = base(table.columns[column].type_oid);
+        return Some((Path::Elements { index, equal, array, element, column: ty }, 200));
+    }
+    let (mut low, mut high) = (None, None);
+    if let Some(column) = next
+        && !index.columns[equal.len()].descending
+    {
+        for narrow in narrowing(table, at, column, conjuncts, bound) {
+            match narrow.op {
+                ">" | ">=" if low.is_none() => low = Some((narrow.part, narrow.op == ">=")),
+                "<" | "<=" if high.is_none() => high = Some((narrow.part, narrow.op == "<=")),
+                _ => {}
+            }
+        }
+    }
+    let ranges = u32::from(low.is_some()) + u32::from(high.is_some());
+    if equal.is_empty() && ranges == 0 {
+        return None;
+    }
+    let score = FULL - 100 * equal.len().min(8) as u32 - 30 * ranges - u32::from(index.primary);
+    Some((Path::Index { index, equal, low, high, reverse: false }, score))
+}
+
+fn base(ty: Oid) -> Oid {
+    BuiltinTypes.base_of(ty)
+}
+
+/// May values of type `other` be looked up in an index over `column`?
+fn comparable(column: Oid, other: Oid) -> bool {
+    let int = |ty| matches!(ty, oid::INT2 | oid::INT4 | oid::INT8);
+    let text = |ty| matches!(ty, oid::TEXT | oid::VARCHAR);
+    column == other || (int(column) && int(other)) || (text(column) && text(other))
+}
+
+fn flipped(op: &str) -> &str {
+    match op {
+        "<" => ">",
+        "<=" => ">=",
+        ">" => "<",
+        ">=" => "<=",
+        other => other,
+    }
+}
+
+fn is_column(expr: &Expr, slot: usize) -> bool {
+    *expr.bare() == Expr::Column { depth: 0, slot }
+}
+
+fn narrowing<'e>(
+    table: &Table,
+    at: usize,
+    column: usize,
+    conjuncts: &'e [Expr],
+    bound: Bound<'_>,
+) -> Vec<Narrow<'e>> {
+    let ty = base(table.columns[column].type_oid);
+    let mut found = Vec::new();
+    for conjunct in conjuncts {
+        found.extend(narrow(ty, at + column, conjunct, bound));
+    }
+    found
+}
+
+fn narrow<'e>(ty: Oid, slot: usize, conjunct: &'e Expr, bound: Bound<'_>) -> Option<Narrow<'e>> {
+    let Expr::Call { head, args, .. } = conjunct else { return None };
+    let op = head.operator?.name;
+    let [left, right] = args.as_slice() else { return None };
+    if !matches!(op, "=" | "<" | "<=" | ">" | ">=") {
+        return None;
+    }
+    let (other, source, op) = if is_column(left, slot) {
+        (right, head.types[1], op)
+    } else if is_column(right, slot) {
+        (left, head.types[0], flipped(op))
+    } else {
+        return None;
+    };
+    let fits = comparable(ty, source) && bound(other);
+    fits.then(|| Narrow { op, part: KeyPart { expr: other.clone(), source, column: ty } })
+}
+
+/// Lookups of an IN list or of alternatives that are each equal to something.
+fn points(
+    table: &Table,
+    at: usize,
+    columns: &[usize],
+    equal: &[KeyPart],
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Option<Vec<Vec<KeyPart>>> {
+    let next = *columns.get(equal.len())?;
+    for conjunct in conjuncts {
+        match conjunct {
+            Expr::InList { head, left, list, negated: false } if is_column(left, at + next) => {
+                let ty = base(table.columns[next].type_oid);
+                if !comparable(ty, head.types[1]) || !list.iter().all(bound) {
+                    continue;
+                }
+                let key = |expr: &Expr| {
+                    let part = KeyPart { expr: expr.clone(), source: head.types[1], column: ty };
+                    equal.iter().cloned().chain([part]).collect()
+                };
+                return Some(list.iter().map(key).collect());
+            }
+            Expr::Or(alternatives) => {
+                let keys: Option<Vec<Vec<KeyPart>>> = alternatives
+                    .iter()
+                    .map(|alternative| alternative_key(table, at, columns, conjuncts, alternative, bound))
+                    .collect();
+                let Some(keys) = keys else { continue };
+                if keys.iter().all(|key| key.len() == keys[0].len() && key.len() > equal.len()) {
+                    return Some(keys);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The key that one alternative of an OR gives, together with the other conjuncts.
+fn alternative_key(
+    table: &Table,
+    at: usize,
+    columns: &[usize],
+    conjuncts: &[Expr],
+    alternative: &Expr,
+    bound: Bound<'_>,
+) -> Option<Vec<KeyPart>> {
+    let mut own = Vec::new();
+    alternative.clone().conjuncts(&mut own);
+    let mut key = Vec::new();
+    for column in columns {
+        let ty = base(table.columns[*column].type_oid);
+        let mut found = None;
+        for part in own.iter().chain(conjuncts) {
+            if let Expr::RowCompare { op: RowOp::Equal, equals, left, right, .. } = part {
+                for (i, head) in equals.iter().enumerate() {
+                    let sides = [(&left[i], &right[i], head.types[1]), (&right[i], &left[i], head.types[0])];
+                    for (mine, other, source) in sides {
+                        if is_column(mine, at + column) && comparable(ty, source) && bound(other) {
+                            found = Some(KeyPart { expr: other.clone(), source, column: ty });
+                        }
+                    }
+                }
+            } else if let Some(narrow) =
+                narrow(ty, at + column, part, bound).filter(|narrow| narrow.op == "=")
+            {
+                found = Some(narrow.part);
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        match found {
+            Some(part) => key.push(part),
+            None => break,
+        }
+    }
+    (!key.is_empty()).then_some(key)
+}
+
+/// `column = ANY (array)`: the array and the type of its elements.
+fn elements(
+    table: &Table,
+    at: usize,
+    column: usize,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Option<(Expr, Oid)> {
+    let ty = base(table.columns[column].type_oid);
+    conjuncts.iter().find_map(|conjunct| match conjunct {
+        Expr::AnyArray { head, left, array, all: false }
+            if head.operator.is_some_and(|operator| operator.name == "=")
+                && is_column(left, at + column)
+                && comparable(ty, head.types[1])
+                && bound(array) =>
+        {
+            Some(((**array).clone(), head.types[1]))
+        }
+        _ => None,
+    })
+}

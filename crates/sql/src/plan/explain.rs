@@ -1,0 +1,122 @@
+//! EXPLAIN: a plan as lines.
+
+use super::{HashKind, Node, Path, PlannedStatement};
+use crate::bind::BoundStatement;
+use crate::bind::tree::{Body, Change, From, Query};
+
+impl PlannedStatement {
+    pub(crate) fn explain(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        match &self.statement {
+            BoundStatement::Query(query) => show_query(query, 0, &mut lines),
+            BoundStatement::Change(change) => {
+                let (verb, from, source) = match change {
+                    Change::Insert(insert) => ("Insert", None, insert.source.as_ref()),
+                    Change::Update(update) => ("Update", Some(&update.from), None),
+                    Change::Delete(delete) => ("Delete", Some(&delete.from), None),
+                };
+                lines.push(format!("{verb} on {}", change.target().table.name));
+                if let Some(From::Planned(node)) = from {
+                    show_node(node, 1, &mut lines);
+                }
+                if let Some(query) = source {
+                    show_query(query, 1, &mut lines);
+                }
+            }
+        }
+        lines
+    }
+}
+
+fn push(depth: usize, text: String, lines: &mut Vec<String>) {
+    let arrow = if depth == 0 { String::new() } else { format!("{}->  ", "      ".repeat(depth - 1) + "  ") };
+    lines.push(arrow + &text);
+}
+
+fn show_query(query: &Query, depth: usize, lines: &mut Vec<String>) {
+    let mut depth = depth;
+    if query.limit.is_some() || query.offset.is_some() {
+        push(depth, "Limit".to_string(), lines);
+        depth += 1;
+    }
+    if !query.order.is_empty() {
+        push(depth, "Sort".to_string(), lines);
+        depth += 1;
+    }
+    match &query.body {
+        Body::Select(select) => {
+            if !select.windows.is_empty() {
+                push(depth, "WindowAgg".to_string(), lines);
+                depth += 1;
+            }
+            if let Some(group) = &select.group {
+                let name = if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" };
+                push(depth, name.to_string(), lines);
+                depth += 1;
+            }
+            if let From::Planned(node) = &select.from {
+                show_node(node, depth, lines);
+            }
+        }
+        Body::Values(rows) => push(depth, format!("Values Scan ({} rows)", rows.len()), lines),
+        Body::Set { kind, left, right, .. } => {
+            push(depth, format!("{kind:?}"), lines);
+            show_query(left, depth + 1, lines);
+            show_query(right, depth + 1, lines);
+        }
+    }
+}
+
+fn show_node(node: &Node, depth: usize, lines: &mut Vec<String>) {
+    match node {
+        Node::One => push(depth, "Result".to_string(), lines),
+        Node::Scan(scan) => {
+            let table = &scan.table.name;
+            let text = match &scan.path {
+                Path::Full => format!("Seq Scan on {table}"),
+                Path::Index { index, equal, low, high, reverse } => {
+                    let ranges = usize::from(low.is_some()) + usize::from(high.is_some());
+                    let back = if *reverse { " Backward" } else { "" };
+                    format!(
+                        "Index Scan{back} using {} on {table} ({} equal, {ranges} bounds)",
+                        index.name,
+                        equal.len()
+                    )
+                }
+                Path::Points { index, keys } => {
+                    format!("Index Lookups using {} on {table} ({} keys)", index.name, keys.len())
+                }
+                Path::Elements { index, .. } => {
+                    format!("Index Lookups using {} on {table} (array)", index.name)
+                }
+            };
+            push(depth, text, lines);
+        }
+        Node::System { .. } => push(depth, "Catalog Scan".to_string(), lines),
+        Node::Query { query, .. } => {
+            push(depth, "Subquery Scan".to_string(), lines);
+            show_query(query, depth + 1, lines);
+        }
+        Node::Cte { .. } => push(depth, "CTE Scan".to_string(), lines),
+        Node::Functions { .. } => push(depth, "Function Scan".to_string(), lines),
+        Node::Loop { outer, inner, left, .. } => {
+            push(depth, if *left { "Nested Loop Left Join" } else { "Nested Loop" }.to_string(), lines);
+            show_node(outer, depth + 1, lines);
+            show_node(inner, depth + 1, lines);
+        }
+        Node::Hash(join) => {
+            let kind = match join.kind {
+                HashKind::Inner => "Hash Join",
+                HashKind::Left => "Hash Left Join",
+                HashKind::Full => "Hash Full Join",
+            };
+            push(depth, kind.to_string(), lines);
+            show_node(&join.outer, depth + 1, lines);
+            show_node(&join.inner, depth + 1, lines);
+        }
+        Node::Filter { node, .. } => {
+            push(depth, "Filter".to_string(), lines);
+            show_node(node, depth + 1, lines);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Join order: first what a key finds, then what the rows so far find by a key, then by hash.
+
+use super::access::{self, FULL};
+use super::{HashJoin, HashKind, Node, Path, Planner, Scan};
+use crate::bind::tree::{Expr, From};
+use crate::parse::ast::JoinKind;
+use crate::types::Oid;
+
+/// Ranges of slots (first, count).
+pub(super) type Slots = Vec<(usize, usize)>;
+
+fn holds(slots: &Slots, slot: usize) -> bool {
+    slots.iter().any(|(at, width)| (*at..at + width).contains(&slot))
+}
+
+/// The slots of the expression's own level that it looks at.
+pub(super) fn looks_at(expr: &Expr) -> Vec<usize> {
+    let mut slots = Vec::new();
+    expr.clone().walk(0, &mut |part, depth| {
+        match part {
+            Expr::Column { depth: own, slot } if *own == depth => slots.push(*slot),
+            Expr::WholeRow { depth: own, from, names, .. } if *own == depth => {
+                slots.extend(*from..*from + names.len());
+            }
+            _ => {}
+        }
+        false
+    });
+    slots
+}
+
+fn within(expr: &Expr, slots: &Slots) -> bool {
+    looks_at(expr).into_iter().all(|slot| holds(slots, slot))
+}
+
+/// A part of a FROM that is joined as a whole.
+struct Unit {
+    from: From,
+    slots: Slots,
+    /// Slots that it looks at (LATERAL, arguments of functions).
+    needs: Vec<usize>,
+}
+
+fn slots_of(from: &From) -> Slots {
+    match from {
+        From::One => Vec::new(),
+        From::Table { table, at } => vec![(*at, table.columns.len() + 1)],
+        From::System { at, width, .. }
+        | From::Query { at, width, .. }
+        | From::Cte { at, width, .. }
+        | From::Functions { at, width, .. } => vec![(*at, *width)],
+        From::Join { left, right, .. } => [slots_of(left), slots_of(right)].concat(),
+        From::Planned(_) => Vec::new(),
+    }
+}
+
+fn needs_of(from: &From) -> Vec<usize> {
+    let mut needs = Vec::new();
+    from.clone().walk(0, &mut |part, depth| {
+        if let Expr::Column { depth: own, slot } = part
+            && *own == depth
+        {
+            needs.push(*slot);
+        }
+        false
+    });
+    let own = slots_of(from);
+    needs.retain(|slot| !holds(&own, *slot));
+    needs
+}
+
+fn flatten(from: From, units: &mut Vec<Unit>, conjuncts: &mut Vec<Expr>) {
+    match from {
+        From::One => {}
+        From::Join { kind: JoinKind::Inner, left, right, on } => {
+            flatten(*left, units, conjuncts);
+            flatten(*right, units, conjuncts);
+            if let Some(on) = on {
+                on.conjuncts(conjuncts);
+            }
+        }
+        from => {
+            let (slots, needs) = (slots_of(&from), needs_of(&from));
+            units.push(Unit { from, slots, needs });
+        }
+    }
+}
+
+/// Takes the conjuncts for which `take` holds.
+fn split(conjuncts: &mut Vec<Expr>, take: impl Fn(&Expr) -> bool) -> Vec<Expr> {
+    let (taken, rest) = std::mem::take(conjuncts).into_iter().partition(|conjunct| take(conjunct));
+    *conjuncts = rest;
+    taken
+}
+
+impl Planner<'_> {
+    /// `outside`: slots of the level that are bound already.
+    pub(super) fn from(&self, from: From, mut conjuncts: Vec<Expr>, outside: &Slots) -> Node {
+        let mut units = Vec::new();
+        flatten(from, &mut units, &mut conjuncts);
+        let mut bound = outside.clone();
+        let mut node = Node::One;
+        if let Some(first) = self.first(&units, &conjuncts, &bound) {
+            let unit = units.remove(first);
+            let own = self.own(&unit, &mut conjuncts, &bound);
+            bound.extend(unit.slots.iter().copied());
+            node = self.unit(unit, own, outside);
+        }
+        while !units.is_empty() {
+            let next = self.next(&units, &conjuncts, &bound);
+            let unit = units.remove(next);
+            node = self.join(node, unit, &mut conjuncts, &mut bound, outside);
+            let ready = split(&mut conjuncts, |conjunct| within(conjunct, &bound));
+            node = filtered(node, ready);
+        }
+        filtered(node, conjuncts)
+    }
+
+    /// Conjuncts that look only at this unit and what is bound.
+    fn own(&self, unit: &Unit, conjuncts: &mut Vec<Expr>, bound: &Slots) -> Vec<Expr> {
+        let reach: Slots = [bound.clone(), unit.slots.clone()].concat();
+        split(conjuncts, |conjunct| within(conjunct, &reach))
+    }
+
+    fn score(&self, unit: &Unit, conjuncts: &[Expr], bound: &Slots) -> u32 {
+        let free = |expr: &Expr| within(expr, bound);
+        match &unit.from {
+            From::Table { table, at } => access::choose(self.store, table, *at, conjuncts, &free).1,
+            From::Functions { .. } => FULL - 1,
+            _ => FULL,
+        }
+    }
+
+    fn first(&self, units: &[Unit], conjuncts: &[Expr], bound: &Slots) -> Option<usize> {
+        let ready = |unit: &Unit| unit.needs.iter().all(|slot| holds(bound, *slot));
+        let scored = units.iter().enumerate().filter(|(_, unit)| ready(unit));
+        scored.min_by_key(|(_, unit)| self.score(unit, conjuncts, bound)).map(|(at, _)| at)
+    }
+
+    fn next(&self, units: &[Unit], conjuncts: &[Expr], bound: &Slots) -> usize {
+        let ready = |unit: &Unit| unit.needs.iter().all(|slot| holds(bound, *slot));
+        let connected = |unit: &Unit| {
+            conjuncts.iter().any(|conjunct| {
+                let slots = looks_at(conjunct);
+                slots.iter().any(|slot| holds(&unit.slots, *slot))
+                    && slots.iter().any(|slot| holds(bound, *slot))
+            })
+        };
+        let scored = units.iter().enumerate().filter(|(_, unit)| ready(unit));
+        let cost =
+            |unit: &Unit| self.score(unit, conjuncts, bound) + if connected(unit) { 0 } else { 2 * FULL };
+        scored.min_by_key(|(_, unit)| cost(unit)).map_or(0, |(at, _)| at)
+    }
+
+    fn join(
+        &self,
+        outer: Node,
+        unit: Unit,
+        conjuncts: &mut Vec<Expr>,
+        bound: &mut Slots,
+        outside: &Slots,
+    ) -> Node {
+        let free = |expr: &Expr| within(expr, bound);
+        let inner_slots = unit.slots.clone();
+        let by_key = match &unit.from {
+            From::Table { table, at } => access::choose(self.store, table, *at, conjuncts, &free).1 < FULL,
+            From::Functions { .. } | From::Query { lateral: true, .. } => true,
+            _ => !unit.needs.is_empty(),
+        };
+        if by_key {
+            let own = self.own(&unit, conjuncts, bound);
+            let known = bound.clone();
+            bound.extend(inner_slots.iter().copied());
+            let inner = Box::new(self.unit(unit, own, &known));
+            return Node::Loop { outer: Box::new(outer), inner, on: None, left: false, inner_slots };
+        }
+        let reach = unit.slots.clone();
+        let own = split(conjuncts, |conjunct| within(conjunct, &[outside.clone(), reach.clone()].concat()));
+        let keys = hash_keys(conjuncts, bound, &unit.slots);
+        let outer_slots = bound.clone();
+        bound.extend(inner_slots.iter().copied());
+        let inner = self.unit(unit, own, outside);
+        let kind = HashKind::Inner;
+        Node::Hash(Box::new(HashJoin { kind, outer, inner, keys, residual: None, outer_slots, inner_slots }))
+    }
+
+    /// A unit with its own predicates.
+    fn unit(&self, unit: Unit, own: Vec<Expr>, bound: &Slots) -> Node {
+        match unit.from {
+            From::Table { table, at } => {
+                let free = |expr: &Expr| within(expr, bound);
+                let (path, _) = access::choose(self.store, &table, at, &own, &free);
+                let filter = Expr::all(own);
+                Node::Scan(Box::new(Scan { table, at, path, filter, lock: None, target: false }))
+            }
+            From::System { table, at, width } => Node::System { table, at, width, filter: Expr::all(own) },
+            From::Query { mut query, lateral, at, width } => {
+                self.query(&mut query);
+                let cache = (!lateral && !super::prepare::looks_outside(&query)).then(|| self.new_cache());
+                Node::Query { query, lateral, at, width, filter: Expr::all(own), cache }
+            }
+            From::Cte { id, at, width } => Node::Cte { id, at, width, filter: Expr::all(own) },
+            From::Functions { calls, ordinality, at, width, .. } => {
+                Node::Functions { calls, ordinality, at, width, filter: Expr::all(own) }
+            }
+            From::Join { kind, left, right, on } => self.outer_join(kind, *left, *right, on, own, bound),
+            From::One => Node::One,
+            From::Planned(node) => *node,
+        }
+    }
+
+    fn outer_join(
+        &self,
+        kind: JoinKind,
+        left: From,
+        right: From,
+        on: Option<Expr>,
+        mut own: Vec<Expr>,
+        bound: &Slots,
+    ) -> Node {
+        let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
+        let (outer_slots, inner_slots) = (slots_of(&left), slots_of(&right));
+        let mut on_parts = Vec::new();
+        if let Some(on) = on {
+            on.conjuncts(&mut on_parts);
+        }
+        let outer_reach: Slots = [bound.clone(), outer_slots.clone()].concat();
+        if kind == JoinKind::Full {
+            let keys = hash_keys(&on_parts, &outer_slots, &inner_slots);
+            let (outer, inner) = (self.from(left, Vec::new(), bound), self.from(right, Vec::new(), bound));
+            let (kind, residual) = (HashKind::Full, Expr::all(on_parts));
+            let join = HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots };
+            return filtered(Node::Hash(Box::new(join)), own);
+        }
+        let to_outer = split(&mut own, |conjunct| within(conjunct, &outer_reach));
+        let outer = self.from(left, to_outer, bound);
+        let lateral = needs_of(&right).iter().any(|slot| holds(&outer_slots, *slot));
+        let free = |expr: &Expr| within(expr, &outer_reach);
+        let by_key = match &right {
+            From::Table { table, at } => access::choose(self.store, table, *at, &on_parts, &free).1 < FULL,
+            _ => false,
+        };
+        let joined = if lateral || by_key {
+            let to_inner = split(&mut on_parts, |part| {
+                let reach = [outer_reach.clone(), inner_slots.clone()].concat();
+                within(part, &reach) && looks_at(part).iter().any(|slot| holds(&inner_slots, *slot))
+            });
+            let inner = Box::new(self.from(right, to_inner, &outer_reach));
+            let on = Expr::all(on_parts);
+            Node::Loop { outer: Box::new(outer), inner, on, left: true, inner_slots }
+        } else {
+            let inner_reach: Slots = [bound.clone(), inner_slots.clone()].concat();
+            let to_inner = split(&mut on_parts, |part| {
+                within(part, &inner_reach) && looks_at(part).iter().any(|slot| holds(&inner_slots, *slot))
+            });
+            let keys = hash_keys(&on_parts, &outer_slots, &inner_slots);
+            let inner = self.from(right, to_inner, bound);
+            let (kind, residual) = (HashKind::Left, Expr::all(on_parts));
+            Node::Hash(Box::new(HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots }))
+        };
+        filtered(joined, own)
+    }
+}
+
+fn filtered(node: Node, conjuncts: Vec<Expr>) -> Node {
+    match Expr::all(conjuncts) {
+        None => node,
+        Some(filter) => Node::Filter { node: Box::new(node), filter },
+    }
+}
+
+/// Equalities between the two sides. They stay among the conjuncts, to be checked again.
+fn hash_keys(conjuncts: &[Expr], outer: &Slots, inner: &Slots) -> Vec<(Expr, Expr, Oid)> {
+    let mut keys = Vec::new();
+    for conjunct in conjuncts {
+        let Expr::Call { head, args, .. } = conjunct else { continue };
+        let ([left, right], Some(operator)) = (args.as_slice(), head.operator) else { continue };
+        if operator.name != "=" || !operator.hashes || head.types[0] != head.types[1] {
+            continue;
+        }
+        let some = |expr: &Expr| !looks_at(expr).is_empty();
+        if some(left) && some(right) && within(left, outer) && within(right, inner) {
+            keys.push((left.clone(), right.clone(), head.types[0]));
+        } else if some(left) && some(right) && within(right, outer) && within(left, inner) {
+            keys.push((right.clone(), left.clone(), head.types[0]));
+        }
+    }
+    keys
+}
+
+impl Scan {
+    pub(super) fn full(&self) -> bool {
+        self.path == Path::Full
+    }
+}

@@ -1,0 +1,185 @@
+//! Plans: in which order tables are read, by which indexes, and how they are joined.
+//!
+//! A plan is made once for a prepared statement: parameters stand in it as expressions, and whatever is
+//! looked up by a parameter or by a column of a table read before is evaluated when the plan runs.
+//!
+//! 1. Every predicate stays in the plan: an access by index only narrows what is read.
+//! 2. Join order changes nothing about slots: each table writes its own range of the level's row.
+
+mod access;
+mod explain;
+mod join;
+mod prepare;
+
+use std::sync::Arc;
+
+use crate::bind::tree::{Expr, Query, SetCall};
+use crate::bind::walk::{Visit, walk_list};
+use crate::catalog::object::{Index, Table};
+use crate::parse::ast::{LockStrength, LockWait};
+use crate::types::Oid;
+
+pub(crate) use prepare::{PlannedStatement, Planner};
+
+/// How the rows of a level's FROM are found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node {
+    One,
+    Scan(Box<Scan>),
+    System {
+        table: Oid,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+    },
+    Query {
+        query: Box<Query>,
+        lateral: bool,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+        cache: Option<usize>,
+    },
+    Cte {
+        id: usize,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+    },
+    Functions {
+        calls: Vec<SetCall>,
+        ordinality: bool,
+        at: usize,
+        width: usize,
+        filter: Option<Expr>,
+    },
+    /// For each row of `outer` the rows of `inner`; with `left`, NULLs where there are none.
+    Loop {
+        outer: Box<Node>,
+        inner: Box<Node>,
+        on: Option<Expr>,
+        left: bool,
+        inner_slots: Vec<(usize, usize)>,
+    },
+    Hash(Box<HashJoin>),
+    Filter {
+        node: Box<Node>,
+        filter: Expr,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scan {
+    pub(crate) table: Arc<Table>,
+    pub(crate) at: usize,
+    pub(crate) path: Path,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) lock: Option<(LockStrength, LockWait)>,
+    /// The rows' names are wanted (UPDATE, DELETE).
+    pub(crate) target: bool,
+}
+
+/// An expression that narrows a column of an index, and its type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KeyPart {
+    pub(crate) expr: Expr,
+    pub(crate) source: Oid,
+    pub(crate) column: Oid,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Path {
+    Full,
+    Index {
+        index: Arc<Index>,
+        equal: Vec<KeyPart>,
+        low: Option<(KeyPart, bool)>,
+        high: Option<(KeyPart, bool)>,
+        reverse: bool,
+    },
+    /// Several lookups: each a list of equal values.
+    Points {
+        index: Arc<Index>,
+        keys: Vec<Vec<KeyPart>>,
+    },
+    /// A lookup for each element of an array, after equal values.
+    Elements {
+        index: Arc<Index>,
+        equal: Vec<KeyPart>,
+        array: Expr,
+        element: Oid,
+        column: Oid,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum HashKind {
+    Inner,
+    Left,
+    Full,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HashJoin {
+    pub(crate) kind: HashKind,
+    pub(crate) outer: Node,
+    pub(crate) inner: Node,
+    /// (outer's expression, inner's expression, type to hash by).
+    pub(crate) keys: Vec<(Expr, Expr, Oid)>,
+    pub(crate) residual: Option<Expr>,
+    pub(crate) outer_slots: Vec<(usize, usize)>,
+    pub(crate) inner_slots: Vec<(usize, usize)>,
+}
+
+impl Node {
+    pub(crate) fn walk(&mut self, depth: u16, visit: Visit<'_>) {
+        match self {
+            Node::One => {}
+            Node::Scan(scan) => {
+                let part = |part: &mut KeyPart, visit: Visit<'_>| part.expr.walk(depth, visit);
+                match &mut scan.path {
+                    Path::Full => {}
+                    Path::Index { equal, low, high, .. } => {
+                        equal.iter_mut().for_each(|p| part(p, visit));
+                        low.iter_mut().chain(high).for_each(|(p, _)| part(p, visit));
+                    }
+                    Path::Points { keys, .. } => keys.iter_mut().flatten().for_each(|p| part(p, visit)),
+                    Path::Elements { equal, array, .. } => {
+                        equal.iter_mut().for_each(|p| part(p, visit));
+                        array.walk(depth, visit);
+                    }
+                }
+                scan.filter.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::System { filter, .. } | Node::Cte { filter, .. } => {
+                filter.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::Query { query, filter, .. } => {
+                query.walk(depth + 1, visit);
+                filter.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::Functions { calls, filter, .. } => {
+                calls.iter_mut().for_each(|call| call.walk(depth, visit));
+                filter.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::Loop { outer, inner, on, .. } => {
+                outer.walk(depth, visit);
+                inner.walk(depth, visit);
+                on.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::Hash(join) => {
+                join.outer.walk(depth, visit);
+                join.inner.walk(depth, visit);
+                for (outer, inner, _) in &mut join.keys {
+                    walk_list(std::slice::from_mut(outer), depth, visit);
+                    inner.walk(depth, visit);
+                }
+                join.residual.iter_mut().for_each(|e| e.walk(depth, visit));
+            }
+            Node::Filter { node, filter } => {
+                node.walk(depth, visit);
+                filter.walk(depth, visit);
+            }
+        }
+    }
+}

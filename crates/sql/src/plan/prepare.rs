@@ -1,0 +1,291 @@
+//! Planning of whole statements: every level's FROM, every query within an expression.
+
+use std::cell::Cell;
+
+use super::{Node, Path};
+use crate::bind::BoundStatement;
+use crate::bind::tree::{
+    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SortKey, SubqueryKind,
+};
+use crate::bind::walk::walk_list;
+use crate::catalog::object::Indexed;
+use crate::exec::store::Store;
+
+/// A statement ready to run.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedStatement {
+    pub(crate) statement: BoundStatement,
+    /// How many results of queries within it can be kept while it runs.
+    pub(crate) caches: usize,
+    /// How many WITH queries it has.
+    pub(crate) ctes: usize,
+}
+
+pub(crate) struct Planner<'a> {
+    pub(super) store: &'a dyn Store,
+    caches: Cell<usize>,
+}
+
+/// Does the query look at rows of levels around it?
+pub(super) fn looks_outside(query: &Query) -> bool {
+    let mut outside = false;
+    query.clone().walk(1, &mut |part, depth| {
+        if let Expr::Column { depth: own, .. } | Expr::WholeRow { depth: own, .. } = part {
+            outside |= *own >= depth;
+        }
+        outside |= matches!(part, Expr::CaseOperand);
+        outside
+    });
+    outside
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn plan(store: &'a dyn Store, mut statement: BoundStatement, ctes: usize) -> PlannedStatement {
+        let planner = Planner { store, caches: Cell::new(0) };
+        match &mut statement {
+            BoundStatement::Query(query) => planner.query(query),
+            BoundStatement::Change(change) => planner.change(change),
+        }
+        PlannedStatement { statement, caches: planner.caches.get(), ctes }
+    }
+
+    /// An expression on its own: a default, a check.
+    pub(crate) fn plan_expr(store: &'a dyn Store, expr: &mut Expr) -> usize {
+        let planner = Planner { store, caches: Cell::new(0) };
+        planner.expr(expr);
+        planner.caches.get()
+    }
+
+    pub(super) fn new_cache(&self) -> usize {
+        let number = self.caches.get();
+        self.caches.set(number + 1);
+        number
+    }
+
+    fn expr(&self, expr: &mut Expr) {
+        expr.walk(0, &mut |part, _| {
+            let Expr::Subquery(subquery) = part else { return false };
+            if let SubqueryKind::Any { left, .. } = &mut subquery.kind {
+                left.iter_mut().for_each(|expr| self.expr(expr));
+            }
+            if !looks_outside(&subquery.query) {
+                subquery.cache = Some(self.new_cache());
+            }
+            self.query(&mut subquery.query);
+            true
+        });
+    }
+
+    fn exprs<'e>(&self, exprs: impl IntoIterator<Item = &'e mut Expr>) {
+        exprs.into_iter().for_each(|expr| self.expr(expr));
+    }
+
+    fn ctes(&self, ctes: &mut [Cte]) {
+        for cte in ctes {
+            cte.eager = match &cte.kind {
+                CteKind::Query(query) => looks_outside(query),
+                CteKind::Recursive { base, step, .. } => looks_outside(base) || looks_outside(step),
+                CteKind::Change(_) => true,
+            };
+            match &mut cte.kind {
+                CteKind::Query(query) => self.query(query),
+                CteKind::Recursive { base, step, .. } => {
+                    self.query(base);
+                    self.query(step);
+                }
+                CteKind::Change(change) => self.change(change),
+            }
+        }
+    }
+
+    pub(super) fn query(&self, query: &mut Query) {
+        self.ctes(&mut query.ctes);
+        match &mut query.body {
+            Body::Select(select) => {
+                self.select(select);
+                if sorted(self.store, select, &query.order) {
+                    query.order.clear();
+                }
+            }
+            Body::Values(rows) => rows.iter_mut().for_each(|row| self.exprs(row)),
+            Body::Set { left, right, .. } => {
+                self.query(left);
+                self.query(right);
+            }
+        }
+        self.exprs(query.limit.iter_mut().chain(&mut query.offset));
+    }
+
+    fn select(&self, select: &mut Select) {
+        let from = std::mem::replace(&mut select.from, From::One);
+        let mut conjuncts = Vec::new();
+        if let Some(filter) = select.filter.take() {
+            filter.conjuncts(&mut conjuncts);
+        }
+        let mut node = self.level(from, conjuncts);
+        for (at, strength, wait) in &select.locks {
+            node.each_scan(&mut |scan| {
+                if scan.at == *at {
+                    scan.lock = Some((*strength, *wait));
+                }
+            });
+        }
+        select.from = From::Planned(Box::new(node));
+        self.exprs(&mut select.having);
+        self.exprs(&mut select.targets);
+        if let Some(group) = &mut select.group {
+            self.exprs(group.keys.iter_mut().map(|(key, _)| key));
+            group.aggregates.iter_mut().for_each(|call| call.walk(0, &mut |part, _| self.whole(part)));
+        }
+        select.windows.iter_mut().for_each(|call| call.walk(0, &mut |part, _| self.whole(part)));
+        select.sets.iter_mut().for_each(|call| call.walk(0, &mut |part, _| self.whole(part)));
+    }
+
+    fn whole(&self, expr: &mut Expr) -> bool {
+        self.expr(expr);
+        true
+    }
+
+    /// The rows of a level's FROM; queries within its predicates are planned too.
+    fn level(&self, from: From, mut conjuncts: Vec<Expr>) -> Node {
+        walk_list(&mut conjuncts, 0, &mut |_, _| true);
+        let mut node = self.from(from, conjuncts, &Vec::new());
+        node.each_expr(&mut |expr| self.expr(expr));
+        node
+    }
+
+    fn change(&self, change: &mut Change) {
+        match change {
+            Change::Insert(insert) => {
+                self.ctes(&mut insert.ctes);
+                insert.source.iter_mut().for_each(|query| self.query(query));
+                self.exprs(&mut insert.values);
+                if let Some((set, filter)) = insert.conflict.as_mut().and_then(|c| c.update.as_mut()) {
+                    self.exprs(set.iter_mut().map(|(_, expr)| expr).chain(filter));
+                }
+                self.exprs(insert.returning.iter_mut().flat_map(|r| &mut r.targets));
+            }
+            Change::Update(update) => {
+                self.ctes(&mut update.ctes);
+                self.target(&mut update.from, &mut update.filter);
+                self.exprs(update.set.iter_mut().map(|(_, expr)| expr));
+                self.exprs(update.returning.iter_mut().flat_map(|r| &mut r.targets));
+            }
+            Change::Delete(delete) => {
+                self.ctes(&mut delete.ctes);
+                self.target(&mut delete.from, &mut delete.filter);
+                self.exprs(delete.returning.iter_mut().flat_map(|r| &mut r.targets));
+            }
+        }
+    }
+
+    fn target(&self, from: &mut From, filter: &mut Option<Expr>) {
+        let mut conjuncts = Vec::new();
+        if let Some(filter) = filter.take() {
+            filter.conjuncts(&mut conjuncts);
+        }
+        let mut node = self.level(std::mem::replace(from, From::One), conjuncts);
+        node.each_scan(&mut |scan| scan.target |= scan.at == 0);
+        *from = From::Planned(Box::new(node));
+    }
+}
+
+impl Node {
+    fn each_scan(&mut self, visit: &mut dyn FnMut(&mut super::Scan)) {
+        match self {
+            Node::Scan(scan) => visit(scan),
+            Node::Loop { outer, inner, .. } => {
+                outer.each_scan(visit);
+                inner.each_scan(visit);
+            }
+            Node::Hash(join) => {
+                join.outer.each_scan(visit);
+                join.inner.each_scan(visit);
+            }
+            Node::Filter { node, .. } => node.each_scan(visit),
+            _ => {}
+        }
+    }
+
+    /// The expressions of this level (not those of derived tables, which were planned with their queries).
+    fn each_expr(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Node::Loop { outer, inner, on, .. } => {
+                outer.each_expr(visit);
+                inner.each_expr(visit);
+                on.iter_mut().for_each(visit);
+            }
+            Node::Hash(join) => {
+                join.outer.each_expr(visit);
+                join.inner.each_expr(visit);
+                for (outer, inner, _) in &mut join.keys {
+                    visit(outer);
+                    visit(inner);
+                }
+                join.residual.iter_mut().for_each(visit);
+            }
+            Node::Filter { node, filter } => {
+                node.each_expr(visit);
+                visit(filter);
+            }
+            Node::Query { filter, .. } => filter.iter_mut().for_each(visit),
+            other => other.walk(0, &mut |expr, _| {
+                visit(expr);
+                true
+            }),
+        }
+    }
+}
+
+/// Lets an index scan give the order that is asked for, if one can.
+fn sorted(store: &dyn Store, select: &mut Select, order: &[SortKey]) -> bool {
+    let plain = select.group.is_none() && select.windows.is_empty() && select.sets.is_empty();
+    let From::Planned(node) = &mut select.from else { return false };
+    let Node::Scan(scan) = &mut **node else { return false };
+    if order.is_empty() || !plain || select.distinct != DistinctOn::No {
+        return false;
+    }
+    let mut wanted = Vec::new();
+    for key in order {
+        let Expr::Column { depth: 0, slot } = select.targets[key.column].bare() else { return false };
+        if key.nulls_first != key.descending || key.descending != order[0].descending {
+            return false;
+        }
+        wanted.push(slot - scan.at);
+    }
+    if scan.full() {
+        for index in store.indexes(scan.table.oid) {
+            if index.valid
+                && index.predicate.is_none()
+                && leads(&index.columns, 0, &wanted)
+                && store.ordered(&index)
+            {
+                let (equal, low, high) = (Vec::new(), None, None);
+                scan.path = Path::Index { index, equal, low, high, reverse: order[0].descending };
+                return true;
+            }
+        }
+        return false;
+    }
+    let Path::Index { index, equal, reverse, .. } = &mut scan.path else { return false };
+    // Columns that are equal to one value need no order.
+    let fixed: Vec<usize> = index.columns[..equal.len()].iter().filter_map(plain_column).collect();
+    wanted.retain(|column| !fixed.contains(column));
+    let fits = leads(&index.columns, equal.len(), &wanted) && store.ordered(index);
+    if fits {
+        *reverse = order[0].descending;
+    }
+    fits
+}
+
+fn plain_column(column: &crate::catalog::object::IndexColumn) -> Option<usize> {
+    match column.of {
+        Indexed::Column(number) if !column.descending && !column.nulls_first => Some(usize::from(number)),
+        _ => None,
+    }
+}
+
+fn leads(columns: &[crate::catalog::object::IndexColumn], from: usize, wanted: &[usize]) -> bool {
+    columns.len() >= from + wanted.len()
+        && columns[from..].iter().zip(wanted).all(|(column, wanted)| plain_column(column) == Some(*wanted))
+}

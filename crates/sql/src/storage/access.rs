@@ -1,0 +1,201 @@
+//! What SQL asks of a transaction, behind a trait object, so that plans and operators are not generic over
+//! the memory below.
+//!
+//! Invariants:
+//! 1. A conflict of the engine is the error 40001 (`SERIALIZATION_FAILURE`), and nothing else is: whoever
+//!    runs the transaction knows by it that running it again may work.
+//! 2. Closures that are given rows do not call the transaction: they may run under a latch.
+
+use std::ops::ControlFlow;
+
+use liger_engine::row::{RowHost, RowSession, RowTxn};
+use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
+use liger_fabric::{Cx, Fabric};
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// A running transaction.
+pub trait Access {
+    /// Places (partitions) in the pod.
+    fn places(&self) -> u16;
+
+    /// Whether rows of a place are in this host's own memory.
+    fn is_own(&self, place: u16) -> bool;
+
+    /// 64 random bits.
+    fn random(&self) -> u64;
+
+    /// Nanoseconds of a clock that only this host has.
+    fn now_ns(&self) -> u64;
+
+    /// Whether a step is to be left out (mutation tests).
+    fn is_left_out(&self, step: &'static str) -> bool;
+
+    /// The key that the engine makes of a row of this table.
+    ///
+    /// # Panics
+    /// If there is no such table.
+    fn key_of(&self, table: TableId, row: &[u8]) -> Key;
+
+    /// Starts fetching rows that will be read soon.
+    fn prefetch(&mut self, rows: &[(TableId, Key)]);
+
+    /// Shows the row with this key; false if there is none.
+    ///
+    /// # Errors
+    /// Conflicts, and what is wrong with the engine; so do all that follow.
+    fn get(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Locks the row with this key for changes, and changes it; false if there is none.
+    fn update(&mut self, table: TableId, key: &Key, change: &mut dyn FnMut(&mut RowMut<'_>)) -> Result<bool>;
+
+    /// Puts a new row; false if there is one with its key.
+    fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool>;
+
+    /// Removes the row with this key; false if there is none.
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool>;
+
+    /// Shows the rows of a range in key order until `see` breaks.
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()>;
+}
+
+/// A transaction of the row engine.
+pub struct RowAccess<'a, 'h, F: Fabric> {
+    txn: &'a mut RowTxn<'h, F>,
+    host: &'h RowHost,
+    cx: &'h Cx<F>,
+}
+
+impl<'a, 'h, F: Fabric> RowAccess<'a, 'h, F> {
+    /// A transaction of a session of this host and context.
+    pub fn new(txn: &'a mut RowTxn<'h, F>, host: &'h RowHost, cx: &'h Cx<F>) -> Self {
+        Self { txn, host, cx }
+    }
+}
+
+impl<F: Fabric> Access for RowAccess<'_, '_, F> {
+    fn places(&self) -> u16 {
+        self.host.partition_count()
+    }
+
+    fn is_own(&self, place: u16) -> bool {
+        self.host.owner(place) == self.host.id()
+    }
+
+    fn random(&self) -> u64 {
+        self.cx.random()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.cx.now_ns()
+    }
+
+    fn is_left_out(&self, step: &'static str) -> bool {
+        self.cx.sabotaged(step)
+    }
+
+    fn key_of(&self, table: TableId, row: &[u8]) -> Key {
+        let relation = self.host.catalog().relation(table).expect("a table of the pod");
+        relation.table().expect("a table of the pod").0.primary.key_of(row)
+    }
+
+    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
+        self.txn.prefetch(rows);
+    }
+
+    fn get(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.txn.get(table, key, |row| see(row.bytes()))?.is_some())
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, change: &mut dyn FnMut(&mut RowMut<'_>)) -> Result<bool> {
+        Ok(self.txn.update(table, key, |row| change(row))?.is_some())
+    }
+
+    fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool> {
+        match self.txn.insert(table, row) {
+            Ok(()) => Ok(true),
+            Err(TxnError::DuplicateKey { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool> {
+        Ok(self.txn.delete(table, key)?)
+    }
+
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        Ok(self.txn.scan(table, range, |key, row| see(key, row.bytes()))?)
+    }
+}
+
+impl From<TxnError> for SqlError {
+    fn from(error: TxnError) -> SqlError {
+        let state = match error {
+            TxnError::Conflict(_) => {
+                let message = "could not serialize access due to concurrent update";
+                return SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(error.to_string());
+            }
+            TxnError::OutOfMemory { .. } => SqlState::OUT_OF_MEMORY,
+            TxnError::Fenced => SqlState::ADMIN_SHUTDOWN,
+            TxnError::Damaged { .. } => SqlState::DATA_CORRUPTED,
+            TxnError::TooLarge { .. } | TxnError::TooMany { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
+            TxnError::LogFailed => SqlState::IO_ERROR,
+            _ => SqlState::INTERNAL_ERROR,
+        };
+        SqlError::new(state, error.to_string())
+    }
+}
+
+/// Whether running the transaction again may work.
+pub fn is_conflict(error: &SqlError) -> bool {
+    error.state == SqlState::SERIALIZATION_FAILURE
+}
+
+/// Runs a transaction once: commits when `body` returns `Ok`, otherwise undoes everything.
+///
+/// # Errors
+/// Those of `body`, and of the commit.
+pub fn attempt<'h, F: Fabric, R>(
+    session: &mut RowSession<'h, F>,
+    body: impl FnOnce(&mut RowAccess<'_, 'h, F>) -> Result<R>,
+) -> Result<R> {
+    let (host, cx, mut failed) = (session.host(), session.cx(), None);
+    let ended = session.attempt(|txn| {
+        body(&mut RowAccess::new(txn, host, cx)).map_err(|error| {
+            failed = Some(error);
+            TxnError::Rollback
+        })
+    });
+    ended.map_err(|error| failed.unwrap_or_else(|| error.into()))
+}
+
+/// Runs a transaction until it meets no conflict, and returns once it is as durable as the session says.
+///
+/// # Errors
+/// Those of `body` other than conflicts, and of the engine.
+pub fn transact<'h, F: Fabric, R>(
+    session: &mut RowSession<'h, F>,
+    mut body: impl FnMut(&mut RowAccess<'_, 'h, F>) -> Result<R>,
+) -> Result<R> {
+    for conflicts in 1u32.. {
+        match attempt(session, &mut body) {
+            Err(error) if is_conflict(&error) => session.back_off(conflicts),
+            Ok(result) => {
+                session.settle()?;
+                return Ok(result);
+            }
+            ended => return ended,
+        }
+    }
+    unreachable!("a transaction met 2^32 conflicts")
+}

@@ -1,0 +1,481 @@
+//! Bodies of SQL rows: the values of a table's columns in a slot of fixed size.
+//!
+//! ```text
+//! 0 format u8 = 1 | 1 flags u8 (1: some value lies outside) | 2 columns u16
+//! 4 NULL bits, 1 per column | fixed values, in order | ends of variable values, u16 each | these values
+//!
+//! end of a variable value: bits 0-14 offset behind it, from the first one's start; bit 15: it lies outside,
+//!     and here is where: number u64, bytes u32
+//! (all numbers little-endian)
+//! ```
+//!
+//! Invariants:
+//! 1. A fixed column's bytes are at one offset in all rows that were written with so many columns, so that a
+//!    change of it changes these bytes only; they are zero when it is NULL.
+//! 2. A row says with how many columns it was written: columns that the table got later have the value that
+//!    they were added with. A dropped column keeps its place, as NULL.
+//! 3. What does not fit is put outside, the longest values first; see overflow.rs.
+//! 4. Damaged bytes are an error (XX001), never a panic.
+
+use std::sync::Arc;
+
+use super::codec;
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::oid;
+use crate::types::value::{EnumLabel, Interval, Value};
+
+/// How a column's values are kept.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the values are")]
+pub enum Stored {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Oid,
+    Float4,
+    Float8,
+    Date,
+    Time,
+    Timetz,
+    Timestamp,
+    Timestamptz,
+    Interval,
+    Uuid,
+    /// By a label's place in the order; the type's labels in that order.
+    Enum(Arc<[Arc<EnumLabel>]>),
+    Text,
+    Bytea,
+    Json,
+    /// Anything else, with what it is written in it: numeric, jsonb, arrays, rows.
+    Tagged,
+}
+
+impl Stored {
+    /// Of a type that is no enum: the type itself, or the one under a domain.
+    pub fn of(base: crate::types::Oid) -> Stored {
+        match base {
+            oid::BOOL => Stored::Bool,
+            oid::INT2 => Stored::Int2,
+            oid::INT4 => Stored::Int4,
+            oid::INT8 => Stored::Int8,
+            oid::OID | oid::XID | oid::CID | oid::REGPROC | oid::REGPROCEDURE | oid::REGCLASS => Stored::Oid,
+            oid::REGOPER | oid::REGOPERATOR | oid::REGTYPE | oid::REGROLE | oid::REGNAMESPACE => Stored::Oid,
+            oid::REGCONFIG | oid::REGDICTIONARY | oid::REGCOLLATION => Stored::Oid,
+            oid::FLOAT4 => Stored::Float4,
+            oid::FLOAT8 => Stored::Float8,
+            oid::DATE => Stored::Date,
+            oid::TIME => Stored::Time,
+            oid::TIMETZ => Stored::Timetz,
+            oid::TIMESTAMP => Stored::Timestamp,
+            oid::TIMESTAMPTZ => Stored::Timestamptz,
+            oid::INTERVAL => Stored::Interval,
+            oid::UUID => Stored::Uuid,
+            oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::CHAR | oid::REFCURSOR => Stored::Text,
+            oid::CSTRING | oid::UNKNOWN | oid::PG_NODE_TREE => Stored::Text,
+            oid::BYTEA => Stored::Bytea,
+            oid::JSON => Stored::Json,
+            _ => Stored::Tagged,
+        }
+    }
+
+    /// Bytes of a fixed value; `None` if they vary.
+    pub fn fixed(&self) -> Option<usize> {
+        Some(match self {
+            Stored::Bool => 1,
+            Stored::Int2 => 2,
+            Stored::Int4 | Stored::Oid | Stored::Float4 | Stored::Date | Stored::Enum(_) => 4,
+            Stored::Int8 | Stored::Float8 | Stored::Time => 8,
+            Stored::Timestamp | Stored::Timestamptz => 8,
+            Stored::Timetz => 12,
+            Stored::Interval | Stored::Uuid => 16,
+            Stored::Text | Stored::Bytea | Stored::Json | Stored::Tagged => return None,
+        })
+    }
+
+    /// Appends a value that is not NULL.
+    fn write(&self, value: &Value, out: &mut Vec<u8>) -> Result<()> {
+        match (self, value) {
+            (Stored::Bool, Value::Bool(b)) => out.push(u8::from(*b)),
+            (Stored::Int2, Value::Int2(n)) => out.extend_from_slice(&n.to_le_bytes()),
+            (Stored::Int4, Value::Int4(n)) | (Stored::Date, Value::Date(n)) => {
+                out.extend_from_slice(&n.to_le_bytes());
+            }
+            (Stored::Int8, Value::Int8(n))
+            | (Stored::Time, Value::Time(n))
+            | (Stored::Timestamp, Value::Timestamp(n))
+            | (Stored::Timestamptz, Value::Timestamptz(n)) => out.extend_from_slice(&n.to_le_bytes()),
+            (Stored::Oid, Value::Oid(n)) => out.extend_from_slice(&n.to_le_bytes()),
+            (Stored::Float4, Value::Float4(x)) => out.extend_from_slice(&x.to_le_bytes()),
+            (Stored::Float8, Value::Float8(x)) => out.extend_from_slice(&x.to_le_bytes()),
+            (Stored::Timetz, Value::Timetz(micros, west)) => {
+                out.extend_from_slice(&micros.to_le_bytes());
+                out.extend_from_slice(&west.to_le_bytes());
+            }
+            (Stored::Interval, Value::Interval(it)) => {
+                out.extend_from_slice(&it.micros.to_le_bytes());
+                out.extend_from_slice(&it.days.to_le_bytes());
+                out.extend_from_slice(&it.months.to_le_bytes());
+            }
+            (Stored::Uuid, Value::Uuid(bytes)) => out.extend_from_slice(&bytes[..]),
+            (Stored::Enum(_), Value::Enum(label)) => out.extend_from_slice(&label.order.to_le_bytes()),
+            (Stored::Text, Value::Text(text)) | (Stored::Json, Value::Json(text)) => {
+                out.extend_from_slice(text.as_bytes());
+            }
+            (Stored::Bytea, Value::Bytea(bytes)) => out.extend_from_slice(bytes),
+            (Stored::Tagged, value) => codec::write(value, out)?,
+            (stored, value) => {
+                let what = format!("a column of {stored:?} was given {value:?}");
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of these bytes.
+    fn read(&self, bytes: &[u8]) -> Result<Value> {
+        Ok(match self {
+            Stored::Bool => Value::Bool(array::<1>(bytes, 0)?[0] != 0),
+            Stored::Int2 => Value::Int2(i16::from_le_bytes(array(bytes, 0)?)),
+            Stored::Int4 => Value::Int4(i32::from_le_bytes(array(bytes, 0)?)),
+            Stored::Date => Value::Date(i32::from_le_bytes(array(bytes, 0)?)),
+            Stored::Int8 => Value::Int8(i64::from_le_bytes(array(bytes, 0)?)),
+            Stored::Time => Value::Time(i64::from_le_bytes(array(bytes, 0)?)),
+            Stored::Timestamp => Value::Timestamp(i64::from_le_bytes(array(bytes, 0)?)),
+            Stored::Timestamptz => Value::Timestamptz(i64::from_le_bytes(array(bytes, 0)?)),
+            Stored::Oid => Value::Oid(u32::from_le_bytes(array(bytes, 0)?)),
+            Stored::Float4 => Value::Float4(f32::from_le_bytes(array(bytes, 0)?)),
+            Stored::Float8 => Value::Float8(f64::from_le_bytes(array(bytes, 0)?)),
+            Stored::Timetz => {
+                Value::Timetz(i64::from_le_bytes(array(bytes, 0)?), i32::from_le_bytes(array(bytes, 8)?))
+            }
+            Stored::Interval => Value::Interval(Interval {
+                micros: i64::from_le_bytes(array(bytes, 0)?),
+                days: i32::from_le_bytes(array(bytes, 8)?),
+                months: i32::from_le_bytes(array(bytes, 12)?),
+            }),
+            Stored::Uuid => Value::Uuid(Arc::new(array(bytes, 0)?)),
+            Stored::Enum(labels) => {
+                let order = f32::from_le_bytes(array(bytes, 0)?);
+                let label = labels.iter().find(|label| label.order == order);
+                Value::Enum(label.ok_or_else(|| damaged("an enum label"))?.clone())
+            }
+            Stored::Text => Value::Text(codec::text(bytes)?),
+            Stored::Json => Value::Json(codec::text(bytes)?),
+            Stored::Bytea => Value::Bytea(bytes.into()),
+            Stored::Tagged => codec::read(bytes)?,
+        })
+    }
+}
+
+/// `N` bytes from `at` on.
+pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
+    bytes.get(at..at + N).and_then(|b| b.try_into().ok()).ok_or_else(|| damaged("a value's length"))
+}
+
+/// A row's bytes cannot be right.
+#[cold]
+pub(crate) fn damaged(what: &str) -> SqlError {
+    SqlError::new(SqlState::DATA_CORRUPTED, format!("damaged row: {what} is wrong"))
+}
+
+const FORMAT: u8 = 1;
+const FLAG_OUTSIDE: u8 = 1;
+const HEAD: usize = 4;
+const OUTSIDE: u16 = 1 << 15;
+/// Bytes of a reference to a value that lies outside.
+pub const REFERENCE_BYTES: usize = 12;
+
+/// Where a value lies that is not in its row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Reference {
+    /// Its number.
+    pub number: u64,
+    /// Its bytes.
+    pub len: u32,
+}
+
+/// Where the columns of rows written with so many of them lie.
+#[derive(Clone, Debug)]
+struct Offsets {
+    /// Of fixed columns: from the body's start. Of variable ones: which one it is.
+    of: Vec<usize>,
+    ends: usize,
+    variable: usize,
+}
+
+/// Values of a row that lie outside, by column.
+pub type Outside = Vec<(usize, Reference)>;
+
+/// The columns of a table, as bodies hold them.
+#[derive(Clone, Debug)]
+pub struct RowLayout {
+    stored: Vec<Stored>,
+    /// What rows have that were written before the column was there.
+    missing: Vec<Value>,
+    now: Offsets,
+}
+
+/// A value of a row, or where it is.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// The value.
+    Value(Value),
+    /// It lies outside.
+    Outside(Reference),
+}
+
+/// A body, and what did not fit it.
+#[derive(Clone, Debug, Default)]
+pub struct Encoded {
+    /// The body; what is behind it in the slot means nothing.
+    pub body: Vec<u8>,
+    /// Columns whose values lie outside, with their bytes; their references are still to be filled in.
+    pub outside: Vec<(usize, Vec<u8>)>,
+}
+
+impl RowLayout {
+    /// The layout of these columns, each with the value that rows have that were written before it was there.
+    pub fn new(columns: Vec<(Stored, Value)>) -> RowLayout {
+        let (stored, missing): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        let now = Offsets::new(&stored);
+        RowLayout { stored, missing, now }
+    }
+
+    /// How many columns there are.
+    pub fn columns(&self) -> usize {
+        self.stored.len()
+    }
+
+    /// Whether values of this column may lie outside.
+    pub fn may_lie_outside(&self, column: usize) -> bool {
+        self.stored[column].fixed().is_none()
+    }
+
+    /// The least bytes of a body, with all variable values empty.
+    pub fn least_bytes(&self) -> usize {
+        self.now.ends + 2 * self.now.variable
+    }
+
+    /// The bytes of one value that is not NULL.
+    ///
+    /// # Errors
+    /// If it is not of the column's type.
+    pub fn value_bytes(&self, column: usize, value: &Value, out: &mut Vec<u8>) -> Result<()> {
+        self.stored[column].write(value, out)
+    }
+
+    /// The value of bytes that lay outside.
+    ///
+    /// # Errors
+    /// If they are damaged.
+    pub fn value_of(&self, column: usize, bytes: &[u8]) -> Result<Value> {
+        self.stored[column].read(bytes)
+    }
+
+    /// The body of a row of these values, in a slot of `slot` bytes. `keep` says where the value of a column
+    /// lies already, unchanged, if it lies outside.
+    ///
+    /// # Errors
+    /// If a value is not of its column's type, or the row is too long even with all values outside.
+    pub fn encode(
+        &self,
+        values: &[Value],
+        slot: usize,
+        keep: impl Fn(usize) -> Option<Reference>,
+    ) -> Result<Encoded> {
+        assert_eq!(values.len(), self.stored.len(), "a value for every column");
+        let mut body = vec![FORMAT, 0];
+        body.extend_from_slice(&(values.len() as u16).to_le_bytes());
+        body.resize(HEAD + values.len().div_ceil(8), 0);
+        let mut variable = Vec::with_capacity(self.now.variable);
+        for (column, (stored, value)) in self.stored.iter().zip(values).enumerate() {
+            if value.is_null() {
+                body[HEAD + column / 8] |= 1 << (column % 8);
+            }
+            match (stored.fixed(), value) {
+                (Some(len), Value::Null) => body.resize(body.len() + len, 0),
+                (Some(_), value) => stored.write(value, &mut body)?,
+                (None, Value::Null) => variable.push((column, Vec::new(), false)),
+                (None, value) => {
+                    let mut bytes = Vec::new();
+                    stored.write(value, &mut bytes)?;
+                    variable.push((column, bytes, false));
+                }
+            }
+        }
+        let outside = self.move_out(&mut variable, body.len(), slot, keep)?;
+        body[1] = if variable.iter().any(|value| value.2) { FLAG_OUTSIDE } else { 0 };
+        let mut end = 0;
+        for (_, bytes, is_outside) in &variable {
+            end += bytes.len();
+            let mark = if *is_outside { OUTSIDE } else { 0 };
+            body.extend_from_slice(&(end as u16 | mark).to_le_bytes());
+        }
+        variable.iter().for_each(|(_, bytes, _)| body.extend_from_slice(bytes));
+        debug_assert!(body.len() <= slot);
+        Ok(Encoded { body, outside })
+    }
+
+    /// Puts the longest values outside until the rest fits the slot. What is left of one is its reference.
+    fn move_out(
+        &self,
+        variable: &mut [(usize, Vec<u8>, bool)],
+        head: usize,
+        slot: usize,
+        keep: impl Fn(usize) -> Option<Reference>,
+    ) -> Result<Vec<(usize, Vec<u8>)>> {
+        let mut outside = Vec::new();
+        loop {
+            let bytes: usize = variable.iter().map(|value| 2 + value.1.len()).sum();
+            if head + bytes <= slot {
+                return Ok(outside);
+            }
+            let movable = variable.iter_mut().filter(|v| !v.2 && v.1.len() > REFERENCE_BYTES);
+            let Some((column, bytes, is_outside)) = movable.max_by_key(|value| value.1.len()) else {
+                let message = format!("row is too big: size {}, maximum size {slot}", head + bytes);
+                return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            };
+            *is_outside = true;
+            let kept = keep(*column).filter(|kept| kept.len as usize == bytes.len());
+            let reference = kept.map_or([0; REFERENCE_BYTES], Reference::to_bytes);
+            let value = std::mem::replace(bytes, reference.to_vec());
+            if kept.is_none() {
+                outside.push((*column, value));
+            }
+        }
+    }
+
+    /// Fills in where the value of a column lies that [`RowLayout::encode`] has put outside.
+    pub fn refer(&self, body: &mut [u8], column: usize, to: Reference) {
+        let at = self.variable(body, &self.now, self.now.of[column]).expect("encoded just now").0;
+        body[at..at + REFERENCE_BYTES].copy_from_slice(&to.to_bytes());
+    }
+
+    /// The value of a column.
+    ///
+    /// # Errors
+    /// If the body is damaged.
+    pub fn decode(&self, body: &[u8], column: usize) -> Result<Found> {
+        let written = self.written(body)?;
+        if column >= written {
+            return Ok(Found::Value(self.missing[column].clone()));
+        }
+        let bit = body.get(HEAD + column / 8).ok_or_else(|| damaged("its length"))?;
+        if bit & 1 << (column % 8) != 0 {
+            return Ok(Found::Value(Value::Null));
+        }
+        let earlier;
+        let offsets = if written == self.stored.len() {
+            &self.now
+        } else {
+            earlier = Offsets::new(&self.stored[..written]);
+            &earlier
+        };
+        let (stored, at) = (&self.stored[column], offsets.of[column]);
+        if let Some(len) = stored.fixed() {
+            let bytes = body.get(at..at + len).ok_or_else(|| damaged("its length"))?;
+            return Ok(Found::Value(stored.read(bytes)?));
+        }
+        let (start, end, outside) = self.variable(body, offsets, at)?;
+        match outside {
+            true => Ok(Found::Outside(Reference::from_bytes(array(body, start)?))),
+            false => Ok(Found::Value(stored.read(&body[start..end])?)),
+        }
+    }
+
+    /// Whether some value of this body lies outside.
+    pub fn has_outside(body: &[u8]) -> bool {
+        body.get(1).is_some_and(|flags| flags & FLAG_OUTSIDE != 0)
+    }
+
+    /// The values of this body that lie outside, by column.
+    ///
+    /// # Errors
+    /// If the body is damaged.
+    pub fn outside(&self, body: &[u8]) -> Result<Outside> {
+        let mut all = Vec::new();
+        if Self::has_outside(body) {
+            for column in 0..self.written(body)? {
+                if let Found::Outside(reference) = self.decode(body, column)? {
+                    all.push((column, reference));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// With how many columns the body was written.
+    fn written(&self, body: &[u8]) -> Result<usize> {
+        let columns = usize::from(u16::from_le_bytes(array(body, 2)?));
+        if body[0] != FORMAT || columns > self.stored.len() {
+            return Err(damaged("its head"));
+        }
+        Ok(columns)
+    }
+
+    /// Where variable value `n` is, and whether it lies outside.
+    fn variable(&self, body: &[u8], offsets: &Offsets, n: usize) -> Result<(usize, usize, bool)> {
+        let end_of = |n: usize| array(body, offsets.ends + 2 * n).map(u16::from_le_bytes);
+        let first = offsets.ends + 2 * offsets.variable;
+        let start = if n == 0 { 0 } else { end_of(n - 1)? & !OUTSIDE };
+        let end = end_of(n)?;
+        let (start, end, outside) =
+            (first + usize::from(start), first + usize::from(end & !OUTSIDE), end & OUTSIDE != 0);
+        if start > end || end > body.len() {
+            return Err(damaged("a value's place"));
+        }
+        Ok((start, end, outside))
+    }
+}
+
+impl Offsets {
+    fn new(stored: &[Stored]) -> Offsets {
+        let (mut at, mut variable) = (HEAD + stored.len().div_ceil(8), 0);
+        let place = |stored: &Stored| match stored.fixed() {
+            Some(len) => {
+                at += len;
+                at - len
+            }
+            None => {
+                variable += 1;
+                variable - 1
+            }
+        };
+        let of = stored.iter().map(place).collect();
+        Offsets { of, ends: at, variable }
+    }
+}
+
+impl Reference {
+    fn to_bytes(self) -> [u8; REFERENCE_BYTES] {
+        let mut bytes = [0; REFERENCE_BYTES];
+        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.len.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; REFERENCE_BYTES]) -> Reference {
+        let number = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+        Reference { number, len: u32::from_le_bytes(bytes[8..].try_into().expect("4 bytes")) }
+    }
+}
+
+/// Equal bytes between two changes that are recorded as one: a piece of the log has a head of a few bytes.
+const JOINED: usize = 8;
+
+/// The parts in which `new` differs from the slot's bytes `old`, as (offset, bytes), ascending and apart.
+/// `new` may be shorter: the rest of the slot means nothing.
+pub fn differences<'a>(old: &[u8], new: &'a [u8]) -> Vec<(usize, &'a [u8])> {
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    for at in (0..new.len()).filter(|&at| old[at] != new[at]) {
+        match spans.last_mut() {
+            Some((_, end)) if at - *end <= JOINED => *end = at + 1,
+            _ => spans.push((at, at + 1)),
+        }
+    }
+    spans.into_iter().map(|(start, end)| (start, &new[start..end])).collect()
+}
+
+#[cfg(test)]
+mod tests;

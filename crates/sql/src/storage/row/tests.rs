@@ -1,0 +1,134 @@
+//! Bodies give back what was put, and change little when little changes.
+
+use super::*;
+use crate::types::json::Json;
+use crate::types::numeric::Numeric;
+
+fn layout() -> RowLayout {
+    let label = |order: f32, label: &str| Arc::new(EnumLabel { oid: 9, order, label: label.into() });
+    let stored = vec![
+        Stored::Int4,
+        Stored::Text,
+        Stored::Bool,
+        Stored::Tagged,
+        Stored::Enum([label(1.0, "low"), label(1.5, "middle"), label(2.0, "high")].into()),
+        Stored::Bytea,
+        Stored::Timestamptz,
+    ];
+    RowLayout::new(stored.into_iter().map(|stored| (stored, Value::Null)).collect())
+}
+
+fn row(text: &str, number: i64) -> Vec<Value> {
+    let label = Arc::new(EnumLabel { oid: 9, order: 1.5, label: "middle".into() });
+    let json = Json::Object(vec![("k".to_owned(), Json::Array(vec![Json::Null, Json::Bool(true)]))]);
+    let tagged = match number % 3 {
+        0 => Value::Numeric(Numeric::Small(number, 2)),
+        1 => Value::Jsonb(Arc::new(json)),
+        _ => Value::array(oid::TEXT, vec![Value::text("x"), Value::Null]),
+    };
+    let bytes = Value::bytea(vec![0, 255, 1]);
+    let moment = Value::Timestamptz(number * 1_000_000);
+    vec![
+        Value::Int4(number as i32),
+        Value::text(text),
+        Value::Bool(true),
+        tagged,
+        Value::Enum(label),
+        bytes,
+        moment,
+    ]
+}
+
+fn decoded(layout: &RowLayout, body: &[u8]) -> Vec<String> {
+    let show = |column| match layout.decode(body, column).expect("a sound body") {
+        Found::Value(value) => format!("{value:?}"),
+        Found::Outside(at) => format!("{at:?}"),
+    };
+    (0..layout.columns()).map(show).collect()
+}
+
+fn shown(values: &[Value]) -> Vec<String> {
+    values.iter().map(|value| format!("{value:?}")).collect()
+}
+
+#[test]
+fn values_come_back() {
+    let layout = layout();
+    for number in [-1_000_000_000_007, -129, -128, -1, 0, 1, 127, 128, 255, 256, i64::from(i32::MAX)] {
+        for null in 0..8 {
+            let mut values = row("some text", number);
+            if null < values.len() {
+                values[null] = Value::Null;
+            }
+            let body = layout.encode(&values, 256, |_| None).expect("it fits").body;
+            assert_eq!(decoded(&layout, &body), shown(&values));
+            let mut slot = body.clone();
+            slot.resize(256, 0xee);
+            assert_eq!(decoded(&layout, &slot), shown(&values), "the rest of the slot means nothing");
+        }
+    }
+}
+
+#[test]
+fn earlier_rows_have_the_values_that_columns_came_with() {
+    let before = RowLayout::new(vec![(Stored::Text, Value::Null), (Stored::Int2, Value::Null)]);
+    let body = before.encode(&[Value::text("t"), Value::Int2(5)], 64, |_| None).expect("it fits").body;
+    let columns = vec![
+        (Stored::Text, Value::Null),
+        (Stored::Int2, Value::Null),
+        (Stored::Int8, Value::Int8(7)),
+        (Stored::Text, Value::Null),
+    ];
+    let now = RowLayout::new(columns);
+    assert_eq!(decoded(&now, &body), shown(&[Value::text("t"), Value::Int2(5), Value::Int8(7), Value::Null]));
+}
+
+#[test]
+fn a_change_of_a_column_changes_its_bytes_only() {
+    let layout = layout();
+    let old = layout.encode(&row("some text", 3), 128, |_| None).expect("it fits").body;
+    let mut values = row("some text", 3);
+    values[0] = Value::Int4(4);
+    let new = layout.encode(&values, 128, |_| None).expect("it fits").body;
+    let changed: usize = differences(&old, &new).iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(changed, 1);
+    values[1] = Value::text("some test");
+    let new = layout.encode(&values, 128, |_| None).expect("it fits").body;
+    assert_eq!(differences(&old, &new).len(), 2);
+    let mut patched = old.clone();
+    for (at, bytes) in differences(&old, &new) {
+        patched[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    assert_eq!(patched, new);
+}
+
+#[test]
+fn the_longest_values_move_out_first() {
+    let layout = layout();
+    let mut values = row(&"t".repeat(300), 3);
+    values[5] = Value::bytea(vec![5; 40]);
+    let encoded = layout.encode(&values, 128, |_| None).expect("the rest fits");
+    assert_eq!(encoded.outside.iter().map(|out| (out.0, out.1.len())).collect::<Vec<_>>(), [(1, 300)]);
+    let mut body = encoded.body;
+    let reference = Reference { number: 77, len: 300 };
+    layout.refer(&mut body, 1, reference);
+    assert_eq!(layout.outside(&body).expect("a sound body"), [(1, reference)]);
+    let kept = layout.encode(&values, 128, |column| (column == 1).then_some(reference)).expect("it fits");
+    assert!(kept.outside.is_empty() && kept.body == body, "what has not changed stays where it is");
+    let refused = layout.encode(&values, 50, |_| None).expect_err("not even all outside");
+    assert_eq!(refused.state, SqlState::PROGRAM_LIMIT_EXCEEDED);
+}
+
+#[test]
+fn damaged_bodies_are_errors() {
+    let layout = layout();
+    let body = layout.encode(&row("some text", 4), 128, |_| None).expect("it fits").body;
+    for at in 0..body.len() {
+        for bit in 0..8 {
+            let mut damaged = body.clone();
+            damaged[at] ^= 1 << bit;
+            (0..layout.columns()).for_each(|column| drop(layout.decode(&damaged, column)));
+        }
+        (0..layout.columns()).for_each(|column| drop(layout.decode(&body[..at], column)));
+    }
+}

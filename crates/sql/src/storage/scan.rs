@@ -1,0 +1,392 @@
+//! Scans: rows of a table in the order of its key or of an index, a few at a time.
+//!
+//! A range lies in one place if the columns that decide it are given; otherwise every place has a part of it,
+//! and the parts are merged by their keys. Rows are fetched in batches that grow, and only what is fetched is
+//! locked: who stops early locks little.
+//!
+//! Invariants:
+//! 1. Rows come in key order if the keys are exact ([`Scan::is_ordered`]). Where keys may be cut, the scan
+//!    gives a superset of the range, roughly in order: the caller filters and sorts.
+//! 2. A row that the transaction itself puts or removes behind the batch that was fetched is seen or not seen
+//!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
+//!    reads first and changes then.
+//! 3. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
+//!    halving the keys in question; after a few batches the rest is read at once and turned round.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use liger_engine::{Key, KeyRange};
+
+use super::access::Access;
+use super::classes::{Bound, Home};
+use super::key::{KeyColumn, searchable};
+use super::row::Outside;
+use super::table::{Row, TableRows};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::Oid;
+use crate::types::value::Value;
+
+/// What to scan.
+#[derive(Clone, Debug, Default)]
+pub struct Range {
+    /// The index; `None`: the table's key.
+    pub index: Option<Oid>,
+    /// Values that the first columns have.
+    pub equal: Vec<Value>,
+    /// The least value of the column after these, and whether it is one itself. With an end on either side,
+    /// NULLs are not in the range.
+    pub low: Option<(Value, bool)>,
+    /// The greatest value of the column after these, and whether it is one itself.
+    pub high: Option<(Value, bool)>,
+    /// From the end to the beginning.
+    pub backwards: bool,
+    /// How many rows will be wanted, if that is known.
+    pub wanted: Option<usize>,
+}
+
+const FIRST_BATCH: usize = 8;
+const BATCH_MAX: usize = 256;
+/// Backwards: how much longer a batch is than the one before, and from where on all the rest is one.
+const BACK_GROWTH: usize = 8;
+const BACK_BATCH_MAX: usize = 512;
+
+/// A part of a scan, in one place.
+struct Part {
+    /// What is still to be read.
+    rest: Option<KeyRange>,
+    /// What has been read: keys, and values unless they are an index's.
+    read: VecDeque<(Key, Found)>,
+    /// How many rows to read next, backwards.
+    back: usize,
+}
+
+enum Found {
+    Row(Vec<Value>, Outside),
+    Entry(Key),
+}
+
+/// A running scan. It borrows nothing, so that other steps may come between its rows.
+pub struct Scan {
+    index: Option<Oid>,
+    parts: Vec<Part>,
+    batch: usize,
+    backwards: bool,
+    is_ordered: bool,
+}
+
+impl TableRows {
+    /// Begins a scan.
+    ///
+    /// # Errors
+    /// If there is no such index, or a value has no order.
+    pub fn scan(&self, tx: &dyn Access, range: &Range) -> Result<Scan> {
+        let (home, columns, is_exact, place) = match range.index {
+            None => {
+                let columns: Vec<KeyColumn> = self.key.iter().map(|part| part.1).collect();
+                (self.home, columns, self.is_exact, self.place_of_prefix(&range.equal, tx.places())?)
+            }
+            Some(oid) => {
+                let index = self.index(oid)?;
+                let place = index.place_of_prefix(self, &range.equal, tx.places())?;
+                (index.home, index.columns.clone(), index.is_exact, place)
+            }
+        };
+        if range.equal.len() + usize::from(range.low.is_some() || range.high.is_some()) > columns.len() {
+            let message = "a scan was given more columns than its key has";
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+        }
+        let ends = Ends::new(&columns, range)?;
+        let places = place.map_or(0..tx.places(), |place| place..place + 1);
+        let batch = range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX);
+        let part = |place| {
+            let rest = Some(ends.range(&home, place, is_exact));
+            Part { rest, read: VecDeque::new(), back: batch }
+        };
+        Ok(Scan {
+            index: range.index,
+            parts: places.map(part).collect(),
+            batch,
+            backwards: range.backwards,
+            is_ordered: is_exact,
+        })
+    }
+
+    /// Whether all rows of a scan of this index, or of the key, come in order, and none besides.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn is_exact(&self, index: Option<Oid>) -> Result<bool> {
+        index.map_or(Ok(self.is_exact), |index| Ok(self.index(index)?.is_exact))
+    }
+
+    /// The place of rows whose key begins with these values, if they decide it.
+    fn place_of_prefix(&self, prefix: &[Value], places: u16) -> Result<Option<u16>> {
+        match self.placing_column() {
+            Some((_, at)) if at < prefix.len() => self.place_of(&prefix[at], places).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Visits all rows, in any order, until `see` breaks.
+    ///
+    /// # Errors
+    /// Conflicts, damage, and those of `see`.
+    pub fn each(
+        &self,
+        tx: &mut dyn Access,
+        mut see: impl FnMut(&mut dyn Access, Row) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut scan = self.scan(tx, &Range::default())?;
+        while let Some(row) = scan.next(tx, self)? {
+            if see(tx, row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ends of a range, as beginnings of keys.
+struct Ends {
+    low: End,
+    high: End,
+}
+
+enum End {
+    Open,
+    Before(Vec<u8>),
+    Behind(Vec<u8>),
+}
+
+impl Ends {
+    fn new(columns: &[KeyColumn], range: &Range) -> Result<Ends> {
+        let mut prefix = Vec::new();
+        for (how, value) in columns.iter().zip(&range.equal) {
+            how.encode(value, &mut prefix)?;
+        }
+        if range.low.is_none() && range.high.is_none() {
+            return Ok(match prefix.is_empty() {
+                true => Ends { low: End::Open, high: End::Open },
+                false => Ends { low: End::Before(prefix.clone()), high: End::Behind(prefix) },
+            });
+        }
+        let how = columns[range.equal.len()];
+        // All values of the column, without NULLs: they share the byte that says that they are values.
+        let mut values = prefix.clone();
+        if !how.not_null {
+            values.push(u8::from(how.nulls_first));
+        }
+        let key = |value: &Value| {
+            let mut key = prefix.clone();
+            how.encode(value, &mut key).map(|()| key)
+        };
+        // Descending, the greatest value comes first.
+        let (first, last) =
+            if how.descending { (&range.high, &range.low) } else { (&range.low, &range.high) };
+        let low = match first {
+            None => End::Before(values.clone()),
+            Some((value, true)) => End::Before(key(value)?),
+            Some((value, false)) => End::Behind(key(value)?),
+        };
+        let high = match last {
+            None => End::Behind(values),
+            Some((value, true)) => End::Behind(key(value)?),
+            Some((value, false)) => End::Before(key(value)?),
+        };
+        Ok(Ends { low, high })
+    }
+
+    fn range(&self, home: &Home, place: u16, is_exact: bool) -> KeyRange {
+        let room = home.size.key_bytes();
+        let bound = |end: &'_ End, is_low: bool| -> KeyEnd {
+            match end {
+                End::Open => KeyEnd(None, false),
+                End::Before(bytes) | End::Behind(bytes) if !is_exact && bytes.len() > room - 8 => {
+                    // Where keys may be cut, ends that reach the cut take in all that begin alike.
+                    KeyEnd(Some(searchable(bytes, room).to_vec()), !is_low)
+                }
+                End::Before(bytes) => KeyEnd(Some(bytes.clone()), false),
+                End::Behind(bytes) => KeyEnd(Some(bytes.clone()), true),
+            }
+        };
+        let (low, high) = (bound(&self.low, true), bound(&self.high, false));
+        home.range(place, low.bound(), high.bound())
+    }
+}
+
+/// Bytes of an end, and whether it is behind all that begin with them.
+struct KeyEnd(Option<Vec<u8>>, bool);
+
+impl KeyEnd {
+    fn bound(&self) -> Bound<'_> {
+        match (&self.0, self.1) {
+            (None, _) => Bound::Open,
+            (Some(bytes), false) => Bound::Before(bytes),
+            (Some(bytes), true) => Bound::Behind(bytes),
+        }
+    }
+}
+
+impl Scan {
+    /// Whether rows come in key order and are all in the range.
+    pub fn is_ordered(&self) -> bool {
+        self.is_ordered
+    }
+
+    /// The next row.
+    ///
+    /// # Errors
+    /// Conflicts; damage.
+    pub fn next(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Row>> {
+        let Some((key, found)) = self.next_found(tx, table)? else { return Ok(None) };
+        match found {
+            Found::Row(values, outside) => table.complete(tx, key, values, outside).map(Some),
+            Found::Entry(row) => match table.get(tx, &row)? {
+                Some(row) => Ok(Some(row)),
+                None => {
+                    let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
+                    Err(SqlError::new(SqlState::INDEX_CORRUPTED, message))
+                }
+            },
+        }
+    }
+
+    /// The key of the next row, which is not read if an index leads to it.
+    ///
+    /// # Errors
+    /// Conflicts; damage.
+    pub fn next_key(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Key>> {
+        Ok(self.next_found(tx, table)?.map(|(key, found)| match found {
+            Found::Row(..) => key,
+            Found::Entry(row) => row,
+        }))
+    }
+
+    fn next_found(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(Key, Found)>> {
+        let (mut batch, backwards) = (self.batch, self.backwards);
+        for part in &mut self.parts {
+            if !part.read.is_empty() || part.rest.is_none() {
+                continue;
+            }
+            if backwards {
+                part.fetch_back(tx, table, self.index)?;
+            } else {
+                part.fetch(tx, table, self.index, batch)?;
+                batch = batch.max(self.batch);
+                self.batch = (2 * batch).min(BATCH_MAX);
+            }
+        }
+        // Places are no part of the order: keys are compared from their second word on.
+        let head = |part: &Part| {
+            let end = if backwards { part.read.back() } else { part.read.front() };
+            end.map(|(key, _)| *key)
+        };
+        let mut best: Option<(usize, Key)> = None;
+        for (n, part) in self.parts.iter().enumerate() {
+            let Some(key) = head(part) else { continue };
+            let wins = best.is_none_or(|(_, other)| {
+                let order = key.words()[1..].cmp(&other.words()[1..]);
+                if backwards { order.is_gt() } else { order.is_lt() }
+            });
+            if wins {
+                best = Some((n, key));
+            }
+        }
+        let Some((n, _)) = best else { return Ok(None) };
+        let read = &mut self.parts[n].read;
+        Ok(if backwards { read.pop_back() } else { read.pop_front() })
+    }
+}
+
+impl Part {
+    /// Reads the last rows or entries of what is left.
+    fn fetch_back(&mut self, tx: &mut dyn Access, table: &TableRows, index: Option<Oid>) -> Result<()> {
+        let Some(all) = self.rest.take() else { return Ok(()) };
+        let most = if self.back > BACK_BATCH_MAX { usize::MAX - 1 } else { self.back };
+        self.back = self.back.saturating_mul(BACK_GROWTH);
+        let home = index.map_or(Ok(table.home), |index| table.index(index).map(|index| index.home))?;
+        let end = all.high.expect("a scan's range ends at the object's edge at last");
+        // There are more than `most` rows from `low` on, and none from `high` on.
+        let (mut low, mut high, mut start) = (all.low, end, all.low);
+        loop {
+            let (mut seen, mut last) = (0, None);
+            tx.scan(home.table, &KeyRange { low: start, high: all.high }, &mut |key, _| {
+                (seen, last) = (seen + 1, Some(*key));
+                if seen <= most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            match last {
+                Some(last) if seen > most => low = last,
+                None if start > all.low => high = start,
+                _ => break,
+            }
+            start = middle(&low, &high);
+        }
+        self.rest = Some(KeyRange { low: start, high: all.high });
+        self.fetch(tx, table, index, usize::MAX)?;
+        self.rest = (start > all.low).then_some(KeyRange { low: all.low, high: Some(start) });
+        Ok(())
+    }
+
+    /// Reads up to `most` rows or entries.
+    fn fetch(
+        &mut self,
+        tx: &mut dyn Access,
+        table: &TableRows,
+        index: Option<Oid>,
+        most: usize,
+    ) -> Result<()> {
+        let Some(range) = self.rest.take() else { return Ok(()) };
+        let index = index.map(|index| table.index(index)).transpose()?;
+        let home = index.map_or(table.home, |index| index.home);
+        let (mut last, mut damage) = (None, None);
+        let read = &mut self.read;
+        tx.scan(home.table, &range, &mut |key, row| {
+            last = Some(*key);
+            let found = match index {
+                Some(index) => Ok(Found::Entry(table.key_in(index, row))),
+                None => {
+                    table.decode(&row[home.size.body_at()..]).map(|(values, out)| Found::Row(values, out))
+                }
+            };
+            match found {
+                Ok(found) => read.push_back((*key, found)),
+                Err(error) => damage = Some(error),
+            }
+            let go_on = damage.is_none() && read.len() < most;
+            if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if let Some(error) = damage {
+            return Err(error);
+        }
+        if read.len() >= most {
+            let low = last.and_then(|last| last.next());
+            self.rest = low.map(|low| KeyRange { low, high: range.high }).filter(|rest| !rest.is_empty());
+        }
+        if index.is_some() {
+            let of_entry = |(_, found): &(Key, Found)| match found {
+                Found::Entry(row) => Some((table.home.table, *row)),
+                Found::Row(..) => None,
+            };
+            let rows: Vec<_> = self.read.iter().filter_map(of_entry).collect();
+            tx.prefetch(&rows);
+        }
+        Ok(())
+    }
+}
+
+/// The key halfway from one to a greater one.
+fn middle(low: &Key, high: &Key) -> Key {
+    let (mut words, mut carry) = (vec![0u64; low.width()], 0u128);
+    for n in (0..words.len()).rev() {
+        let sum = u128::from(low.words()[n]) + u128::from(high.words()[n]) + carry;
+        (words[n], carry) = (sum as u64, sum >> 64);
+    }
+    let mut above = carry as u64;
+    for word in &mut words {
+        let lowest = *word & 1;
+        *word = (*word >> 1) | (above << 63);
+        above = lowest;
+    }
+    Key::from_words(&words)
+}

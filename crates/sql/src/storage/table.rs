@@ -1,0 +1,595 @@
+//! Rows of a table, with their index entries.
+//!
+//! ```text
+//! row           key: the key columns (key.rs), or a number if there are none     body: all values (row.rs)
+//! index entry   key: its columns, then the row's key columns unless the entry is unique and has no NULL
+//!               body: the row's engine key, its words little-endian
+//! ```
+//!
+//! Invariants:
+//! 1. Every row has exactly one entry in every index whose predicate holds for it, and every entry leads to
+//!    its row. Rows are changed before entries, tables before their indexes, so that all transactions take
+//!    their locks in one order.
+//! 2. A row's place follows from its key columns. An entry's place is its row's if the index holds the column
+//!    that decides that; else it follows from the index's first column.
+//!
+//! It does NOT compute expressions: indexes over expressions, and those with a predicate, ask [`Computed`].
+//! What else a constraint demands (CHECK, FOREIGN KEY, NOT NULL) is checked above.
+
+use std::sync::Arc;
+
+use liger_engine::{Key, MAX_KEY_WORDS, NewRow};
+
+use super::access::Access;
+use super::classes::Home;
+pub use super::index::{Computed, PlainColumns};
+use super::index::{Entry, IndexRows, hashed_place, is_exact};
+use super::key::{KeyColumn, fit};
+use super::overflow;
+use super::row::{Encoded, Found, Outside, RowLayout, damaged, differences};
+use super::sizing::{base_type, stored_of};
+use crate::catalog::object::{Column, Placing, Rule};
+use crate::catalog::{Catalog, Numbers};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::value::Value;
+use crate::types::{Oid, oid};
+
+/// A row as it was read.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Where it is.
+    pub key: Key,
+    /// The values of all columns, dropped ones included.
+    pub values: Vec<Value>,
+}
+
+/// Which row is in the way of a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Duplicate {
+    /// The unique index: the primary key's, or another one.
+    pub index: Oid,
+    /// The row that is there.
+    pub key: Key,
+}
+
+/// The way to a table's rows.
+pub struct TableRows {
+    /// The table.
+    pub oid: Oid,
+    /// Its name.
+    pub name: Arc<str>,
+    pub(super) schema: Arc<str>,
+    pub(super) home: Home,
+    pub(super) overflow: Option<Home>,
+    pub(super) layout: RowLayout,
+    columns: Vec<(Arc<str>, Oid)>,
+    /// Columns of the key; none: a number.
+    pub(super) key: Vec<(usize, KeyColumn)>,
+    key_index: Oid,
+    key_name: Arc<str>,
+    placing: Placing,
+    pub(super) is_exact: bool,
+    pub(super) indexes: Vec<IndexRows>,
+}
+
+/// A new row of this key and body.
+pub(crate) fn new_row(home: &Home, key: &Key, body: &[u8]) -> NewRow {
+    let mut head = [0; 8 * MAX_KEY_WORDS];
+    let at = home.size.body_at();
+    Home::write_key(key, &mut head[..at]);
+    let mut row = NewRow::new(at + usize::from(home.size.body));
+    row.put_bytes(0, &head[..at]).put_bytes(at, body);
+    row
+}
+
+/// Puts the edges of a new object in all places.
+pub(crate) fn put_edges(tx: &mut dyn Access, home: &Home) -> Result<()> {
+    if tx.is_left_out("catalog.put-edges") {
+        return Ok(());
+    }
+    (0..tx.places()).try_for_each(|place| {
+        let edge = new_row(home, &home.edge(place), &[]);
+        match tx.insert(home.table, &edge)? {
+            true => Ok(()),
+            false => Err(SqlError::new(SqlState::DATA_CORRUPTED, "a new object has rows already")),
+        }
+    })
+}
+
+pub(super) fn key_column(catalog: &Catalog, column: &Column) -> KeyColumn {
+    KeyColumn { padded: base_type(catalog, column).oid == oid::BPCHAR, ..KeyColumn::PRIMARY }
+}
+
+impl TableRows {
+    /// The way to the rows of a table of this catalog.
+    ///
+    /// # Errors
+    /// If there is no such table, or the pod has not its class.
+    pub(crate) fn new(catalog: &Catalog, oid: Oid) -> Result<TableRows> {
+        let table = catalog.table(oid).ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_TABLE, format!("there is no table with oid {oid}"))
+        })?;
+        let missing = |column: &Column| match &column.missing {
+            Some(bytes) => super::codec::read(bytes),
+            None => Ok(Value::Null),
+        };
+        let stored = table.columns.iter().map(|column| Ok((stored_of(catalog, column), missing(column)?)));
+        let layout = RowLayout::new(stored.collect::<Result<_>>()?);
+        let key = |n: &u16| (usize::from(*n), key_column(catalog, &table.columns[usize::from(*n)]));
+        let widths = table.key.iter().map(|n| base_type(catalog, &table.columns[usize::from(*n)]));
+        let home = catalog.home(table.rows)?;
+        let is_exact = is_exact(widths, home.size.key_bytes());
+        let key: Vec<_> = table.key.iter().map(key).collect();
+        let of_key = |c: &&crate::catalog::object::Constraint| matches!(c.rule, Rule::PrimaryKey { .. });
+        let key_index = table.constraints.iter().find(of_key).map_or(0, |c| match c.rule {
+            Rule::PrimaryKey { index, .. } => index,
+            _ => 0,
+        });
+        let schema = catalog.get(table.schema).map_or("", |schema| schema.name());
+        let mut rows = TableRows {
+            oid,
+            name: table.name.as_str().into(),
+            schema: schema.into(),
+            home,
+            overflow: table.overflow.map(|at| catalog.home(at)).transpose()?,
+            layout,
+            columns: table.columns.iter().map(|c| (c.name.as_str().into(), c.type_oid)).collect(),
+            key,
+            key_index,
+            key_name: catalog.index(key_index).map_or("", |index| &index.name).into(),
+            placing: table.placing,
+            is_exact,
+            indexes: Vec::new(),
+        };
+        for index in catalog.indexes_of(oid).filter(|index| index.rows.is_some()) {
+            rows.indexes.push(IndexRows::new(catalog, &rows, index)?);
+        }
+        Ok(rows)
+    }
+
+    /// The number of columns, dropped ones included.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The number of columns that rows are keyed by; 0: a hidden number.
+    pub fn key_columns(&self) -> usize {
+        self.key.len()
+    }
+
+    /// Whether rows are keyed by a hidden number.
+    pub fn has_hidden_key(&self) -> bool {
+        self.key.is_empty()
+    }
+
+    /// The place of a row, by the column of its key that decides it.
+    pub(super) fn place_of(&self, value: &Value, places: u16) -> Result<u16> {
+        match self.placing {
+            Placing::Value(_) => {
+                let number = value.as_i64().ok_or_else(|| damaged("the column that places a row"))?;
+                Ok(number.rem_euclid(i64::from(places)) as u16)
+            }
+            Placing::Hash => hashed_place(value, &self.key[0].1, places),
+        }
+    }
+
+    /// The column that decides a row's place, and which of the key's it is.
+    pub(super) fn placing_column(&self) -> Option<(usize, usize)> {
+        let at = match self.placing {
+            Placing::Value(column) => self.key.iter().position(|part| part.0 == usize::from(column))?,
+            Placing::Hash => 0,
+        };
+        Some((self.key.get(at)?.0, at))
+    }
+
+    /// The key of the row whose key columns have these values, in key order.
+    ///
+    /// # Errors
+    /// If a value has no order.
+    pub fn key_of(&self, tx: &dyn Access, values: &[&Value]) -> Result<Key> {
+        assert!(
+            !self.key.is_empty() && values.len() == self.key.len(),
+            "a value for every column of the key"
+        );
+        let mut bytes = Vec::with_capacity(self.home.size.key_bytes());
+        self.key.iter().zip(values).try_for_each(|((_, how), value)| how.encode(value, &mut bytes))?;
+        fit(&mut bytes, self.home.size.key_bytes());
+        let (_, at) = self.placing_column().expect("the table has a key");
+        let place = self.place_of(values[at], tx.places())?;
+        Ok(self.home.key(place, &bytes))
+    }
+
+    /// The key of a row's entry in an index, if it has one.
+    pub(super) fn entry_of(
+        &self,
+        tx: &dyn Access,
+        index: &IndexRows,
+        row: &Row,
+        computed: &dyn Computed,
+    ) -> Result<Option<Key>> {
+        Ok(index.entry(tx, self, &row.key, &row.values, computed)?.map(|entry| entry.key))
+    }
+
+    /// The key that a row of these values has.
+    pub(super) fn key_of_row(&self, tx: &dyn Access, values: &[Value]) -> Result<Key> {
+        let key: Vec<&Value> = self.key.iter().map(|(column, _)| &values[*column]).collect();
+        self.key_of(tx, &key)
+    }
+
+    /// The key of a new row without key columns: of this host's own places, one after the other.
+    fn numbered_key(&self, tx: &dyn Access, numbers: &Numbers) -> Key {
+        let number = numbers.take();
+        let own: Vec<u16> = (0..tx.places()).filter(|place| tx.is_own(*place)).collect();
+        let place = match own.len() {
+            0 => (number % u64::from(tx.places())) as u16,
+            n => own[(number % n as u64) as usize],
+        };
+        self.home.key(place, &number.to_be_bytes())
+    }
+
+    /// Reads the row with this key.
+    ///
+    /// # Errors
+    /// Conflicts; damage. So do all that follow.
+    pub fn get(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
+        let mut decoded = None;
+        let at = self.home.size.body_at();
+        if !tx.get(self.home.table, key, &mut |row| decoded = Some(self.decode(&row[at..])))? {
+            return Ok(None);
+        }
+        let (values, outside) = decoded.expect("shown above")?;
+        Ok(Some(self.complete(tx, *key, values, outside)?))
+    }
+
+    /// Locks the row with this key for changes, and reads it.
+    pub fn lock(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
+        let mut body = Vec::new();
+        if !tx.update(self.home.table, key, &mut |row| row.copy_to(&mut body))? {
+            return Ok(None);
+        }
+        let (values, outside) = self.decode(&body[self.home.size.body_at()..])?;
+        Ok(Some(self.complete(tx, *key, values, outside)?))
+    }
+
+    /// The values of a body, and where those are that lie outside.
+    pub(super) fn decode(&self, body: &[u8]) -> Result<(Vec<Value>, Outside)> {
+        let mut outside = Vec::new();
+        let values = (0..self.columns()).map(|column| match self.layout.decode(body, column)? {
+            Found::Value(value) => Ok(value),
+            Found::Outside(reference) => {
+                outside.push((column, reference));
+                Ok(Value::Null)
+            }
+        });
+        Ok((values.collect::<Result<_>>()?, outside))
+    }
+
+    /// Fetches what lies outside.
+    pub(super) fn complete(
+        &self,
+        tx: &mut dyn Access,
+        key: Key,
+        mut values: Vec<Value>,
+        outside: Outside,
+    ) -> Result<Row> {
+        for (column, reference) in outside {
+            let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;
+            let bytes = overflow::get(tx, home, Home::place_of(&key), reference)?;
+            values[column] = self.layout.value_of(column, &bytes)?;
+        }
+        Ok(Row { key, values })
+    }
+
+    /// The row that a new one of these values would be a duplicate of, by the given unique indexes or all;
+    /// none is also protected.
+    pub fn find_duplicate(
+        &self,
+        tx: &mut dyn Access,
+        values: &[Value],
+        only: Option<&[Oid]>,
+        computed: &dyn Computed,
+    ) -> Result<Option<Duplicate>> {
+        let asked = |oid: Oid| only.is_none_or(|only| only.contains(&oid));
+        if !self.key.is_empty() && asked(self.key_index) {
+            let key = self.key_of_row(tx, values)?;
+            if tx.get(self.home.table, &key, &mut |_| {})? {
+                return Ok(Some(Duplicate { index: self.key_index, key }));
+            }
+        }
+        for index in self.indexes.iter().filter(|index| index.unique && asked(index.oid)) {
+            // The row has no key of its own yet: entries that need it are nobody's duplicate.
+            let nobody = self.home.edge(0);
+            let Some(entry) = index.entry(tx, self, &nobody, values, computed)? else { continue };
+            if !entry.unique {
+                continue;
+            }
+            if let Some(key) = self.row_of_entry(tx, index, &entry.key)? {
+                return Ok(Some(Duplicate { index: index.oid, key }));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn row_of_entry(
+        &self,
+        tx: &mut dyn Access,
+        index: &IndexRows,
+        entry: &Key,
+    ) -> Result<Option<Key>> {
+        let mut key = None;
+        tx.get(index.home.table, entry, &mut |row| key = Some(self.key_in(index, row)))?;
+        Ok(key)
+    }
+
+    /// The row's key in an entry's body.
+    pub(super) fn key_in(&self, index: &IndexRows, entry: &[u8]) -> Key {
+        let mut words = [0; MAX_KEY_WORDS];
+        let width = usize::from(self.home.size.words);
+        for (word, bytes) in
+            words.iter_mut().zip(entry[index.home.size.body_at()..].chunks_exact(8)).take(width)
+        {
+            *word = u64::from_le_bytes(bytes.try_into().expect("chunks of 8"));
+        }
+        Key::from_words(&words[..width])
+    }
+
+    /// Puts a new row and its entries.
+    ///
+    /// # Errors
+    /// Also if a row with its key, or with an entry's, is there (23505); the transaction has to be undone to
+    /// before it then. Whoever wants to go on asks [`TableRows::find_duplicate`] first.
+    pub fn insert(
+        &self,
+        tx: &mut dyn Access,
+        numbers: &Numbers,
+        values: &[Value],
+        computed: &dyn Computed,
+    ) -> Result<Key> {
+        let key = match self.key.is_empty() {
+            true => self.numbered_key(tx, numbers),
+            false => self.key_of_row(tx, values)?,
+        };
+        self.insert_at(tx, numbers, key, values, computed)?;
+        Ok(key)
+    }
+
+    fn insert_at(
+        &self,
+        tx: &mut dyn Access,
+        numbers: &Numbers,
+        key: Key,
+        values: &[Value],
+        computed: &dyn Computed,
+    ) -> Result<()> {
+        let encoded = self.layout.encode(values, self.home.size.body.into(), |_| None)?;
+        let body = self.put_outside(tx, numbers, Home::place_of(&key), encoded)?;
+        if !tx.insert(self.home.table, &new_row(&self.home, &key, &body))? {
+            return Err(self.duplicate(self.key_index, values, computed));
+        }
+        for index in &self.indexes {
+            if let Some(entry) = index.entry(tx, self, &key, values, computed)? {
+                self.put_entry(tx, index, &entry, &key, values, computed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_entry(
+        &self,
+        tx: &mut dyn Access,
+        index: &IndexRows,
+        entry: &Entry,
+        row: &Key,
+        values: &[Value],
+        computed: &dyn Computed,
+    ) -> Result<()> {
+        if tx.is_left_out("table.put-index-entry") {
+            return Ok(());
+        }
+        let mut body = Vec::with_capacity(8 * row.width());
+        row.words().iter().for_each(|word| body.extend_from_slice(&word.to_le_bytes()));
+        match tx.insert(index.home.table, &new_row(&index.home, &entry.key, &body))? {
+            true => Ok(()),
+            false => Err(self.duplicate(index.oid, values, computed)),
+        }
+    }
+
+    /// Puts what lies outside, and says in the body where.
+    fn put_outside(
+        &self,
+        tx: &mut dyn Access,
+        numbers: &Numbers,
+        place: u16,
+        mut encoded: Encoded,
+    ) -> Result<Vec<u8>> {
+        for (column, bytes) in std::mem::take(&mut encoded.outside) {
+            let home = self.overflow.as_ref().ok_or_else(|| {
+                let message = format!("row is too big: maximum size {}", self.home.size.body);
+                SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+            })?;
+            let reference = overflow::put(tx, home, place, numbers.take(), &bytes)?;
+            self.layout.refer(&mut encoded.body, column, reference);
+        }
+        Ok(encoded.body)
+    }
+
+    /// Changes a row, whose values are `old`, to these values. Returns where it is now.
+    ///
+    /// # Errors
+    /// As [`TableRows::insert`]; also if the row is not there any more.
+    pub fn update(
+        &self,
+        tx: &mut dyn Access,
+        numbers: &Numbers,
+        old: &Row,
+        values: &[Value],
+        computed: &dyn Computed,
+    ) -> Result<Key> {
+        let moves = !self.key.is_empty() && self.key_of_row(tx, values)? != old.key;
+        if moves {
+            self.delete(tx, old, computed)?;
+            return self.insert(tx, numbers, values, computed);
+        }
+        match self.overflow {
+            None => self.update_inside(tx, old, values)?,
+            Some(home) => self.update_outside(tx, numbers, &home, old, values)?,
+        }
+        for index in &self.indexes {
+            let before = index.entry(tx, self, &old.key, &old.values, computed)?;
+            let after = index.entry(tx, self, &old.key, values, computed)?;
+            if before.as_ref().map(|entry| entry.key) == after.as_ref().map(|entry| entry.key) {
+                continue;
+            }
+            before.map_or(Ok(()), |entry| self.remove_entry(tx, index, &entry))?;
+            if let Some(entry) = after {
+                self.put_entry(tx, index, &entry, &old.key, values, computed)?;
+            }
+        }
+        Ok(old.key)
+    }
+
+    /// Changes a row of a table all whose values are in its rows.
+    fn update_inside(&self, tx: &mut dyn Access, old: &Row, values: &[Value]) -> Result<()> {
+        let body = self.layout.encode(values, self.home.size.body.into(), |_| None)?.body;
+        self.patch(tx, &old.key, &body)
+    }
+
+    fn patch(&self, tx: &mut dyn Access, key: &Key, body: &[u8]) -> Result<()> {
+        let at = self.home.size.body_at();
+        let mut before = Vec::new();
+        let there = tx.update(self.home.table, key, &mut |row| {
+            before.clear();
+            row.copy_to(&mut before);
+            for (offset, bytes) in differences(&before[at..], body) {
+                row.put_bytes(at + offset, bytes);
+            }
+        })?;
+        if there { Ok(()) } else { Err(damaged("its key: a row that was read is gone")) }
+    }
+
+    /// Changes a row that may have values outside: those that stay the same stay where they are.
+    fn update_outside(
+        &self,
+        tx: &mut dyn Access,
+        numbers: &Numbers,
+        home: &Home,
+        old: &Row,
+        values: &[Value],
+    ) -> Result<()> {
+        let mut before = Vec::new();
+        let at = self.home.size.body_at();
+        if !tx.update(self.home.table, &old.key, &mut |row| row.copy_to(&mut before))? {
+            return Err(damaged("its key: a row that was read is gone"));
+        }
+        let outside = self.layout.outside(&before[at..])?;
+        let same = |column: usize| {
+            let (mut was, mut is) = (Vec::new(), Vec::new());
+            let written = self.layout.value_bytes(column, &old.values[column], &mut was).is_ok()
+                && self.layout.value_bytes(column, &values[column], &mut is).is_ok();
+            written && was == is
+        };
+        let keep = |column: usize| {
+            let found = outside.iter().find(|(there, _)| *there == column);
+            found.filter(|_| !values[column].is_null() && same(column)).map(|(_, reference)| *reference)
+        };
+        let encoded = self.layout.encode(values, self.home.size.body.into(), keep)?;
+        let place = Home::place_of(&old.key);
+        let body = self.put_outside(tx, numbers, place, encoded)?;
+        self.patch(tx, &old.key, &body)?;
+        let kept = self.layout.outside(&body)?;
+        let gone = outside.iter().filter(|(_, reference)| !kept.iter().any(|(_, kept)| kept == reference));
+        gone.into_iter().try_for_each(|(_, reference)| overflow::remove(tx, home, place, *reference))
+    }
+
+    /// Removes a row, whose values are `old`, and its entries.
+    ///
+    /// # Errors
+    /// If the row or an entry is not there.
+    pub fn delete(&self, tx: &mut dyn Access, old: &Row, computed: &dyn Computed) -> Result<()> {
+        let mut outside = Ok(Vec::new());
+        if self.overflow.is_some() {
+            let at = self.home.size.body_at();
+            tx.get(self.home.table, &old.key, &mut |row| outside = self.layout.outside(&row[at..]))?;
+        }
+        if !tx.delete(self.home.table, &old.key)? {
+            return Err(damaged("its key: a row that was read is gone"));
+        }
+        for index in &self.indexes {
+            if let Some(entry) = index.entry(tx, self, &old.key, &old.values, computed)? {
+                self.remove_entry(tx, index, &entry)?;
+            }
+        }
+        for (_, reference) in outside? {
+            let home = self.overflow.as_ref().expect("looked at only if there is one");
+            overflow::remove(tx, home, Home::place_of(&old.key), reference)?;
+        }
+        Ok(())
+    }
+
+    fn remove_entry(&self, tx: &mut dyn Access, index: &IndexRows, entry: &Entry) -> Result<()> {
+        if tx.is_left_out("table.remove-index-entry") || tx.delete(index.home.table, &entry.key)? {
+            return Ok(());
+        }
+        let message = format!("index \"{}\" has no entry for a row of \"{}\"", index.name, self.name);
+        Err(SqlError::new(SqlState::INDEX_CORRUPTED, message))
+    }
+
+    /// Puts the entry of a row that is there already into a new index.
+    ///
+    /// # Errors
+    /// If it is a duplicate (23505); conflicts.
+    pub fn fill_index(
+        &self,
+        tx: &mut dyn Access,
+        index: Oid,
+        row: &Row,
+        computed: &dyn Computed,
+    ) -> Result<()> {
+        let index = self.index(index)?;
+        let Some(entry) = index.entry(tx, self, &row.key, &row.values, computed)? else { return Ok(()) };
+        let put = self.put_entry(tx, index, &entry, &row.key, &row.values, computed);
+        put.map_err(|error| match error.state {
+            SqlState::UNIQUE_VIOLATION => {
+                let message = format!("could not create unique index \"{}\"", index.name);
+                let mut could_not = SqlError::new(SqlState::UNIQUE_VIOLATION, message);
+                let is_duplicated = |detail: &String| detail.replace("already exists", "is duplicated");
+                could_not.detail = error.detail.as_ref().map(is_duplicated);
+                (could_not.schema, could_not.table) = (error.schema.clone(), error.table.clone());
+                could_not.constraint = error.constraint.clone();
+                could_not
+            }
+            _ => error,
+        })
+    }
+
+    pub(super) fn index(&self, oid: Oid) -> Result<&IndexRows> {
+        self.indexes.iter().find(|index| index.oid == oid).ok_or_else(|| {
+            SqlError::new(SqlState::INTERNAL_ERROR, format!("table \"{}\" has no index {oid}", self.name))
+        })
+    }
+
+    /// The error of a row that is there twice.
+    #[cold]
+    fn duplicate(&self, index: Oid, values: &[Value], computed: &dyn Computed) -> SqlError {
+        let found = self.indexes.iter().find(|there| there.oid == index);
+        let columns = match found {
+            Some(index) => index.plain.clone(),
+            None => Some(self.key.iter().map(|part| part.0).collect()),
+        };
+        let name = found.map_or(&self.key_name, |index| &index.name);
+        let shown = |n: &usize| computed.show(self.columns[*n].1, &values[*n]);
+        let (names, shown): (Vec<String>, Vec<String>) = match columns {
+            Some(columns) => columns.iter().map(|n| (self.columns[*n].0.to_string(), shown(n))).unzip(),
+            None => {
+                let of = computed.entry(index, values).ok().flatten().unwrap_or_default();
+                of.iter().map(|value| ("expression".to_owned(), computed.show(0, value))).unzip()
+            }
+        };
+        let message = format!("duplicate key value violates unique constraint \"{name}\"");
+        let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));
+        let mut error = SqlError::new(SqlState::UNIQUE_VIOLATION, message).detail(detail);
+        error.constraint = Some(name.to_string());
+        (error.schema, error.table) = (Some(self.schema.to_string()), Some(self.name.to_string()));
+        error
+    }
+}

@@ -1,0 +1,140 @@
+//! Carrying out casts, and the modifiers of types (lengths, precisions).
+
+use std::sync::Arc;
+
+use super::value::{Array, Value};
+use super::{Oid, Type, TypeKind, Types, array, datetime, oid, text};
+use crate::error::{Result, SqlError, SqlState};
+use crate::func::{CastPath, EvalContext, function};
+
+/// Casts a value of type `source` to `target` (with its modifier) by `path`.
+///
+/// `explicit` is whether the cast is written: then too long texts are cut instead of refused. Checks of a
+/// domain are not made here.
+///
+/// # Errors
+/// What the cast finds wrong with the value.
+pub fn cast_value(
+    ctx: &EvalContext<'_>,
+    path: &CastPath,
+    source: Oid,
+    target: Type,
+    explicit: bool,
+    value: &Value,
+) -> Result<Value> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    let base = base_type(ctx, target);
+    let cast = match path {
+        CastPath::Relabel => relabel(base.oid, value.clone()),
+        CastPath::Function(function_oid) => {
+            let function = function(*function_oid).expect("a cast's function is in the table");
+            let types = [source, oid::INT4, oid::BOOL];
+            let modifier = [Value::Int4(base.modifier), Value::Bool(explicit)];
+            let [modifier, explicit] = modifier;
+            let arguments = [value.clone(), modifier, explicit];
+            let count = function.arguments.len();
+            function.call(&ctx.for_call(&types[..count], base.oid), &arguments[..count])?
+        }
+        CastPath::InputOutput => {
+            // The length is applied below, where an explicit cast may cut.
+            let is_text = matches!(base.oid, oid::VARCHAR | oid::BPCHAR);
+            let to = if is_text { Type::of(oid::TEXT) } else { base };
+            text::input(ctx, to, &text::output(ctx, source, value)?)?
+        }
+        CastPath::Array(inner) => {
+            let Value::Array(array) = value else { panic!("an array was expected, not {value:?}") };
+            let element = array::element_of(ctx, base.oid);
+            let element = Type { oid: element, modifier: base.modifier };
+            let cast = |value| cast_value(ctx, inner, array.element, element, explicit, value);
+            let elements: Result<Vec<Value>> = array.elements.iter().map(cast).collect();
+            let dimensions = array.dimensions.clone();
+            Value::Array(Arc::new(Array { element: element.oid, dimensions, elements: elements? }))
+        }
+    };
+    apply_modifier(ctx, base, explicit, cast)
+}
+
+/// The type under a domain, with the modifier that is asked for.
+fn base_type(types: &dyn Types, ty: Type) -> Type {
+    match types.type_info(ty.oid) {
+        Some(info) if info.kind == TypeKind::Domain => Type { oid: types.base_of(ty.oid), ..ty },
+        _ => ty,
+    }
+}
+
+/// The same bits as another type's value.
+fn relabel(target: Oid, value: Value) -> Value {
+    match (target, value) {
+        (oid::OID | oid::XID | oid::REGPROC | oid::REGCLASS | oid::REGTYPE, Value::Int4(n)) => {
+            Value::Oid(n as Oid)
+        }
+        (oid::REGPROCEDURE | oid::REGROLE | oid::REGNAMESPACE, Value::Int4(n)) => Value::Oid(n as Oid),
+        (oid::INT4, Value::Oid(n)) => Value::Int4(n as i32),
+        (oid::BYTEA, Value::Text(text)) => Value::bytea(text.as_bytes()),
+        (_, Value::Array(array)) if target != 0 => Value::Array(array),
+        (_, value) => value,
+    }
+}
+
+/// Brings a value to its type's modifier: pads and cuts texts, rounds numbers and times.
+///
+/// # Errors
+/// 22001 for a text that is too long (and not `explicit`), 22003 for a number that is too large.
+pub fn apply_modifier(ctx: &EvalContext<'_>, ty: Type, explicit: bool, value: Value) -> Result<Value> {
+    if ty.modifier < 0 {
+        return Ok(value);
+    }
+    Ok(match (ty.oid, value) {
+        (oid::VARCHAR, Value::Text(text)) => {
+            fit_text(text, ty.modifier - 4, explicit, "character varying").map(Value::Text)?
+        }
+        (oid::BPCHAR, Value::Text(text)) => {
+            let length = (ty.modifier - 4) as usize;
+            let text = fit_text(text, ty.modifier - 4, explicit, "character")?;
+            let characters = text.chars().count();
+            match length.checked_sub(characters) {
+                None | Some(0) => Value::Text(text),
+                Some(missing) => Value::text(format!("{text}{:missing$}", "")),
+            }
+        }
+        (oid::NUMERIC, Value::Numeric(number)) => match ty.precision_scale() {
+            Some((precision, scale)) => Value::Numeric(number.fit(precision, scale)?),
+            None => Value::Numeric(number),
+        },
+        (oid::TIMESTAMP, Value::Timestamp(us)) => Value::Timestamp(datetime::round_micros(us, ty.modifier)),
+        (oid::TIMESTAMPTZ, Value::Timestamptz(us)) => {
+            Value::Timestamptz(datetime::round_micros(us, ty.modifier))
+        }
+        (oid::TIME, Value::Time(us)) => Value::Time(datetime::round_micros(us, ty.modifier)),
+        (oid::TIMETZ, Value::Timetz(us, west)) => {
+            Value::Timetz(datetime::round_micros(us, ty.modifier), west)
+        }
+        (oid::INTERVAL, Value::Interval(interval)) => {
+            Value::Interval(datetime::interval::apply_modifier(interval, ty.modifier))
+        }
+        (array_type, Value::Array(array)) => {
+            let element = Type { oid: array::element_of(ctx, array_type), modifier: ty.modifier };
+            let fit = |value: &Value| apply_modifier(ctx, element, explicit, value.clone());
+            let elements: Result<Vec<Value>> = array.elements.iter().map(fit).collect();
+            let dimensions = array.dimensions.clone();
+            Value::Array(Arc::new(Array { element: array.element, dimensions, elements: elements? }))
+        }
+        (_, value) => value,
+    })
+}
+
+/// A text of at most `length` characters: blanks that are too many are cut, and other characters too if the
+/// cast is explicit.
+fn fit_text(text: Arc<str>, length: i32, explicit: bool, name: &str) -> Result<Arc<str>> {
+    if text.len() <= length as usize {
+        return Ok(text);
+    }
+    let Some((end, _)) = text.char_indices().nth(length as usize) else { return Ok(text) };
+    if explicit || text[end..].bytes().all(|b| b == b' ') {
+        return Ok(text[..end].into());
+    }
+    let message = format!("value too long for type {name}({length})");
+    Err(SqlError::new(SqlState::STRING_DATA_RIGHT_TRUNCATION, message))
+}

@@ -1,0 +1,481 @@
+//! Intervals: reading PostgreSQL's, SQL's and ISO 8601's forms, writing (IntervalStyle postgres), arithmetic.
+
+use std::fmt::Write;
+
+use super::super::value::Interval;
+use super::parse::fraction;
+use super::{DAY_US, SECOND_US, interval_out_of_range, write_fraction};
+use crate::error::{Result, SqlError, SqlState};
+
+/// A unit of an interval or a field of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "units of time")]
+pub enum Unit {
+    Microsecond,
+    Millisecond,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Quarter,
+    Year,
+    Decade,
+    Century,
+    Millennium,
+}
+
+impl Unit {
+    /// The unit that a word names, in any of its short forms.
+    pub fn named(word: &str) -> Option<Unit> {
+        let word = word.to_ascii_lowercase();
+        Some(match word.as_str() {
+            "microsecond" | "microseconds" | "us" | "usec" | "usecs" | "useconds" | "usecond"
+            | "microsecon" => Unit::Microsecond,
+            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" | "mseconds" | "msecond"
+            | "millisecon" => Unit::Millisecond,
+            "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
+            "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
+            "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
+            "d" | "day" | "days" => Unit::Day,
+            "w" | "week" | "weeks" => Unit::Week,
+            "mon" | "mons" | "month" | "months" => Unit::Month,
+            "qtr" | "quarter" => Unit::Quarter,
+            "y" | "yr" | "yrs" | "year" | "years" => Unit::Year,
+            "dec" | "decs" | "decade" | "decades" => Unit::Decade,
+            "c" | "cent" | "century" | "centuries" => Unit::Century,
+            "mil" | "mils" | "millennium" | "millennia" => Unit::Millennium,
+            _ => return None,
+        })
+    }
+}
+
+/// Sums in wide numbers, checked once at the end.
+#[derive(Default)]
+struct Sum {
+    months: i128,
+    days: i128,
+    micros: i128,
+}
+
+impl Sum {
+    fn add(&mut self, number: i64, fraction: f64, unit: Unit) {
+        let whole = i128::from(number);
+        let mut months = |count: i128| {
+            self.months += whole * count;
+            self.months += (fraction * count as f64).round_ties_even() as i128;
+        };
+        match unit {
+            Unit::Year => months(12),
+            Unit::Decade => months(120),
+            Unit::Century => months(1200),
+            Unit::Millennium => months(12_000),
+            Unit::Quarter => months(3),
+            Unit::Month => {
+                self.months += whole;
+                self.add_days(fraction * 30.0);
+            }
+            Unit::Week => {
+                self.days += whole * 7;
+                self.add_days(fraction * 7.0);
+            }
+            Unit::Day => {
+                self.days += whole;
+                self.add_micros(fraction * DAY_US as f64);
+            }
+            Unit::Hour => self.add_time(whole, fraction, 3_600_000_000),
+            Unit::Minute => self.add_time(whole, fraction, 60_000_000),
+            Unit::Second => self.add_time(whole, fraction, SECOND_US),
+            Unit::Millisecond => self.add_time(whole, fraction, 1000),
+            Unit::Microsecond => self.add_time(whole, fraction, 1),
+        }
+    }
+
+    fn add_time(&mut self, whole: i128, fraction: f64, unit_us: i64) {
+        self.micros += whole * i128::from(unit_us);
+        self.add_micros(fraction * unit_us as f64);
+    }
+
+    fn add_micros(&mut self, micros: f64) {
+        self.micros += micros.round_ties_even() as i128;
+    }
+
+    /// Whole days, and the rest as time.
+    fn add_days(&mut self, days: f64) {
+        self.days += days as i128;
+        self.add_micros((days - days.trunc()) * DAY_US as f64);
+    }
+
+    fn negate(&mut self) {
+        *self = Sum { months: -self.months, days: -self.days, micros: -self.micros };
+    }
+
+    fn interval(&self) -> Option<Interval> {
+        Some(Interval {
+            months: self.months.try_into().ok()?,
+            days: self.days.try_into().ok()?,
+            micros: self.micros.try_into().ok()?,
+        })
+    }
+}
+
+enum Fault {
+    Syntax,
+    Field,
+}
+
+/// A sign, a whole number and its fraction.
+fn signed(text: &str) -> std::result::Result<(bool, i64, f64), Fault> {
+    let negative = text.starts_with('-');
+    let digits = text.trim_start_matches(['+', '-']);
+    let (whole, rest) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if digits.len() + 1 < text.len() || digits.is_empty() || digits == "." {
+        return Err(Fault::Syntax);
+    }
+    if !all_digits(whole) || !all_digits(rest) {
+        return Err(Fault::Syntax);
+    }
+    let number: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Fault::Field)? };
+    let fraction: f64 = if rest.is_empty() { 0.0 } else { format!("0.{rest}").parse().unwrap_or(0.0) };
+    Ok(if negative { (true, -number, -fraction) } else { (false, number, fraction) })
+}
+
+/// Splits into words, numbers with signs, and times; blanks between a number and its unit do not matter.
+fn tokens(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if first.is_ascii_whitespace() || first == ',' || first == '@' {
+            rest = &rest[1..];
+            continue;
+        }
+        let is_word = first.is_ascii_alphabetic();
+        let keep = |c: char| {
+            if is_word {
+                c.is_ascii_alphabetic()
+            } else {
+                c.is_ascii_digit() || matches!(c, ':' | '.' | '-' | '+')
+            }
+        };
+        let end = rest[first.len_utf8()..].find(|c| !keep(c)).map_or(rest.len(), |at| at + first.len_utf8());
+        found.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    found
+}
+
+/// `[-]H:MM[:SS[.f]]`, or `MM:SS.f`, in microseconds; `minutes_first` where the type says MINUTE TO SECOND.
+fn clock(text: &str, minutes_first: bool) -> std::result::Result<i128, Fault> {
+    let negative = text.starts_with('-');
+    let text = text.trim_start_matches(['-', '+']);
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    let parts: std::result::Result<Vec<i64>, _> = whole.split(':').map(str::parse).collect();
+    let parts = parts.map_err(|_| Fault::Syntax)?;
+    let (hours, minutes, seconds) = match parts[..] {
+        [minutes, seconds] if !rest.is_empty() || minutes_first => (0, minutes, seconds),
+        [hours, minutes] => (hours, minutes, 0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return Err(Fault::Syntax),
+    };
+    if minutes > 59 || seconds > 60 {
+        return Err(Fault::Field);
+    }
+    let micros = fraction(rest).map_err(|_| Fault::Syntax)?;
+    let time = (i128::from(hours) * 3600 + i128::from(minutes * 60 + seconds)) * i128::from(SECOND_US)
+        + i128::from(micros);
+    Ok(if negative { -time } else { time })
+}
+
+fn postgres_form(text: &str, default: Unit, minutes_first: bool) -> std::result::Result<Sum, Fault> {
+    let words = tokens(text);
+    let mut sum = Sum::default();
+    let (mut at, mut seen) = (0, false);
+    let ago = words.last().is_some_and(|word| word.eq_ignore_ascii_case("ago"));
+    let end = words.len() - usize::from(ago);
+    // SQL's form has one sign in front of all: `-1-2 3 4:05:06` negates all of it.
+    let all_negative = words.first().is_some_and(|w| w.starts_with('-'))
+        && words[1..end].iter().all(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let sql_form = words[..end].iter().any(|word| word[1..].contains('-'));
+    while at < end {
+        let word = words[at];
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+        if !is_number {
+            return Err(Fault::Syntax);
+        }
+        let negates = sql_form && all_negative && at > 0;
+        let mut part = Sum::default();
+        if word.contains(':') {
+            part.micros = clock(word, minutes_first)?;
+        } else if let Some((years, months)) = word[1..].split_once('-') {
+            let years = &word[..1 + years.len()];
+            let (negative, years, _) = signed(years)?;
+            let months: i64 = months.parse().map_err(|_| Fault::Syntax)?;
+            if months > 11 {
+                return Err(Fault::Field);
+            }
+            part.months = i128::from(years) * 12 + i128::from(if negative { -months } else { months });
+        } else {
+            let (_, number, rest) = signed(word)?;
+            let unit = match words.get(at + 1) {
+                Some(unit) if at + 1 < end && unit.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                    at += 1;
+                    Unit::named(unit).ok_or(Fault::Syntax)?
+                }
+                // `3 4:05:06`: days in front of a time.
+                Some(next) if at + 1 < end && next.contains(':') => Unit::Day,
+                _ => default,
+            };
+            part.add(number, rest, unit);
+        }
+        if negates {
+            part.negate();
+        }
+        sum.months += part.months;
+        sum.days += part.days;
+        sum.micros += part.micros;
+        seen = true;
+        at += 1;
+    }
+    if ago {
+        sum.negate();
+    }
+    if seen { Ok(sum) } else { Err(Fault::Syntax) }
+}
+
+/// `P1Y2M3DT4H5M6S`, and the alternative form `P0001-02-03T04:05:06`.
+fn iso_form(text: &str) -> std::result::Result<Sum, Fault> {
+    let (date, time) = text.split_once('T').unwrap_or((text, ""));
+    let mut sum = Sum::default();
+    let mut seen = false;
+    for (part, is_time) in [(date, false), (time, true)] {
+        let mut rest = part;
+        while !rest.is_empty() {
+            let end = rest.find(|c: char| c.is_ascii_alphabetic());
+            let Some(end) = end else {
+                if is_time {
+                    sum.micros += clock(rest, false)?;
+                } else {
+                    let fields: Vec<&str> = rest.split('-').collect();
+                    let [years, months, days] = fields[..] else { return Err(Fault::Syntax) };
+                    sum.add(signed(years)?.1, 0.0, Unit::Year);
+                    sum.add(signed(months)?.1, 0.0, Unit::Month);
+                    sum.add(signed(days)?.1, 0.0, Unit::Day);
+                }
+                seen = true;
+                break;
+            };
+            let (_, number, fraction) = signed(&rest[..end])?;
+            let unit = match (rest.as_bytes()[end], is_time) {
+                (b'Y', false) => Unit::Year,
+                (b'M', false) => Unit::Month,
+                (b'W', false) => Unit::Week,
+                (b'D', false) => Unit::Day,
+                (b'H', true) => Unit::Hour,
+                (b'M', true) => Unit::Minute,
+                (b'S', true) => Unit::Second,
+                _ => return Err(Fault::Syntax),
+            };
+            sum.add(number, fraction, unit);
+            seen = true;
+            rest = &rest[end + 1..];
+        }
+    }
+    if seen { Ok(sum) } else { Err(Fault::Syntax) }
+}
+
+/// Fields of an interval type's modifier (`INTERVAL DAY TO SECOND`).
+mod fields {
+    pub const MONTH: i32 = 1 << 1;
+    pub const DAY: i32 = 1 << 3;
+    pub const HOUR: i32 = 1 << 10;
+    pub const MINUTE: i32 = 1 << 11;
+    pub const SECOND: i32 = 1 << 12;
+    pub const ALL: i32 = 0x7fff;
+}
+
+fn range_of(modifier: i32) -> i32 {
+    if modifier < 0 { fields::ALL } else { (modifier >> 16) & 0x7fff }
+}
+
+/// Reads an interval; the modifier of its type says what a number without unit means.
+pub fn parse(text: &str, modifier: i32) -> Result<Interval> {
+    let range = range_of(modifier);
+    let default = match range {
+        fields::ALL => Unit::Second,
+        _ if range & fields::SECOND != 0 => Unit::Second,
+        _ if range & fields::MINUTE != 0 => Unit::Minute,
+        _ if range & fields::HOUR != 0 => Unit::Hour,
+        _ if range & fields::DAY != 0 => Unit::Day,
+        _ if range & fields::MONTH != 0 => Unit::Month,
+        _ => Unit::Year,
+    };
+    let trimmed = text.trim();
+    let sum = match trimmed.strip_prefix('P') {
+        Some(iso) => iso_form(iso),
+        None => postgres_form(trimmed, default, range == fields::MINUTE | fields::SECOND),
+    };
+    let out_of_range = || {
+        let message = format!("interval field value out of range: \"{text}\"");
+        SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, message)
+    };
+    match sum {
+        Ok(sum) => sum.interval().ok_or_else(out_of_range),
+        Err(Fault::Field) => Err(out_of_range()),
+        Err(Fault::Syntax) => {
+            let message = format!("invalid input syntax for type interval: \"{text}\"");
+            Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message))
+        }
+    }
+}
+
+/// Brought to the fields and the precision of its type.
+pub fn apply_modifier(interval: Interval, modifier: i32) -> Interval {
+    if modifier < 0 {
+        return interval;
+    }
+    let range = range_of(modifier);
+    let Interval { mut months, mut days, mut micros } = interval;
+    if range != fields::ALL {
+        let cut = |value: i64, unit: i64| value / unit * unit;
+        if range & (fields::MONTH | fields::DAY | fields::HOUR | fields::MINUTE | fields::SECOND) == 0 {
+            months = months / 12 * 12;
+        }
+        if range & (fields::DAY | fields::HOUR | fields::MINUTE | fields::SECOND) == 0 {
+            days = 0;
+        }
+        micros = match () {
+            () if range & fields::SECOND != 0 => micros,
+            () if range & fields::MINUTE != 0 => cut(micros, 60_000_000),
+            () if range & fields::HOUR != 0 => cut(micros, 3_600_000_000),
+            () => 0,
+        };
+    }
+    Interval { months, days, micros: super::round_micros(micros, modifier & 0xffff) }
+}
+
+/// Appends `1 year 2 mons 3 days 04:05:06.7`.
+pub fn write(interval: Interval, to: &mut String) {
+    let start = to.len();
+    let mut after_negative = false;
+    let units = [
+        (i64::from(interval.months / 12), "year"),
+        (i64::from(interval.months % 12), "mon"),
+        (i64::from(interval.days), "day"),
+    ];
+    for (count, unit) in units.into_iter().filter(|(count, _)| *count != 0) {
+        let blank = if to.len() == start { "" } else { " " };
+        let plus = if after_negative && count > 0 { "+" } else { "" };
+        let plural = if count == 1 { "" } else { "s" };
+        write!(to, "{blank}{plus}{count} {unit}{plural}").expect("a string takes it");
+        after_negative = count < 0;
+    }
+    let micros = interval.micros.unsigned_abs();
+    if micros != 0 || to.len() == start {
+        let blank = if to.len() == start { "" } else { " " };
+        let sign = match interval.micros {
+            ..0 => "-",
+            _ if after_negative => "+",
+            _ => "",
+        };
+        let (hours, minutes) = (micros / 3_600_000_000, micros / 60_000_000 % 60);
+        let seconds = micros / 1_000_000 % 60;
+        write!(to, "{blank}{sign}{hours:02}:{minutes:02}:{seconds:02}").expect("a string takes it");
+        write_fraction((micros % 1_000_000) as i64, to);
+    }
+}
+
+impl Interval {
+    /// The sum.
+    ///
+    /// # Errors
+    /// 22008 if it is out of range.
+    pub fn plus(self, other: Interval) -> Result<Interval> {
+        let sum = || {
+            Some(Interval {
+                months: self.months.checked_add(other.months)?,
+                days: self.days.checked_add(other.days)?,
+                micros: self.micros.checked_add(other.micros)?,
+            })
+        };
+        sum().ok_or_else(interval_out_of_range)
+    }
+
+    /// With the other sign.
+    ///
+    /// # Errors
+    /// 22008 if it is out of range.
+    pub fn negate(self) -> Result<Interval> {
+        let negated = || {
+            Some(Interval {
+                months: self.months.checked_neg()?,
+                days: self.days.checked_neg()?,
+                micros: self.micros.checked_neg()?,
+            })
+        };
+        negated().ok_or_else(interval_out_of_range)
+    }
+
+    /// Times `factor`; fractions of months become days and those of days time.
+    ///
+    /// # Errors
+    /// 22008 if it is out of range.
+    pub fn scale(self, factor: f64) -> Result<Interval> {
+        let (months, days) = (f64::from(self.months) * factor, f64::from(self.days) * factor);
+        let fits = |x: f64| x.is_finite() && x >= f64::from(i32::MIN) && x <= f64::from(i32::MAX);
+        if !fits(months) || !fits(days) {
+            return Err(interval_out_of_range());
+        }
+        let round = |x: f64| (x * 1e6).round_ties_even() / 1e6;
+        let month_days = round((months - months.trunc()) * 30.0);
+        let mut whole_days = days.trunc() + month_days.trunc();
+        let mut seconds = round((days - days.trunc() + month_days - month_days.trunc()) * 86_400.0);
+        if seconds.abs() >= 86_400.0 {
+            whole_days += (seconds / 86_400.0).trunc();
+            seconds -= (seconds / 86_400.0).trunc() * 86_400.0;
+        }
+        let micros = (self.micros as f64 * factor + seconds * 1e6).round_ties_even();
+        if !fits(whole_days) || micros.is_nan() || micros.abs() >= i64::MAX as f64 {
+            return Err(interval_out_of_range());
+        }
+        Ok(Interval { months: months as i32, days: whole_days as i32, micros: micros as i64 })
+    }
+
+    /// With whole days of its time moved to the days (`justify_hours`), or whole months of its days moved to
+    /// the months (`justify_days`), so that all parts have one sign.
+    pub fn justify(self, hours: bool, days: bool) -> Result<Interval> {
+        let Interval { months, days: own_days, micros } = self;
+        let (mut months, mut own_days, mut micros) = (i64::from(months), i64::from(own_days), micros);
+        if hours {
+            own_days += micros / DAY_US;
+            micros %= DAY_US;
+        }
+        if days {
+            months += own_days / 30;
+            own_days %= 30;
+        }
+        if days && hours {
+            if months > 0 && (own_days < 0 || (own_days == 0 && micros < 0)) {
+                (months, own_days) = (months - 1, own_days + 30);
+            } else if months < 0 && (own_days > 0 || (own_days == 0 && micros > 0)) {
+                (months, own_days) = (months + 1, own_days - 30);
+            }
+        } else if days {
+            if months > 0 && own_days < 0 {
+                (months, own_days) = (months - 1, own_days + 30);
+            } else if months < 0 && own_days > 0 {
+                (months, own_days) = (months + 1, own_days - 30);
+            }
+        }
+        if hours {
+            if own_days > 0 && micros < 0 {
+                (own_days, micros) = (own_days - 1, micros + DAY_US);
+            } else if own_days < 0 && micros > 0 {
+                (own_days, micros) = (own_days + 1, micros - DAY_US);
+            }
+        }
+        let fit = |n: i64| i32::try_from(n).map_err(|_| interval_out_of_range());
+        Ok(Interval { months: fit(months)?, days: fit(own_days)?, micros })
+    }
+}

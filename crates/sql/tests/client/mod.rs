@@ -1,0 +1,194 @@
+//! A client for tests: it prints what a session answers, and compares it with what PostgreSQL 15 answered
+//! (`logic/make.py`).
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use liger_sql::exec::Surroundings;
+use liger_sql::session::{
+    Activity, Client, ColumnDescription, CopyInput, CopyShape, Formats, Interrupt, InterruptReason,
+    Notification, ServerView, Session, SessionStart, Sink,
+};
+use liger_sql::types::text;
+use liger_sql::{EvalContext, SqlError, Value};
+
+/// A clock that stands, and a client and a server that nobody needs.
+pub struct Fixed;
+
+impl Surroundings for Fixed {
+    fn clock_us(&self) -> i64 {
+        700_000_000_000_000
+    }
+
+    fn random_u64(&self) -> u64 {
+        4
+    }
+}
+
+impl Client for Fixed {
+    fn notify(&self, _notification: Notification) {}
+}
+
+impl ServerView for Fixed {
+    fn activity(&self) -> Vec<Activity> {
+        Vec::new()
+    }
+
+    fn interrupt(&self, _process_id: i32, _reason: InterruptReason) -> bool {
+        false
+    }
+
+    fn password_verifier(&self, password: &str) -> String {
+        password.to_string()
+    }
+}
+
+/// What a client would print.
+#[derive(Default)]
+pub struct Printed {
+    types: Vec<u32>,
+    pub lines: Vec<String>,
+    pub tags: Vec<String>,
+}
+
+impl Sink for Printed {
+    fn columns(&mut self, columns: &[ColumnDescription], _formats: Formats<'_>) -> Result<(), SqlError> {
+        self.types = columns.iter().map(|column| column.ty.oid).collect();
+        Ok(())
+    }
+
+    fn row(&mut self, context: &EvalContext<'_>, values: &[Value]) -> Result<(), SqlError> {
+        let mut fields = Vec::new();
+        for (value, ty) in values.iter().zip(&self.types) {
+            fields.push(match value {
+                Value::Null => "NULL".to_string(),
+                value => text::output(context, *ty, value)?,
+            });
+        }
+        self.lines.push(fields.join("|"));
+        Ok(())
+    }
+
+    fn command_complete(&mut self, tag: &str) -> Result<(), SqlError> {
+        let silent =
+            tag.starts_with("SELECT ") || tag.starts_with("FETCH") || tag == "SHOW" || tag == "EXPLAIN";
+        if !silent || (tag.starts_with("SELECT ") && self.types.is_empty()) {
+            self.tags.push(tag.to_string());
+        }
+        Ok(())
+    }
+
+    fn empty(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn notice(&mut self, _notice: &SqlError) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_in(&mut self, _shape: &CopyShape) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError> {
+        Ok(CopyInput::Done)
+    }
+
+    fn copy_out(&mut self, _shape: &CopyShape) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), SqlError> {
+        self.lines.push(String::from_utf8_lossy(bytes).trim_end_matches('\n').to_string());
+        Ok(())
+    }
+
+    fn copy_out_done(&mut self) -> Result<(), SqlError> {
+        self.tags.clear();
+        Ok(())
+    }
+}
+
+/// The logic files, by name; `LOGIC_FILE=name` for one only.
+pub fn files() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logic");
+    let only = std::env::var("LOGIC_FILE").ok();
+    let mut files: Vec<(String, PathBuf)> = fs::read_dir(&folder)
+        .expect("the logic files are there")
+        .map(|entry| entry.expect("a folder can be listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "slt"))
+        .map(|path| (path.file_stem().expect("a name").to_string_lossy().into_owned(), path))
+        .filter(|(name, _)| only.as_ref().is_none_or(|only| only == name))
+        .collect();
+    files.sort();
+    files
+}
+
+/// What a session of `postgres` is opened with.
+pub fn start() -> SessionStart {
+    SessionStart {
+        user: "postgres".to_string(),
+        database: "logic".to_string(),
+        parameters: Vec::new(),
+        process_id: 1,
+        address: None,
+        interrupt: Arc::new(Interrupt::default()),
+        client: Arc::new(Fixed),
+        server: Arc::new(Fixed),
+    }
+}
+
+/// The answer to a text, as the logic files have it.
+pub fn answer(session: &mut dyn Session, sql: &str) -> Vec<String> {
+    let mut printed = Printed::default();
+    let result = session.simple(sql, &mut printed);
+    let mut lines = printed.lines;
+    if !sql.to_ascii_lowercase().contains("order by") {
+        lines.sort();
+    }
+    lines.extend(printed.tags.into_iter().filter(|tag| !tag.starts_with("COPY")));
+    if let Err(error) = result {
+        lines.push(format!("ERROR {}", error.state));
+        if std::env::var_os("LOGIC_ALL").is_some() {
+            lines.push(format!("  ({})", error.message));
+        }
+    }
+    lines
+}
+
+/// Runs a logic file; how many statements were answered right, of how many.
+pub fn run(path: &Path, session: &mut dyn Session, report: &mut String) -> (usize, usize) {
+    let text = fs::read_to_string(path).expect("a logic file can be read");
+    let (mut good, mut all) = (0, 0);
+    for case in text.split_inclusive("====\n") {
+        let Some((sql, wanted)) = case.split_once("\n----\n") else { continue };
+        let mut wanted: Vec<String> = wanted.trim_end_matches("====\n").lines().map(str::to_string).collect();
+        if !sql.to_ascii_lowercase().contains("order by") {
+            let is_row = |line: &&String| {
+                line.chars().next().is_some_and(|c| !c.is_ascii_uppercase()) || line.contains('|')
+            };
+            let rows = wanted.iter().take_while(is_row).count();
+            wanted[..rows].sort();
+        }
+        let got = answer(session, sql);
+        let plain: Vec<&String> = got.iter().filter(|line| !line.starts_with("  (")).collect();
+        all += 1;
+        let mut a: Vec<&String> = plain.clone();
+        let mut b: Vec<&String> = wanted.iter().collect();
+        if !sql.to_ascii_lowercase().contains("order by") {
+            a.sort();
+            b.sort();
+        }
+        if a == b {
+            good += 1;
+        } else {
+            let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let _ = writeln!(report, "-- {name}\n{sql}\n  wanted {wanted:?}\n  got    {got:?}\n");
+        }
+    }
+    (good, all)
+}

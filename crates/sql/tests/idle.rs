@@ -1,0 +1,44 @@
+//! What a host costs whose sessions wait for their clients. Alone in its file: the processor time is that of the
+//! whole process.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "a session is a thread, and time passes")]
+
+mod support;
+
+use std::time::Duration;
+
+use liger_sql::storage::slots::Slots;
+use support::{SqlHost, accounts, pod};
+
+/// Processor time of this process so far.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("linux");
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("a name in parentheses").split(' ').collect();
+    let ticks: u64 = fields[12..=13].iter().map(|f| f.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(10 * ticks)
+}
+
+#[test]
+fn an_idle_transaction_burns_no_processor_time() {
+    const WAIT: Duration = Duration::from_millis(1500);
+    let (_pod, mut hosts) = pod(1);
+    let SqlHost { mut host, catalog } = hosts.pop().expect("one host");
+    let slots = Slots::new();
+    std::thread::scope(|scope| {
+        let worked = scope.spawn(|| host.run(3, |session| slots.work(session, &catalog)));
+        let mut slot = slots.begin(true).expect("a slot");
+        slot.call(|running| accounts(running.catalog, running.tx, "t").map(|_| ())).expect("a table");
+        let before = processor_time();
+        std::thread::sleep(WAIT);
+        let used = processor_time() - before;
+        slot.commit().expect("nobody else is there");
+        slots.close();
+        for worker in worked.join().expect("no panic") {
+            worker.expect("no worker panicked").expect("a member");
+        }
+        println!("{used:?} of {WAIT:?}");
+        // Worker 0 looks for other hosts' wishes 2,000 times a second; a worker that spins uses all of it.
+        assert!(used < WAIT / 2, "{used:?} of {WAIT:?}");
+    });
+}

@@ -1,0 +1,151 @@
+//! Sessions of a pod's hosts: statements over the engine's tables, in the transactions of workers.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "sessions are threads")]
+
+mod client;
+mod support;
+
+use std::sync::Arc;
+
+use client::{Fixed, Printed, answer, files, run, start};
+use liger_sql::exec::{EngineDatabase, SqlHost};
+use liger_sql::session::{Database, Session, TransactionState};
+use liger_sql::storage::slots::Slots;
+use support::pod;
+
+type Connected = Box<dyn Session + Send>;
+
+/// Runs `body` with a database of each host of a pod.
+fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
+    let (_, joined) = pod(hosts);
+    std::thread::scope(|scope| {
+        let mut all = Vec::new();
+        for support::SqlHost { mut host, catalog } in joined {
+            let sql = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });
+            all.push(sql.clone());
+            scope.spawn(move || {
+                let worked = host.run(workers, |session| sql.slots.work(session, &sql.catalog));
+                worked.into_iter().for_each(|w| w.expect("no worker panicked").expect("a member"));
+            });
+        }
+        let database = |host: &Arc<SqlHost>| EngineDatabase::new(host.clone(), || Box::new(Fixed));
+        let databases: Vec<EngineDatabase> = all.iter().map(database).collect();
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&databases)));
+        all.iter().for_each(|host| host.slots.close());
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+fn connect(database: &EngineDatabase) -> Connected {
+    database.open(start()).expect("a session opens")
+}
+
+#[track_caller]
+fn rows(session: &mut Connected, sql: &str) -> Vec<String> {
+    let mut printed = Printed::default();
+    session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error} {:?}", error.detail));
+    printed.lines
+}
+
+#[test]
+fn answers_are_postgresql_s() {
+    let mut failed = Vec::new();
+    for (name, path) in files() {
+        with_pod(1, 3, |databases| {
+            let (mut session, mut report) = (connect(&databases[0]), String::new());
+            let (good, all) = run(&path, &mut *session, &mut report);
+            println!("{name}: {good} of {all}");
+            if good < all {
+                failed.push(format!("{name}: {} differences\n{report}", all - good));
+            }
+        });
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn a_table_of_one_host_is_one_of_all() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        rows(&mut a, "create table t (id int primary key, name text, at serial)");
+        rows(&mut a, "create index on t (name)");
+        rows(&mut a, "insert into t (id, name) select g, 'n' || g from generate_series(1, 300) g");
+        assert_eq!(rows(&mut b, "select count(*), min(id), max(at) from t"), ["300|1|300"]);
+        assert_eq!(rows(&mut b, "select name from t where id = 7"), ["n7"]);
+        assert_eq!(rows(&mut b, "select id from t where name = 'n200'"), ["200"]);
+        rows(&mut b, "update t set name = 'new' where id = 7");
+        assert_eq!(rows(&mut a, "select id from t where name = 'new'"), ["7"]);
+        assert_eq!(rows(&mut a, "select id from t order by id desc limit 2"), ["300", "299"]);
+        rows(&mut b, "delete from t where id > 10");
+        rows(&mut b, "alter table t add column more int default 5");
+        assert_eq!(rows(&mut a, "select sum(more) from t"), ["50"]);
+        rows(&mut a, "drop table t");
+        assert_eq!(answer(&mut *b, "select 1 from t"), ["ERROR 42P01"]);
+    });
+}
+
+#[test]
+fn blocks_savepoints_and_failures() {
+    with_pod(1, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[0]));
+        rows(&mut a, "create table t (id int primary key)");
+        rows(&mut a, "begin");
+        rows(&mut a, "insert into t values (1)");
+        rows(&mut a, "savepoint s");
+        rows(&mut a, "insert into t values (2)");
+        assert_eq!(answer(&mut *a, "insert into t values (1)"), ["ERROR 23505"]);
+        assert_eq!(a.transaction_state(), TransactionState::Failed);
+        assert_eq!(answer(&mut *a, "select 1"), ["ERROR 25P02"]);
+        rows(&mut a, "rollback to s");
+        rows(&mut a, "insert into t values (3)");
+        rows(&mut a, "commit");
+        assert_eq!(rows(&mut b, "select id from t order by id"), ["1", "3"]);
+        rows(&mut a, "begin");
+        rows(&mut a, "insert into t values (4)");
+        // Dropped in the middle of its transaction.
+        drop(a);
+        let mut a = connect(&databases[0]);
+        rows(&mut a, "begin; insert into t values (5); rollback");
+        assert_eq!(rows(&mut b, "select count(*) from t"), ["2"]);
+        rows(&mut a, "create table u (x int); insert into u values (1); insert into u values (1)");
+        assert_eq!(answer(&mut *a, "alter table u add primary key (x)"), ["ERROR 23505"]);
+        assert_eq!(rows(&mut b, "select x from u"), ["1", "1"]);
+        rows(&mut b, "delete from u; insert into u values (1); alter table u add primary key (x)");
+        assert_eq!(answer(&mut *b, "insert into u values (1)"), ["ERROR 23505"]);
+        rows(&mut b, "alter table u drop constraint u_pkey; insert into u values (1)");
+        assert_eq!(rows(&mut a, "select x from u"), ["1", "1"]);
+    });
+}
+
+#[test]
+fn conflicts_of_single_statements_are_nobody_s_business() {
+    const TIMES: usize = 60;
+    with_pod(2, 3, |databases| {
+        let mut first = connect(&databases[0]);
+        rows(&mut first, "create table c (id int primary key, n int)");
+        rows(&mut first, "insert into c values (1, 0)");
+        std::thread::scope(|scope| {
+            for database in databases.iter().chain(databases) {
+                scope.spawn(move || {
+                    let mut session = connect(database);
+                    (0..TIMES).for_each(|_| drop(rows(&mut session, "update c set n = n + 1 where id = 1")));
+                });
+            }
+        });
+        assert_eq!(rows(&mut first, "select n from c"), [(4 * TIMES).to_string()]);
+    });
+}
+
+#[test]
+fn large_transactions_are_undone_and_find_their_own_rows() {
+    with_pod(1, 3, |databases| {
+        let mut a = connect(&databases[0]);
+        rows(&mut a, "create table t (id int primary key)");
+        rows(&mut a, "begin; insert into t select generate_series(1, 20000); rollback");
+        assert_eq!(rows(&mut a, "select count(*) from t"), ["0"]);
+        rows(&mut a, "insert into t select generate_series(1, 3000)");
+        rows(&mut a, "begin; update t set id = id where id > 1000; delete from t where id <= 2999; commit");
+        assert_eq!(rows(&mut a, "select id from t"), ["3000"]);
+    });
+}

@@ -1,0 +1,295 @@
+//! Slots on real pods: sessions on threads, changes of the catalog under load, and what outlives a pod.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "sessions are threads, and costs are measured")]
+
+mod support;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
+use liger_engine::{Session, Transaction};
+use liger_fabric::HostId;
+use liger_fabric::native::MemorySpec;
+use liger_sql::catalog::HostCatalog;
+use liger_sql::catalog::change::NewIndex;
+use liger_sql::catalog::object::IndexColumn;
+use liger_sql::storage::access::{Access, RowAccess, is_conflict, transact};
+use liger_sql::storage::check;
+use liger_sql::storage::classes::{Classes, Home};
+use liger_sql::storage::slots::{Running, Slots};
+use liger_sql::storage::table::PlainColumns;
+use liger_sql::{SqlState, Value};
+use support::{SqlHost, account, accounts, oid_of, open, pod};
+
+/// Runs all hosts' workers while `sessions` runs.
+fn serve(hosts: Vec<SqlHost>, workers: u8, sessions: impl FnOnce(&[Arc<Slots>])) -> Vec<SqlHost> {
+    let slots: Vec<Arc<Slots>> = hosts.iter().map(|_| Slots::new()).collect();
+    std::thread::scope(|scope| {
+        let run = |(mut it, slots): (SqlHost, Arc<Slots>)| {
+            scope.spawn(move || {
+                let catalog = &it.catalog;
+                let worked = it.host.run(workers, |session| slots.work(session, catalog));
+                worked
+                    .into_iter()
+                    .for_each(|w| w.expect("no worker panicked").expect("the host is a member"));
+                it
+            })
+        };
+        let threads: Vec<_> = hosts.into_iter().zip(slots.iter().cloned()).map(run).collect();
+        sessions(&slots);
+        slots.iter().for_each(|slots| slots.close());
+        threads.into_iter().map(|thread| thread.join().expect("no host panicked")).collect()
+    })
+}
+
+fn put(running: &mut Running<'_>, table: &str, id: i32) -> liger_sql::Result<()> {
+    let Some(oid) = oid_of(running.catalog, table) else { return Ok(()) };
+    let rows = running.catalog.catalog().rows(oid)?;
+    let values = account(id, "somebody", i64::from(id % 7));
+    rows.insert(running.tx, running.host.numbers(), &values, &PlainColumns).map(|_| ())
+}
+
+#[test]
+fn tables_change_while_sessions_of_all_hosts_work() {
+    let (_, hosts) = pod(2);
+    let mut hosts = serve(hosts, 2, |slots| {
+        slots[0].once(true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
+        std::thread::scope(|scope| {
+            for (n, slots) in slots.iter().enumerate() {
+                scope.spawn(move || {
+                    for id in 0..150 {
+                        slots.once(false, move |r| put(r, "t", 2 * id + n as i32)).expect("put");
+                    }
+                });
+            }
+            let slots = slots[1].clone();
+            scope.spawn(move || {
+                for round in 0..6 {
+                    let made = slots.once(true, move |r| {
+                        let table = oid_of(r.catalog, "t").expect("it stays");
+                        let columns = vec![IndexColumn::of(2)];
+                        let name = format!("by_balance_{round}");
+                        let new = NewIndex { name, table, columns, ..NewIndex::default() };
+                        let index = r.catalog.create_index(r.tx, new)?.oid;
+                        let rows = r.catalog.catalog().rows(table)?;
+                        rows.each(r.tx, |tx, row| {
+                            rows.fill_index(tx, index, &row, &PlainColumns)?;
+                            Ok(ControlFlow::Continue(()))
+                        })?;
+                        Ok(index)
+                    });
+                    let index = made.expect("an index");
+                    if round % 2 == 0 {
+                        slots.once(true, move |r| r.catalog.drop(r.tx, &[index], false)).expect("dropped");
+                    }
+                }
+            });
+        });
+    });
+    let problems = hosts[0].run(|tx, working| {
+        let rows = working.catalog().rows(oid_of(working, "t").expect("it stays"))?;
+        let mut count = 0;
+        rows.each(tx, |_, _| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        assert_eq!(count, 300);
+        check::problems(tx, working.catalog(), &PlainColumns)
+    });
+    assert_eq!(problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
+    let (_, hosts) = pod(1);
+    serve(hosts, 2, |slots| {
+        let slots = &slots[0];
+        slots.once(true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
+        let mut slot = slots.begin(false).expect("a slot");
+        slot.call(|r| put(r, "t", 1)).expect("put");
+        // A number of its own, in the middle.
+        slots.aside(|r| r.catalog.take_oids(r.tx, 1)).expect("worker 0 is free");
+        let panicked = slot.call(|_| -> liger_sql::Result<()> { panic!("a bug") }).expect_err("caught");
+        assert_eq!(panicked.state, SqlState::INTERNAL_ERROR);
+        slot.commit().expect("the application decides");
+        let mut slot = slots.begin(false).expect("a slot");
+        slot.call(|r| put(r, "t", 2)).expect("put");
+        drop(slot);
+        let mut slot = slots.begin(false).expect("a slot");
+        let there = slot.call(|r| {
+            let rows = r.catalog.catalog().rows(oid_of(r.catalog, "t").expect("made above"))?;
+            let there = |r: &mut Running<'_>, id| {
+                let key = rows.key_of(r.tx, &[&Value::Int4(id)])?;
+                Ok::<_, liger_sql::SqlError>(rows.get(r.tx, &key)?.is_some())
+            };
+            Ok((there(r, 1)?, there(r, 2)?))
+        });
+        assert_eq!(there.expect("read"), (true, false));
+        // The slot is not given back: closing rolls it back.
+        let late = slot.call(|r| put(r, "t", 1)).expect_err("it is there");
+        assert!(late.state == SqlState::UNIQUE_VIOLATION && !is_conflict(&late));
+    });
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_catalog_and_all_rows_outlive_the_pod() {
+    let folder = Folder(std::env::temp_dir().join(format!("liger-sql-{}", std::process::id())));
+    let _ = std::fs::remove_dir_all(&folder.0);
+    let config = PodConfig { partitions: 4, ..PodConfig::new(2, 2, 8 << 20, 96 << 20) };
+    let make = || Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
+    let join = |pod: &Pod, data: &DataDirectory, n| -> Host {
+        let mut options = JoinOptions::new(pod.plan());
+        options.storage = Some(data.hold(&pod.control(), HostId(n)).expect("nobody holds it"));
+        pod.join_with(HostId(n), options).expect("a free number")
+    };
+    let first = make();
+    let data = DataDirectory::create(&first.control(), &folder.0, first.identity(7)).expect("a new folder");
+    let joined: Vec<Host> = (0..2).map(|n| join(&first, &data, n)).collect();
+    let mut hosts: Vec<SqlHost> = joined.into_iter().map(|host| open(&first, host)).collect();
+    hosts.iter_mut().for_each(|it| it.host.checkpoint().expect("a good disk"));
+    let table = hosts[0].run(|tx, working| accounts(working, tx, "kept")).oid;
+    let SqlHost { host, catalog } = &mut hosts[1];
+    let filled = host.alone(|session| {
+        transact(session, |tx| {
+            let rows = catalog.begin(tx)?.rows(table)?;
+            let put = |id| {
+                rows.insert(
+                    tx,
+                    catalog.numbers(),
+                    &account(id, &"x".repeat(id as usize * 9), 1),
+                    &PlainColumns,
+                )
+            };
+            (0..50).map(put).collect::<liger_sql::Result<Vec<_>>>()
+        })
+    });
+    assert_eq!(filled.expect("filled").len(), 50);
+    drop(hosts);
+    drop((data, first));
+    let second = make();
+    let data = DataDirectory::open(&second.control(), &folder.0, second.identity(0)).expect("the folder");
+    data.begin(&second.control()).expect("sound files");
+    let plan = data.plan_of_begun(&second.control()).expect("sound files");
+    let mut joined: Vec<Host> = (0..2).map(|n| join(&second, &data, n)).collect();
+    for host in &mut joined {
+        host.recover(&data, &plan, 2).expect("sound files");
+    }
+    let mut hosts: Vec<SqlHost> = joined.into_iter().map(|host| open(&second, host)).collect();
+    hosts[1].run(|tx, working| {
+        assert_eq!(oid_of(working, "kept"), Some(table));
+        let rows = working.catalog().rows(table)?;
+        let key = rows.key_of(tx, &[&Value::Int4(49)])?;
+        let row = rows.get(tx, &key)?.expect("it was acknowledged");
+        assert_eq!(row.values[1].as_str().map(str::len), Some(441));
+        assert_eq!(check::problems(tx, working.catalog(), &PlainColumns)?, Vec::<String>::new());
+        Ok(())
+    });
+    hosts[0].run(|tx, working| accounts(working, tx, "more").map(|_| ()));
+}
+
+/// Nanoseconds of one of so many.
+fn each(times: u32, work: impl FnOnce()) -> f64 {
+    let started = Instant::now();
+    work();
+    started.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+/// Figures: `cargo test --release -p liger-sql --test slots -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints figures"]
+fn what_it_costs() {
+    const TIMES: u32 = 100_000;
+    let (pod, mut hosts) = pod(2);
+    let (usage, classes) =
+        (hosts[0].host.alone(|s| s.host().usage(s.cx())), Classes::of(pod.catalog()).len());
+    println!("{classes} classes, {} places: {usage:?}", pod.plan().config().partitions);
+    let table = hosts[0].run(|tx, working| accounts(working, tx, "t")).oid;
+    let SqlHost { host, catalog } = &mut hosts[0];
+    let catalog: &HostCatalog = catalog;
+    host.alone(|session| {
+        let (engine, cx) = (session.host(), session.cx());
+        transact(session, |tx| {
+            let rows = catalog.begin(tx)?.rows(table)?;
+            (0..1000).try_for_each(|id| {
+                rows.insert(tx, catalog.numbers(), &account(id, "somebody", 5), &PlainColumns).map(|_| ())
+            })
+        })
+        .expect("filled");
+        let (mut own, mut keys) = (Vec::new(), Vec::new());
+        transact(session, |tx| {
+            let rows = catalog.begin(tx)?.rows(table)?;
+            for id in 0..1000 {
+                let key = rows.key_of(tx, &[&Value::Int4(id)])?;
+                if tx.is_own(Home::place_of(&key)) {
+                    own.push(id);
+                    keys.push(key);
+                }
+            }
+            Ok(())
+        })
+        .expect("looked at");
+        let at = |n: u32| n as usize % own.len();
+        let empty = each(TIMES, || (0..TIMES).for_each(|_| session.attempt(|_| Ok(())).expect("nothing")));
+        let version = each(TIMES, || {
+            (0..TIMES).for_each(|_| {
+                let read =
+                    session.attempt(|txn| Ok(catalog.begin(&mut RowAccess::new(txn, engine, cx)).is_ok()));
+                assert!(read.expect("read"));
+            });
+        });
+        let engine_table = classes_table(&pod, catalog, table);
+        let raw = each(TIMES, || {
+            (0..TIMES).for_each(|n| {
+                let found = session.attempt(|txn| txn.get(engine_table, &keys[at(n)], |row| row.bytes()[20]));
+                assert!(found.expect("read").is_some());
+            });
+        });
+        let stored = each(TIMES, || {
+            let rows = catalog.cached().rows(table).expect("made above");
+            (0..TIMES).for_each(|n| {
+                let found = session.attempt(|txn| {
+                    let tx = &mut RowAccess::new(txn, engine, cx);
+                    let key = rows.key_of(tx, &[&Value::Int4(own[at(n)])]).expect("a key");
+                    Ok(rows.get(tx, &key).expect("read").is_some())
+                });
+                assert!(found.expect("read"));
+            });
+        });
+        let whole = each(TIMES, || {
+            (0..TIMES).for_each(|n| {
+                transact(session, |tx| {
+                    let rows = catalog.begin(tx)?.rows(table)?;
+                    let key = rows.key_of(tx, &[&Value::Int4(own[at(n)])])?;
+                    assert!(rows.get(tx, &key)?.is_some());
+                    Ok(())
+                })
+                .expect("read");
+            });
+        });
+        println!("ns a transaction: empty {empty:.0}, version {version:.0}, raw get {raw:.0}");
+        println!("ns a transaction: get by storage {stored:.0}, version and get {whole:.0}");
+    });
+    serve(hosts, 2, |slots| {
+        let slots = &slots[0];
+        let times = 5000;
+        let once = each(times, || (0..times).for_each(|_| slots.once(false, |_| Ok(())).expect("nothing")));
+        println!("ns of an empty transaction through a slot, from another thread: {once:.0}");
+    });
+}
+
+fn classes_table(pod: &Pod, catalog: &HostCatalog, table: u32) -> liger_engine::TableId {
+    let size = catalog.cached().table(table).expect("made above").rows.size;
+    Classes::of(pod.catalog()).table(size).expect("it has rows")
+}

@@ -1,0 +1,90 @@
+//! A pod in this process's memory whose hosts have SQL catalogs, for tests.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use liger_engine::db::{Host, JoinOptions, Pod, PodConfig};
+use liger_fabric::HostId;
+use liger_fabric::native::MemorySpec;
+use liger_sql::catalog::HostCatalog;
+use liger_sql::catalog::change::{NewTable, Working};
+use liger_sql::catalog::object::{Column, PUBLIC, Table};
+use liger_sql::storage::access::{Access, transact};
+use liger_sql::storage::classes::Classes;
+use liger_sql::types::{Oid, Type, oid};
+use liger_sql::{Result, Value};
+
+/// A host and its catalog.
+pub struct SqlHost {
+    pub host: Host,
+    pub catalog: HostCatalog,
+}
+
+/// A pod of so many hosts and four partitions each.
+pub fn pod(hosts: u8) -> (Pod, Vec<SqlHost>) {
+    let config =
+        PodConfig { partitions: 4 * u16::from(hosts), ..PodConfig::new(hosts, 3, 8 << 20, 96 << 20) };
+    let pod = Pod::create(&MemorySpec::Memfd, &config, &Classes::schemas()).expect("a pod");
+    let join = |n| pod.join_with(HostId(n), JoinOptions::new(pod.plan())).expect("a free number");
+    // All of them first: the catalog has rows in every host's memory.
+    let joined: Vec<Host> = (0..hosts).map(join).collect();
+    let hosts = joined.into_iter().map(|host| open(&pod, host)).collect();
+    (pod, hosts)
+}
+
+/// A host that has joined gets its catalog.
+pub fn open(pod: &Pod, mut host: Host) -> SqlHost {
+    let catalog = HostCatalog::new(Classes::of(pod.catalog())).expect("the pod has all classes");
+    let life = host.alone(|session| transact(session, |tx| catalog.open(tx))).expect("the catalog opens");
+    catalog.opened(life);
+    SqlHost { host, catalog }
+}
+
+impl SqlHost {
+    /// A transaction of this host, until it meets no conflict.
+    pub fn transact<R>(
+        &mut self,
+        mut body: impl FnMut(&mut dyn Access, &mut Working) -> Result<R>,
+    ) -> Result<R> {
+        let catalog = &self.catalog;
+        self.host.alone(|session| {
+            transact(session, |tx| {
+                let mut working = Working::new(catalog.begin(tx)?);
+                body(tx, &mut working)
+            })
+        })
+    }
+
+    /// As [`SqlHost::transact`], and nothing may go wrong.
+    pub fn run<R>(&mut self, body: impl FnMut(&mut dyn Access, &mut Working) -> Result<R>) -> R {
+        self.transact(body).unwrap_or_else(|error| panic!("{error} {:?}", error.detail))
+    }
+}
+
+/// A table of these columns.
+pub fn new_table(name: &str, columns: &[(&str, Type)], key: &[u16]) -> NewTable {
+    NewTable {
+        name: name.to_owned(),
+        schema: PUBLIC,
+        owner: 10,
+        columns: columns.iter().map(|(name, ty)| Column::new(name, *ty)).collect(),
+        primary_key: (!key.is_empty()).then(|| (format!("{name}_pkey"), key.to_vec())),
+        ..NewTable::default()
+    }
+}
+
+/// The number of a table of the schema `public`.
+pub fn oid_of(working: &Working, name: &str) -> Option<Oid> {
+    working.catalog().relation(PUBLIC, name).map(|object| object.oid())
+}
+
+/// Accounts: id int primary key, owner text, balance bigint.
+pub fn accounts(working: &mut Working, tx: &mut dyn Access, name: &str) -> Result<Table> {
+    let columns =
+        [("id", Type::of(oid::INT4)), ("owner", Type::of(oid::TEXT)), ("balance", Type::of(oid::INT8))];
+    working.create_table(tx, new_table(name, &columns, &[0]))
+}
+
+/// A row of accounts.
+pub fn account(id: i32, owner: &str, balance: i64) -> Vec<Value> {
+    vec![Value::Int4(id), Value::text(owner), Value::Int8(balance)]
+}
