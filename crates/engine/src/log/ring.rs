@@ -21,7 +21,7 @@
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
-use super::record::{LONG_UNIT, Origin, RecordWriter, SHORT_MAX};
+use super::record::{LONG_UNIT, Origin, RecordWriter};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["log.wait-for-room"];
@@ -248,6 +248,7 @@ impl RingReader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::SHORT_MAX;
     use super::*;
 
     #[test]
