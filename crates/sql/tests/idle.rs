@@ -1,5 +1,5 @@
-//! What a host costs whose sessions wait for their clients. Alone in its file: the processor time is that of the
-//! whole process.
+//! What a host costs whose sessions wait for their clients. Alone in its file: the processor time is that
+//! of the whole process.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "a session is a thread, and time passes")]

@@ -4,8 +4,8 @@
 //!    views allow it (55000 otherwise). Views with computed columns are refused altogether (0A000), where
 //!    PostgreSQL refuses only to change these.
 //! 2. Names are those of the relation that the statement names, numbers of columns are the table's.
-//! 3. Rows that a view does not show are neither updated nor deleted through it; they may be made, since there
-//!    is no CHECK OPTION.
+//! 3. Rows that a view does not show are neither updated nor deleted through it; they may be made, since
+//!    there is no CHECK OPTION.
 
 use std::sync::Arc;
 
@@ -198,10 +198,8 @@ impl Changing {
             Changing::Update => ("update", "updating", "UPDATE"),
             Changing::Delete => ("delete from", "deleting from", "DELETE"),
         };
-        let hint = format!(
-            "To enable {doing} the view, provide an INSTEAD OF {event} trigger or an unconditional ON {event} \
-             DO INSTEAD rule."
-        );
+        let rule = format!("an unconditional ON {event} DO INSTEAD rule");
+        let hint = format!("To enable {doing} the view, provide an INSTEAD OF {event} trigger or {rule}.");
         let message = format!("cannot {does} view \"{view}\"");
         SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).detail(why).hint(hint)
     }

@@ -1,6 +1,7 @@
 //! What a new database holds before its first statement: two schemas and two roles.
 //!
-//! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there is only the one that owns `public`.
+//! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there is only the one that owns
+//!    `public`.
 
 use super::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Object, PG_CATALOG, PUBLIC, Role, Schema};
 

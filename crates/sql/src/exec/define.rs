@@ -20,23 +20,17 @@ use crate::bind::Binder;
 use crate::catalog::object::{BOOTSTRAP_ROLE, Object, Rule, Schema};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::parse::ast::{self, Path, Statement};
-use crate::session::Sink;
 use crate::types::{Oid, Type, oid};
 
 impl<S: Store> LocalSession<S> {
     /// Runs a statement that defines something; its tag.
-    pub(crate) fn define(
-        &mut self,
-        statement: &Statement,
-        _text: &str,
-        sink: &mut dyn Sink,
-    ) -> Result<String> {
+    pub(crate) fn define(&mut self, statement: &Statement) -> Result<String> {
         let tag = match statement {
             Statement::CreateTable(table) => {
                 self.create_table(table)?;
                 "CREATE TABLE"
             }
-            Statement::CreateTableAs { .. } => return self.create_table_as(statement, sink),
+            Statement::CreateTableAs { .. } => return self.create_table_as(statement),
             Statement::CreateIndex(index) => {
                 self.create_index(index)?;
                 "CREATE INDEX"

@@ -9,7 +9,6 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::{Store, Tolerated};
 use crate::exec::system::quoted;
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Path, Statement, TableElement};
-use crate::session::Sink;
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type, oid};
 
@@ -226,7 +225,7 @@ impl<S: Store> LocalSession<S> {
         Ok((oid, quoted(&name)))
     }
 
-    pub(super) fn create_table_as(&mut self, statement: &Statement, _sink: &mut dyn Sink) -> Result<String> {
+    pub(super) fn create_table_as(&mut self, statement: &Statement) -> Result<String> {
         let Statement::CreateTableAs { name, columns, if_not_exists, query, with_data, materialized, .. } =
             statement
         else {

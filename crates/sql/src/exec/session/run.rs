@@ -83,8 +83,7 @@ impl<S: Store> LocalSession<S> {
                 tag("RESET")
             }
             Statement::Discard(what) => self.discard(what).map(Some),
-            Statement::Prepare { name, types, statement, text: (from, to) } => {
-                let _ = (from, to);
+            Statement::Prepare { name, types, statement, .. } => {
                 self.prepare_named(name, types, statement, text)?;
                 tag("PREPARE")
             }
@@ -121,7 +120,7 @@ impl<S: Store> LocalSession<S> {
             Statement::Unsupported(name) => Err(SqlError::unsupported(name)),
             other => {
                 self.ensure_open()?;
-                self.define(other, text, sink).map(Some)
+                self.define(other).map(Some)
             }
         }
     }
