@@ -4,11 +4,13 @@ use super::{LeftOut, Ran, Scenario};
 use crate::rows::{Mix, RowsRun};
 use crate::survival::{Death, SurvivalRun, run};
 
-/// The mixed bag; few rows that come and go; one row of each host that everybody replaces.
+/// The mixed bag; few rows that come and go; one row of each host that everybody replaces; logs that
+/// checkpoints make short all the time.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
     Scenario { name: "survival-replace", run: replace },
+    Scenario { name: "survival-short-logs", run: short_logs },
 ];
 
 /// Verbs after which a run counts as stuck.
@@ -47,4 +49,12 @@ fn replace(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let deaths =
         run.deaths.into_iter().take(1).map(|death| Death { host: death.host % 2, ..death }).collect();
     ran(SurvivalRun { rows, deaths, ..run }, left_out)
+}
+
+/// As [`churn`], with checkpoints all the time: what a log loses too early is missing at the next takeover.
+fn short_logs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::from_seed(seed);
+    let mix = Mix { update: 6, insert: 2, delete: 2, ..Mix::NONE };
+    let rows = RowsRun { keys: 3, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
+    ran(SurvivalRun { rows, replay_bytes: 2 << 10, ..run }, left_out)
 }
