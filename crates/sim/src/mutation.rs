@@ -125,6 +125,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("row.forget-valid-bits", "survival-churn"),
     ("row.valid-before-unlock", "rows-wide-words"),
+    ("takeover.rebuild-after-death", "survival-short-logs"),
 ];
 
 /// How much cheaper the runs of such a scenario count.

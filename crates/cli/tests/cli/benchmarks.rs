@@ -7,7 +7,7 @@ fn consistent(arguments: &str) -> Value {
     let report = json(&mut tpcc(arguments));
     assert_eq!(report["consistent"], true, "{arguments}: {report}");
     assert_eq!(report["failures"], Value::Array(vec![]));
-    assert!(report["committed"].as_u64() > Some(0), "{arguments}: {report}");
+    assert!(report["committed"].as_u64() > Some(20), "{arguments}: {report}");
     assert_eq!(report["stopped"], Value::Array(vec![]));
     report
 }
@@ -33,15 +33,15 @@ fn two_hosts_as_the_artifact_with_everything_shared() {
 
 #[test]
 fn rows_leave_a_small_budget() {
-    let report = consistent("--remote 100/100 --cxl-budget 100K --scale-divisor 300");
+    // Long enough for a machine that is busy with something else.
+    let report = consistent("--remote 100/100 --cxl-budget 100K --scale-divisor 300 --seconds 3");
     // Words change hands all the time: what a host remembers of a row that has left must not block it for
     // ever.
     let (committed, aborted) = (report["committed_per_s"].as_f64(), report["aborted_per_s"].as_f64());
     assert!(aborted < committed.map(|n| 20.0 * n), "{report}");
-    // However few transactions a busy machine has had time for.
     let (engine, committed) = (&report["engine"], report["committed"].as_u64().unwrap());
-    let is_moving = |what: &str| engine[what].as_u64() > Some(committed / 4);
-    assert!(committed > 0 && is_moving("moves_in") && is_moving("moves_out"), "{report}");
+    let is_moving = |what: &str| engine[what].as_u64() > Some(100.max(committed / 4));
+    assert!(is_moving("moves_in") && is_moving("moves_out"), "{report}");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn hosts_behind_software_caches() {
         let report = consistent(&format!("--backend shadow --remote 60/90 --workers 2 --sync {sync}"));
         assert_eq!(report["backend"], format!("shadow, memfd, {sync}"));
         let counts = &report["engine"]["more"];
-        assert!(counts["shadow_unasked_write_backs"].as_u64() > Some(0), "{counts}");
+        assert!(counts["shadow_unasked_write_backs"].as_u64() > Some(100), "{counts}");
         assert_eq!(counts["shadow_stale_reads"], 0);
     }
     assert_eq!(consistent("")["backend"], "native, memfd, hwcc");

@@ -90,15 +90,10 @@ impl Given {
 }
 
 impl RowHost {
-    /// Tells the owner of a partition, which may be this host by now.
-    pub(super) fn post_or_do<F: Fabric>(&self, cx: &Cx<F>, removal: &Message) {
-        let &Message::Remove { table, partition, ref key, word, unborn, llsn } = removal else {
-            unreachable!("only removals are handed over")
-        };
-        if !self.holds(partition) {
-            return self.post(cx, self.owner(partition), removal);
-        }
-        self.remove_for(cx, self.me, (partition, table), key, (word, unborn), llsn);
+    /// Removes a row that this host had given away; it owns the partition by now.
+    fn remove_given<F: Fabric>(&self, cx: &Cx<F>, name: &Name, given: &Given) {
+        let Name { table, partition, ref key, .. } = *name;
+        self.remove_for(cx, self.me, (partition, table), key, (given.word, given.unanswered), given.llsn);
     }
 
     /// Gives a row whose write lock a worker of this host has to its owner to remove, in version `llsn`, and
@@ -122,7 +117,7 @@ impl RowHost {
             }
             self.leaving.lock(cx).remove(name);
             drop(shard);
-            return self.post_or_do(cx, &given.removal(name));
+            return self.remove_given(cx, name, &given);
         }
         if is_its {
             shard.insert(name.hash, Entry { word, readers: 0, writer: LEAVING });
@@ -185,7 +180,7 @@ impl RowHost {
                 }
                 self.leaving.lock(cx).remove(&name);
                 drop(shard);
-                self.post_or_do(cx, &given.removal(&name));
+                self.remove_given(cx, &name, &given);
             }
         }
     }

@@ -33,6 +33,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "takeover.await-logs",
     "takeover.versions-above-removed",
     "takeover.checkpoint-before-return",
+    "takeover.rebuild-after-death",
     "takeover.warm-shared",
 ];
 
@@ -109,7 +110,7 @@ impl RowHost {
             self.await_transactions(cx, keeper)?;
             // Who died meanwhile may have deleted rows here after what was read: they are gone from the
             // shared index, and only its log says so.
-            if keeper.settled_deaths() == settled {
+            if keeper.settled_deaths() == settled || cx.sabotaged("takeover.rebuild-after-death") {
                 break;
             }
         }
