@@ -19,6 +19,7 @@ use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
 use liger_engine::recovery::Plan;
 use liger_engine::recovery::checkpointer::Checkpointer;
+use liger_engine::row::policy::Patient;
 use liger_engine::row::{Loader as RowLoader, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::shadow::ShadowHost;
@@ -59,6 +60,9 @@ const ROWS_PER_REPORT: u64 = 20_000;
 const START_COUNTER: u64 = 0;
 /// Rounds in which a host waits for others to let go of what it has retired.
 const SETTLE_ROUNDS: u32 = 200_000;
+/// Statements wait so long for a row that another transaction holds: their clients have to do again what is
+/// given up, and other transactions mostly end within two messages of theirs.
+const SQL_WAIT: Patient = Patient(5_000_000);
 /// A joining host waits so long for an answer; processes may share few processors.
 const SELF_TEST: Effort = Effort { answer_ns: 30_000_000_000, ..Effort::USUAL };
 
@@ -245,6 +249,9 @@ impl<M: HostMemory> Serving<M> {
     fn options(pod: &Pod, host: HostId, job: &Job) -> Result<JoinOptions, DbError> {
         let mut options = JoinOptions::new(pod.plan());
         options.engine.budget = job.budget();
+        if job.sql.is_some() {
+            options.engine.wait = &SQL_WAIT;
+        }
         options.self_test = SELF_TEST;
         options.seed = job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         if let Some(data) = &job.data {

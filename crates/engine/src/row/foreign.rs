@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use liger_fabric::{DataAddr, Fabric, SyncAddr, Work};
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
+use super::borrowed::ForeignRow;
 use super::leaving::Name;
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
@@ -20,7 +21,7 @@ use super::partition::Mode;
 use super::policy::refusal;
 use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, freshen, freshen_unknown, row_start};
-use super::transaction::{ForeignRow, Place, RowTxn, Visitor};
+use super::transaction::{Place, RowTxn, Visitor};
 use super::tree_error;
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
@@ -140,7 +141,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
             drop(shard);
-            return self.held_already(relation, partition, key, hash);
+            return self.held_already(relation, partition, key);
         }
         if entry.writer != 0 {
             return Err(Conflict::WriteLocked.into());
@@ -151,8 +152,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let upgraded = entry.readers & mine != 0;
         // Before the word becomes write-locked: it may be another row's, with the same hash.
         let late = cx.sabotaged("foreign.upgrade-own-row");
-        let held =
-            if upgraded && !late { Some(self.held_already(relation, partition, key, hash)?) } else { None };
+        let held = if upgraded && !late { Some(self.held_already(relation, partition, key)?) } else { None };
         let acquired = match mode {
             Mode::Read if entry.readers != 0 => {
                 Acquired::Granted { word: host.shared.peek(cx, entry.word), fresh: true }
@@ -201,7 +201,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let at = entry.word;
         drop(shard);
         if upgraded {
-            return held.map_or_else(|| self.held_already(relation, partition, key, hash), Ok);
+            return held.map_or_else(|| self.held_already(relation, partition, key), Ok);
         }
         let i = self.remember(relation, (partition, *key), hash, (at, word.row()), head.llsn);
         if *key != sentinel_key(relation.key_words) {
@@ -219,25 +219,16 @@ impl<F: Fabric> RowTxn<'_, F> {
         (word, block): (SyncAddr, DataAddr),
         llsn: u64,
     ) -> usize {
-        let i = self.foreign.len();
         let (table, row_len, wrote) = (relation.id, relation.row_len, false);
-        self.foreign.push(ForeignRow { hash, word, block, table, partition, key, row_len, llsn, wrote });
+        let row = ForeignRow { hash, word, block, table, partition, key, row_len, llsn, wrote };
+        let i = self.foreign.add(row);
         self.held.push(Place::Foreign(i as u32));
         i
     }
 
-    fn held_already(
-        &self,
-        relation: &Relation,
-        partition: u16,
-        key: &Key,
-        hash: u64,
-    ) -> Result<Try, TxnError> {
-        let is_it = |row: &ForeignRow| {
-            row.hash == hash && row.table == relation.id && row.partition == partition && row.key == *key
-        };
+    fn held_already(&self, relation: &Relation, partition: u16, key: &Key) -> Result<Try, TxnError> {
         // Held, but not under this key: two keys with one hash.
-        self.foreign.iter().rposition(is_it).map(Try::Held).ok_or(Conflict::Moved.into())
+        self.foreign.of_key(relation.id, partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
     }
 
     /// Shows a locked row of another host to the visitor. `None`: the transaction has deleted it.
@@ -282,7 +273,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let mut limit = FIRST_BATCH;
         loop {
             let stretch = Stretch { relation, partition, rest: &rest, limit, previous, mode: visitor.mode() };
-            let locked = self.lock_batch(&stretch)?;
+            let locked = self.retry(|txn| txn.lock_batch(&stretch))?;
             let mut found = Vec::new();
             for &i in &locked.rows {
                 let row = self.foreign[i];
@@ -400,8 +391,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         self.host.check_open(partition)?;
-        let is_it = |row: &ForeignRow| row.table == relation.id && row.key == *key;
-        if let Some(i) = self.foreign.iter().rposition(is_it)
+        if let Some(i) = self.foreign.of_key(relation.id, partition, key)
             && self.revive(Place::Foreign(i as u32), bytes)
         {
             return Ok(true);
@@ -461,7 +451,7 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// True if this worker holds the word's row, and no other worker of this host does.
     fn holds_alone(&self, word: SyncAddr) -> bool {
-        let Some(row) = self.foreign.iter().rfind(|row| row.word == word) else { return false };
+        let Some(row) = self.foreign.of_word(word) else { return false };
         let shard = self.host.remote.shard(self.cx, row.hash);
         shard.get(&row.hash).is_some_and(|entry| entry.word == word && entry.is_held_only_by(self.me))
     }

@@ -10,6 +10,7 @@
 //! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
 //! * [`policy`]: decisions as values; [`host`]: what workers share.
 
+mod borrowed;
 mod changes;
 mod check;
 mod cold;

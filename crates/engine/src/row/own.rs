@@ -95,7 +95,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<ControlFlow<()>, TxnError> {
         let mut walk = Walk { from: range.low, found: Vec::new(), seen: *range };
         let flow = loop {
-            match self.walk_own(relation, partition, &mut walk, visitor)? {
+            match self.retry(|txn| txn.walk_own(relation, partition, &mut walk, visitor))? {
                 Walked::To(flow) => break flow,
                 // Up to there all that it saw is locked, as if it went on.
                 Walked::Cold(key) => self.host.warm_key(self.cx, (partition, relation.id.0), &key)?,

@@ -38,8 +38,9 @@ impl Coherence for WriteThrough {
 
 /// What to do when a lock is held by somebody else.
 pub trait WaitPolicy {
-    /// True to try again after a pause, having tried `tries` times; false to give the transaction up.
-    fn wait(&self, conflict: Conflict, tries: u32) -> bool;
+    /// True to try again after a pause, having tried `tries` times for `waited_ns`; false to give the
+    /// transaction up.
+    fn wait(&self, conflict: Conflict, tries: u32, waited_ns: u64) -> bool;
 }
 
 /// Never waits, so there are no deadlocks: the transaction aborts and starts again.
@@ -47,8 +48,21 @@ pub trait WaitPolicy {
 pub struct NoWait;
 
 impl WaitPolicy for NoWait {
-    fn wait(&self, _conflict: Conflict, _tries: u32) -> bool {
+    fn wait(&self, _conflict: Conflict, _tries: u32, _waited_ns: u64) -> bool {
         false
+    }
+}
+
+/// Waits so many nanoseconds for a row or gap that another transaction holds: for transactions that have done
+/// much already, or told somebody of it, and so are dear to begin again. Those that wait for each other in a
+/// circle find out by the time that it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Patient(pub u64);
+
+impl WaitPolicy for Patient {
+    fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64) -> bool {
+        let ends_soon = matches!(conflict, Conflict::ReadLocked | Conflict::WriteLocked | Conflict::Gap);
+        ends_soon && waited_ns < self.0
     }
 }
 

@@ -14,8 +14,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
+use liger_fabric::{Cx, Fabric, LatchGuard, Work, WorkerId};
 
+use super::borrowed::Borrowed;
 use super::changes::Changes;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, TablePart, reach};
@@ -37,20 +38,6 @@ pub(super) enum Place {
     Own { partition: u16, table: u16, row: RowId },
     /// In a partition of another host; an index into the transaction's foreign rows.
     Foreign(u32),
-}
-
-/// A row of another host that this transaction holds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ForeignRow {
-    pub(super) hash: u64,
-    pub(super) word: SyncAddr,
-    pub(super) block: DataAddr,
-    pub(super) table: TableId,
-    pub(super) partition: u16,
-    pub(super) key: Key,
-    pub(super) row_len: usize,
-    pub(super) llsn: u64,
-    pub(super) wrote: bool,
 }
 
 /// Who looks at rows, and how.
@@ -75,7 +62,7 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) me: WorkerId,
     /// Every row held, once.
     pub(super) held: Vec<Place>,
-    pub(super) foreign: Vec<ForeignRow>,
+    pub(super) foreign: Borrowed,
     pub(super) changes: Changes,
     pub(super) patches: Patches,
     pub(super) images: Vec<u8>,
@@ -101,7 +88,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             host,
             me: cx.worker(),
             held: Vec::with_capacity(64),
-            foreign: Vec::new(),
+            foreign: Borrowed::default(),
             changes: Changes::default(),
             patches: Patches::new(),
             images: Vec::new(),
@@ -120,12 +107,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         &mut self,
         mut step: impl FnMut(&mut Self) -> Result<T, TxnError>,
     ) -> Result<T, TxnError> {
-        let mut tries = 0;
+        let (mut tries, mut since_ns) = (0, None);
         loop {
             match step(self) {
                 Err(TxnError::Conflict(conflict)) => {
                     tries += 1;
-                    if !self.host.wait.wait(conflict, tries) {
+                    let now_ns = self.cx.now_ns();
+                    let waited_ns = now_ns - *since_ns.get_or_insert(now_ns);
+                    if !self.host.wait.wait(conflict, tries, waited_ns) {
                         return Err(conflict.into());
                     }
                     self.host.serve_waiting(self.cx);
