@@ -23,6 +23,9 @@ const DDL_WAIT_NS: u64 = 50_000_000;
 const RETRY_NS: u64 = 5_000_000_000;
 /// How long worker 0 rests when nobody wants anything; twice as long each time, from the first to the last.
 const REST: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
+/// How long worker 0 looks without rest after somebody wanted something: a host that puts many rows here asks
+/// for each, and a rest takes several times as long as an answer.
+const AWAKE_NS: u64 = 50_000;
 /// How often a waiting worker looks whether its host has been ruled out.
 const LOOK: Duration = Duration::from_millis(100);
 /// Turns of rest of worker 0 between two looks for garbage, and rows that it removes at once.
@@ -63,7 +66,7 @@ impl Worker<'_> {
         session: &mut RowSession<'h, F>,
         goes_on: &mut dyn FnMut(&RowSession<'h, F>) -> bool,
     ) -> Result<()> {
-        let (mut rest, mut turns) = (REST.0, 0u32);
+        let (mut rest, mut turns, mut busy_ns) = (REST.0, 0u32, 0);
         loop {
             self.check_member(session)?;
             if !goes_on(session) {
@@ -87,7 +90,15 @@ impl Worker<'_> {
                 turns -= 1;
                 continue;
             }
-            rest = if is_busy { REST.0 } else { (2 * rest).min(REST.1) };
+            let now_ns = session.cx().now_ns();
+            if is_busy {
+                (rest, busy_ns) = (REST.0, now_ns);
+            }
+            if now_ns - busy_ns < AWAKE_NS {
+                session.cx().pause();
+                continue;
+            }
+            rest = (2 * rest).min(REST.1);
             let queue = self.slots.queue();
             if queue.own.is_empty() && !queue.closed {
                 // A few microseconds more or less do not matter, and neither does a panic elsewhere.
