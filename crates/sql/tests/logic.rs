@@ -4,7 +4,7 @@
 
 mod client;
 
-use client::{Fixed, files, run, start};
+use client::{Fixed, answer, files, run, start};
 use liger_sql::exec::LocalSession;
 use liger_sql::exec::memory::Memory;
 
@@ -27,4 +27,19 @@ fn answers_are_postgresql_s() {
     }
     println!("{total} statements answered as PostgreSQL does");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn alternatives_of_ranges_are_looked_up() {
+    let mut session = LocalSession::new(Memory::default(), start(), Box::new(Fixed)).expect("it opens");
+    answer(&mut session, "create table t (id int primary key, k int, w int); create index t_k on t (k)");
+    let mut plan =
+        |condition: &str| answer(&mut session, &format!("explain select id from t where {condition}"));
+    let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    let several = plan("k between 1 and 2 or k between 5 and 6 or id = 3");
+    let index = "Index Scan using t_k on t (0 equal, 2 bounds)";
+    assert!(has(&several, &format!("Any of: {index}, {index}, Index Scan using t_pkey")), "{several:?}");
+    // One that no index finds makes the others useless, and one index for all of it is better.
+    assert!(has(&plan("k between 1 and 2 or w = 5"), "Seq Scan on t"));
+    assert!(!has(&plan("id = 5 and (k < 1 or k > 5)"), "Any of"));
 }

@@ -163,6 +163,12 @@ fn plain_row(found: &Found) -> Row {
     Row { key: engine_key(&found.key), values: found.values.clone() }
 }
 
+/// What tells this range of a table from others.
+fn name_of(range: &Range) -> String {
+    let Range { index, equal, low, high, reverse } = range;
+    format!("{:?} {equal:?} {low:?} {high:?} {reverse}", index.as_ref().map(|index| index.oid))
+}
+
 /// The range as the storage has it: the primary key's index is the table's own key.
 fn scan_range(range: &Range, wanted: usize) -> scan::Range {
     let edge = |edge: &super::store::Edge| (edge.value.clone(), edge.inclusive);
@@ -280,17 +286,11 @@ impl<G: Ground> EngineStore<G> {
     }
 
     /// The scan that gave `after` last, or one that has been brought there.
-    fn resume(
-        &self,
-        rows: &TableRows,
-        range: &Range,
-        named: &str,
-        after: Option<&Found>,
-        limit: usize,
-    ) -> Result<Scan> {
+    fn resume(&self, rows: &TableRows, range: &Range, after: Option<&Found>, limit: usize) -> Result<Scan> {
         let scan = |wanted| self.step(|tx, _, _| rows.scan(tx, &scan_range(range, wanted)));
         let Some(after) = after else { return scan(limit) };
         let mut stopped = self.stopped.borrow_mut();
+        let named = name_of(range);
         let fits = |one: &Stopped| one.table == rows.oid && one.last == after.key && one.range == named;
         if let Some(at) = stopped.iter().position(fits) {
             return Ok(stopped.swap_remove(at).scan);
@@ -400,8 +400,7 @@ impl<G: Ground> Store for EngineStore<G> {
                 None => self.get(&rows, range, purpose),
             };
         }
-        let named = if after.is_some() { format!("{range:?}") } else { String::new() };
-        let mut scan = self.resume(&rows, range, &named, after, limit)?;
+        let mut scan = self.resume(&rows, range, after, limit)?;
         let mut batch = Vec::new();
         self.step(|tx, _, _| {
             while batch.len() < limit {
@@ -415,12 +414,12 @@ impl<G: Ground> Store for EngineStore<G> {
             Ok(())
         })?;
         if let Some(last) = batch.last().filter(|_| batch.len() == limit) {
-            let range = if named.is_empty() { format!("{range:?}") } else { named };
+            let (range, last) = (name_of(range), last.key.clone());
             let mut stopped = self.stopped.borrow_mut();
             if stopped.len() == SCANS_MAX {
                 stopped.remove(0);
             }
-            stopped.push(Stopped { table: table.oid, range, last: last.key.clone(), scan });
+            stopped.push(Stopped { table: table.oid, range, last, scan });
         }
         Ok(batch)
     }

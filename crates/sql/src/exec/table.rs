@@ -190,7 +190,8 @@ impl<'p> Exec<'p> {
     }
 
     fn scan(&self, scan: &'p Scan, row: &mut Row, outer: Option<&Env<'_>>, next: Next<'_>) -> Result<bool> {
-        let ranges = self.ranges(scan, &Env { row, outer })?;
+        let mut ranges = Vec::new();
+        self.ranges(&scan.path, &Env { row, outer }, &mut ranges)?;
         let several = ranges.len() > 1;
         let mut seen = BTreeSet::new();
         for range in ranges {
@@ -241,49 +242,47 @@ impl<'p> Exec<'p> {
         }
     }
 
-    /// The ranges that a scan reads, its expressions evaluated.
-    fn ranges(&self, scan: &'p Scan, env: &Env<'_>) -> Result<Vec<Range>> {
-        match &scan.path {
-            Path::Full => Ok(vec![Range::default()]),
+    /// The ranges that a path reads, its expressions evaluated.
+    fn ranges(&self, path: &'p Path, env: &Env<'_>, ranges: &mut Vec<Range>) -> Result<()> {
+        match path {
+            Path::Full => ranges.push(Range::default()),
             Path::Index { index, equal, low, high, reverse } => {
-                let Some(equal) = self.keys(equal, env)? else { return Ok(Vec::new()) };
+                let Some(equal) = self.keys(equal, env)? else { return Ok(()) };
                 let mut range =
                     Range { index: Some(index.clone()), equal, low: None, high: None, reverse: *reverse };
                 for (edge, is_low) in [(low, true), (high, false)] {
                     let Some((part, inclusive)) = edge else { continue };
                     let edge = match self.key(part, env)? {
-                        Key::Null => return Ok(Vec::new()),
+                        Key::Null => return Ok(()),
                         Key::Is(value) => Some(Edge { value, inclusive: *inclusive }),
                         Key::Below if is_low => None,
                         Key::Above if !is_low => None,
-                        Key::Below | Key::Above => return Ok(Vec::new()),
+                        Key::Below | Key::Above => return Ok(()),
                     };
                     if is_low { range.low = edge } else { range.high = edge }
                 }
-                Ok(vec![range])
+                ranges.push(range);
             }
             Path::Points { index, keys } => {
-                let mut ranges = Vec::with_capacity(keys.len());
                 for key in keys {
                     if let Some(equal) = self.keys(key, env)? {
                         ranges.push(Range { index: Some(index.clone()), equal, ..Range::default() });
                     }
                 }
-                Ok(ranges)
             }
             Path::Elements { index, equal, array, element, column } => {
-                let Some(equal) = self.keys(equal, env)? else { return Ok(Vec::new()) };
-                let Value::Array(array) = self.eval(array, env)? else { return Ok(Vec::new()) };
-                let mut ranges = Vec::with_capacity(array.elements.len());
+                let Some(equal) = self.keys(equal, env)? else { return Ok(()) };
+                let Value::Array(array) = self.eval(array, env)? else { return Ok(()) };
                 for value in &array.elements {
                     if let Key::Is(value) = key_value(value.clone(), *element, *column) {
                         let equal = equal.iter().cloned().chain([value]).collect();
                         ranges.push(Range { index: Some(index.clone()), equal, ..Range::default() });
                     }
                 }
-                Ok(ranges)
             }
+            Path::Any(paths) => paths.iter().try_for_each(|path| self.ranges(path, env, ranges))?,
         }
+        Ok(())
     }
 
     fn key(&self, part: &'p KeyPart, env: &Env<'_>) -> Result<Key> {

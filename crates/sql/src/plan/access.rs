@@ -1,4 +1,5 @@
-//! Which index finds a table's rows: equal values for its first columns, then a range of the next.
+//! Which index finds a table's rows: equal values for its first columns, then a range of the next. Where the
+//! alternatives of an OR each have an index, all of them together do.
 
 use std::sync::Arc;
 
@@ -28,12 +29,56 @@ pub(super) fn choose(
     conjuncts: &[Expr],
     bound: Bound<'_>,
 ) -> (Path, Score) {
+    let indexes = store.indexes(table.oid);
+    let best = one(&indexes, table, at, conjuncts, bound);
+    let any = conjuncts.iter().filter_map(|conjunct| match conjunct {
+        Expr::Or(alternatives) => any(&indexes, table, at, alternatives, conjuncts, bound),
+        _ => None,
+    });
+    any.fold(best, |best, found| if found.1 < best.1 { found } else { best })
+}
+
+/// A way for each of these alternatives, of which the other conjuncts hold as well.
+fn any(
+    indexes: &[Arc<Index>],
+    table: &Arc<Table>,
+    at: usize,
+    alternatives: &[Expr],
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> Option<(Path, Score)> {
+    let others = || conjuncts.iter().filter(|conjunct| !matches!(conjunct, Expr::Or(_))).cloned();
+    let (mut paths, mut worst) = (Vec::with_capacity(alternatives.len()), 0);
+    for alternative in alternatives {
+        let mut own = Vec::new();
+        alternative.clone().conjuncts(&mut own);
+        own.extend(others());
+        let (path, score) = one(indexes, table, at, &own, bound);
+        if path == Path::Full {
+            return None;
+        }
+        worst = worst.max(score);
+        paths.push(path);
+    }
+    // The more ways, the less they are worth.
+    let score = worst + paths.len() as Score;
+    (score < FULL).then_some((Path::Any(paths), score))
+}
+
+/// The best index for conjuncts of which all hold.
+fn one(
+    indexes: &[Arc<Index>],
+    table: &Arc<Table>,
+    at: usize,
+    conjuncts: &[Expr],
+    bound: Bound<'_>,
+) -> (Path, Score) {
     let mut best = (Path::Full, FULL);
-    for index in store.indexes(table.oid) {
+    for index in indexes {
         if !index.valid || index.predicate.is_some() {
             continue;
         }
-        if let Some(found) = path(table, at, &index, conjuncts, bound)
+        if let Some(found) = path(table, at, index, conjuncts, bound)
             && found.1 < best.1
         {
             best = found;

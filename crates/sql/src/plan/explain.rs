@@ -71,25 +71,7 @@ fn show_node(node: &Node, depth: usize, lines: &mut Vec<String>) {
     match node {
         Node::One => push(depth, "Result".to_string(), lines),
         Node::Scan(scan) => {
-            let table = &scan.table.name;
-            let text = match &scan.path {
-                Path::Full => format!("Seq Scan on {table}"),
-                Path::Index { index, equal, low, high, reverse } => {
-                    let ranges = usize::from(low.is_some()) + usize::from(high.is_some());
-                    let back = if *reverse { " Backward" } else { "" };
-                    format!(
-                        "Index Scan{back} using {} on {table} ({} equal, {ranges} bounds)",
-                        index.name,
-                        equal.len()
-                    )
-                }
-                Path::Points { index, keys } => {
-                    format!("Index Lookups using {} on {table} ({} keys)", index.name, keys.len())
-                }
-                Path::Elements { index, .. } => {
-                    format!("Index Lookups using {} on {table} (array)", index.name)
-                }
-            };
+            let text = show_path(&scan.path, &scan.table.name);
             push(depth, text, lines);
         }
         Node::System { .. } => push(depth, "Catalog Scan".to_string(), lines),
@@ -117,6 +99,26 @@ fn show_node(node: &Node, depth: usize, lines: &mut Vec<String>) {
         Node::Filter { node, .. } => {
             push(depth, "Filter".to_string(), lines);
             show_node(node, depth + 1, lines);
+        }
+    }
+}
+
+fn show_path(path: &Path, table: &str) -> String {
+    match path {
+        Path::Full => format!("Seq Scan on {table}"),
+        Path::Index { index, equal, low, high, reverse } => {
+            let ranges = usize::from(low.is_some()) + usize::from(high.is_some());
+            let back = if *reverse { " Backward" } else { "" };
+            let (name, equal) = (&index.name, equal.len());
+            format!("Index Scan{back} using {name} on {table} ({equal} equal, {ranges} bounds)")
+        }
+        Path::Points { index, keys } => {
+            format!("Index Lookups using {} on {table} ({} keys)", index.name, keys.len())
+        }
+        Path::Elements { index, .. } => format!("Index Lookups using {} on {table} (array)", index.name),
+        Path::Any(paths) => {
+            let ways: Vec<String> = paths.iter().map(|path| show_path(path, table)).collect();
+            format!("Any of: {}", ways.join(", "))
         }
     }
 }

@@ -110,6 +110,27 @@ pub(crate) enum Path {
         element: Oid,
         column: Oid,
     },
+    /// A way for each alternative of an OR; rows that several of them lead to are found once.
+    Any(Vec<Path>),
+}
+
+impl Path {
+    fn walk(&mut self, depth: u16, visit: Visit<'_>) {
+        let part = |part: &mut KeyPart, visit: Visit<'_>| part.expr.walk(depth, visit);
+        match self {
+            Path::Full => {}
+            Path::Index { equal, low, high, .. } => {
+                equal.iter_mut().for_each(|p| part(p, visit));
+                low.iter_mut().chain(high).for_each(|(p, _)| part(p, visit));
+            }
+            Path::Points { keys, .. } => keys.iter_mut().flatten().for_each(|p| part(p, visit)),
+            Path::Elements { equal, array, .. } => {
+                equal.iter_mut().for_each(|p| part(p, visit));
+                array.walk(depth, visit);
+            }
+            Path::Any(paths) => paths.iter_mut().for_each(|path| path.walk(depth, visit)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,19 +157,7 @@ impl Node {
         match self {
             Node::One => {}
             Node::Scan(scan) => {
-                let part = |part: &mut KeyPart, visit: Visit<'_>| part.expr.walk(depth, visit);
-                match &mut scan.path {
-                    Path::Full => {}
-                    Path::Index { equal, low, high, .. } => {
-                        equal.iter_mut().for_each(|p| part(p, visit));
-                        low.iter_mut().chain(high).for_each(|(p, _)| part(p, visit));
-                    }
-                    Path::Points { keys, .. } => keys.iter_mut().flatten().for_each(|p| part(p, visit)),
-                    Path::Elements { equal, array, .. } => {
-                        equal.iter_mut().for_each(|p| part(p, visit));
-                        array.walk(depth, visit);
-                    }
-                }
+                scan.path.walk(depth, visit);
                 scan.filter.iter_mut().for_each(|e| e.walk(depth, visit));
             }
             Node::System { filter, .. } | Node::Cte { filter, .. } => {
