@@ -18,7 +18,6 @@ use super::leaving::Name;
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
 use super::partition::Mode;
-use super::policy::refusal;
 use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, freshen, freshen_unknown, row_start};
 use super::transaction::{Place, RowTxn, Visitor};
@@ -174,7 +173,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 shard.remove(&hash);
                 return Ok(Try::Stale);
             }
-            Acquired::Conflict => return Err(refusal(mode).into()),
+            Acquired::Conflict => return Err(host.shared.refusal(cx, entry.word, mode).into()),
             Acquired::Gone => {
                 shard.remove(&hash);
                 return Ok(Try::Stale);

@@ -221,8 +221,7 @@ impl TablePart {
                 }
                 Ok(())
             }
-            Acquired::Conflict if mode == Mode::Read => Err(Conflict::WriteLocked),
-            Acquired::Conflict => Err(Conflict::ReadLocked),
+            Acquired::Conflict => Err(shared.refusal(cx, at, mode)),
             Acquired::Gone => unreachable!("only the owner takes a row out of shared memory"),
         }
     }

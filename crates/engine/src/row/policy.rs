@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use liger_fabric::SyncAddr;
 
-use super::partition::Mode;
 use crate::txn::Conflict;
 
 /// How hosts keep their cached copies of shared rows coherent. All bitmaps have bit h for host h and say
@@ -53,16 +52,16 @@ impl WaitPolicy for NoWait {
     }
 }
 
-/// Waits so many nanoseconds for a row or gap that another transaction holds: for transactions that have done
-/// much already, or told somebody of it, and so are dear to begin again. Those that wait for each other in a
-/// circle find out by the time that it takes.
+/// Waits so many nanoseconds for a row that another transaction changes: for transactions that have done much
+/// already, or told somebody of it, and so are dear to begin again. It never waits for readers: two that have
+/// read a row and want to change it would wait for each other. Writers that wait for each other in a circle
+/// find out by the time that it takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Patient(pub u64);
 
 impl WaitPolicy for Patient {
     fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64) -> bool {
-        let ends_soon = matches!(conflict, Conflict::ReadLocked | Conflict::WriteLocked | Conflict::Gap);
-        ends_soon && waited_ns < self.0
+        conflict == Conflict::WriteLocked && waited_ns < self.0
     }
 }
 
@@ -114,13 +113,5 @@ impl MoveOutPolicy for Clock {
     }
     fn len(&self) -> usize {
         self.ring.len()
-    }
-}
-
-/// The reason of a refused lock.
-pub(super) fn refusal(mode: Mode) -> Conflict {
-    match mode {
-        Mode::Read => Conflict::WriteLocked,
-        Mode::Write => Conflict::ReadLocked,
     }
 }

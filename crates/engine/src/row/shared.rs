@@ -20,9 +20,11 @@
 use liger_fabric::zerocopy::IntoBytes;
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr, layout};
 
+use super::partition::Mode;
 use super::policy::Coherence;
 use super::word::{TupleWord, WordFormat};
 use crate::key::Key;
+use crate::txn::Conflict;
 
 layout! {
     /// Head of a shared row's block; the key's words follow, then the row's bytes. Written in full lines at
@@ -115,6 +117,12 @@ pub struct SharedRows {
 impl SharedRows {
     fn bit(self) -> u16 {
         1 << self.host.0
+    }
+
+    /// Why a word was refused; whoever held it then may have let it go since.
+    pub(super) fn refusal<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, mode: Mode) -> Conflict {
+        let is_changed = mode == Mode::Read || self.peek(cx, at).writer().is_some();
+        if is_changed { Conflict::WriteLocked } else { Conflict::ReadLocked }
     }
 
     /// Current value of a word.
