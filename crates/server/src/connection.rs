@@ -248,8 +248,11 @@ impl Connection {
             }
             Frontend::Describe(target) => self.describe(target)?,
             Frontend::Execute { portal, max_rows } => {
+                let last = self.stream.is_sync_next();
                 let (session, mut sink) = self.session_and_sink(false);
-                if session.execute(portal, max_rows, &mut sink)? == liger_sql::session::Progress::Suspended {
+                if session.execute(portal, max_rows, last, &mut sink)?
+                    == liger_sql::session::Progress::Suspended
+                {
                     backend::bare(&mut self.stream.output, b's');
                 }
             }

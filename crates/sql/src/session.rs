@@ -454,8 +454,15 @@ pub trait Session {
         name: &str,
     ) -> Result<Option<(&[ColumnDescription], Formats<'_>)>, SqlError>;
 
-    /// Runs a portal for at most `max_rows` rows (0: all).
-    fn execute(&mut self, portal: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress, SqlError>;
+    /// Runs a portal for at most `max_rows` rows (0: all). `last`: the next call is `sync`, so what that would
+    /// end may end here, with its error.
+    fn execute(
+        &mut self,
+        portal: &str,
+        max_rows: u32,
+        last: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Progress, SqlError>;
 
     /// Closes a prepared statement and its portals; one that is not there is no error.
     fn close_statement(&mut self, name: &str) -> Result<(), SqlError>;

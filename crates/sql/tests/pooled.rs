@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use client::{Fixed, Printed, answer, files, run, start};
 use liger_sql::exec::{EngineDatabase, SqlHost};
-use liger_sql::session::{Database, Session, TransactionState};
+use liger_sql::session::{Database, Formats, Parameters, Session, TransactionState};
 use liger_sql::storage::slots::Slots;
 use support::pod;
 
@@ -134,6 +134,30 @@ fn conflicts_of_single_statements_are_nobody_s_business() {
             }
         });
         assert_eq!(rows(&mut first, "select n from c"), [(4 * TIMES).to_string()]);
+    });
+}
+
+#[test]
+fn a_statement_before_sync_is_its_transaction_s_last() {
+    with_pod(1, 3, |databases| {
+        let (mut writer, mut reader) = (connect(&databases[0]), connect(&databases[0]));
+        rows(&mut writer, "create table c (id int primary key)");
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        let mut run = |sql: &str, last: bool| {
+            writer.parse("", sql, &[])?;
+            writer.bind("", "", none, Formats(&[]))?;
+            let ran = writer.execute("", 0, last, &mut Printed::default());
+            let seen = rows(&mut reader, "select count(*) from c");
+            writer.sync().expect("nothing is left to end");
+            ran.map(|_| seen)
+        };
+        assert_eq!(run("insert into c values (1)", true), Ok(vec!["1".to_string()]));
+        let taken = run("insert into c values (2), (1)", true).expect_err("1 is there");
+        assert_eq!(taken.state.to_string(), "23505");
+        // A block goes on.
+        assert_eq!(run("begin", true), Ok(vec!["1".to_string()]));
+        assert_eq!(run("select 1", true), Ok(vec!["1".to_string()]));
+        assert_eq!(writer.transaction_state(), TransactionState::Active);
     });
 }
 

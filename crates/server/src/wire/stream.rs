@@ -123,6 +123,11 @@ impl Stream {
         self.start < self.end
     }
 
+    /// Whether a Sync has arrived already and is the next message.
+    pub fn is_sync_next(&self) -> bool {
+        self.input[self.start..self.end].starts_with(&[b'S', 0, 0, 0, 4])
+    }
+
     /// Bytes of the input.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.input[range]

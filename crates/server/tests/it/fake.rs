@@ -395,7 +395,7 @@ impl Session for FakeSession {
         }
     }
 
-    fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
+    fn execute(&mut self, name: &str, max_rows: u32, _last: bool, sink: &mut dyn Sink) -> Result<Progress> {
         let Some(mut portal) = self.portals.remove(name) else {
             self.fail();
             return Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, "no such portal"));

@@ -15,8 +15,8 @@
 //!    the job never ran.
 //! 2. A slot is borrowed for the first statement that needs rows, and given back with the transaction's end.
 //!    So a block without statements, or whose transaction was rolled back after a conflict, occupies nobody.
-//! 3. A statement that is a transaction by itself is run again after a conflict, for [`RETRY_US`] at most, if
-//!    nothing of it was told to the client.
+//! 3. A statement that is a transaction by itself is run again after a conflict, for [`RETRY_US`] or
+//!    [`RETRIES`] times at most, if nothing of it was told to the client.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,8 +46,9 @@ type Place = Arc<Mutex<Option<Box<Parked>>>>;
 
 /// How often a waiting session looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a conflict is retried.
+/// How long a conflict is retried, and how often at least: a long statement has a second chance, too.
 const RETRY_US: i64 = 5_000_000;
+const RETRIES: u32 = 3;
 /// Seconds from 1970 to 2000, in microseconds.
 const EPOCH_US: i64 = 946_684_800_000_000;
 
@@ -265,7 +266,8 @@ impl PooledSession {
                 result => return result,
             };
             let unchanged = self.own()?.statements.len() == statements;
-            if !unchanged || self.replies.surroundings.clock_us() - begun > RETRY_US {
+            let is_over = self.replies.surroundings.clock_us() - begun > RETRY_US;
+            if !unchanged || is_over && conflicts >= RETRIES {
                 return Err(error);
             }
             self.interrupt.check()?;
@@ -495,20 +497,20 @@ impl Session for PooledSession {
         self.own()?.describe_portal(name)
     }
 
-    fn execute(&mut self, portal: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
+    fn execute(&mut self, portal: &str, max_rows: u32, last: bool, sink: &mut dyn Sink) -> Result<Progress> {
         let none = self.slot.is_none();
         let own = self.own()?;
         let statement = own.portals.get(portal).and_then(|portal| portal.prepared.statement.as_ref());
         let here = statement.is_none_or(|statement| needs_no_worker(statement) || none && ends(statement));
         if here {
-            return self.here(|own| own.execute(portal, max_rows, sink));
+            return self.here(|own| own.execute(portal, max_rows, false, sink));
         }
         let defines = statement.is_some_and(defines);
         let (portals, name) = (own.portals.clone(), portal.to_owned());
         self.away(sink, defines, move |session, sink| {
             // A conflict has closed them.
             session.portals = portals.clone();
-            session.execute(&name, max_rows, sink)
+            session.execute(&name, max_rows, last, sink)
         })
     }
 

@@ -532,8 +532,10 @@ impl<S: Store> Session for LocalSession<S> {
         Ok(portal.prepared.columns.as_deref().map(|columns| (columns, Formats(&portal.formats))))
     }
 
-    fn execute(&mut self, portal: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
-        self.execute_portal(portal, max_rows, sink).inspect_err(|_| self.failed())
+    fn execute(&mut self, portal: &str, max_rows: u32, last: bool, sink: &mut dyn Sink) -> Result<Progress> {
+        let ran = self.execute_portal(portal, max_rows, sink);
+        let ended = ran.and_then(|progress| if last { self.sync().map(|()| progress) } else { Ok(progress) });
+        ended.inspect_err(|_| self.failed())
     }
 
     fn close_statement(&mut self, name: &str) -> Result<()> {

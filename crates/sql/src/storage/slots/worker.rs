@@ -28,8 +28,9 @@ const REST: (Duration, Duration) = (Duration::from_micros(20), Duration::from_mi
 const AWAKE_NS: u64 = 50_000;
 /// How often a waiting worker looks whether its host has been ruled out.
 const LOOK: Duration = Duration::from_millis(100);
-/// Turns of rest of worker 0 between two looks for garbage, and rows that it removes at once.
-const SWEEP: (u32, usize) = (1024, 64);
+/// Turns of rest of worker 0 between two looks for garbage, and rows that it removes at once: whoever wants
+/// something then waits for so many.
+const SWEEP: (u32, usize) = (1024, 16);
 
 pub(super) struct Worker<'a> {
     pub(super) slots: &'a Slots,
@@ -85,17 +86,17 @@ impl Worker<'_> {
             if let Some(order) = order {
                 self.carry_out(session, order);
             }
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(SWEEP.0) && self.sweep(session) {
-                turns -= 1;
-                continue;
-            }
             let now_ns = session.cx().now_ns();
             if is_busy {
                 (rest, busy_ns) = (REST.0, now_ns);
             }
             if now_ns - busy_ns < AWAKE_NS {
                 session.cx().pause();
+                continue;
+            }
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(SWEEP.0) && self.sweep(session) {
+                turns -= 1;
                 continue;
             }
             rest = (2 * rest).min(REST.1);
