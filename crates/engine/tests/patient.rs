@@ -1,5 +1,7 @@
 //! Transactions that wait for rows that others hold.
 
+#![expect(clippy::disallowed_methods, reason = "hosts are threads")]
+
 use std::thread;
 
 use liger_engine::db::{JoinOptions, Pod, PodConfig};
