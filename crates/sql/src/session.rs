@@ -454,8 +454,8 @@ pub trait Session {
         name: &str,
     ) -> Result<Option<(&[ColumnDescription], Formats<'_>)>, SqlError>;
 
-    /// Runs a portal for at most `max_rows` rows (0: all). `last`: the next call is `sync`, so what that would
-    /// end may end here, with its error.
+    /// Runs a portal for at most `max_rows` rows (0: all). `last`: the next call is `sync`, so what that
+    /// would end may end here, with its error.
     fn execute(
         &mut self,
         portal: &str,
