@@ -264,8 +264,8 @@ impl Pod {
             // Whoever holds it takes a checkpoint.
             let turn = move |cx: &_| {
                 let _fuse = Fuse(&imaged);
-                let worked = its_own.try_lock().map_or(0, |mut it| it.turn(cx, &imaged));
-                if worked > 0 { 0 } else { IDLE_NS }
+                let Some(mut it) = its_own.try_lock() else { return IDLE_NS };
+                if it.turn(cx, &imaged) > 0 { 0 } else { it.rest_ns(cx) }
             };
             let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
             let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));

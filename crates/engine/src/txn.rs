@@ -48,17 +48,20 @@ pub enum Conflict {
     Validation,
     /// A partition is changing hands (its host joins, leaves, or is being recovered).
     Partition,
+    /// Shared memory is full at the moment: rows have left it, and what they took is free soon.
+    Memory,
 }
 
 impl Conflict {
     /// All reasons, in the order of [`Conflict::index`].
-    pub const ALL: [Conflict; 6] = [
+    pub const ALL: [Conflict; 7] = [
         Conflict::ReadLocked,
         Conflict::WriteLocked,
         Conflict::Gap,
         Conflict::Moved,
         Conflict::Validation,
         Conflict::Partition,
+        Conflict::Memory,
     ];
 
     /// Its place in [`Conflict::ALL`], to count by.
@@ -76,6 +79,7 @@ impl Conflict {
             Conflict::Moved => "moved",
             Conflict::Validation => "validation",
             Conflict::Partition => "partition",
+            Conflict::Memory => "memory",
         }
     }
 }

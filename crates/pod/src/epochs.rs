@@ -30,6 +30,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch, SyncAddr, layout};
@@ -224,6 +225,13 @@ impl Epochs {
         let collector = self.collector.lock(cx);
         let waiting = if collector.published == collector.freed { 0 } else { collector.published.entries };
         collector.nodes.len() + waiting as usize + self.retired.lock(cx).len()
+    }
+
+    /// Epochs of the oldest and the newest thing that this host has retired and that readers may still reach.
+    /// Once the oldest is younger than today's newest, nobody reaches what waits today any more.
+    pub fn waiting<F: Fabric>(&self, cx: &Cx<F>) -> Option<RangeInclusive<u64>> {
+        let retired = self.retired.lock(cx);
+        Some(retired.front()?.0..=retired.back()?.0)
     }
 
     fn push<F: Fabric>(&self, cx: &Cx<F>, retired: Retired) {

@@ -73,6 +73,9 @@ pub struct RowsRun {
     pub remote_entries: usize,
     /// Bits of the hashes by which that cache tells rows apart.
     pub remote_hash_bits: u32,
+    /// Chunks of data memory beyond one for each host: with few of them there is no room for another size of
+    /// record until a chunk is empty. `None`: plenty.
+    pub spare_chunks: Option<u64>,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// A call site of write_back, invalidate or fence to leave out.
@@ -167,6 +170,7 @@ impl RowsRun {
             retire_entries: 16,
             remote_entries: 64,
             remote_hash_bits: 64,
+            spare_chunks: None,
             max_verbs: 20_000_000,
             disabled_site: None,
             sabotage: None,
@@ -229,6 +233,13 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
     config.max_tables = 4;
     config.lane_slots = run.lane_slots;
     config.retire_entries = run.retire_entries;
+    if let Some(spare) = run.spare_chunks {
+        let chunk = u64::from(config.block_chunk_bytes);
+        let mut sizes = (0..).map(|chunks| chunks * chunk);
+        let fits = |bytes: &u64| Plan::new(&PodConfig { cxl_bytes: *bytes, ..config.clone() }).is_ok();
+        config.cxl_bytes = sizes.find(fits).expect("some size will do");
+        config.cxl_bytes += spare * chunk;
+    }
     let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 128 * run.budget_rows + 4096 };
     let (remote_entries, node_entries) = (run.remote_entries, NODE_ENTRIES);
     PodSetup {

@@ -6,7 +6,8 @@
 //! * [`control`]: format, open, join, self-test, heartbeat, leave; [`suspicion`]: hosts that are taken for
 //!   dead while they join; [`lanes`]: messages;
 //! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;
-//! * [`index`]: the shared index, [`index_kill`]: with a host that dies;
+//! * [`index`]: the shared index, [`index_full`]: in memory that is full, [`index_kill`]: with a host that
+//!   dies;
 //! * [`log`]: records on their way to storage, hosts that die and devices that fail;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
 //!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
@@ -27,6 +28,7 @@ pub mod durable;
 pub mod epochs;
 pub mod heap;
 pub mod index;
+pub mod index_full;
 pub mod index_kill;
 pub mod lanes;
 pub mod log;
@@ -103,6 +105,7 @@ pub const ALL: &[&[Scenario]] = &[
     heap::SCENARIOS,
     epochs::SCENARIOS,
     index::SCENARIOS,
+    index_full::SCENARIOS,
     index_kill::SCENARIOS,
     log::SCENARIOS,
     rows::SCENARIOS,

@@ -11,7 +11,7 @@ use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::Heap;
 use liger_pod::plan::{Plan, PodConfig};
-use liger_store::bwtree::{BwTree, Entries, NodeCache, Trace, TreeHost};
+use liger_store::bwtree::{BwTree, Entries, NodeCache, Trace, TreeHost, Unfinished};
 
 const THREADS: u8 = 2;
 
@@ -26,16 +26,20 @@ fn main() {
     let plan = Plan::new(&PodConfig::new(2, THREADS, 16 << 20, 2 << 30)).expect("plan");
     let mapping = Mapping::anonymous(plan.len() as usize).expect("memory");
     let cx = |host, worker| Cx::new(Native::new(mapping.clone()), HostId(host), WorkerId(worker), 7);
-    let hosts: Vec<(Heap, Epochs, NodeCache)> = (0..2)
+    let hosts: Vec<(Heap, Epochs, NodeCache, Unfinished)> = (0..2)
         .map(|h| {
             let cx = cx(h, 0);
-            (Heap::new(&plan, cx.host(), 1), Epochs::new(&cx, &plan), NodeCache::new(keys as usize / 16))
+            let cache = NodeCache::new(keys as usize / 16);
+            (Heap::new(&plan, cx.host(), 1), Epochs::new(&cx, &plan), cache, Unfinished::default())
         })
         .collect();
-    let host = |h: usize| TreeHost { heap: &hosts[h].0, epochs: &hosts[h].1, cache: &hosts[h].2 };
+    let host = |h: usize| {
+        let (heap, epochs, cache, unfinished) = &hosts[h];
+        TreeHost { heap, epochs, cache, unfinished }
+    };
     let owner = cx(0, 0);
     let collect = || {
-        for (h, (heap, epochs, _)) in hosts.iter().enumerate() {
+        for (h, (heap, epochs, ..)) in hosts.iter().enumerate() {
             epochs.collect(&cx(h as u8, 0), heap, |_| 0b11);
         }
     };

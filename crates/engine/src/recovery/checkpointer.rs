@@ -252,6 +252,14 @@ impl Checkpointer {
         0
     }
 
+    /// How long nobody will miss the next turn, behind one that found nothing to do.
+    pub fn rest_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        // What a checkpoint waits for may happen at any time.
+        let (least_ns, most_ns) = (50_000, self.options.look_ns.max(50_000));
+        let until_ns = self.rest_until_ns.max(if self.taking.is_none() { self.look_at_ns } else { 0 });
+        until_ns.saturating_sub(cx.now_ns()).clamp(least_ns, most_ns)
+    }
+
     /// Makes a few rows that nobody has asked for yet; true if there were any. What cannot be made is tried
     /// again after a while, and there is no checkpoint until it can.
     fn restore<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> bool {

@@ -481,6 +481,7 @@ struct Batch {
 fn refused_by_owner(table: TableId, answer: Answer) -> TxnError {
     match answer {
         Answer::Conflict => Conflict::WriteLocked.into(),
+        Answer::RoomLater => Conflict::Memory.into(),
         Answer::Failed(failure) => failure.error(table),
         _ => Conflict::Moved.into(),
     }

@@ -22,7 +22,7 @@ use liger_pod::lanes::Lanes;
 use liger_pod::membership::{self, Member};
 use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
-use liger_store::bwtree::{BwTree, NodeCache, TreeHost};
+use liger_store::bwtree::{BwTree, NodeCache, TreeHost, Unfinished};
 
 use super::cold::Restoring;
 use super::keeper::{Keeper, Takeover};
@@ -33,6 +33,7 @@ use super::partition::{Partition, TablePart};
 use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteThrough};
 use super::remote::RemoteRows;
 use super::shared::SharedRows;
+use super::shortage::Shortages;
 use super::word::WordFormat;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
@@ -153,6 +154,7 @@ pub struct RowHost {
     pub(super) epochs: Epochs,
     pub(super) lanes: Lanes,
     pub(super) nodes: NodeCache,
+    unfinished: Unfinished,
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
     pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
     /// Rows that this host has given to their owners to remove.
@@ -162,6 +164,7 @@ pub struct RowHost {
     files: Option<PodFiles>,
     /// What the keeper cannot do at present, and why.
     pub(super) troubles: Latch<Vec<String>>,
+    pub(super) shortages: Latch<Shortages>,
     pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
@@ -215,12 +218,14 @@ impl RowHost {
             epochs: Epochs::new(cx, plan),
             lanes: Lanes::new(cx, plan, member.incarnation()),
             nodes: NodeCache::new(options.node_entries),
+            unfinished: Unfinished::default(),
             mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
             outbox: Latch::default(),
             leaving: Latch::default(),
             files: options.takeover.as_ref().map(|takeover| takeover.files.clone()),
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
             troubles: Latch::default(),
+            shortages: Latch::default(),
             move_out: Latch::new(options.move_out),
             wait: options.wait,
             budget: options.budget,
@@ -345,7 +350,7 @@ impl RowHost {
 
     /// What the shared indexes need.
     pub(super) fn tree_env(&self) -> TreeHost<'_> {
-        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.nodes }
+        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.nodes, unfinished: &self.unfinished }
     }
 
     /// The hosts that reclamation waits for, bit h for host h.

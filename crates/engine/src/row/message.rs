@@ -101,6 +101,8 @@ pub enum Answer {
     Duplicate,
     /// Somebody holds the row or the gap.
     Conflict,
+    /// Shared memory is full, but rows have left, and what they took will be free.
+    RoomLater,
     /// It cannot be done, and running the transaction again will not help.
     Failed(Failure),
 }
@@ -193,6 +195,7 @@ const INDEX_NODE_DAMAGED: u8 = 24;
 const INDEX_DIRECTORY_DAMAGED: u8 = 25;
 const IMAGE_UNREADABLE: u8 = 26;
 const LOG_UNREADABLE: u8 = 27;
+const ROOM_LATER: u8 = 28;
 
 struct Out<'a>(&'a mut Vec<u8>);
 
@@ -332,6 +335,7 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
         Answer::Created { .. } => CREATED,
         Answer::Duplicate => DUPLICATE,
         Answer::Conflict => CONFLICT,
+        Answer::RoomLater => ROOM_LATER,
         Answer::Failed(Failure::SharedMemory { .. }) => SHARED_MEMORY_FULL,
         Answer::Failed(Failure::Rows { .. }) => ROWS_FULL,
         Answer::Failed(Failure::IndexNode { .. }) => INDEX_NODE_DAMAGED,
@@ -365,7 +369,7 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
             out.number((*host).into(), 1).number(number.into(), 4).number(partition.into(), 2);
             out.number(*byte, 8);
         }
-        Answer::RangeShared | Answer::Absent | Answer::Duplicate | Answer::Conflict => {}
+        Answer::RangeShared | Answer::Absent | Answer::Duplicate | Answer::Conflict | Answer::RoomLater => {}
     }
 }
 
@@ -385,6 +389,7 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         }
         DUPLICATE => Answer::Duplicate,
         CONFLICT => Answer::Conflict,
+        ROOM_LATER => Answer::RoomLater,
         SHARED_MEMORY_FULL => Answer::Failed(Failure::SharedMemory { needed_bytes: input.number(8)? }),
         ROWS_FULL => Answer::Failed(Failure::Rows { needed_bytes: input.number(8)? }),
         INDEX_NODE_DAMAGED => Answer::Failed(Failure::IndexNode { offset: input.number(8)? }),
@@ -419,6 +424,7 @@ mod tests {
             Answer::Created { word: SyncAddr::new(8), next: Some(SyncAddr::new(16)), llsn: 12 },
             Answer::Duplicate,
             Answer::Conflict,
+            Answer::RoomLater,
             Answer::Failed(Failure::SharedMemory { needed_bytes: 1 << 40 }),
             Answer::Failed(Failure::Rows { needed_bytes: 100 }),
             Answer::Failed(Failure::IndexNode { offset: 1 << 33 }),

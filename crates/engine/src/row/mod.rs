@@ -3,7 +3,7 @@
 //!
 //! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
 //! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
-//!   memory and back; `remote`: what is known of other hosts' rows;
+//!   memory and back; `shortage`: when that is full; `remote`: what is known of other hosts' rows;
 //! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
 //! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
 //!   their partitions then;
@@ -33,6 +33,7 @@ mod service;
 mod session;
 mod settle;
 pub mod shared;
+mod shortage;
 mod takeover;
 mod transaction;
 pub mod word;

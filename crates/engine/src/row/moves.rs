@@ -21,6 +21,7 @@ use super::message::{Answer, Failure, Message, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, VERSION, freshen, read_key, write_block};
+use super::shortage::{Outcome, Relief};
 use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
 
@@ -31,9 +32,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "moves.kill-before-copy-back",
     "moves.remember-removed-version",
 ];
-
-/// Rows that leave at first when shared memory is full.
-const MOVED_OUT_AT_ONCE: usize = 64;
 
 /// The key of the sentinel row in the shared index: no row has it.
 pub fn sentinel_key(words: usize) -> Key {
@@ -92,6 +90,7 @@ impl RowHost {
         part.rows.set_shared(row, word.offset());
         self.link_around(cx, part, key, row);
         self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, word });
+        self.shortages.lock(cx).is_over(table);
         count(&self.moves.moved_in, 1);
         count(&self.moves.shared_rows, 1);
         Ok(word)
@@ -297,17 +296,29 @@ impl RowHost {
         // Room is made before, not after: a row that has just moved in must still be there when its requester
         // comes.
         self.relieve(cx);
-        let mut most = MOVED_OUT_AT_ONCE;
         loop {
-            match attempt() {
-                // What leaves may leave holes of other sizes: the more go, the sooner a chunk is free.
-                Answer::Failed(Failure::SharedMemory { .. }) if self.move_out_some(cx, most) > 0 => {
-                    self.collect(cx);
-                    most *= 4;
-                }
-                answer => return answer,
+            let answer = attempt();
+            if !matches!(answer, Answer::Failed(Failure::SharedMemory { .. })) {
+                return answer;
+            }
+            match self.make_room(cx, table) {
+                Outcome::TryNow => {}
+                Outcome::TryLater => return Answer::RoomLater,
+                Outcome::Exhausted => return answer,
             }
         }
+    }
+
+    /// Lets rows leave for one of `table` that shared memory has no room for.
+    fn make_room<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Outcome {
+        let waiting = self.epochs.waiting(cx);
+        let relief = self.shortages.lock(cx).relief(table, waiting);
+        let Relief::Leave(rows) = relief else { return Outcome::TryLater };
+        // What leaves may leave holes of other sizes: the more go, the sooner a chunk is free.
+        let left = self.move_out_some(cx, rows);
+        self.collect(cx);
+        let waiting = self.epochs.waiting(cx);
+        self.shortages.lock(cx).rows_have_left(table, left, waiting)
     }
 
     fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {

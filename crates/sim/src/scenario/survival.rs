@@ -5,12 +5,13 @@ use crate::rows::{Mix, RowsRun};
 use crate::survival::{Death, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; logs that
-/// checkpoints make short all the time.
+/// checkpoints make short all the time; shared memory that is full.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
     Scenario { name: "survival-replace", run: replace },
     Scenario { name: "survival-short-logs", run: short_logs },
+    Scenario { name: "survival-full-memory", run: full_memory },
 ];
 
 /// Verbs after which a run counts as stuck.
@@ -57,4 +58,12 @@ fn short_logs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mix = Mix { update: 6, insert: 2, delete: 2, ..Mix::NONE };
     let rows = RowsRun { keys: 3, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
     ran(SurvivalRun { rows, replay_bytes: 2 << 10, ..run }, left_out)
+}
+
+/// As the mixed bag, with rows that come and go in memory that has no room for all sizes of records at once.
+fn full_memory(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::from_seed(seed);
+    let mix = Mix { insert: 5, delete: 5, ..Mix::ALL };
+    let rows = RowsRun { mix, transactions: 40, budget_rows: 1000, spare_chunks: Some(seed % 8), ..run.rows };
+    ran(SurvivalRun { rows, ..run }, left_out)
 }

@@ -336,6 +336,26 @@ fn an_unknown_delete_counts_as_committed_once_a_row_is_inserted_in_its_place() {
 }
 
 #[test]
+fn an_unknown_delete_counts_as_committed_once_a_row_of_this_run_is_missed() {
+    let insert = t(1, 2, |t| t.write(k(1), Change::Insert { new: 5 }));
+    let mut in_doubt = t(2, 3, |t| t.write(k(1), Change::Delete { previous: 5, new: 6 }));
+    (in_doubt.outcome, in_doubt.order) = (Outcome::Unknown, None);
+    let history = |looks: [Transaction; 2]| {
+        let [first, second] = looks;
+        history(&[], vec![first, insert.clone(), in_doubt.clone(), second])
+    };
+    let missed = |id, order| t(id, order, |t| t.read(k(1), None));
+    let skipped = t(4, 4, |t| t.range(k(0), None, vec![]));
+    for gone in [missed(4, 4), skipped] {
+        let report = check(&history([missed(3, 1), gone]));
+        assert!(report.passed() && report.transactions == 4, "{report}");
+    }
+    // Who missed it before it was made proves nothing.
+    let report = check(&history([missed(3, 1), t(4, 4, |t| t.read(k(1), Some(5)))]));
+    assert!(report.passed() && report.transactions == 3, "{report}");
+}
+
+#[test]
 fn an_unknown_outcome_counts_as_committed_once_seen() {
     let mut in_doubt = t(1, 1, |t| {
         t.write(k(1), update(1, 2));

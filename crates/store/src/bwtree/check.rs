@@ -21,7 +21,7 @@ pub struct Census {
     pub inner_nodes: u64,
     /// Live leaves without entries.
     pub empty_leaves: u64,
-    /// Removed nodes that are still linked.
+    /// Removed nodes that are still linked, or whose removal this host has to finish.
     pub removed_nodes: u64,
     /// Live nodes that no parent names (reached through their left neighbour).
     pub unposted_nodes: u64,
@@ -57,6 +57,19 @@ impl Census {
 impl<F: Fabric> Op<'_, F> {
     /// See `BwTree::check`.
     pub fn census(&self) -> Result<Census, Stop> {
+        let mut census = self.linked()?;
+        // Most of them are linked as well; some can be found only through the host's notes.
+        for (id, word) in self.host.unfinished.of_tree(self.cx, self.root()) {
+            let seen = self.load(id)?.filter(|seen| seen.word == word);
+            if let Some(seen) = seen.filter(|_| !census.words.contains(&SyncAddr::new(id))) {
+                census.count(&seen, self.root());
+            }
+        }
+        Ok(census)
+    }
+
+    /// What the root leads to.
+    fn linked(&self) -> Result<Census, Stop> {
         let root = self.load(self.root())?.ok_or(TreeError::NotFormatted { root: self.root() })?;
         let mut census = Census { levels: u32::from(root.node.level) + 1, ..Census::default() };
         census.words.push(self.tree.root());

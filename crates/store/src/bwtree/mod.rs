@@ -29,6 +29,7 @@ mod descend;
 mod key;
 mod node;
 mod scan;
+mod unfinished;
 mod unlink;
 mod word;
 
@@ -44,6 +45,7 @@ pub use check::Census;
 pub use key::{Fence, Key, MAX_WIDTH};
 pub use node::{MAX_CAPACITY, MAX_CHAIN};
 pub use scan::{Entries, Trace};
+pub use unfinished::Unfinished;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -56,6 +58,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "bwtree.lower-bound",
     "bwtree.detach",
     "bwtree.unlink",
+    "bwtree.note-unfinished",
     "bwtree.bump",
 ];
 
@@ -85,6 +88,8 @@ pub struct TreeHost<'a> {
     pub epochs: &'a Epochs,
     /// The host's copies of nodes.
     pub cache: &'a NodeCache,
+    /// What the host could not finish.
+    pub unfinished: &'a Unfinished,
 }
 
 /// Why an operation failed.
@@ -218,7 +223,7 @@ impl BwTree {
         value: u64,
     ) -> Result<bool, TreeError> {
         let key = self.key(key)?;
-        self.run(cx, host, |op| op.insert(&key, value))
+        self.run(cx, host, |op| op.finish_earlier().and_then(|()| op.insert(&key, value)))
     }
 
     /// Takes an entry out and returns its value, if it is there. Needs a little memory, as every change does.
@@ -229,7 +234,7 @@ impl BwTree {
         key: &[u64],
     ) -> Result<Option<u64>, TreeError> {
         let key = self.key(key)?;
-        self.run(cx, host, |op| op.remove(&key))
+        self.run(cx, host, |op| op.finish_earlier().and_then(|()| op.remove(&key)))
     }
 
     /// Appends the entries of `[from, upto)` to `out`, ascending, at most `limit`, and the mapping word of

@@ -45,23 +45,42 @@ impl<F: Fabric> Op<'_, F> {
         for _ in 0..MAX_TRIES {
             match self.finish_removal(id) {
                 Err(Stop::Restart) => self.cx.pause(),
-                Err(Stop::Fail(TreeError::OutOfMemory(_))) | Ok(()) => break,
+                Err(Stop::Fail(TreeError::OutOfMemory(_))) | Ok(()) => return Ok(()),
                 Err(Stop::Fail(error)) => return Err(error),
             }
+        }
+        if let Some(seen) = self.load(id)?.filter(Seen::is_removed) {
+            self.host.unfinished.note(self.cx, self.root(), id, seen.word);
         }
         Ok(())
     }
 
-    /// Steps 2 to 4 for a node that may or may not still need them.
+    /// Goes on with a removal that this host could not finish, if there is one.
+    pub fn finish_earlier(&self) -> Result<(), Stop> {
+        let Some((id, word)) = self.host.unfinished.take(self.cx, self.root()) else { return Ok(()) };
+        // Claimed by somebody else, the id may name another node by now.
+        if self.word(id) == word { Ok(self.finish_own_removal(id)?) } else { Ok(()) }
+    }
+
+    /// Steps 2 to 4 for a node that may or may not still need them. What memory is missing for is noted.
     pub fn finish_removal(&self, id: u64) -> Result<(), Stop> {
         let Some(seen) = self.load(id)?.filter(Seen::is_removed) else { return Ok(()) };
+        let finished = self.finish_seen(&seen);
+        let stopped = matches!(finished, Err(Stop::Fail(TreeError::OutOfMemory(_))));
+        if stopped && !self.cx.sabotaged("bwtree.note-unfinished") {
+            self.host.unfinished.note(self.cx, self.root(), id, seen.word);
+        }
+        finished
+    }
+
+    fn finish_seen(&self, removed: &Seen) -> Result<(), Stop> {
         if !self.cx.sabotaged("bwtree.detach") {
-            self.detach(&seen)?;
+            self.detach(removed)?;
         }
         if !self.cx.sabotaged("bwtree.unlink") {
-            self.unlink_before(seen.node.level, seen.node.low)?;
+            self.unlink_before(removed.node.level, removed.node.low)?;
         }
-        self.claim(&seen);
+        self.claim(removed);
         Ok(())
     }
 

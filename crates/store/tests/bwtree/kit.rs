@@ -4,13 +4,14 @@ use liger_fabric::{Cx, Fabric};
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::Heap;
 use liger_pod::plan::Plan;
-use liger_store::bwtree::{BwTree, Census, NodeCache, TreeHost};
+use liger_store::bwtree::{BwTree, Census, NodeCache, TreeHost, Unfinished};
 
 /// One host's DRAM.
 pub struct Host {
     pub heap: Heap,
     pub epochs: Epochs,
     pub cache: NodeCache,
+    pub unfinished: Unfinished,
 }
 
 impl Host {
@@ -19,11 +20,12 @@ impl Host {
             heap: Heap::new(plan, cx.host(), 1),
             epochs: Epochs::new(cx, plan),
             cache: NodeCache::new(cached_nodes),
+            unfinished: Unfinished::default(),
         }
     }
 
     pub fn tree(&self) -> TreeHost<'_> {
-        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.cache }
+        TreeHost { heap: &self.heap, epochs: &self.epochs, cache: &self.cache, unfinished: &self.unfinished }
     }
 
     /// Does this host's share of reclamation in a pod whose members are `members`.

@@ -128,15 +128,26 @@ fn overwritten(h: &History, random: &mut Picker) -> Option<(usize, usize)> {
     Some(((0..h.transactions.len()).find(wrote_it)?, t))
 }
 
+/// True if a transaction of unknown outcome may have deleted the version: then it may as well be gone.
+fn is_in_doubt(h: &History, version: Version) -> bool {
+    let deletes = |o: &Operation| match o {
+        Operation::Write { change: Change::Delete { previous, .. }, .. } => *previous == version,
+        _ => false,
+    };
+    h.transactions.iter().any(|t| t.outcome == Outcome::Unknown && t.operations.iter().any(deletes))
+}
+
 type Damage = fn(&mut History, &mut Picker) -> Option<()>;
 
 /// What can go wrong with a read, a range read, a write, a commit; each changes the meaning of the history.
 const DAMAGES: [(&str, Damage); 8] = [
     ("a lookup sees another version", |h, random| {
         let (t, o) = pick(h, random, |o| matches!(o, Operation::Read { .. }))?;
+        let Operation::Read { seen, .. } = h.transactions[t].operations[o] else { unreachable!() };
+        let may_be_gone = seen.is_some_and(|version| is_in_doubt(h, version));
         let Operation::Read { seen, .. } = &mut h.transactions[t].operations[o] else { unreachable!() };
         *seen = match *seen {
-            Some(version) if random.chance(70) => Some(version - 1),
+            Some(version) if may_be_gone || random.chance(70) => Some(version - 1),
             Some(_) => None,
             None => Some(1 + random.below(100)),
         };
@@ -144,8 +155,13 @@ const DAMAGES: [(&str, Damage); 8] = [
     }),
     ("a range read misses a row", |h, random| {
         let (t, o) = pick(h, random, |o| matches!(o, Operation::Range { seen, .. } if !seen.is_empty()))?;
+        let Operation::Range { seen, .. } = &h.transactions[t].operations[o] else { unreachable!() };
+        let missed = random.below(seen.len() as u64) as usize;
+        if is_in_doubt(h, seen[missed].1) {
+            return None;
+        }
         let Operation::Range { seen, .. } = &mut h.transactions[t].operations[o] else { unreachable!() };
-        seen.remove(random.below(seen.len() as u64) as usize);
+        seen.remove(missed);
         Some(())
     }),
     ("a range read sees a dead row", |h, random| {
@@ -221,8 +237,11 @@ fn random_damage_is_found() {
         for seed in 0..100 {
             let mut history = serial(seed, 40, 10);
             if damage(&mut history, &mut Picker::new(seed ^ 0xda3a6e)).is_some() {
-                done += 1;
-                assert!(!check(&history).passed(), "{name}, seed {seed}: passed\n{history}");
+                let report = check(&history);
+                // Where one counts whose place nobody knows, only what depends on what is judged.
+                let judged = report.replayed || !name.ends_with("in the wrong order");
+                done += u32::from(judged);
+                assert!(!report.passed() || !judged, "{name}, seed {seed}: passed\n{history}");
             }
         }
         assert!(done > 50, "{name}: could be done to {done} of 100 histories only");

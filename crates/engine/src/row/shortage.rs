@@ -1,0 +1,126 @@
+//! An owner that shared memory has no room for: how it makes some, and when it gives up.
+//!
+//! What a row's block and word took is free as soon as the row has left. Records of its index are free later:
+//! when no reader can reach them, so not while a host is dead and not cut off yet. So a wish that finds no
+//! room is tried again at once after some rows have left; if that is not enough, whoever wished is asked to
+//! come back (a conflict), until everything retired by then is free; then four times as many rows leave.
+//!
+//! Invariants:
+//! 1. Memory is called exhausted only when no row could leave, twice, and all that had been retired before
+//!    the first time was free by the second.
+//! 2. Rows of a table begin from the start once one of them found room.
+//!
+//! It bounds rounds, not time: a host that stays a member and never collects keeps everybody asking.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use crate::txn::TableId;
+
+/// Rows that leave at first.
+const ROWS_AT_FIRST: usize = 64;
+
+/// What to do for a wish that finds no room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Relief {
+    /// Let so many rows leave, and say what came of it ([`Shortages::rows_have_left`]).
+    Leave(usize),
+    /// What was retired is not free yet.
+    Wait,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// Rows have left: there may be room now.
+    TryNow,
+    /// No row could leave, but memory waits to be free.
+    TryLater,
+    /// There is nothing to wait for.
+    Exhausted,
+}
+
+/// A table whose rows found no room since the last one did.
+#[derive(Clone, Copy)]
+struct Shortage {
+    /// Rows that leave next.
+    rows: usize,
+    /// Newest epoch in which something was retired by the last time that rows were to leave.
+    until: u64,
+    /// None could.
+    in_vain: bool,
+}
+
+/// One host's tables that are short of shared memory.
+#[derive(Default)]
+pub(super) struct Shortages {
+    tables: BTreeMap<TableId, Shortage>,
+}
+
+impl Shortages {
+    /// A wish has found no room; `waiting` are the epochs of what this host has retired and not freed.
+    pub fn relief(&self, table: TableId, waiting: Option<RangeInclusive<u64>>) -> Relief {
+        match (self.tables.get(&table), waiting) {
+            (None, _) => Relief::Leave(ROWS_AT_FIRST),
+            (Some(shortage), Some(waiting)) if *waiting.start() <= shortage.until => Relief::Wait,
+            (Some(shortage), _) => Relief::Leave(shortage.rows),
+        }
+    }
+
+    /// `left` rows have left since [`Relief::Leave`] was said; `waiting` as there, from after they left.
+    pub fn rows_have_left(
+        &mut self,
+        table: TableId,
+        left: usize,
+        waiting: Option<RangeInclusive<u64>>,
+    ) -> Outcome {
+        let before = self.tables.get(&table);
+        let in_vain = left == 0;
+        if in_vain && (waiting.is_none() || before.is_some_and(|shortage| shortage.in_vain)) {
+            self.tables.remove(&table);
+            return Outcome::Exhausted;
+        }
+        let rows = before.map_or(ROWS_AT_FIRST, |shortage| shortage.rows);
+        let until = waiting.map_or(0, |epochs| *epochs.end());
+        self.tables.insert(table, Shortage { rows: rows.saturating_mul(4), until, in_vain });
+        if in_vain { Outcome::TryLater } else { Outcome::TryNow }
+    }
+
+    /// A row of the table has found room.
+    pub fn is_over(&mut self, table: TableId) {
+        self.tables.remove(&table);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: TableId = TableId(3);
+
+    #[test]
+    fn rows_leave_again_when_what_they_left_is_free() {
+        let mut shortages = Shortages::default();
+        assert_eq!(shortages.relief(TABLE, None), Relief::Leave(64));
+        assert_eq!(shortages.rows_have_left(TABLE, 64, Some(7..=9)), Outcome::TryNow);
+        assert_eq!(shortages.relief(TABLE, Some(7..=9)), Relief::Wait);
+        // Others go on retiring: what is younger is not waited for.
+        assert_eq!(shortages.relief(TABLE, Some(9..=12)), Relief::Wait);
+        assert_eq!(shortages.relief(TABLE, Some(10..=12)), Relief::Leave(256));
+        assert_eq!(shortages.relief(TableId(4), Some(7..=9)), Relief::Leave(64));
+        shortages.is_over(TABLE);
+        assert_eq!(shortages.relief(TABLE, Some(7..=9)), Relief::Leave(64));
+    }
+
+    #[test]
+    fn memory_is_exhausted_when_nothing_leaves_and_nothing_waits() {
+        let mut shortages = Shortages::default();
+        assert_eq!(shortages.rows_have_left(TABLE, 0, None), Outcome::Exhausted);
+        assert_eq!(shortages.rows_have_left(TABLE, 0, Some(7..=9)), Outcome::TryLater);
+        assert_eq!(shortages.relief(TABLE, Some(9..=20)), Relief::Wait);
+        assert_eq!(shortages.relief(TABLE, Some(10..=20)), Relief::Leave(256));
+        assert_eq!(shortages.rows_have_left(TABLE, 0, Some(10..=20)), Outcome::Exhausted);
+        // The next wish begins from the start.
+        assert_eq!(shortages.relief(TABLE, None), Relief::Leave(64));
+    }
+}
