@@ -114,11 +114,21 @@ impl Binder<'_> {
         match crate::exec::system_tables::find(path.schema(), path.last(), self.search_path) {
             Some(SystemRelation::Table(table)) => {
                 let width = table.columns.len();
-                self.check_free(scope, &name, None, path.pos)?;
+                let schema = system_schema(path, alias);
+                self.check_free(scope, &name, schema.as_deref(), path.pos)?;
                 scope.add_table(&table, &name, Some(&renamed), at, true);
+                if let Some(entry) = scope.entries.last_mut() {
+                    entry.schema = schema;
+                }
                 return Ok(From::System { table: table.oid, at, width });
             }
-            Some(SystemRelation::View(view)) => return self.view(scope, &view, &name, &renamed, path.pos),
+            Some(SystemRelation::View(view)) => {
+                let from = self.view(scope, &view, &name, &renamed, path.pos)?;
+                if let Some(entry) = scope.entries.last_mut() {
+                    entry.schema = system_schema(path, alias);
+                }
+                return Ok(from);
+            }
             None => {}
         }
         let Some(object) = self.find_relation(path)? else { return Err(no_relation(path)) };
@@ -136,7 +146,13 @@ impl Binder<'_> {
                 }
                 Ok(From::Table { table, at })
             }
-            Object::View(view) => self.view(scope, view, &name, &renamed, path.pos),
+            Object::View(view) => {
+                let from = self.view(scope, view, &name, &renamed, path.pos)?;
+                if let Some(entry) = scope.entries.last_mut().filter(|_| alias.is_none()) {
+                    entry.schema = self.schema_name(view.schema);
+                }
+                Ok(from)
+            }
             _ => {
                 let message = format!("cannot open relation \"{}\"", path.last());
                 fail(SqlState::WRONG_OBJECT_TYPE, path.pos, message)
@@ -195,7 +211,7 @@ impl Binder<'_> {
         let place = std::mem::replace(&mut scope.place, Place::FromFunction);
         let mut bound = Vec::new();
         let mut fields = Vec::new();
-        for call in calls {
+        for call in &calls.iter().flat_map(separate).collect::<Vec<_>>() {
             let (mut set, mut own) = self.set_call(scope, call)?;
             let told = alias.map_or(&[][..], |alias| &alias.definitions);
             if set.head.function.result == oid::RECORD && set.head.function.columns.is_empty() {
@@ -422,4 +438,25 @@ impl Binder<'_> {
 pub(crate) fn no_relation(path: &Path) -> SqlError {
     let message = format!("relation \"{}\" does not exist", path.shown());
     SqlError::new(SqlState::UNDEFINED_TABLE, message).at(path.pos + 1)
+}
+
+/// The schema by which columns of a relation of the system may be named; an alias hides it.
+fn system_schema(path: &Path, alias: Option<&Alias>) -> Option<String> {
+    alias.is_none().then(|| path.schema().unwrap_or("pg_catalog").to_string())
+}
+
+/// `unnest` of several arrays stands for one call for each, side by side.
+fn separate(call: &ast::Expr) -> Vec<ast::Expr> {
+    let ast::Kind::Func(several) = &call.kind else { return vec![call.clone()] };
+    let is_unnest =
+        several.name.last() == "unnest" && several.name.schema().is_none_or(|s| s == "pg_catalog");
+    if !is_unnest || several.args.len() < 2 {
+        return vec![call.clone()];
+    }
+    let one = |arg: &ast::Arg| {
+        let kind =
+            ast::Kind::Func(Box::new(ast::FuncCall { args: vec![arg.clone()], ..(**several).clone() }));
+        ast::Expr { kind, ..call.clone() }
+    };
+    several.args.iter().map(one).collect()
 }

@@ -213,10 +213,19 @@ impl<'p> Scope<'p> {
                     let message = format!("column reference \"{name}\" is ambiguous");
                     return fail(SqlState::AMBIGUOUS_COLUMN, pos, message);
                 }
-                if first.is_none() {
-                    return Ok(self.entry(name, None, pos)?.map(|entry| self.whole_row(entry)));
+                if let Some((column, _)) = first {
+                    return Ok(Some(column.clone()));
                 }
-                Ok(first.map(|(column, _)| column.clone()))
+                let of_tables = self.entries.iter().filter(|entry| !entry.hidden);
+                let mut system = of_tables.filter_map(|entry| system_column(entry, name));
+                match (system.next(), system.next()) {
+                    (Some(_), Some(_)) => {
+                        let message = format!("column reference \"{name}\" is ambiguous");
+                        fail(SqlState::AMBIGUOUS_COLUMN, pos, message)
+                    }
+                    (Some(column), None) => Ok(Some(column)),
+                    (None, _) => Ok(self.entry(name, None, pos)?.map(|entry| self.whole_row(entry))),
+                }
             }
             [.., table, name] => {
                 let schema = parts.len().checked_sub(3).map(|i| parts[i].as_str());
@@ -271,8 +280,13 @@ impl<'p> Scope<'p> {
     fn no_column(&self, parts: &[String], pos: Pos) -> SqlError {
         let error = match parts {
             [.., table, name] => {
-                let known = std::iter::successors(Some(self), |s| s.parent)
-                    .any(|s| s.entries.iter().any(|entry| entry.name == *table && !entry.hidden));
+                let schema = parts.len().checked_sub(3).map(|i| parts[i].as_str());
+                let is_it = |entry: &Entry| {
+                    let same = schema.is_none() || entry.schema.as_deref() == schema;
+                    entry.name == *table && same && !entry.hidden
+                };
+                let known =
+                    std::iter::successors(Some(self), |s| s.parent).any(|s| s.entries.iter().any(is_it));
                 if known {
                     let message = format!("column {table}.{name} does not exist");
                     return SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(pos + 1);

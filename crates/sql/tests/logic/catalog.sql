@@ -108,3 +108,13 @@ select domain_name, data_type, domain_default, udt_name from information_schema.
 select obj_description('parent'::regclass), obj_description('parent'::regclass, 'pg_class'), col_description('parent'::regclass, 2), col_description('parent'::regclass, 1);
 select d.description, d.objsubid from pg_description d join pg_class c on c.oid = d.objoid and c.relname = 'parent' order by 2;
 comment on column parent.nothing is 'x';
+select pg_catalog.pg_class.relname from pg_catalog.pg_class join pg_catalog.pg_namespace on pg_catalog.pg_namespace.oid = pg_catalog.pg_class.relnamespace where pg_class.relname = 'parent' and pg_catalog.pg_namespace.nspname = 'public';
+select information_schema.tables.table_name from information_schema.tables where information_schema.tables.table_name = 'parent';
+select pg_catalog.c.relname from pg_class c;
+select pg_tables.tablename from pg_catalog.pg_tables where pg_catalog.pg_tables.tablename = 'parent';
+select tableoid = 'pg_type'::regclass, typname from pg_type where oid = 23;
+select tableoid::regclass from parent limit 1;
+select tableoid from pg_class a, pg_class b limit 1;
+set client_encoding = '''utf-8''';
+show client_encoding;
+set client_encoding = 'utf-9';

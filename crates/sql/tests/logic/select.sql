@@ -157,3 +157,8 @@ select sum(id)::int, sum(id::bigint), avg(id) from emp;
 select bool_and(id > 0), bool_or(id > 4), every(id < 3) from emp;
 select json_build_object('a', 1, 'b', array[1, 2]), '{"a": {"b": 5}}'::jsonb #>> '{a,b}';
 select 1; select 2;
+select * from unnest(array[1, 2, 3], array['a', 'b']) as t(n, s);
+select * from unnest(array[1, 2], array['a', 'b', 'c']) with ordinality;
+select x, y from unnest('{1,2}'::int[], '{3,4}'::int[]) u(x, y) where x > 1;
+select count(*) from (select * from unnest(('{}')::varchar[], ('{1}')::integer[])) q;
+select unnest(array[1, 2], array[3]);

@@ -219,7 +219,9 @@ impl Variables {
         }
         match name {
             "client_encoding" => {
-                let plain = value.to_ascii_lowercase().replace(['-', '_', ' '], "");
+                // As PostgreSQL compares names of encodings: some clients send them in quotes.
+                let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+                let plain = plain.to_ascii_lowercase();
                 if plain == "utf8" || plain == "unicode" || plain.is_empty() {
                     Ok("UTF8".to_string())
                 } else {
