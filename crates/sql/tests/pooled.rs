@@ -162,6 +162,35 @@ fn a_statement_before_sync_is_its_transaction_s_last() {
 }
 
 #[test]
+fn a_block_knows_tables_that_were_made_just_now() {
+    with_pod(2, 3, |databases| {
+        let (mut maker, mut other) = (connect(&databases[0]), connect(&databases[1]));
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        let run = |session: &mut Connected, sql: &str| {
+            session.parse("", sql, &[])?;
+            session.bind("", "", none, Formats(&[]))?;
+            session.execute("", 0, true, &mut Printed::default())?;
+            session.sync()
+        };
+        for name in ["made", "made_again"] {
+            for sql in ["begin", &format!("create table {name} (id int primary key)"), "commit"] {
+                run(&mut maker, sql).expect("a table is made");
+            }
+            for session in [&mut maker, &mut other] {
+                for sql in ["begin", &format!("insert into {name} select count(*) from {name}"), "commit"] {
+                    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+                }
+            }
+            run(&mut other, "begin").expect("nothing is in the way");
+            let missing = run(&mut other, "insert into nothing values (1)").expect_err("no such table");
+            assert_eq!(missing.state.to_string(), "42P01");
+            assert_eq!(other.transaction_state(), TransactionState::Failed);
+            run(&mut other, "rollback").expect("it was failed");
+        }
+    });
+}
+
+#[test]
 fn large_transactions_are_undone_and_find_their_own_rows() {
     with_pod(1, 3, |databases| {
         let mut a = connect(&databases[0]);

@@ -462,12 +462,14 @@ impl Session for PooledSession {
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {
-        let free = self.slot.is_none() && self.own()?.state == TransactionState::Idle;
+        let state = self.own()?.state;
+        let free = self.slot.is_none() && state != TransactionState::Failed;
         let first = self.here(|own| own.parse(name, sql, parameter_types));
         if first.is_ok() || !free {
             return first;
         }
-        // The host's catalog may be an old one.
+        // The host's catalog may be an old one. A block that has asked for no row yet goes on.
+        self.own()?.state = state;
         let (name, sql, types) = (name.to_owned(), sql.to_owned(), parameter_types.to_vec());
         self.away(&mut Silent, false, move |session, _| session.parse(&name, &sql, &types))
     }
