@@ -208,6 +208,13 @@ pub trait Sink {
 
     /// The bytes of a COPY TO STDOUT have ended; `command_complete` follows.
     fn copy_out_done(&mut self) -> Result<(), SqlError>;
+
+    /// How much has been told, to be handed to [`Sink::unsay`].
+    fn told(&self) -> u64;
+
+    /// Takes back what was told since `told` was asked, as far as the client has not been sent it; whether that is
+    /// all of it. A statement that met a conflict and is run again has told nothing then.
+    fn unsay(&mut self, told: u64) -> bool;
 }
 
 /// A message of LISTEN/NOTIFY.

@@ -10,7 +10,6 @@ mod eval;
 pub mod memory;
 mod pooled;
 mod query;
-mod relay;
 mod rows;
 mod session;
 pub mod store;

@@ -14,7 +14,6 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::relay::Look;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use super::{Row, Waiting};
@@ -86,6 +85,8 @@ pub struct LocalSession<S> {
     pub(crate) deferred: BTreeMap<Oid, bool>,
     pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
     pub(crate) portals: BTreeMap<String, Portal>,
+    /// Those that the last end of a transaction has closed, for a statement that is run again.
+    pub(crate) closed: BTreeMap<String, Portal>,
 }
 
 impl<S: Store> LocalSession<S> {
@@ -118,30 +119,8 @@ impl<S: Store> LocalSession<S> {
             deferred: BTreeMap::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
+            closed: BTreeMap::new(),
         })
-    }
-
-    /// What the output of values looks at.
-    pub(crate) fn look(&self) -> Look {
-        Look { settings: self.shared.variables.borrow().eval.clone(), search_path: self.search_path() }
-    }
-
-    /// The same session over another store.
-    pub(crate) fn with_store<T>(self, exchange: impl FnOnce(S) -> T) -> LocalSession<T> {
-        LocalSession {
-            store: exchange(self.store),
-            shared: self.shared,
-            start: self.start,
-            state: self.state,
-            open: self.open,
-            begun_us: self.begun_us,
-            savepoints: self.savepoints,
-            waiting: self.waiting,
-            deferred_all: self.deferred_all,
-            deferred: self.deferred,
-            statements: self.statements,
-            portals: self.portals,
-        }
     }
 
     pub(crate) fn search_path(&self) -> Vec<String> {
@@ -200,7 +179,11 @@ impl<S: Store> LocalSession<S> {
         self.waiting.clear();
         self.deferred.clear();
         self.deferred_all = None;
-        self.portals.retain(|_, portal| portal.hold && committed);
+        self.closed = std::mem::take(&mut self.portals);
+        if committed && self.closed.values().any(|portal| portal.hold) {
+            let (held, closed) = std::mem::take(&mut self.closed).into_iter().partition(|(_, one)| one.hold);
+            (self.portals, self.closed) = (held, closed);
+        }
         self.shared.variables.borrow_mut().end(committed);
         result
     }
