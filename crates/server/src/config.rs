@@ -55,7 +55,7 @@ impl Default for Config {
             message_bytes_max: 256 << 20,
             login_timeout: Duration::from_secs(60),
             linger: Duration::from_millis(50),
-            stack_bytes: 8 << 20,
+            stack_bytes: 64 << 20,
         }
     }
 }

@@ -52,16 +52,25 @@ impl WaitPolicy for NoWait {
     }
 }
 
-/// Waits so many nanoseconds for a row that another transaction changes: for transactions that have done much
-/// already, or told somebody of it, and so are dear to begin again. It never waits for readers: two that have
-/// read a row and want to change it would wait for each other. Writers that wait for each other in a circle
-/// find out by the time that it takes.
+/// Waits a while for rows that other transactions hold: for transactions that have done much already, or told
+/// somebody of it, and so are dear to begin again. Those that wait for each other in a circle find out by the
+/// time that it takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Patient(pub u64);
+pub struct Patient {
+    /// For a row that another transaction changes, nanoseconds.
+    pub writers_ns: u64,
+    /// For a row or a gap that others have read and this one wants to change, nanoseconds. Shorter: two that have
+    /// both read a row and want to change it wait for each other, and that is a usual case.
+    pub readers_ns: u64,
+}
 
 impl WaitPolicy for Patient {
     fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64) -> bool {
-        conflict == Conflict::WriteLocked && waited_ns < self.0
+        match conflict {
+            Conflict::WriteLocked => waited_ns < self.writers_ns,
+            Conflict::ReadLocked | Conflict::Gap => waited_ns < self.readers_ns,
+            Conflict::Moved | Conflict::Validation | Conflict::Partition | Conflict::Memory => false,
+        }
     }
 }
 

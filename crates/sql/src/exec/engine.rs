@@ -16,7 +16,7 @@ mod shape;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use liger_engine::Key;
+use liger_engine::{Key, MAX_KEY_WORDS};
 
 use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use crate::catalog::change::{Kept, Working};
@@ -58,13 +58,19 @@ struct Stopped {
 type Point = (undo::Mark, Kept);
 
 fn row_key(key: &Key) -> RowKey {
-    key.words().iter().flat_map(|word| word.to_be_bytes()).collect()
+    let mut bytes = [0; 8 * MAX_KEY_WORDS];
+    bytes.chunks_exact_mut(8).zip(key.words()).for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
+    bytes[..8 * key.width()].into()
 }
 
 fn engine_key(key: &RowKey) -> Key {
-    let words: Vec<u64> =
-        key.chunks_exact(8).map(|word| u64::from_be_bytes(word.try_into().expect("chunks of 8"))).collect();
-    Key::from_words(&words)
+    let mut words = [0; MAX_KEY_WORDS];
+    let chunks = key.chunks_exact(8);
+    let width = chunks.len();
+    chunks.zip(&mut words).for_each(|(bytes, word)| {
+        *word = u64::from_be_bytes(bytes.try_into().expect("chunks of 8"));
+    });
+    Key::from_words(&words[..width])
 }
 
 fn found(row: Row) -> Found {
@@ -212,10 +218,8 @@ impl EngineStore {
         self.catalog().rows(table)
     }
 
-    fn computed(&self, table: Oid) -> Result<Computing<'_>> {
-        let catalog = self.catalog();
-        let table = Arc::new(catalog.table(table).ok_or_else(|| lost(table))?.clone());
-        Ok(Computing { store: self, table })
+    fn computed(&self, table: Oid) -> Computing<'_> {
+        Computing { store: self, table }
     }
 
     /// The row that a range names by the whole key of the table, if it does.
@@ -381,7 +385,7 @@ impl Store for EngineStore {
     }
 
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         let only = match tolerated {
             Tolerated::Index(oid) => Some(vec![oid]),
             Tolerated::None | Tolerated::Any => None,
@@ -399,12 +403,12 @@ impl Store for EngineStore {
     }
 
     fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()> {
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         self.step(|tx, _, host| rows.update(tx, host.numbers(), &plain_row(row), new, &computed).map(|_| ()))
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         self.step(|tx, _, _| {
             let row = plain_row(row);
             if rows.lock(tx, &row.key)?.is_none() {
@@ -422,7 +426,7 @@ impl Store for EngineStore {
         if index.primary {
             return Ok(());
         }
-        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid)?);
+        let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         let described = self.catalog().table(table.oid).ok_or_else(|| lost(table.oid))?.clone();
         for row in self.all_rows(&described)? {
             self.step(|tx, _, _| rows.fill_index(tx, index.oid, &row, &computed))?;

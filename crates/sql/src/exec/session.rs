@@ -53,8 +53,8 @@ impl Prepared {
 #[derive(Clone)]
 pub(crate) struct Portal {
     pub(crate) prepared: Arc<Prepared>,
-    pub(crate) parameters: Vec<Value>,
-    pub(crate) formats: Vec<u8>,
+    pub(crate) parameters: Arc<[Value]>,
+    pub(crate) formats: Arc<[u8]>,
     /// Rows that were made and how many of them were fetched.
     pub(crate) rows: Option<(Arc<Vec<Row>>, usize)>,
     pub(crate) columns: Vec<OutColumn>,
@@ -123,8 +123,8 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
-    pub(crate) fn search_path(&self) -> Vec<String> {
-        self.shared.variables.borrow().search_path(&self.shared.user)
+    pub(crate) fn search_path(&self) -> Arc<[String]> {
+        self.shared.variables.borrow().search_path.clone()
     }
 
     /// Runs `body` with what binding and evaluation look at.
@@ -213,18 +213,17 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(crate) fn described(&self, columns: &[OutColumn]) -> Vec<ColumnDescription> {
-        let describe = |column: &OutColumn| {
-            let len =
-                self.with_context(|ctx, _| Ok(ctx.type_info(column.ty.oid).map_or(-1, |info| info.len)));
-            ColumnDescription {
+        let described = self.with_context(|ctx, _| {
+            let describe = |column: &OutColumn| ColumnDescription {
                 name: column.name.clone(),
                 ty: column.ty,
-                len: len.unwrap_or(-1),
+                len: ctx.type_info(column.ty.oid).map_or(-1, |info| info.len),
                 table: column.table,
                 attribute: column.attribute,
-            }
-        };
-        columns.iter().map(describe).collect()
+            };
+            Ok(columns.iter().map(describe).collect())
+        });
+        described.expect("nothing in it fails")
     }
 
     pub(crate) fn prepare(&mut self, sql: &str, parsed: Option<Parsed>, given: &[Oid]) -> Result<Prepared> {
@@ -403,7 +402,10 @@ impl<S: Store> LocalSession<S> {
         if max_rows == 0 && portal.rows.is_none() && !portal.done {
             let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
             let plan = self.plan_of(&prepared)?;
-            let tag = self.run_plan(&plan, &parameters, &formats, sink);
+            if let Some(columns) = &prepared.columns {
+                sink.columns(columns, Formats(&formats))?;
+            }
+            let tag = self.run_plan(&plan, &parameters, sink);
             self.tell_notices(sink)?;
             let tag = tag?;
             if let Some(portal) = self.portals.get_mut(name) {
@@ -483,7 +485,7 @@ impl<S: Store> Session for LocalSession<S> {
         });
         match bound {
             Ok((prepared, parameters)) => {
-                let formats = result_formats.0.to_vec();
+                let (parameters, formats) = (parameters.into(), result_formats.0.into());
                 let (rows, columns) = (None, Vec::new());
                 let bound = Portal { prepared, parameters, formats, rows, columns, done: false, hold: false };
                 self.portals.insert(portal.to_string(), bound);
@@ -552,11 +554,6 @@ impl<S: Store> Session for LocalSession<S> {
     }
 
     fn timeouts(&self) -> Timeouts {
-        let variables = self.shared.variables.borrow();
-        Timeouts {
-            statement_ms: variables.milliseconds("statement_timeout"),
-            idle_in_transaction_ms: variables.milliseconds("idle_in_transaction_session_timeout"),
-            idle_session_ms: variables.milliseconds("idle_session_timeout"),
-        }
+        self.shared.variables.borrow().timeouts
     }
 }

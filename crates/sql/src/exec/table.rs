@@ -219,7 +219,7 @@ impl<'p> Exec<'p> {
             self.interrupt.check()?;
             let batch = self.store.scan(&scan.table, range, purpose, after.as_ref(), size)?;
             let last = batch.len() < size;
-            let end = batch.last().cloned();
+            let end = if last { None } else { batch.last().cloned() };
             for found in batch {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
                     continue;

@@ -3,6 +3,8 @@
 //! From weak to strong: OR, AND, NOT, IS, comparison, BETWEEN/IN/LIKE, other operators, `+ -`, `* / %`, `^`,
 //! AT TIME ZONE, COLLATE, sign, subscript, `::`. Comparison does not chain.
 
+use std::ops::ControlFlow;
+
 use super::ast::{Arg, Expr, FuncCall, Ident, IsTest, Kind, LikeKind, Operator, Path, Subscript};
 use super::lexer::{CAST, Tok};
 use super::{Parser, Pos, Res, keywords};
@@ -73,11 +75,10 @@ impl Parser<'_> {
 
     pub(super) fn expr_above(&mut self, least: u8) -> Res<Expr> {
         self.deeper(|parser| {
-            let mut left = parser.prefix()?;
-            while let Some(longer) = parser.infix(&left, least)? {
-                left = longer;
-            }
-            Ok(left)
+            parser.chained(Parser::prefix, |parser, left| {
+                let longer = parser.infix(&left, least)?;
+                Ok(longer.map_or_else(|| ControlFlow::Break(left), ControlFlow::Continue))
+            })
         })
     }
 

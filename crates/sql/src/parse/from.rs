@@ -1,5 +1,7 @@
 //! What stands after FROM: tables, subqueries, functions and joins.
 
+use std::ops::ControlFlow;
+
 use super::ast::{Alias, Expr, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
 use super::lexer::Tok;
 use super::{Parser, Res, keywords};
@@ -7,11 +9,10 @@ use super::{Parser, Res, keywords};
 impl Parser<'_> {
     pub(super) fn source_item(&mut self) -> Res<FromItem> {
         self.deeper(|parser| {
-            let mut left = parser.source_primary()?;
-            while let Some(longer) = parser.join(&left)? {
-                left = longer;
-            }
-            Ok(left)
+            parser.chained(Parser::source_primary, |parser, left| {
+                let longer = parser.join(&left)?;
+                Ok(longer.map_or_else(|| ControlFlow::Break(left), ControlFlow::Continue))
+            })
         })
     }
 

@@ -27,6 +27,8 @@ mod transaction;
 mod types;
 mod utility;
 
+use std::ops::ControlFlow;
+
 use crate::error::{SqlError, SqlState};
 use ast::{Expr, Ident, Path, Statement, TypeName};
 pub(crate) use keywords::{keywords, needs_quotes};
@@ -37,6 +39,8 @@ pub(crate) type Res<T> = Result<T, SqlError>;
 
 /// How deep expressions and queries may nest; beyond it 54001.
 const DEPTH_MAX: usize = 500;
+/// How high their trees may be: a chain (`1 + 1 + 1`) nests nowhere and is as high as it is long.
+const HEIGHT_MAX: usize = 1000;
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -112,11 +116,19 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    /// The height of what was parsed since somebody took it.
+    height: usize,
+}
+
+#[cold]
+fn too_deep() -> SqlError {
+    let hint = "Simplify the statement: expressions and queries nest too deeply in it.";
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded").hint(hint)
 }
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Res<Parser<'a>> {
-        Ok(Parser { text, tokens: lexer::tokens(text)?, at: 0, depth: 0 })
+        Ok(Parser { text, tokens: lexer::tokens(text)?, at: 0, depth: 0, height: 0 })
     }
 
     fn finish(&self) -> Res<()> {
@@ -162,15 +174,37 @@ impl<'a> Parser<'a> {
     /// Guards against texts that nest too deeply for the stack.
     fn deeper<T>(&mut self, body: impl FnOnce(&mut Self) -> Res<T>) -> Res<T> {
         if self.depth >= DEPTH_MAX {
-            let hint = "Simplify the statement: expressions and queries nest too deeply in it.";
-            return Err(
-                SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded").hint(hint)
-            );
+            return Err(too_deep());
         }
         self.depth += 1;
         let result = body(self);
         self.depth -= 1;
         result
+    }
+
+    /// Parses a chain: `first`, then `longer` puts links over it until it breaks. Guards against trees that are too
+    /// high for the stack.
+    fn chained<T>(
+        &mut self,
+        first: impl FnOnce(&mut Self) -> Res<T>,
+        mut longer: impl FnMut(&mut Self, T) -> Res<ControlFlow<T, T>>,
+    ) -> Res<T> {
+        let beside = std::mem::take(&mut self.height);
+        let mut made = first(self)?;
+        let mut height = std::mem::take(&mut self.height) + 1;
+        loop {
+            made = match longer(self, made)? {
+                ControlFlow::Continue(link) => link,
+                ControlFlow::Break(made) => {
+                    self.height = beside.max(height);
+                    return Ok(made);
+                }
+            };
+            height = height.max(std::mem::take(&mut self.height)) + 1;
+            if height > HEIGHT_MAX {
+                return Err(too_deep());
+            }
+        }
     }
 
     fn is(&self, punct: char) -> bool {

@@ -1,5 +1,7 @@
 //! SELECT, VALUES, TABLE, WITH, set operations and their tails (ORDER BY, LIMIT, FOR UPDATE).
 
+use std::ops::ControlFlow;
+
 use super::ast::{
     Body, Bound, Cte, Distinct, Exclusion, Expr, Frame, FrameUnit, GroupItem, Kind, LockStrength, LockWait,
     Locking, Over, Query, Select, SetKind, SortBy, Target, WindowDef, With,
@@ -15,7 +17,7 @@ impl Parser<'_> {
 
     /// `( query )` if that is what stands here; otherwise nothing is taken.
     pub(super) fn try_query_in_parens(&mut self) -> Res<Option<Query>> {
-        let start = self.at;
+        let (start, height) = (self.at, self.height);
         let mut ahead = 0;
         while self.peek_at(ahead) == &Tok::Punct('(') {
             ahead += 1;
@@ -32,7 +34,7 @@ impl Parser<'_> {
             Err(error) if ahead == 1 => Err(error),
             Ok(_) if ahead == 1 => self.error(),
             _ => {
-                self.at = start;
+                (self.at, self.height) = (start, height);
                 Ok(None)
             }
         }
@@ -71,7 +73,7 @@ impl Parser<'_> {
 
     pub(super) fn query_after(&mut self, with: Option<With>) -> Res<Query> {
         let pos = self.pos();
-        let mut query = self.set_operations(false)?;
+        let mut query = self.set_operations()?;
         if with.is_some() {
             if query.with.is_some() {
                 return self.error();
@@ -84,25 +86,41 @@ impl Parser<'_> {
     }
 
     /// UNION and EXCEPT bind alike, INTERSECT binds stronger.
-    fn set_operations(&mut self, intersect_only: bool) -> Res<Query> {
-        let mut left = if intersect_only { self.query_primary()? } else { self.set_operations(true)? };
-        loop {
+    fn set_operations(&mut self) -> Res<Query> {
+        self.chained(Parser::intersections, |parser, left| {
             let kind = match () {
-                () if intersect_only && self.is_word("intersect") => SetKind::Intersect,
-                () if !intersect_only && self.is_word("union") => SetKind::Union,
-                () if !intersect_only && self.is_word("except") => SetKind::Except,
-                () => return Ok(left),
+                () if parser.is_word("union") => SetKind::Union,
+                () if parser.is_word("except") => SetKind::Except,
+                () => return Ok(ControlFlow::Break(left)),
             };
-            let pos = left.pos;
-            self.advance();
-            let all = self.accept_word("all");
-            if !all {
-                self.accept_word("distinct");
+            parser.set_operation(left, kind, Parser::intersections).map(ControlFlow::Continue)
+        })
+    }
+
+    fn intersections(&mut self) -> Res<Query> {
+        self.chained(Parser::query_primary, |parser, left| match parser.is_word("intersect") {
+            true => {
+                let operation = parser.set_operation(left, SetKind::Intersect, Parser::query_primary);
+                operation.map(ControlFlow::Continue)
             }
-            let right = if intersect_only { self.query_primary()? } else { self.set_operations(true)? };
-            let body = Body::Set { kind, all, left: Box::new(left), right: Box::new(right) };
-            left = plain(body, pos);
+            false => Ok(ControlFlow::Break(left)),
+        })
+    }
+
+    fn set_operation(
+        &mut self,
+        left: Query,
+        kind: SetKind,
+        right: fn(&mut Self) -> Res<Query>,
+    ) -> Res<Query> {
+        let pos = left.pos;
+        self.advance();
+        let all = self.accept_word("all");
+        if !all {
+            self.accept_word("distinct");
         }
+        let (left, right) = (Box::new(left), Box::new(right(self)?));
+        Ok(plain(Body::Set { kind, all, left, right }, pos))
     }
 
     fn query_primary(&mut self) -> Res<Query> {

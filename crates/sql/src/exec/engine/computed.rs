@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::EngineStore;
 use crate::bind::Binder;
-use crate::catalog::object::{IndexColumn, Indexed, Table};
+use crate::catalog::object::{IndexColumn, Indexed};
 use crate::error::Result;
 use crate::exec::store::lost;
 use crate::exec::{Env, Exec};
@@ -16,19 +16,20 @@ use crate::types::{Oid, text};
 /// Indexes over expressions, computed by binding them anew.
 pub(super) struct Computing<'s> {
     pub(super) store: &'s EngineStore,
-    pub(super) table: Arc<Table>,
+    pub(super) table: Oid,
 }
 
 impl Computed for Computing<'_> {
     fn entry(&self, index: Oid, values: &[Value]) -> Result<Option<Vec<Value>>> {
         let catalog = self.store.catalog();
         let index = catalog.index(index).ok_or_else(|| lost(index))?;
+        let table = Arc::new(catalog.table(self.table).ok_or_else(|| lost(self.table))?.clone());
         let (settings, path) = (Settings::default(), ["public".to_owned()]);
         let ctx = EvalContext::new(&settings, &NoSystem, 0);
         let interrupt = Interrupt::default();
         let eval = |sql: &str| {
             let binder = Binder::new(ctx, self.store, &path, Vec::new());
-            let expr = binder.table_expr(&self.table, sql, None)?;
+            let expr = binder.table_expr(&table, sql, None)?;
             // What is evaluated lives as long as the evaluation.
             let exec = Exec::new(self.store, ctx, &[], &interrupt, &path, (0, 0));
             exec.eval(&expr, &Env { row: values, outer: None })

@@ -31,7 +31,7 @@ impl EngineStore {
     }
 
     pub(super) fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
-        let (rows, computed) = (self.rows(table)?, self.computed(table)?);
+        let (rows, computed) = (self.rows(table)?, self.computed(table));
         for values in values {
             self.step(|tx, _, host| rows.insert(tx, host.numbers(), &values, &computed))?;
         }

@@ -57,7 +57,10 @@ impl<S: Store> LocalSession<S> {
             return Ok(self.run_statement(statement, &prepared.sql, sink)?.unwrap_or_default());
         }
         let plan = self.plan_of(&prepared)?;
-        self.run_plan(&plan, &values, &[], sink)
+        if let Some(columns) = &prepared.columns {
+            sink.columns(columns, Formats::default())?;
+        }
+        self.run_plan(&plan, &values, sink)
     }
 
     pub(super) fn deallocate(&mut self, name: Option<&Ident>) -> Result<String> {
@@ -97,7 +100,7 @@ impl<S: Store> LocalSession<S> {
             plan: std::sync::Mutex::default(),
         };
         let rows = Some((Arc::new(rows), 0));
-        let (parameters, formats) = (Vec::new(), Vec::new());
+        let (parameters, formats) = (Arc::default(), Arc::default());
         let prepared = Arc::new(prepared);
         self.portals.insert(
             name.text.clone(),
@@ -188,8 +191,8 @@ impl<S: Store> LocalSession<S> {
         let Some((rows, from)) = self.portals[name].rows.clone() else { return Ok(Progress::Complete) };
         let left = rows.len() - from.min(rows.len());
         let count = if max_rows == 0 { left } else { left.min(max_rows as usize) };
-        if let Some(columns) = plan.columns() {
-            sink.columns(&self.described(columns), Formats(&formats))?;
+        if let Some(columns) = &prepared.columns {
+            sink.columns(columns, Formats(&formats))?;
         }
         self.with_context(|ctx, _| rows[from..from + count].iter().try_for_each(|row| sink.row(&ctx, row)))?;
         if let Some(portal) = self.portals.get_mut(name) {

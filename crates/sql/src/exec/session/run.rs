@@ -129,20 +129,19 @@ impl<S: Store> LocalSession<S> {
     pub(crate) fn run_rows(&mut self, statement: &Statement, sink: &mut dyn Sink) -> Result<String> {
         self.ensure_open()?;
         let (plan, _) = self.plan(statement, Vec::new())?;
-        self.run_plan(&plan, &[], &[], sink)
+        if let Some(columns) = plan.columns() {
+            sink.columns(&self.described(columns), Formats::default())?;
+        }
+        self.run_plan(&plan, &[], sink)
     }
 
-    /// Runs a plan; rows and columns go to the sink.
+    /// Runs a plan; its rows go to the sink, which knows its columns.
     pub(crate) fn run_plan(
         &mut self,
         plan: &PlannedStatement,
         parameters: &[Value],
-        formats: &[u8],
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        if let Some(columns) = plan.columns() {
-            sink.columns(&self.described(columns), Formats(formats))?;
-        }
         let (count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);

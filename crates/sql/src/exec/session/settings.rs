@@ -1,9 +1,11 @@
 //! Settings of a session: what SET, SHOW, RESET and set_config change and read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{DateOrder, Settings};
+use crate::session::Timeouts;
 
 /// Name, value at the start, whether clients are told of changes, whether it can be set.
 const KNOWN: &[(&str, &str, bool, bool)] = &[
@@ -91,15 +93,24 @@ const BOOLEANS: &[&str] = &["on", "off"];
 /// The settings of one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Variables {
-    values: BTreeMap<String, String>,
+    values: Values,
     /// What RESET goes back to.
-    start: BTreeMap<String, String>,
+    start: Values,
     /// What a transaction's end goes back to: SET LOCAL, and SET in a transaction that fails.
-    pub(crate) at_begin: Option<BTreeMap<String, String>>,
-    pub(crate) local: BTreeMap<String, String>,
-    pub(crate) eval: Settings,
+    at_begin: Option<Values>,
+    local: BTreeMap<String, String>,
+    /// Made of the values, for every statement to look at.
+    pub(crate) eval: Arc<Settings>,
+    pub(crate) search_path: Arc<[String]>,
+    pub(crate) timeouts: Timeouts,
+    user: String,
     told: BTreeMap<String, String>,
+    /// Clients may have to be told of changes.
+    is_news: bool,
 }
+
+/// Settings by name. A transaction's begin copies none of them.
+type Values = Arc<BTreeMap<String, String>>;
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, bool, bool)> {
     KNOWN.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name))
@@ -114,8 +125,26 @@ impl Variables {
         let mut values: BTreeMap<String, String> =
             KNOWN.iter().map(|(name, value, ..)| ((*name).to_string(), (*value).to_string())).collect();
         values.insert("session_authorization".to_string(), user.to_string());
-        let (start, local, told) = (values.clone(), BTreeMap::new(), BTreeMap::new());
-        Variables { values, start, at_begin: None, local, eval: Settings::default(), told }
+        let values = Arc::new(values);
+        let mut made = Variables {
+            start: values.clone(),
+            values,
+            at_begin: None,
+            local: BTreeMap::new(),
+            eval: Arc::new(Settings::default()),
+            search_path: Arc::default(),
+            timeouts: Timeouts::default(),
+            user: user.to_string(),
+            told: BTreeMap::new(),
+            is_news: true,
+        };
+        made.apply_all();
+        made
+    }
+
+    fn put(&mut self, name: &str, value: String) {
+        Arc::make_mut(&mut self.values).insert(name.to_string(), value);
+        self.is_news = true;
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<String> {
@@ -151,7 +180,7 @@ impl Variables {
         } else {
             self.local.remove(&name);
         }
-        self.values.insert(name.clone(), value);
+        self.put(&name, value);
         self.apply(&name);
         Ok(())
     }
@@ -161,7 +190,7 @@ impl Variables {
         match self.start.get(&name).cloned() {
             Some(value) => self.set(&name, &value, false),
             None if name.contains('.') => {
-                self.values.remove(&name);
+                Arc::make_mut(&mut self.values).remove(&name);
                 Ok(())
             }
             None => self.get(&name).map(|_| ()),
@@ -170,6 +199,7 @@ impl Variables {
 
     pub(crate) fn reset_all(&mut self) {
         self.values = self.start.clone();
+        self.is_news = true;
         self.apply_all();
     }
 
@@ -183,18 +213,20 @@ impl Variables {
     }
 
     pub(crate) fn end(&mut self, committed: bool) {
-        if let Some(values) = self.at_begin.take()
-            && !committed
-        {
-            self.values = values;
+        let before = self.at_begin.take();
+        if before.as_ref().is_none_or(|before| Arc::ptr_eq(before, &self.values)) {
+            return;
+        }
+        if let Some(before) = before.filter(|_| !committed) {
+            self.values = before;
         }
         for (name, value) in std::mem::take(&mut self.local) {
-            self.values.insert(name, value);
+            self.put(&name, value);
         }
-        let isolation = self.values["default_transaction_isolation"].clone();
-        let read_only = self.values["default_transaction_read_only"].clone();
-        self.values.insert("transaction_isolation".to_string(), isolation);
-        self.values.insert("transaction_read_only".to_string(), read_only);
+        for which in ["isolation", "read_only"] {
+            let default = self.values[&format!("default_transaction_{which}")].clone();
+            self.put(&format!("transaction_{which}"), default);
+        }
         self.apply_all();
     }
 
@@ -253,40 +285,44 @@ impl Variables {
     }
 
     fn apply_all(&mut self) {
-        for name in ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits"] {
-            self.apply(name);
-        }
+        let applied = ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits", "search_path"];
+        applied.iter().chain(TIMES).for_each(|name| self.apply(name));
     }
 
     fn apply(&mut self, name: &str) {
         let value = self.values.get(name).cloned().unwrap_or_default();
+        let eval = Arc::make_mut(&mut self.eval);
         match name {
             "TimeZone" => {
                 if let Some((name, zone)) = zone(&value) {
-                    (self.eval.time_zone_name, self.eval.time_zone) = (name, zone);
+                    (eval.time_zone_name, eval.time_zone) = (name, zone);
                 }
             }
             "DateStyle" => {
-                self.eval.date_order = match () {
+                eval.date_order = match () {
                     () if value.contains("DMY") => DateOrder::Dmy,
                     () if value.contains("YMD") => DateOrder::Ymd,
                     () => DateOrder::Mdy,
                 }
             }
-            "bytea_output" => self.eval.bytea_escape = value == "escape",
-            "extra_float_digits" => self.eval.extra_float_digits = value.parse().unwrap_or(1),
+            "bytea_output" => eval.bytea_escape = value == "escape",
+            "extra_float_digits" => eval.extra_float_digits = value.parse().unwrap_or(1),
+            "search_path" => self.search_path = schemas_of(&value, &self.user),
+            "statement_timeout" => self.timeouts.statement_ms = milliseconds(&value).unwrap_or(0),
+            "idle_session_timeout" => self.timeouts.idle_session_ms = milliseconds(&value).unwrap_or(0),
+            "idle_in_transaction_session_timeout" => {
+                self.timeouts.idle_in_transaction_ms = milliseconds(&value).unwrap_or(0);
+            }
             _ => {}
         }
-    }
-
-    /// A setting in milliseconds; 0: none.
-    pub(crate) fn milliseconds(&self, name: &str) -> u64 {
-        self.values.get(name).and_then(|value| milliseconds(value)).unwrap_or(0)
     }
 
     /// Those that clients are told of and that have changed since the last call.
     pub(crate) fn changed(&mut self) -> Vec<(&'static str, String)> {
         let mut changed = Vec::new();
+        if !std::mem::take(&mut self.is_news) {
+            return changed;
+        }
         for (name, _, told, _) in KNOWN {
             let value = &self.values[*name];
             if *told && self.told.get(*name) != Some(value) {
@@ -296,15 +332,12 @@ impl Variables {
         }
         changed
     }
+}
 
-    /// The schemas of `search_path`, without `$user`'s where there is none.
-    pub(crate) fn search_path(&self, user: &str) -> Vec<String> {
-        let parts = self.values["search_path"].split(',').map(|part| part.trim().trim_matches('"'));
-        parts
-            .filter(|part| !part.is_empty())
-            .map(|part| if part == "$user" { user } else { part }.to_string())
-            .collect()
-    }
+/// The schemas of a search path.
+fn schemas_of(path: &str, user: &str) -> Arc<[String]> {
+    let parts = path.split(',').map(|part| part.trim().trim_matches('"')).filter(|part| !part.is_empty());
+    parts.map(|part| if part == "$user" { user } else { part }.to_string()).collect()
 }
 
 fn boolean(value: &str) -> Option<bool> {
