@@ -4,16 +4,14 @@
 #![expect(clippy::disallowed_methods, reason = "sessions are threads")]
 
 mod client;
+mod databases;
 mod support;
 
-use std::sync::Arc;
-
 use client::{Fixed, Printed, answer, files, run, start};
-use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
+use databases::{with_hosts, with_pod};
+use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::panics::is_caught;
 use liger_sql::session::{Database, Formats, Parameters, Session, TransactionState};
-use liger_sql::storage::slots::Slots;
-use support::pod;
 
 /// Its random numbers are a fault of the server.
 struct Faulty;
@@ -30,30 +28,6 @@ impl Surroundings for Faulty {
 }
 
 type Connected = Box<dyn Session + Send>;
-
-/// Runs `body` with a database of each host of a pod.
-fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
-    with_hosts(hosts, workers, |all| {
-        let database = |host: &Arc<SqlHost>| EngineDatabase::new(host.clone(), || Box::new(Fixed));
-        body(&all.iter().map(database).collect::<Vec<_>>());
-    });
-}
-
-/// Runs `body` with the hosts of a pod.
-fn with_hosts(hosts: u8, workers: u8, body: impl FnOnce(&[Arc<SqlHost>])) {
-    let (_, joined) = pod(hosts);
-    std::thread::scope(|scope| {
-        let mut all = Vec::new();
-        for mut host in joined {
-            let sql = Arc::new(SqlHost { slots: Slots::new(), catalog: host.catalog.clone() });
-            all.push(sql.clone());
-            scope.spawn(move || host.lend(&sql.slots, workers));
-        }
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&all)));
-        all.iter().for_each(|host| host.slots.close());
-        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-}
 
 fn connect(database: &EngineDatabase) -> Connected {
     database.open(start()).expect("a session opens")

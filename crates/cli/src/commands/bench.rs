@@ -34,6 +34,7 @@ mod crash;
 mod kills;
 pub mod ledger;
 mod shown;
+mod sql;
 mod temporary;
 
 /// Hosts that work on an order answer, or say how far they are, within this time.
@@ -59,6 +60,8 @@ const MIN_REPLAY_LIMIT: u64 = 256 << 10;
 pub enum Workload {
     /// TPC-C (not tpmC: no think times), then its consistency conditions and more over the whole database.
     Tpcc(Box<TpccArguments>),
+    /// TPC-C through SQL, against Liger or PostgreSQL: any server that speaks its protocol.
+    TpccSql(Box<sql::SqlArguments>),
     /// Transfers that clients outside the hosts ask for and remember, while hosts fail; then every one of
     /// them is looked for.
     Ledger(Box<ledger::LedgerArguments>),
@@ -302,6 +305,7 @@ impl TpccArguments {
 pub fn run(workload: &Workload) -> Result<ExitCode, Failure> {
     match workload {
         Workload::Tpcc(arguments) => run_tpcc(arguments),
+        Workload::TpccSql(arguments) => sql::run(arguments),
         Workload::Ledger(arguments) => ledger::run(arguments),
     }
 }

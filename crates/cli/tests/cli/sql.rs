@@ -66,3 +66,23 @@ fn tables_outlive_hosts_and_pods() {
     assert_eq!(at_last(port + 1, "select name from t where id = 5"), "changed");
     up.end();
 }
+
+#[test]
+fn tpcc_through_sql_is_consistent() {
+    let folder = Folder::new("tpcc-sql");
+    let (dir, port) = (folder.file("pod"), port());
+    let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --durability storage"));
+    let start = Instant::now();
+    let to = format!("bench tpcc-sql 127.0.0.1:{port},127.0.0.1:{} --scale-divisor 100", port + 1);
+    // Hosts listen a moment later than they are members.
+    while !output(&mut liger(&format!("{to} --load-only"))).status.success() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the tables could not be loaded");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let report = json(&mut liger(&format!("{to} --loaded --warm-up 0 --seconds 3 --json")));
+    assert_eq!(report["consistent"], true, "{report}");
+    assert!(report["acknowledged_new_orders"].as_u64().is_some_and(|count| count > 0), "{report}");
+    up.end();
+    let nobody = format!("bench tpcc-sql 127.0.0.1:{port} --loaded");
+    assert_eq!(output(&mut liger(&nobody)).status.code(), Some(1));
+}

@@ -9,8 +9,10 @@ use super::rows::{hash, same};
 use super::store::{Edge, Found, Purpose, Range, RowKey};
 use super::{Env, Exec, Row};
 use crate::bind::tree::{Expr, SetCall};
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::ast::LockWait;
 use crate::plan::{HashJoin, HashKind, KeyPart, Node, Path, Scan};
+use crate::storage::access::is_conflict;
 use crate::types::value::Value;
 use crate::types::{Oid, oid, order};
 
@@ -217,7 +219,8 @@ impl<'p> Exec<'p> {
         let mut size = BATCH_FIRST;
         loop {
             self.interrupt.check()?;
-            let batch = self.store.scan(&scan.table, range, purpose, after.as_ref(), size)?;
+            let batch = self.store.scan(&scan.table, range, purpose, after.as_ref(), size);
+            let batch = batch.map_err(|error| not_available(scan, error))?;
             let last = batch.len() < size;
             let end = if last { None } else { batch.last().cloned() };
             for found in batch {
@@ -385,6 +388,17 @@ fn put(row: &mut Row, slots: &[(usize, usize)], values: &[Value]) {
     for (at, width) in slots {
         row[*at..at + width].clone_from_slice(&values[from..from + width]);
         from += width;
+    }
+}
+
+/// NOWAIT: who does not want to wait for a row is told that, and not that transactions met each other.
+fn not_available(scan: &Scan, error: SqlError) -> SqlError {
+    match scan.lock {
+        Some((_, LockWait::Error)) if is_conflict(&error) => {
+            let message = format!("could not obtain lock on row in relation \"{}\"", scan.table.name);
+            SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
+        }
+        _ => error,
     }
 }
 

@@ -100,9 +100,10 @@ impl<S: Store> LocalSession<S> {
                 self.ensure_open()?;
                 self.copy(copy, sink).map(Some)
             }
-            Statement::Listen(_) => tag("LISTEN"),
+            // Nobody would ever be told anything. Who listens to nothing can stop it.
+            Statement::Listen(_) => Err(SqlError::unsupported("LISTEN")),
+            Statement::Notify(..) => Err(SqlError::unsupported("NOTIFY")),
             Statement::Unlisten(_) => tag("UNLISTEN"),
-            Statement::Notify(..) => tag("NOTIFY"),
             Statement::Lock { .. } if self.state == TransactionState::Idle => {
                 let message = "LOCK TABLE can only be used in transaction blocks";
                 Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
