@@ -266,12 +266,13 @@ impl<M: HostMemory> Serving<M> {
 
     /// Lets clients in.
     fn desks(&mut self, clients: &Path) -> Result<Clients, String> {
-        let durability = self.job.durability.into();
         match self.tables {
-            Contents::Ledger(tables, _) => Desks::open(clients, tables, durability, self.job.workers)
-                .map(Clients::Ledger)
-                .map_err(|failure| failure.to_string()),
-            Contents::Sql(sql) => SqlDesk::open(&mut self.host, sql, durability).map(Clients::Sql),
+            Contents::Ledger(tables, _) => {
+                Desks::open(clients, tables, self.job.durability.into(), self.job.workers)
+                    .map(Clients::Ledger)
+                    .map_err(|failure| failure.to_string())
+            }
+            Contents::Sql(sql) => SqlDesk::open(&mut self.host, &self.job, sql).map(Clients::Sql),
             Contents::Tpcc(_) => Err("clients cannot use TPC-C".to_owned()),
         }
     }

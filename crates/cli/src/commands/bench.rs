@@ -271,6 +271,7 @@ impl TpccArguments {
         let job = Job {
             book: None,
             sql: None,
+            access: Default::default(),
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,

@@ -20,6 +20,7 @@ use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::input::Mix;
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Access, AccessArguments};
 use crate::failure::Failure;
 use crate::job::{
     Backend, Data, Durable, Holds, Homes, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
@@ -75,6 +76,8 @@ pub struct UpArguments {
     /// Divides TPC-C's customers, orders and items
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
     scale_divisor: i32,
+    #[command(flatten)]
+    access: AccessArguments,
     #[command(flatten)]
     shape: PodShape,
     /// Start a host again that has ended
@@ -200,6 +203,7 @@ impl PodShape {
         let job = Job {
             book: if let Holds::Ledger(book) = contents { Some(book) } else { None },
             sql: if let Holds::Sql(sql) = contents { Some(sql) } else { None },
+            access: Access::default(),
             hosts,
             workers,
             backend: self.backend,
@@ -266,7 +270,11 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
             Holds::Tpcc(scale)
         }
     };
-    let dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
+    let access = arguments.access.access(&arguments.dir)?;
+    let mut dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
+    access.prepare()?;
+    dir.file.job.access = access;
+    dir.save()?;
     terminal::note_interrupts()?;
     supervise(Running::start(dir)?, arguments.restart)
 }
@@ -316,8 +324,8 @@ fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
         format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
     if let Some(sql) = dir.file.job.sql {
         for host in 0..hosts {
-            let port = usize::from(sql.port) + host;
-            said += &format!("host {host}: postgresql://postgres@127.0.0.1:{port}/postgres\n");
+            let address = dir.file.job.access.route(sql.port, host as u8);
+            said += &format!("host {host}: postgresql://postgres@{address}/postgres\n");
         }
     }
     // At once: whoever started this may read one line only.

@@ -2,11 +2,11 @@
 //!
 //! 1. The workers stop for orders; a session that has a transaction then is told that the host ends
 //!    (57P01). Connections stay.
-//! 2. Only clients of this machine are let in, and they prove nothing.
+//! 2. Who is let in, and what he proves, is as the pod was told (access.rs): by default clients of this
+//!    machine, and nothing.
 
 #![expect(clippy::disallowed_methods, reason = "SQL tells the time of day")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,6 @@ use liger_engine::log::Durability;
 use liger_engine::row::RowSession;
 use liger_fabric::Fabric;
 use liger_fabric::native::HostMemory;
-use liger_server::auth::hba::Rules;
 use liger_server::{Config, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
@@ -26,7 +25,7 @@ use liger_sql::storage::classes::Classes;
 use liger_sql::storage::slots::Slots;
 
 use crate::desks::show;
-use crate::job::Sql;
+use crate::job::{Job, Sql};
 use crate::orders::Shown;
 
 /// From 1970 to 2000, in microseconds.
@@ -57,31 +56,32 @@ impl Surroundings for Machine {
     }
 }
 
-fn address(port: u16, host: u8) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port + u16::from(host)))
-}
-
 impl SqlDesk {
     /// Opens the catalog, and lets clients in.
     pub(super) fn open<M: HostMemory>(
         host: &mut Host<M>,
+        job: &Job,
         sql: Sql,
-        durability: Durability,
+    
     ) -> Result<SqlDesk, String> {
         let catalog = HostCatalog::new(Classes::of(host.engine().catalog())).map_err(|e| e.to_string())?;
-        let life = host.alone(|session| transact(session, |tx| catalog.open(tx)));
+        let access = job.access.clone();
+        let first = access.first_verifier(false).map_err(|error| error.to_string())?;
+        let life = host.alone(|session| transact(session, |tx| catalog.open(tx, first.as_deref())));
         catalog.opened(life.map_err(|error| error.to_string())?);
         let number = host.id().0;
         let host = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });
         let config = Config {
-            addresses: vec![address(sql.port, number)],
+            addresses: vec![access.address(sql.port, number)],
             host: number,
-            route: Some(Arc::new(move |host| Some(address(sql.port, host)))),
-            rules: Rules::standard(true),
+            rules: access.rules().map_err(|error| error.to_string())?,
+            certificate: access.certificate(),
+            route: Some(Arc::new(move |host| Some(access.route(sql.port, host)))),
             ..Config::default()
         };
         let database = EngineDatabase::new(host.clone(), || Box::new(Machine));
         let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
+        let durability = job.durability.into();
         Ok(SqlDesk { host, durability, _server: server })
     }
 

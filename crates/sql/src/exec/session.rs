@@ -15,11 +15,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::relay::Look;
+use super::privilege;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use super::{Row, Waiting};
 use crate::bind::Binder;
 use crate::bind::tree::OutColumn;
+use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
@@ -99,11 +101,20 @@ impl<S: Store> LocalSession<S> {
         surroundings: Box<dyn Surroundings>,
     ) -> Result<LocalSession<S>> {
         let mut variables = Variables::new(&start.user);
+        let own = store.role(&start.user).and_then(|oid| store.object(oid));
+        if let Some(Object::Role(role)) = own.as_deref() {
+            for (name, value) in &role.settings {
+                // A setting that has become invalid keeps nobody out.
+                let _ = variables.set(name, value, false);
+            }
+            variables.force("is_superuser", if role.superuser { "on" } else { "off" });
+        }
+        let shared = Shared::new(&start, surroundings);
         for (name, value) in &start.parameters {
+            privilege::check_role_setting(&store, &shared, name, value)?;
             variables.set(name, value, false)?;
         }
         variables.keep_as_start();
-        let shared = Shared::new(&start, surroundings);
         *shared.variables.borrow_mut() = variables;
         Ok(LocalSession {
             store,
@@ -145,7 +156,8 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(crate) fn search_path(&self) -> Vec<String> {
-        self.shared.variables.borrow().search_path(&self.shared.user)
+        let variables = self.shared.variables.borrow();
+        variables.search_path(variables.current_role(&self.shared.user))
     }
 
     /// Runs `body` with what binding and evaluation look at.
@@ -225,7 +237,9 @@ impl<S: Store> LocalSession<S> {
             let binder = Binder::new(ctx, &self.store, path, parameters);
             let bound = binder.statement(statement)?;
             let parameters = binder.parameter_types()?;
-            Ok((Planner::plan(&self.store, bound, binder.next_cte.get()), parameters))
+            let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
+            plan.needs = binder.needs.into_inner();
+            Ok((plan, parameters))
         })
     }
 

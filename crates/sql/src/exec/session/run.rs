@@ -140,6 +140,7 @@ impl<S: Store> LocalSession<S> {
         formats: &[u8],
         sink: &mut dyn Sink,
     ) -> Result<String> {
+        self.allow(&plan.needs)?;
         if let Some(columns) = plan.columns() {
             sink.columns(&self.described(columns), Formats(formats))?;
         }
@@ -165,6 +166,7 @@ impl<S: Store> LocalSession<S> {
         plan: &PlannedStatement,
         parameters: &[Value],
     ) -> Result<(Vec<Row>, u64)> {
+        self.allow(&plan.needs)?;
         let (rows, count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
@@ -226,6 +228,7 @@ impl<S: Store> LocalSession<S> {
             .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
         self.ensure_open()?;
         let (plan, _) = self.plan(statement, Vec::new())?;
+        self.allow(&plan.needs)?;
         let mut lines = plan.explain();
         if analyze {
             let (_, count) = self.rows_of(&plan, &[])?;

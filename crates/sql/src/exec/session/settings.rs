@@ -86,6 +86,8 @@ const KNOWN: &[(&str, &str, bool, bool)] = &[
 const TIMES: &[&str] =
     &["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"];
 
+const SESSION_ROLE: &str = "session_authorization";
+
 const BOOLEANS: &[&str] = &["on", "off"];
 
 /// The settings of one session.
@@ -98,6 +100,11 @@ pub(crate) struct Variables {
     pub(crate) at_begin: Option<BTreeMap<String, String>>,
     pub(crate) local: BTreeMap<String, String>,
     pub(crate) eval: Settings,
+    /// SET ROLE and SET SESSION AUTHORIZATION, where they say somebody else.
+    role: Option<String>,
+    session_role: Option<String>,
+    /// How often one of them has changed.
+    pub(crate) role_changes: u64,
     told: BTreeMap<String, String>,
 }
 
@@ -115,7 +122,23 @@ impl Variables {
             KNOWN.iter().map(|(name, value, ..)| ((*name).to_string(), (*value).to_string())).collect();
         values.insert("session_authorization".to_string(), user.to_string());
         let (start, local, told) = (values.clone(), BTreeMap::new(), BTreeMap::new());
-        Variables { values, start, at_begin: None, local, eval: Settings::default(), told }
+        let (eval, role, session_role) = (Settings::default(), None, None);
+        Variables { values, start, at_begin: None, local, eval, role, session_role, role_changes: 0, told }
+    }
+
+    /// The role whose rights count, where `user` has logged in.
+    pub(crate) fn current_role<'v>(&'v self, user: &'v str) -> &'v str {
+        self.role.as_deref().unwrap_or_else(|| self.session_role(user))
+    }
+
+    /// The role of SET SESSION AUTHORIZATION, otherwise the one that has logged in.
+    pub(crate) fn session_role<'v>(&'v self, user: &'v str) -> &'v str {
+        self.session_role.as_deref().unwrap_or(user)
+    }
+
+    /// Puts a value where SET may not.
+    pub(crate) fn force(&mut self, name: &str, value: &str) {
+        self.values.insert(name.to_string(), value.to_string());
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<String> {
@@ -253,7 +276,7 @@ impl Variables {
     }
 
     fn apply_all(&mut self) {
-        for name in ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits"] {
+        for name in ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits", "role", SESSION_ROLE] {
             self.apply(name);
         }
     }
@@ -272,6 +295,16 @@ impl Variables {
                     () if value.contains("YMD") => DateOrder::Ymd,
                     () => DateOrder::Mdy,
                 }
+            }
+            "role" => {
+                let role = Some(value).filter(|name| name != "none");
+                self.role_changes += u64::from(role != self.role);
+                self.role = role;
+            }
+            SESSION_ROLE => {
+                let role = Some(value).filter(|name| self.start.get(SESSION_ROLE) != Some(name));
+                self.role_changes += u64::from(role != self.session_role);
+                self.session_role = role;
             }
             "bytea_output" => self.eval.bytea_escape = value == "escape",
             "extra_float_digits" => self.eval.extra_float_digits = value.parse().unwrap_or(1),

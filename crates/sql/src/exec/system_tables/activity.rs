@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::exec::Row;
+use crate::exec::privilege;
 use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
 use crate::types::oid;
@@ -58,7 +59,12 @@ pub(super) fn sessions(on: &SessionSystem<'_>) -> Vec<Row> {
         0 => Value::Null,
         us => Value::Timestamptz(us - EPOCH_SECONDS * 1_000_000),
     };
-    let row = |session: crate::session::Activity| {
+    let all = privilege::asks_superuser(on.store, on.shared);
+    let own = privilege::roles_of(on.store, privilege::asking(on.store, on.shared), true);
+    let row = |mut session: crate::session::Activity| {
+        if !all && !on.store.role(&session.user).is_some_and(|role| own.contains(&role)) {
+            session.query = "<insufficient privilege>".to_string();
+        }
         let (address, port) = match session.address {
             Some((address, port)) => (Value::text(address.to_string()), Value::Int4(i32::from(port))),
             None => (Value::Null, Value::Int4(-1)),

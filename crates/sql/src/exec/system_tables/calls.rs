@@ -5,9 +5,10 @@ use super::privileges;
 use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
 use crate::bind::Binder;
-use crate::catalog::object::{BOOTSTRAP_ROLE, Index, Object, PG_CATALOG};
+use crate::catalog::object::{Index, Object, PG_CATALOG};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
+use crate::exec::privilege;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
 use crate::func::{EvalContext, NoSystem, Settings};
 use crate::session::InterruptReason;
@@ -210,8 +211,8 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         }
         "pg_trigger_depth" => Value::Int4(0),
         source if source.contains("_size") => Value::Int8(0),
-        "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel),
-        "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate),
+        "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
+        "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate)?,
         "pg_collation_for" => Value::text("\"default\""),
         "pg_advisory_unlock_all" => Value::Void,
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
@@ -375,8 +376,31 @@ impl SessionSystem<'_> {
         }
     }
 
-    fn interrupt(&self, process: Oid, reason: InterruptReason) -> Value {
-        Value::Bool(self.shared.server.interrupt(process as i32, reason))
+    /// Stops another session, if its role is one of the caller's own.
+    fn interrupt(&self, process: Oid, reason: InterruptReason) -> Result<Value> {
+        if !privilege::asks_superuser(self.store, self.shared) {
+            let sessions = self.shared.server.activity();
+            let other = sessions.iter().find(|session| session.process_id == process as i32);
+            let other = other.map_or(0, |session| self.store.role(&session.user).unwrap_or(0));
+            let own = privilege::roles_of(self.store, privilege::asking(self.store, self.shared), true);
+            let message = match (reason, privilege::is_superuser(self.store, other)) {
+                (InterruptReason::Terminate, true) => "must be a superuser to terminate superuser process",
+                (_, true) => "must be a superuser to cancel superuser query",
+                _ if other == 0 || own.contains(&other) => "",
+                (InterruptReason::Terminate, _) => {
+                    "must be a member of the role whose process is being terminated or member of \
+                     pg_signal_backend"
+                }
+                _ => {
+                    "must be a member of the role whose query is being canceled or member of \
+                     pg_signal_backend"
+                }
+            };
+            if !message.is_empty() {
+                return Err(privilege::refused(message));
+            }
+        }
+        Ok(Value::Bool(self.shared.server.interrupt(process as i32, reason)))
     }
 
     fn index_position(&self, index: Oid, column: i64) -> Value {
@@ -432,13 +456,14 @@ impl SessionSystem<'_> {
         let others = if column { 3 } else { 2 };
         let (role, rest) = match arguments.split_first() {
             Some((role, rest)) if arguments.len() > others => (self.role_named(role)?, rest),
-            _ => (self.store.role(&self.shared.user).unwrap_or(BOOTSTRAP_ROLE), arguments),
+            _ => (privilege::asking(self.store, self.shared), arguments),
         };
         let (Some(what), Some(wanted)) = (rest.first(), rest.last()) else { return Ok(Value::Null) };
         if source.starts_with("pg_has_role") {
             let other = self.role_named(what)?;
-            let member = privileges::roles_of(self.store, role).contains(&other);
-            return Ok(Value::Bool(member || privileges::is_superuser(self.store, role)));
+            let inherits = wanted.as_str().is_some_and(|word| word.to_ascii_uppercase().starts_with("USAGE"));
+            let member = privilege::roles_of(self.store, role, inherits).contains(&other);
+            return Ok(Value::Bool(member || privilege::is_superuser(self.store, role)));
         }
         let reg = match source {
             s if s.starts_with("has_schema") => Some(oid::REGNAMESPACE),
@@ -455,10 +480,13 @@ impl SessionSystem<'_> {
         };
         Ok(match self.store.object(number) {
             Some(object) => {
-                Value::Bool(privileges::has(self.store, role, &object, wanted.as_str().unwrap_or("")))
+                Value::Bool(privileges::has(self, role, &object, wanted.as_str().unwrap_or("")))
             }
             // What is the system's may be read by everybody.
-            None if number < crate::catalog::object::FIRST_USER_OID => Value::Bool(true),
+            None if number < crate::catalog::object::FIRST_USER_OID => {
+                let secret = super::by_oid(number).is_some_and(SystemRelation::is_secret);
+                Value::Bool(!secret || privilege::is_superuser(self.store, role))
+            }
             None => Value::Null,
         })
     }

@@ -64,6 +64,11 @@ impl SystemRelation {
         }
     }
 
+    /// Whether only superusers may read it: what passwords are checked against.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(self.name(), "pg_authid" | "pg_shadow")
+    }
+
     pub(crate) fn schema(&self) -> Oid {
         match self {
             SystemRelation::Table(table) => table.schema,
