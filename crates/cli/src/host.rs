@@ -75,7 +75,9 @@ pub fn run(orders: &Orders, clients: Option<&Path>) -> Result<ExitCode, Failure>
     let say_it = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         say_it(panic);
-        std::process::exit(PANIC_CODE);
+        if !liger_sql::panics::is_caught() {
+            std::process::exit(PANIC_CODE);
+        }
     }));
     let Ok(Order::Join { memory, host, again, job }) = orders.next() else {
         return Err(Failure::Refused("this command is for `liger bench` and `liger up`".to_owned()));

@@ -15,11 +15,11 @@
 //! 3. A panic of a session ends its connection and no other.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use liger_sql::error::{Severity, SqlError, SqlState};
+use liger_sql::panics::caught;
 use liger_sql::session::{ActivityState, InterruptReason, Session, TransactionState};
 use liger_sql::types::Oid;
 
@@ -93,7 +93,7 @@ impl Connection {
 
     /// Serves the client until it falls silent or goes.
     pub(crate) fn run(mut self: Box<Self>) {
-        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+        match caught(|| self.serve()) {
             Ok(Next::Rest) => {
                 self.stream.rest();
                 add(&self.shared.metrics.rests, 1);
@@ -401,7 +401,7 @@ impl Drop for Connection {
         self.stop_timer();
         // First the session: when the client sees the end, its transaction has ended.
         let session = self.session.take();
-        if catch_unwind(AssertUnwindSafe(|| drop(session))).is_err() {
+        if caught(|| drop(session)).is_err() {
             add(&self.shared.metrics.panics, 1);
         }
         self.stream.finish();

@@ -9,15 +9,38 @@ mod support;
 use std::sync::Arc;
 
 use client::{Fixed, Printed, answer, files, run, start};
-use liger_sql::exec::{EngineDatabase, SqlHost};
+use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
+use liger_sql::panics::is_caught;
 use liger_sql::session::{Database, Formats, Parameters, Session, TransactionState};
 use liger_sql::storage::slots::Slots;
 use support::pod;
+
+/// Its random numbers are a fault of the server.
+struct Faulty;
+
+impl Surroundings for Faulty {
+    fn clock_us(&self) -> i64 {
+        Fixed.clock_us()
+    }
+
+    fn random_u64(&self) -> u64 {
+        assert!(is_caught(), "the host would end");
+        panic!("on purpose");
+    }
+}
 
 type Connected = Box<dyn Session + Send>;
 
 /// Runs `body` with a database of each host of a pod.
 fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
+    with_hosts(hosts, workers, |all| {
+        let database = |host: &Arc<SqlHost>| EngineDatabase::new(host.clone(), || Box::new(Fixed));
+        body(&all.iter().map(database).collect::<Vec<_>>());
+    });
+}
+
+/// Runs `body` with the hosts of a pod.
+fn with_hosts(hosts: u8, workers: u8, body: impl FnOnce(&[Arc<SqlHost>])) {
     let (_, joined) = pod(hosts);
     std::thread::scope(|scope| {
         let mut all = Vec::new();
@@ -29,9 +52,7 @@ fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
                 worked.into_iter().for_each(|w| w.expect("no worker panicked").expect("a member"));
             });
         }
-        let database = |host: &Arc<SqlHost>| EngineDatabase::new(host.clone(), || Box::new(Fixed));
-        let databases: Vec<EngineDatabase> = all.iter().map(database).collect();
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&databases)));
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&all)));
         all.iter().for_each(|host| host.slots.close());
         ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
@@ -82,6 +103,23 @@ fn a_table_of_one_host_is_one_of_all() {
         assert_eq!(rows(&mut a, "select sum(more) from t"), ["50"]);
         rows(&mut a, "drop table t");
         assert_eq!(answer(&mut *b, "select 1 from t"), ["ERROR 42P01"]);
+    });
+}
+
+#[test]
+fn a_panic_ends_its_statement_and_nothing_else() {
+    with_hosts(1, 2, |hosts| {
+        let faulty = EngineDatabase::new(hosts[0].clone(), || Box::new(Faulty));
+        let sound = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));
+        let (mut a, mut b) = (connect(&sound), connect(&faulty));
+        rows(&mut a, "create table t (id int primary key)");
+        assert_eq!(answer(&mut *b, "insert into t select 1 where random() > 2"), ["ERROR XX000"]);
+        assert_eq!(rows(&mut b, "insert into t values (1) returning id"), ["1"]);
+        rows(&mut b, "begin; insert into t values (2)");
+        assert_eq!(answer(&mut *b, "select random() from t"), ["ERROR XX000"]);
+        assert_eq!(answer(&mut *b, "commit"), ["ROLLBACK"]);
+        assert_eq!(rows(&mut b, "insert into t values (3) returning id"), ["3"]);
+        assert_eq!(rows(&mut a, "select id from t order by id"), ["1", "3"]);
     });
 }
 

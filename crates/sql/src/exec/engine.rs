@@ -24,6 +24,7 @@ use crate::catalog::change::{Kept, Working};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
+use crate::panics::uncaught;
 use crate::storage::access::is_conflict;
 use crate::storage::scan::{self, Scan};
 use crate::storage::sequence;
@@ -236,7 +237,7 @@ impl<G: Ground> EngineStore<G> {
         let ran = self.ground.running(&mut |running| {
             let Running { tx, catalog, undo, host } = running;
             let step = step.take().expect("it is run once");
-            made = Some(step(&mut Undoing::new(&mut **tx, undo), catalog, host)?);
+            made = Some(uncaught(|| step(&mut Undoing::new(&mut **tx, undo), catalog, host))?);
             Ok(())
         });
         self.note(ran.map(|()| made.expect("it was run")))

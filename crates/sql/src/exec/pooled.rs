@@ -19,7 +19,6 @@
 //!    [`RETRIES`] times at most, if nothing of it was told to the client.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +29,7 @@ use super::session::{LocalSession, in_characters};
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::func::EvalContext;
+use crate::panics::caught;
 use crate::parse::ast::{Statement, Transaction};
 use crate::parse::{Parsed, parse};
 use crate::session::{
@@ -379,7 +379,7 @@ fn work<R>(
     let Running { tx, catalog, undo, host } = running;
     let running = Running { tx: &mut **tx, catalog, undo, host };
     let mut session = (*session).with_store(|store| store.run(running));
-    let result = catch_unwind(AssertUnwindSafe(|| body(&mut session, &mut relay)));
+    let result = caught(|| body(&mut session, &mut relay));
     let result = result.unwrap_or_else(|_| {
         session.store.give_up();
         session.failed();

@@ -27,7 +27,7 @@ pub fn cast_value(
     }
     let base = base_type(ctx, target);
     let cast = match path {
-        CastPath::Relabel => relabel(base.oid, value.clone()),
+        CastPath::Relabel => relabel(ctx, base.oid, value.clone()),
         CastPath::Function(function_oid) => {
             let function = function(*function_oid).expect("a cast's function is in the table");
             let types = [source, oid::INT4, oid::BOOL];
@@ -35,7 +35,9 @@ pub fn cast_value(
             let [modifier, explicit] = modifier;
             let arguments = [value.clone(), modifier, explicit];
             let count = function.arguments.len();
-            function.call(&ctx.for_call(&types[..count], base.oid), &arguments[..count])?
+            let made = function.call(&ctx.for_call(&types[..count], base.oid), &arguments[..count])?;
+            // It may give another type of the same bits: int2 becomes oid by way of int4.
+            relabel(ctx, base.oid, made)
         }
         CastPath::InputOutput => {
             // The length is applied below, where an explicit cast may cut.
@@ -65,7 +67,7 @@ fn base_type(types: &dyn Types, ty: Type) -> Type {
 }
 
 /// The same bits as another type's value.
-fn relabel(target: Oid, value: Value) -> Value {
+fn relabel(ctx: &EvalContext<'_>, target: Oid, value: Value) -> Value {
     match (target, value) {
         (oid::OID | oid::XID | oid::REGPROC | oid::REGCLASS | oid::REGTYPE, Value::Int4(n)) => {
             Value::Oid(n as Oid)
@@ -73,7 +75,14 @@ fn relabel(target: Oid, value: Value) -> Value {
         (oid::REGPROCEDURE | oid::REGROLE | oid::REGNAMESPACE, Value::Int4(n)) => Value::Oid(n as Oid),
         (oid::INT4, Value::Oid(n)) => Value::Int4(n as i32),
         (oid::BYTEA, Value::Text(text)) => Value::bytea(text.as_bytes()),
-        (_, Value::Array(array)) if target != 0 => Value::Array(array),
+        (_, Value::Array(array)) => match array::element_of(ctx, target) {
+            element if element == 0 || element == array.element => Value::Array(array),
+            element => {
+                let elements =
+                    array.elements.iter().map(|value| relabel(ctx, element, value.clone())).collect();
+                Value::Array(Arc::new(Array { element, dimensions: array.dimensions.clone(), elements }))
+            }
+        },
         (_, value) => value,
     }
 }

@@ -118,3 +118,8 @@ select tableoid from pg_class a, pg_class b limit 1;
 set client_encoding = '''utf-8''';
 show client_encoding;
 set client_encoding = 'utf-9';
+select relname from pg_class where oid = any(array['pg_type'::regclass::oid::int4]);
+select relname from pg_class where oid in ('pg_type'::regclass::oid::int8, 1::int2);
+select 1::oid < 2::int4, 1::int2 = 1::oid, 3::int2::oid, 3::int2 in (3::oid, 4::oid), 3::oid in (3::int2, 4::int4);
+select oid = any('{23,25}'::int4[]), typname from pg_type where oid in (23::int2, 16::int2) order by 2;
+select array[1, 2]::oid[], array[3::int2]::oid[] = array[3::oid], '{a,b}'::varchar[]::text[] = '{a,b}'::text[];
