@@ -11,6 +11,7 @@
 //! * [`policy`]: decisions as values; [`host`]: what workers share.
 
 mod borrowed;
+mod census;
 mod changes;
 mod check;
 mod cold;
@@ -36,6 +37,7 @@ pub mod shared;
 mod shortage;
 mod takeover;
 mod transaction;
+mod waits;
 pub mod word;
 
 use liger_store::bwtree::TreeError;
@@ -44,6 +46,7 @@ use crate::txn::{TableId, TxnError};
 
 use message::Failure;
 
+pub use census::Census;
 pub use check::Checked;
 pub use cold::{Restored, Step as RestoreStep};
 pub(crate) use copy::CopiedUpTo;
@@ -52,6 +55,7 @@ pub use keeper::Takeover;
 pub use load::Loader;
 pub use session::RowSession;
 pub use transaction::RowTxn;
+pub use waits::{Wait, Waits};
 
 /// Protocol steps of the row engine that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
