@@ -57,8 +57,14 @@ impl Binder<'_> {
         }
     }
 
-    /// Notes that a statement reads the rows that it changes, if one of these expressions has a column of them.
-    pub(super) fn reads<'e>(&self, path: &Path, width: usize, exprs: impl Iterator<Item = &'e Expr>) -> Result<()> {
+    /// Notes that a statement reads the rows that it changes, if one of these expressions has a column of
+    /// theirs.
+    pub(super) fn reads<'e>(
+        &self,
+        path: &Path,
+        width: usize,
+        exprs: impl Iterator<Item = &'e Expr>,
+    ) -> Result<()> {
         let mut reads = false;
         for expr in exprs {
             expr.clone().walk(0, &mut |part, depth| {

@@ -15,8 +15,8 @@ mod view;
 
 use std::sync::Arc;
 
-use super::session::LocalSession;
 use super::privilege;
+use super::session::LocalSession;
 use super::store::Store;
 use crate::bind::Binder;
 use crate::catalog::object::{Object, Rule, Schema};

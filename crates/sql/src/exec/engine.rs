@@ -24,8 +24,10 @@ use crate::catalog::change::{Kept, Working};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
+use crate::observe::Observed;
 use crate::panics::uncaught;
 use crate::storage::access::is_conflict;
+use crate::storage::census::TableCensus;
 use crate::storage::scan::{self, Scan};
 use crate::storage::sequence;
 use crate::storage::slots::{After, Running, Slots};
@@ -523,6 +525,15 @@ impl<G: Ground> Store for EngineStore<G> {
             self.host.slots.aside(move |r| sequence::set(r.tx, r.catalog.catalog(), oid, state))?;
         }
         Ok(())
+    }
+
+    fn observed(&self) -> Option<&Observed> {
+        Some(self.host.slots.observed())
+    }
+
+    fn census(&self, table: Oid) -> Result<TableCensus> {
+        let rows = self.rows(table)?;
+        self.step(|tx, _, _| Ok(rows.census(tx)))
     }
 
     fn mark(&self) -> Mark {

@@ -34,7 +34,7 @@ use crate::parse::ast::{Statement, Transaction};
 use crate::parse::{Parsed, parse};
 use crate::session::{
     ColumnDescription, CopyInput, CopyShape, Database, Described, Formats, Interrupt, LoginRole, Parameters,
-    Progress, Session, SessionStart, Sink, Timeouts, TransactionState,
+    Place as Shown, Progress, Session, SessionStart, Sink, Timeouts, TransactionState,
 };
 use crate::storage::access::is_conflict;
 use crate::storage::slots::{After, Running, Slot};
@@ -290,6 +290,7 @@ impl PooledSession {
     ) -> Result<R> {
         let own = self.own()?;
         let (look, catalog) = (own.look(), own.store.catalog());
+        self.interrupt.show(Shown::Queue);
         let mut slot = self.slot.take().map_or_else(|| self.host.slots.begin(defines), Ok)?;
         let place: Place = Arc::new(Mutex::new(self.own.take()));
         let (to, said) = sync_channel::<Said<R>>(BATCHES);
@@ -323,6 +324,7 @@ impl PooledSession {
                 Err(error)
             }
             Heard::Ended(answers, result, after) => {
+                self.interrupt.show(Shown::Log);
                 let turned = slot.turned();
                 self.own = lock(&place).take();
                 if after == After::Stay {
@@ -337,7 +339,13 @@ impl PooledSession {
                 })
             }
         };
-        if heard.is_err() && self.slot.is_none() {
+        self.interrupt.show(Shown::Here);
+        if let Err(error) = &heard
+            && self.slot.is_none()
+        {
+            if is_conflict(error) {
+                self.host.slots.observed().count_conflict(error);
+            }
             self.note_failure()?;
         }
         heard
@@ -377,6 +385,7 @@ fn work<R>(
     // Its client may have stopped waiting.
     let Some(session) = lock(place).take() else { return After::RollBack };
     let Running { tx, catalog, undo, host } = running;
+    session.start.interrupt.show(Shown::Worker(tx.worker()));
     let running = Running { tx: &mut **tx, catalog, undo, host };
     let mut session = (*session).with_store(|store| store.run(running));
     let result = caught(|| body(&mut session, &mut relay));

@@ -5,6 +5,7 @@
 //! 2. After an error inside a block everything but its end is refused (25P02) until ROLLBACK [TO].
 //! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.
 
+mod counted;
 mod portal;
 mod run;
 pub(crate) mod settings;
@@ -15,15 +16,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::relay::Look;
-use super::privilege;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use super::{Row, Waiting};
 use crate::bind::Binder;
 use crate::bind::tree::OutColumn;
-use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
+use crate::observe::Counted;
 use crate::parse::ast::Statement;
 use crate::parse::{Parsed, parse};
 use crate::plan::{PlannedStatement, Planner};
@@ -33,7 +33,6 @@ use crate::session::{
 };
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
-use settings::Variables;
 
 /// A prepared statement.
 pub(crate) struct Prepared {
@@ -42,6 +41,8 @@ pub(crate) struct Prepared {
     pub(crate) statement: Option<Statement>,
     pub(crate) parameters: Vec<Oid>,
     pub(crate) columns: Option<Vec<ColumnDescription>>,
+    /// Where its runs are counted.
+    pub(crate) counted: Option<Arc<Counted>>,
     /// The catalog's number and the plan made at it.
     pub(crate) plan: Mutex<Option<(u64, Arc<PlannedStatement>)>>,
 }
@@ -88,6 +89,8 @@ pub struct LocalSession<S> {
     pub(crate) deferred: BTreeMap<Oid, bool>,
     pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
     pub(crate) portals: BTreeMap<String, Portal>,
+    /// Rows of the statement that ran last.
+    pub(crate) rows_ran: u64,
 }
 
 impl<S: Store> LocalSession<S> {
@@ -100,22 +103,8 @@ impl<S: Store> LocalSession<S> {
         start: SessionStart,
         surroundings: Box<dyn Surroundings>,
     ) -> Result<LocalSession<S>> {
-        let mut variables = Variables::new(&start.user);
-        let own = store.role(&start.user).and_then(|oid| store.object(oid));
-        if let Some(Object::Role(role)) = own.as_deref() {
-            for (name, value) in &role.settings {
-                // A setting that has become invalid keeps nobody out.
-                let _ = variables.set(name, value, false);
-            }
-            variables.force("is_superuser", if role.superuser { "on" } else { "off" });
-        }
         let shared = Shared::new(&start, surroundings);
-        for (name, value) in &start.parameters {
-            privilege::check_role_setting(&store, &shared, name, value)?;
-            variables.set(name, value, false)?;
-        }
-        variables.keep_as_start();
-        *shared.variables.borrow_mut() = variables;
+        counted::begin(&store, &shared, &start)?;
         Ok(LocalSession {
             store,
             shared,
@@ -129,6 +118,7 @@ impl<S: Store> LocalSession<S> {
             deferred: BTreeMap::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
+            rows_ran: 0,
         })
     }
 
@@ -152,6 +142,7 @@ impl<S: Store> LocalSession<S> {
             deferred: self.deferred,
             statements: self.statements,
             portals: self.portals,
+            rows_ran: self.rows_ran,
         }
     }
 
@@ -262,7 +253,7 @@ impl<S: Store> LocalSession<S> {
         let sql: Arc<str> = sql.into();
         let Some(parsed) = parsed else {
             let (parameters, plan) = (Vec::new(), Mutex::default());
-            return Ok(Prepared { sql, statement: None, parameters, columns: None, plan });
+            return Ok(Prepared { sql, statement: None, parameters, columns: None, counted: None, plan });
         };
         let mut parameters = given.to_vec();
         parameters.resize(parameters.len().max(usize::from(parsed.parameters)), 0);
@@ -279,6 +270,7 @@ impl<S: Store> LocalSession<S> {
                 statement: Some(statement),
                 parameters: Vec::new(),
                 columns,
+                counted: None,
                 plan: Mutex::default(),
             });
         }
@@ -286,7 +278,8 @@ impl<S: Store> LocalSession<S> {
         let (plan, parameters) = self.plan(&statement, parameters)?;
         let columns = plan.columns().map(|columns| self.described(columns));
         let plan = Mutex::new(Some((self.store.version(), Arc::new(plan))));
-        Ok(Prepared { sql, statement: Some(statement), parameters, columns, plan })
+        let counted = self.counted(&sql);
+        Ok(Prepared { sql, statement: Some(statement), parameters, columns, counted, plan })
     }
 
     /// The plan of a prepared statement, made again where the catalog has changed.
@@ -387,7 +380,9 @@ impl<S: Store> LocalSession<S> {
             let message = format!("there is no parameter ${}", one.parameters);
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         }
-        let result = self.run_statement(&one.statement, text, sink);
+        let counted = self.counted_text(&one.statement, text);
+        let run = |own: &mut Self| own.run_statement(&one.statement, text, sink);
+        let result = self.counting(counted.as_deref(), run);
         self.tell_notices(sink)?;
         result?.map_or(Ok(()), |tag| sink.command_complete(&tag))
     }
@@ -434,7 +429,8 @@ impl<S: Store> LocalSession<S> {
         if max_rows == 0 && portal.rows.is_none() && !portal.done {
             let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
             let plan = self.plan_of(&prepared)?;
-            let tag = self.run_plan(&plan, &parameters, &formats, sink);
+            let run = |own: &mut Self| own.run_plan(&plan, &parameters, &formats, sink);
+            let tag = self.counting(prepared.counted.as_deref(), run);
             self.tell_notices(sink)?;
             let tag = tag?;
             if let Some(portal) = self.portals.get_mut(name) {

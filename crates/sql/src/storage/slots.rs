@@ -39,6 +39,7 @@ use super::undo::UndoLog;
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
+use crate::observe::Observed;
 use crate::types::Oid;
 use worker::Worker;
 
@@ -110,6 +111,7 @@ pub struct Slots {
     came_for_attendant: Condvar,
     /// An announcement that was waited for in vain: its host has died.
     stale: AtomicU64,
+    observed: Observed,
 }
 
 fn shut_down() -> SqlError {
@@ -125,7 +127,13 @@ impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
         let (came, came_for_attendant) = (Condvar::new(), Condvar::new());
-        Arc::new(Slots { queue: Mutex::default(), came, came_for_attendant, stale: AtomicU64::new(0) })
+        Arc::new(Slots {
+            queue: Mutex::default(),
+            came,
+            came_for_attendant,
+            stale: AtomicU64::new(0),
+            observed: Observed::default(),
+        })
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -146,6 +154,11 @@ impl Slots {
     /// Takes orders again after [`Slots::close`], once workers are at work.
     pub fn open(&self) {
         self.queue().closed = false;
+    }
+
+    /// What is known of this host.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
     }
 
     /// How many workers wait for a session at present.

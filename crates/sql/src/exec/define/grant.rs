@@ -7,7 +7,9 @@
 use super::LocalSession;
 use crate::catalog::object::{DefaultGrants, Grant as Given, Object, Role};
 use crate::error::{Result, Severity, SqlError, SqlState};
-use crate::exec::privilege::{self, PRIVILEGES, all_of, default_list, held, list_mut, owner_and_list, refused};
+use crate::exec::privilege::{
+    self, PRIVILEGES, all_of, default_list, held, list_mut, owner_and_list, refused,
+};
 use crate::exec::store::Store;
 use crate::parse::ast::{Grant, Owned, Path};
 use crate::types::Oid;
@@ -16,14 +18,24 @@ use crate::types::Oid;
 fn give(list: &mut Vec<Given>, grantee: Oid, grantor: Oid, bits: u32, option: bool) {
     let more = if option { bits } else { 0 };
     match list.iter_mut().find(|given| given.grantee == grantee && given.grantor == grantor) {
-        Some(given) => (given.privileges, given.grantable) = (given.privileges | bits, given.grantable | more),
+        Some(given) => {
+            (given.privileges, given.grantable) = (given.privileges | bits, given.grantable | more)
+        }
         None => list.push(Given { grantee, grantor, privileges: bits, grantable: more }),
     }
 }
 
 /// Takes privileges from a list, or only the right to give them on, with all that this was the ground of.
-fn take(list: &mut Vec<Given>, grantee: Oid, grantor: Oid, bits: u32, option: bool, cascade: bool) -> Result<()> {
-    let Some(given) = list.iter_mut().find(|given| given.grantee == grantee && given.grantor == grantor) else {
+fn take(
+    list: &mut Vec<Given>,
+    grantee: Oid,
+    grantor: Oid,
+    bits: u32,
+    option: bool,
+    cascade: bool,
+) -> Result<()> {
+    let Some(given) = list.iter_mut().find(|given| given.grantee == grantee && given.grantor == grantor)
+    else {
         return Ok(());
     };
     let lost = given.grantable & bits;
@@ -31,7 +43,8 @@ fn take(list: &mut Vec<Given>, grantee: Oid, grantor: Oid, bits: u32, option: bo
     if !option {
         given.privileges &= !bits;
     }
-    let gave = |given: &&Given| given.grantor == grantee && given.grantee != grantee && given.privileges & lost != 0;
+    let gave =
+        |given: &&Given| given.grantor == grantee && given.grantee != grantee && given.privileges & lost != 0;
     let gone: Vec<Given> = list.iter().filter(gave).copied().collect();
     if grantee == grantor || lost == 0 || gone.is_empty() {
         return Ok(());
@@ -202,7 +215,9 @@ impl<S: Store> LocalSession<S> {
         let own = ["current_user".to_string()];
         for name in if roles.is_empty() { &own[..] } else { roles } {
             let mut role = self.role_named(name)?;
-            if !self.is_superuser() && !privilege::roles_of(&self.store, self.role(), true).contains(&role.oid) {
+            if !self.is_superuser()
+                && !privilege::roles_of(&self.store, self.role(), true).contains(&role.oid)
+            {
                 return Err(refused("permission denied to change default privileges"));
             }
             let mut places = Vec::new();
@@ -264,7 +279,9 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn owned(&mut self, owned: &Owned) -> Result<()> {
         for name in &owned.roles {
             let role = self.role_named(name)?;
-            if !self.is_superuser() && !privilege::roles_of(&self.store, self.role(), true).contains(&role.oid) {
+            if !self.is_superuser()
+                && !privilege::roles_of(&self.store, self.role(), true).contains(&role.oid)
+            {
                 let what = if owned.to.is_some() { "reassign" } else { "drop" };
                 return Err(refused(format!("permission denied to {what} objects")));
             }

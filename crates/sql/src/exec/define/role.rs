@@ -71,8 +71,9 @@ impl<S: Store> LocalSession<S> {
             AlterRole::Setting(..) => own,
             AlterRole::Rename(_) | AlterRole::Members(..) => false,
         };
-        let superuser = role.superuser
-            || matches!(change, AlterRole::Options(options) if options.contains(&RoleOption::Flag("superuser", true)));
+        let raised = RoleOption::Flag("superuser", true);
+        let superuser =
+            role.superuser || matches!(change, AlterRole::Options(options) if options.contains(&raised));
         if superuser && !allowed && !self.is_superuser() {
             return Err(refused("must be superuser to alter superuser roles or change superuser attribute"));
         }
@@ -210,7 +211,13 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// GRANT and REVOKE of roles.
-    pub(super) fn grant_roles(&self, of: &[String], members: &[String], adds: bool, admin: bool) -> Result<()> {
+    pub(super) fn grant_roles(
+        &self,
+        of: &[String],
+        members: &[String],
+        adds: bool,
+        admin: bool,
+    ) -> Result<()> {
         for name in of {
             let of = self.role_named(name)?;
             let own = self.store.object(self.role());

@@ -94,6 +94,7 @@ impl<S: Store> LocalSession<S> {
             statement: Some(statement),
             parameters: Vec::new(),
             columns: Some(described),
+            counted: None,
             plan: std::sync::Mutex::default(),
         };
         let rows = Some((Arc::new(rows), 0));

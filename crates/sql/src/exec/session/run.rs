@@ -157,6 +157,7 @@ impl<S: Store> LocalSession<S> {
             Ok((changed.unwrap_or(rows), waiting))
         })?;
         self.waiting.extend(waiting);
+        self.rows_ran = count;
         Ok(plan.tag(count))
     }
 

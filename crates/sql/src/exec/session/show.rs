@@ -23,6 +23,9 @@ impl<S: Store> LocalSession<S> {
             privilege::check_role_setting(&self.store, &self.shared, name, &list.join(", "))?;
         }
         self.set_variable(name, value, local)?;
+        if name.eq_ignore_ascii_case("session_authorization") {
+            self.shared.variables.borrow_mut().set("role", "none", local)?;
+        }
         if role {
             let on = if self.is_superuser() { "on" } else { "off" };
             self.shared.variables.borrow_mut().force("is_superuser", on);

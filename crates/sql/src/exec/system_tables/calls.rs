@@ -145,6 +145,7 @@ pub(in crate::exec) fn rows(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_timezone_names" => activity::time_zones(on),
         "pg_prepared_statement" => activity::statements(on),
         "pg_cursor" => activity::cursors(on),
+        "pg_lock_status" => activity::locks(on),
         "pg_options_to_table" => activity::options(first),
         "aclexplode" => activity::privileges(on, first),
         "_pg_expandarray/1" => match first {
@@ -210,7 +211,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             Value::Bool(matches!(on.store.object(number).as_deref(), Some(Object::Table(_))))
         }
         "pg_trigger_depth" => Value::Int4(0),
-        source if source.contains("_size") => Value::Int8(0),
+        source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
         "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
         "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate)?,
         "pg_collation_for" => Value::text("\"default\""),
@@ -268,6 +269,45 @@ fn of_type(source: &str, ty: Type) -> Value {
 }
 
 impl SessionSystem<'_> {
+    /// Sizes of tables and indexes, from what this host has of them.
+    fn size(&self, source: &str, what: &Value) -> Result<Value> {
+        let of = |table: Oid| {
+            let census = self.store.census(table)?;
+            let own = census.of_pod(census.table_bytes);
+            Ok::<_, SqlError>((own, census.of_pod(census.index_bytes()), census))
+        };
+        if source.starts_with("pg_database") || source.starts_with("pg_tablespace") {
+            let mut all = 0;
+            for object in self.store.objects() {
+                if let Object::Table(table) = &*object {
+                    let (own, indexes, _) = of(table.oid)?;
+                    all += own + indexes;
+                }
+            }
+            return Ok(Value::Int8(all as i64));
+        }
+        let number = oid_of(Some(what));
+        let (own, indexes) = match self.store.object(number).as_deref() {
+            Some(Object::Table(_)) => {
+                let (own, indexes, _) = of(number)?;
+                (own, indexes)
+            }
+            Some(Object::Index(index)) => {
+                let (_, _, census) = of(index.table)?;
+                let own = census.indexes.iter().find(|(oid, _)| *oid == number);
+                (census.of_pod(own.map_or(0, |(_, bytes)| *bytes)), 0)
+            }
+            Some(_) => (0, 0),
+            None if by_oid(number).is_some() => (0, 0),
+            None => return Ok(Value::Null),
+        };
+        Ok(Value::Int8(match source {
+            "pg_indexes_size" => indexes,
+            "pg_total_relation_size" => own + indexes,
+            _ => own,
+        } as i64))
+    }
+
     fn visible(&self, number: Oid) -> Value {
         if let Some(relation) = by_oid(number) {
             return Value::Bool(relation.schema() == PG_CATALOG);
@@ -479,9 +519,7 @@ impl SessionSystem<'_> {
             name => crate::func::System::reg_in(self, reg, name.as_str().unwrap_or(""))?,
         };
         Ok(match self.store.object(number) {
-            Some(object) => {
-                Value::Bool(privileges::has(self, role, &object, wanted.as_str().unwrap_or("")))
-            }
+            Some(object) => Value::Bool(privileges::has(self, role, &object, wanted.as_str().unwrap_or(""))),
             // What is the system's may be read by everybody.
             None if number < crate::catalog::object::FIRST_USER_OID => {
                 let secret = super::by_oid(number).is_some_and(SystemRelation::is_secret);

@@ -34,7 +34,12 @@ pub(super) fn acl(look: &Look<'_>, grants: &[Grant]) -> Value {
 }
 
 /// Whether a role has one of these privileges (`SELECT, INSERT WITH GRANT OPTION`) on an object.
-pub(super) fn has(look: &crate::exec::system::SessionSystem<'_>, role: Oid, object: &crate::catalog::object::Object, wanted: &str) -> bool {
+pub(super) fn has(
+    look: &crate::exec::system::SessionSystem<'_>,
+    role: Oid,
+    object: &crate::catalog::object::Object,
+    wanted: &str,
+) -> bool {
     wanted.split(',').any(|word| {
         let word = word.trim().to_ascii_uppercase();
         let (word, option) = match word.strip_suffix(" WITH GRANT OPTION") {

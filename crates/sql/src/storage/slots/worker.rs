@@ -13,6 +13,7 @@ use super::{After, Ended, Order, Running, Slots, Step, WholeJob, rolled_back, sh
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
+use crate::observe::Painter;
 use crate::storage::access::{Access, attempt, is_conflict};
 use crate::storage::garbage;
 use crate::storage::undo::UndoLog;
@@ -68,6 +69,7 @@ impl Worker<'_> {
         goes_on: &mut dyn FnMut(&RowSession<'h, F>) -> bool,
     ) -> Result<()> {
         let (mut rest, mut turns, mut busy_ns) = (REST.0, 0u32, 0);
+        let mut painter = Painter::new(session.host());
         loop {
             self.check_member(session)?;
             if !goes_on(session) {
@@ -87,6 +89,7 @@ impl Worker<'_> {
                 self.carry_out(session, order);
             }
             let now_ns = session.cx().now_ns();
+            painter.paint(session, now_ns, &self.slots.observed);
             if is_busy {
                 (rest, busy_ns) = (REST.0, now_ns);
             }
@@ -132,6 +135,8 @@ impl Worker<'_> {
                 let announced = self.enter(cx, changes_catalog);
                 let ended = self.run_steps(session, &jobs, &said);
                 drop(announced);
+                let committed = matches!(ended, Ended::Committed(Ok(())));
+                self.slots.observed.count(session.cx().worker().0, committed);
                 // Who is gone waits for nothing.
                 match ended {
                     Ended::Gone => {}
