@@ -301,7 +301,10 @@ host    all          all        ::1/128                 md5
     #[test]
     fn trust_beyond_the_machine_is_found() {
         let trusts = |file: &str| Rules::parse(file).expect("well formed").trusts_others();
-        assert_eq!(trusts("local all all trust\nhost all all 127.0.0.0/8 trust\nhost all all ::1/128 trust"), None);
+        assert_eq!(
+            trusts("local all all trust\nhost all all 127.0.0.0/8 trust\nhost all all ::1/128 trust"),
+            None
+        );
         assert_eq!(trusts("host all all samehost trust\nhost all all 0.0.0.0/0 scram-sha-256"), None);
         assert_eq!(trusts("# all\n\nhost all all all trust"), Some(3));
         assert_eq!(trusts("hostssl all all 10.0.0.0/8 trust"), Some(1));
