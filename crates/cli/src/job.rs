@@ -14,6 +14,7 @@ use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
+use crate::telling::Telling;
 
 /// Where a worker's transactions are at home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
@@ -124,6 +125,9 @@ pub struct Job {
     /// Who may connect to it.
     #[serde(default)]
     pub access: Access,
+    /// What its hosts tell.
+    #[serde(default)]
+    pub telling: Telling,
     /// Hosts of the pod.
     pub hosts: u8,
     /// Workers of each host.

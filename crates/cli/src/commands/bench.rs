@@ -272,6 +272,7 @@ impl TpccArguments {
             book: None,
             sql: None,
             access: Default::default(),
+            telling: Default::default(),
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,

@@ -17,7 +17,7 @@ use liger_engine::log::Durability;
 use liger_engine::row::RowSession;
 use liger_fabric::Fabric;
 use liger_fabric::native::HostMemory;
-use liger_server::{Config, Server};
+use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
 use liger_sql::storage::access::transact;
@@ -38,7 +38,8 @@ pub(super) struct SqlDesk {
     host: Arc<SqlHost>,
     durability: Durability,
     /// It ends with this.
-    _server: Server,
+    _server: Arc<Server>,
+    _figures: Option<Scrape>,
 }
 
 /// The machine's clock and randomness.
@@ -62,7 +63,7 @@ impl SqlDesk {
         host: &mut Host<M>,
         job: &Job,
         sql: Sql,
-    
+        shown: &Shown,
     ) -> Result<SqlDesk, String> {
         let catalog = HostCatalog::new(Classes::of(host.engine().catalog())).map_err(|e| e.to_string())?;
         let access = job.access.clone();
@@ -70,19 +71,33 @@ impl SqlDesk {
         let life = host.alone(|session| transact(session, |tx| catalog.open(tx, first.as_deref())));
         catalog.opened(life.map_err(|error| error.to_string())?);
         let number = host.id().0;
+        let address = access.address(sql.port, number);
         let host = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });
         let config = Config {
-            addresses: vec![access.address(sql.port, number)],
+            addresses: vec![address],
             host: number,
             rules: access.rules().map_err(|error| error.to_string())?,
             certificate: access.certificate(),
             route: Some(Arc::new(move |host| Some(access.route(sql.port, host)))),
+            log: Some(job.telling.logger()),
+            log_slower_than: job.telling.slower_than(),
             ..Config::default()
         };
         let database = EngineDatabase::new(host.clone(), || Box::new(Machine));
+        host.slots.observed().set_first_port(sql.port);
         let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
+        let (server, slots) = (Arc::new(server), host.slots.clone());
+        let drained = server.clone();
+        let drain: Box<dyn Fn() -> usize + Send + Sync> = Box::new(move || drained.drain());
+        // A host is opened once.
+        let _ = shown.drain.set(drain);
+        let of = server.clone();
+        let render = move || slots.observed().render() + &of.metrics().render();
+        let figures = job.telling.address(address, number);
+        let figures = figures.map(|at| Scrape::start(at, Arc::new(render))).transpose();
+        let figures = figures.map_err(|error| error.to_string())?;
         let durability = job.durability.into();
-        Ok(SqlDesk { host, durability, _server: server })
+        Ok(SqlDesk { host, durability, _server: server, _figures: figures })
     }
 
     /// Takes work.
@@ -105,6 +120,8 @@ impl SqlDesk {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(LOOKS_PER_SHOW) {
                 show(session.cx(), session.host(), shown);
+                let committed = self.host.slots.observed().committed();
+                shown.transactions.store(committed, Ordering::Relaxed);
             }
             !shown.wanted.load(Ordering::Relaxed)
         });
