@@ -282,14 +282,15 @@ impl<M: HostMemory> Serving<M> {
     /// Works for clients until there is an order.
     fn serve_clients(&mut self, clients: &Clients, orders: &Orders) -> Result<(), Failure> {
         let shown = &orders.shown;
-        if let Clients::Sql(desk) = clients {
-            desk.begin();
-        }
+        let desks = match clients {
+            Clients::Ledger(desks) => desks,
+            Clients::Sql(desk) => {
+                let served = desk.serve(&mut self.host, self.job.workers, shown);
+                return served.map_err(Failure::Broken);
+            }
+        };
         let worked = self.host.run(self.job.workers, |session| {
-            let worked = match clients {
-                Clients::Ledger(desks) => desks.work(session, shown).map_err(|error| error.to_string()),
-                Clients::Sql(desk) => desk.work(session, shown),
-            };
+            let worked = desks.work(session, shown).map_err(|error| error.to_string());
             if worked.is_err() {
                 // The others of this host are as useless.
                 shown.wanted.store(true, Ordering::Relaxed);

@@ -52,6 +52,7 @@
 //! This is the only part of the engine that knows a backend: it opens real memory and starts threads in it.
 //! The simulator drives the parts below directly.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -73,7 +74,7 @@ use crate::log::HostLog;
 use crate::record::NewRow;
 use crate::recovery::checkpointer::Checkpointer;
 use crate::recovery::{self, Identity, Loaded, Loading};
-use crate::row::{Loader, Options, RowHost, RowSession, Takeover};
+use crate::row::{Loader, Options, OwnedSession, RowHost, RowSession, Takeover};
 use crate::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
@@ -445,6 +446,25 @@ impl<M: HostMemory> Host<M> {
             }
             result
         })
+    }
+
+    /// Sessions of these workers, for callers on threads of their own. They serve no other host while they
+    /// rest: worker 0, which is not among them, has to meanwhile ([`Host::alone`]). Until all of them are
+    /// dropped these numbers are nobody else's.
+    ///
+    /// # Panics
+    /// If the pod was not configured for so many workers, or 0 is one of them.
+    pub fn sessions(&mut self, workers: Range<u8>) -> Vec<OwnedSession<M::View>> {
+        let config = self.pod.plan.config();
+        assert!(
+            workers.start > 0 && workers.end <= config.workers,
+            "workers {workers:?} of {}",
+            config.workers
+        );
+        self.seed = self.seed.wrapping_add(1);
+        let session =
+            |worker| OwnedSession::new(self.memory.cx(WorkerId(worker), self.seed), self.engine.clone());
+        workers.map(session).collect()
     }
 
     /// Runs `work` on the calling thread, as the host's only worker.

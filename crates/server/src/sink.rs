@@ -127,6 +127,14 @@ impl Sink for WireSink<'_> {
         backend::bare(&mut self.stream.output, b'c');
         Ok(())
     }
+
+    fn told(&self) -> u64 {
+        self.stream.position()
+    }
+
+    fn unsay(&mut self, told: u64) -> bool {
+        self.stream.take_back(told)
+    }
 }
 
 fn fatal(message: impl Into<String>) -> SqlError {

@@ -208,6 +208,13 @@ pub trait Sink {
 
     /// The bytes of a COPY TO STDOUT have ended; `command_complete` follows.
     fn copy_out_done(&mut self) -> Result<(), SqlError>;
+
+    /// How much has been told, to be handed to [`Sink::unsay`].
+    fn told(&self) -> u64;
+
+    /// Takes back what was told since `told` was asked, as far as the client has not been sent it; whether that is
+    /// all of it. A statement that met a conflict and is run again has told nothing then.
+    fn unsay(&mut self, told: u64) -> bool;
 }
 
 /// A message of LISTEN/NOTIFY.
@@ -290,8 +297,6 @@ pub enum Place {
     Here,
     /// It waits for a worker.
     Queue,
-    /// It waits until its commit is durable.
-    Log,
     /// On this worker of its host.
     Worker(u8),
 }
@@ -317,8 +322,7 @@ impl Interrupt {
         let number = match place {
             Place::Here => 0,
             Place::Queue => 1,
-            Place::Log => 2,
-            Place::Worker(worker) => 3 + worker,
+            Place::Worker(worker) => 2 + worker,
         };
         self.place.store(number, Ordering::Relaxed);
     }
@@ -328,8 +332,7 @@ impl Interrupt {
         match self.place.load(Ordering::Relaxed) {
             0 => Place::Here,
             1 => Place::Queue,
-            2 => Place::Log,
-            number => Place::Worker(number - 3),
+            number => Place::Worker(number - 2),
         }
     }
 

@@ -9,7 +9,7 @@ mod support;
 use std::time::Duration;
 
 use liger_sql::storage::slots::Slots;
-use support::{SqlHost, accounts, pod};
+use support::{accounts, pod};
 
 /// Processor time of this process so far.
 fn processor_time() -> Duration {
@@ -23,20 +23,18 @@ fn processor_time() -> Duration {
 fn an_idle_transaction_burns_no_processor_time() {
     const WAIT: Duration = Duration::from_millis(1500);
     let (_pod, mut hosts) = pod(1);
-    let SqlHost { mut host, catalog } = hosts.pop().expect("one host");
+    let mut host = hosts.pop().expect("one host");
     let slots = Slots::new();
     std::thread::scope(|scope| {
-        let worked = scope.spawn(|| host.run(3, |session| slots.work(session, &catalog)));
-        let mut slot = slots.begin(true).expect("a slot");
+        let worked = scope.spawn(|| host.lend(&slots, 3));
+        let slot = slots.begin(true, &mut || Ok(())).expect("a slot");
         slot.call(|running| accounts(running.catalog, running.tx, "t").map(|_| ())).expect("a table");
         let before = processor_time();
         std::thread::sleep(WAIT);
         let used = processor_time() - before;
         slot.commit().expect("nobody else is there");
         slots.close();
-        for worker in worked.join().expect("no panic") {
-            worker.expect("no worker panicked").expect("a member");
-        }
+        worked.join().expect("no panic");
         println!("{used:?} of {WAIT:?}");
         // Worker 0 looks for other hosts' wishes 2,000 times a second; a worker that spins uses all of it.
         assert!(used < WAIT / 2, "{used:?} of {WAIT:?}");

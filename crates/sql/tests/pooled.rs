@@ -44,13 +44,10 @@ fn with_hosts(hosts: u8, workers: u8, body: impl FnOnce(&[Arc<SqlHost>])) {
     let (_, joined) = pod(hosts);
     std::thread::scope(|scope| {
         let mut all = Vec::new();
-        for support::SqlHost { mut host, catalog } in joined {
-            let sql = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });
+        for mut host in joined {
+            let sql = Arc::new(SqlHost { slots: Slots::new(), catalog: host.catalog.clone() });
             all.push(sql.clone());
-            scope.spawn(move || {
-                let worked = host.run(workers, |session| sql.slots.work(session, &sql.catalog));
-                worked.into_iter().for_each(|w| w.expect("no worker panicked").expect("a member"));
-            });
+            scope.spawn(move || host.lend(&sql.slots, workers));
         }
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&all)));
         all.iter().for_each(|host| host.slots.close());

@@ -22,7 +22,7 @@ use liger_sql::storage::check;
 use liger_sql::storage::classes::{Classes, Home};
 use liger_sql::storage::slots::{Running, Slots};
 use liger_sql::storage::table::PlainColumns;
-use liger_sql::{SqlState, Value};
+use liger_sql::{SqlError, SqlState, Value};
 use support::{SqlHost, account, accounts, oid_of, open, pod};
 
 /// Runs all hosts' workers while `sessions` runs.
@@ -31,11 +31,7 @@ fn serve(hosts: Vec<SqlHost>, workers: u8, sessions: impl FnOnce(&[Arc<Slots>]))
     std::thread::scope(|scope| {
         let run = |(mut it, slots): (SqlHost, Arc<Slots>)| {
             scope.spawn(move || {
-                let catalog = &it.catalog;
-                let worked = it.host.run(workers, |session| slots.work(session, catalog));
-                worked
-                    .into_iter()
-                    .for_each(|w| w.expect("no worker panicked").expect("the host is a member"));
+                it.lend(&slots, workers);
                 it
             })
         };
@@ -109,17 +105,15 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
     serve(hosts, 2, |slots| {
         let slots = &slots[0];
         slots.once(true, |r| accounts(r.catalog, r.tx, "t").map(|_| ())).expect("a table");
-        let mut slot = slots.begin(false).expect("a slot");
+        let slot = slots.begin(false, &mut || Ok(())).expect("a slot");
         slot.call(|r| put(r, "t", 1)).expect("put");
         // A number of its own, in the middle.
         slots.aside(|r| r.catalog.take_oids(r.tx, 1)).expect("worker 0 is free");
-        let panicked = slot.call(|_| -> liger_sql::Result<()> { panic!("a bug") }).expect_err("caught");
-        assert_eq!(panicked.state, SqlState::INTERNAL_ERROR);
-        slot.commit().expect("the application decides");
-        let mut slot = slots.begin(false).expect("a slot");
+        slot.commit().expect("nobody else is there");
+        let slot = slots.begin(false, &mut || Ok(())).expect("a slot");
         slot.call(|r| put(r, "t", 2)).expect("put");
         drop(slot);
-        let mut slot = slots.begin(false).expect("a slot");
+        let slot = slots.begin(false, &mut || Ok(())).expect("a slot");
         let there = slot.call(|r| {
             let rows = r.catalog.catalog().rows(oid_of(r.catalog, "t").expect("made above"))?;
             let there = |r: &mut Running<'_>, id| {
@@ -129,9 +123,17 @@ fn a_slot_is_a_transaction_and_waits_for_nothing_meanwhile() {
             Ok((there(r, 1)?, there(r, 2)?))
         });
         assert_eq!(there.expect("read"), (true, false));
-        // The slot is not given back: closing rolls it back.
         let late = slot.call(|r| put(r, "t", 1)).expect_err("it is there");
         assert!(late.state == SqlState::UNIQUE_VIOLATION && !is_conflict(&late));
+        // The only worker that is lent has been lent.
+        let busy = || SqlError::new(SqlState::QUERY_CANCELED, "enough");
+        let waited = slots.begin(false, &mut || Err(busy())).map(|_| ()).expect_err("nobody is free");
+        assert_eq!(waited.state, SqlState::QUERY_CANCELED);
+        slot.call(|r| put(r, "t", 3)).expect("put");
+        // The slot is not given back: closing rolls it back.
+        slots.close();
+        let taken = std::iter::repeat_with(|| slot.call(|_| Ok(()))).find_map(Result::err);
+        assert_eq!(taken.map(|error| error.state), Some(SqlState::ADMIN_SHUTDOWN));
     });
 }
 

@@ -11,11 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use liger_engine::Session;
 use liger_engine::db::Host;
 use liger_engine::log::Durability;
-use liger_engine::row::RowSession;
-use liger_fabric::Fabric;
 use liger_fabric::native::HostMemory;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
@@ -100,23 +97,20 @@ impl SqlDesk {
         Ok(SqlDesk { host, durability, _server: server, _figures: figures })
     }
 
-    /// Takes work.
-    pub(super) fn begin(&self) {
-        self.host.slots.open();
-    }
-
-    /// Works as one of the host's workers until there is an order.
+    /// Works for clients, with so many workers, until there is an order.
     ///
     /// # Errors
     /// What makes this host useless.
-    pub(super) fn work<F: Fabric>(
+    pub(super) fn serve<M: HostMemory>(
         &self,
-        session: &mut RowSession<'_, F>,
+        host: &mut Host<M>,
+        workers: u8,
         shown: &Shown,
     ) -> Result<(), String> {
-        session.set_durability(self.durability);
+        self.host.slots.open();
         let mut looks = 0u32;
-        let worked = self.host.slots.work_while(session, &self.host.catalog, &mut |session| {
+        let work = (&self.host.catalog, self.durability);
+        let worked = self.host.slots.work(host, workers, work, |session| {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(LOOKS_PER_SHOW) {
                 show(session.cx(), session.host(), shown);

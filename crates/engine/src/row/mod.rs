@@ -4,7 +4,8 @@
 //! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
 //! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
 //!   memory and back; `shortage`: when that is full; `remote`: what is known of other hosts' rows;
-//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them;
+//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `owned`, `paused`:
+//!   for callers on threads that come and go;
 //! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
 //!   their partitions then;
 //! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
@@ -26,8 +27,10 @@ mod load;
 mod message;
 mod moves;
 mod own;
+mod owned;
 mod owners;
 mod partition;
+mod paused;
 pub mod policy;
 mod remote;
 mod service;
@@ -53,6 +56,7 @@ pub(crate) use copy::CopiedUpTo;
 pub use host::{Budget, Moves, Options, RowHost};
 pub use keeper::Takeover;
 pub use load::Loader;
+pub use owned::OwnedSession;
 pub use session::RowSession;
 pub use transaction::RowTxn;
 pub use waits::{Wait, Waits};

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::RowHost;
+use super::paused::Paused;
 use super::transaction::RowTxn;
 use crate::log::Durability;
 use crate::txn::{Session, Ticket, TxnError};
@@ -15,9 +16,25 @@ const TXNS_PER_ROUND: u32 = 64;
 /// Runs one worker's transactions, and serves other hosts between them.
 pub struct RowSession<'h, F: Fabric> {
     txn: RowTxn<'h, F>,
+    open: bool,
     runs: u32,
     last: Ticket,
     durability: Durability,
+}
+
+/// A session without its worker's context.
+pub(super) struct Between {
+    txn: Paused,
+    open: bool,
+    runs: u32,
+    last: Ticket,
+    durability: Durability,
+}
+
+impl Between {
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
 }
 
 impl<'h, F: Fabric> RowSession<'h, F> {
@@ -25,7 +42,76 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     pub fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
         assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
         let (last, durability) = (Ticket::default(), Durability::default());
-        Self { txn: RowTxn::new(cx, host), runs: 0, last, durability }
+        Self { txn: RowTxn::new(cx, host), open: false, runs: 0, last, durability }
+    }
+
+    /// Goes on with what [`RowSession::rest`] left.
+    pub(super) fn resume(cx: &'h Cx<F>, host: &'h RowHost, state: Between) -> Self {
+        let Between { txn, open, runs, last, durability } = state;
+        Self { txn: txn.resume(cx, host), open, runs, last, durability }
+    }
+
+    /// Lets go of the context. An open transaction stays open.
+    pub(super) fn rest(self) -> Between {
+        let Self { txn, open, runs, last, durability } = self;
+        Between { txn: Paused::new(txn), open, runs, last, durability }
+    }
+
+    /// Begins a transaction, for callers that cannot be a body of [`Session::attempt`].
+    ///
+    /// # Errors
+    /// [`TxnError::Fenced`] if the host has been ruled out.
+    ///
+    /// # Panics
+    /// If one is open.
+    pub fn begin(&mut self) -> Result<(), TxnError> {
+        assert!(!self.open, "a worker runs one transaction at a time");
+        let (cx, host) = (self.txn.cx, self.txn.host);
+        host.serve(cx);
+        self.runs = self.runs.wrapping_add(1);
+        if self.runs.is_multiple_of(TXNS_PER_ROUND) {
+            host.housekeep(cx);
+        }
+        if host.is_overruled() {
+            return Err(TxnError::Fenced);
+        }
+        cx.spend(Work::Transaction, 1);
+        // Before the first look at who owns what: who takes a partition over waits for this transaction.
+        self.turn();
+        self.open = true;
+        Ok(())
+    }
+
+    fn turn(&self) {
+        let turns = &self.txn.host.turns[usize::from(self.txn.cx.worker().0)].0;
+        turns.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The transaction that is open.
+    ///
+    /// # Panics
+    /// If none is.
+    pub fn opened(&mut self) -> &mut RowTxn<'h, F> {
+        assert!(self.open, "no transaction is open");
+        &mut self.txn
+    }
+
+    /// Commits the open transaction; as [`Session::attempt`], that is not yet durable on storage.
+    ///
+    /// # Errors
+    /// Those of the engine: nothing has happened then, but after [`TxnError::LogFailed`].
+    pub fn commit(&mut self) -> Result<(), TxnError> {
+        let ended = self.opened().commit().map(|epoch| self.last = Ticket(epoch));
+        self.open = false;
+        self.turn();
+        ended
+    }
+
+    /// Undoes the open transaction.
+    pub fn roll_back(&mut self) {
+        self.opened().abort();
+        self.open = false;
+        self.turn();
     }
 
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
@@ -51,31 +137,14 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
         &mut self,
         body: impl FnOnce(&mut Self::Txn) -> Result<R, TxnError>,
     ) -> Result<R, TxnError> {
-        let (cx, host) = (self.txn.cx, self.txn.host);
-        host.serve(cx);
-        self.runs = self.runs.wrapping_add(1);
-        if self.runs.is_multiple_of(TXNS_PER_ROUND) {
-            host.housekeep(cx);
-        }
-        if host.is_overruled() {
-            return Err(TxnError::Fenced);
-        }
-        cx.spend(Work::Transaction, 1);
-        let turns = &host.turns[usize::from(cx.worker().0)].0;
-        // Before the first look at who owns what: who takes a partition over waits for this transaction.
-        turns.fetch_add(1, Ordering::SeqCst);
-        let ended = match body(&mut self.txn) {
-            Ok(result) => self.txn.commit().map(|epoch| {
-                self.last = Ticket(epoch);
-                result
-            }),
+        self.begin()?;
+        match body(&mut self.txn) {
+            Ok(result) => self.commit().map(|()| result),
             Err(error) => {
-                self.txn.abort();
+                self.roll_back();
                 Err(error)
             }
-        };
-        turns.fetch_add(1, Ordering::SeqCst);
-        ended
+        }
     }
 
     fn ticket(&self) -> Ticket {

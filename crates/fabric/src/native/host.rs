@@ -12,8 +12,8 @@ use crate::sync_mode::SyncMode;
 
 /// One host's way to a pod's real memory. Cheap to clone; clones are the same host.
 pub trait HostMemory: Clone + Send + Sync + 'static {
-    /// A worker's view.
-    type View: Fabric;
+    /// A worker's view; it may move between threads.
+    type View: Fabric + Send + 'static;
 
     /// The host.
     fn host(&self) -> HostId;

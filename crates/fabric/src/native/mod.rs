@@ -61,6 +61,10 @@ pub struct Native {
     mapping: Arc<Mapping>,
 }
 
+// SAFETY: `base` points into `mapping`, which this view keeps alive and which threads share anyway; nothing here belongs
+// to a thread. A view is used by one thread at a time (it is not `Sync`).
+unsafe impl Send for Native {}
+
 impl Native {
     /// A worker's view of `mapping` with coherent sync words.
     pub fn new(mapping: Arc<Mapping>) -> Self {

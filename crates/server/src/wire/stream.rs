@@ -86,6 +86,8 @@ pub struct Stream {
     pub bytes_in: u64,
     /// Bytes that went, without TLS's own.
     pub bytes_out: u64,
+    /// The same since the beginning.
+    sent: u64,
 }
 
 impl Stream {
@@ -100,7 +102,19 @@ impl Stream {
             output: Vec::new(),
             bytes_in: 0,
             bytes_out: 0,
+            sent: 0,
         }
+    }
+
+    /// Bytes that were sent or wait for it, since the beginning.
+    pub fn position(&self) -> u64 {
+        self.sent + self.output.len() as u64
+    }
+
+    /// Takes back what was appended behind `position` and not sent; whether that is all of it.
+    pub fn take_back(&mut self, position: u64) -> bool {
+        self.output.truncate(position.saturating_sub(self.sent) as usize);
+        position >= self.sent
     }
 
     /// The socket below.
@@ -251,6 +265,7 @@ impl Stream {
             return Ok(());
         }
         self.bytes_out += self.output.len() as u64;
+        self.sent += self.output.len() as u64;
         match &mut self.tls {
             None => self.socket.write_all(&self.output)?,
             Some(tls) => {

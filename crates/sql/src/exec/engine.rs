@@ -1,14 +1,13 @@
 //! A [`Store`] over the engine's tables: catalog and rows of a pod, in a transaction of a slot.
 //!
-//! A session's statements run on the slot's worker, with the transaction at hand: a row costs a call and no
-//! message. Between them the session is parked: the same store without a transaction, which still knows the
-//! catalog that its transaction, or the host, saw last.
+//! A session runs its statements itself, with a borrowed worker's transaction at hand: a row costs a call and
+//! no message. Without one it still knows the catalog that its transaction, or the host, saw last.
 //!
 //! Invariants:
 //! 1. What a description says of where rows are (`rows`, `overflow`, `key`) is this store's: descriptions
 //!    from above may be older there, and are corrected.
-//! 2. After a conflict nothing but the end of the transaction is left: [`EngineStore::after`] says so, and
-//!    savepoints of such a transaction are refused.
+//! 2. After a conflict nothing but the end of the transaction is left: its worker is given back behind the
+//!    statement, and savepoints of such a transaction are refused.
 //! 3. No borrow of the transaction is held while code from above runs.
 
 mod computed;
@@ -26,11 +25,12 @@ use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::panics::uncaught;
+use crate::session::InterruptReason;
 use crate::storage::access::is_conflict;
 use crate::storage::census::TableCensus;
 use crate::storage::scan::{self, Scan};
 use crate::storage::sequence;
-use crate::storage::slots::{After, Running, Slots};
+use crate::storage::slots::{Running, Slot, Slots};
 use crate::storage::table::{Row, TableRows};
 use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
@@ -58,95 +58,6 @@ struct Stopped {
 
 /// A savepoint's undo mark and catalog.
 type Point = (undo::Mark, Kept);
-
-/// Where a store is: with a transaction at hand, or without.
-pub(crate) trait Ground {
-    /// The transaction, if there is one.
-    fn running(&self, step: &mut dyn FnMut(&mut Running<'_>) -> Result<()>) -> Result<()>;
-}
-
-/// Without a transaction.
-pub(crate) struct Nowhere;
-
-impl Ground for Nowhere {
-    fn running(&self, _step: &mut dyn FnMut(&mut Running<'_>) -> Result<()>) -> Result<()> {
-        let message = "rows are not at hand without a transaction";
-        Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
-    }
-}
-
-/// On a worker, in its transaction.
-pub(crate) struct OnWorker<'r>(RefCell<Running<'r>>);
-
-impl Ground for OnWorker<'_> {
-    fn running(&self, step: &mut dyn FnMut(&mut Running<'_>) -> Result<()>) -> Result<()> {
-        let mut running = self.0.borrow_mut();
-        let Running { tx, catalog, undo, host } = &mut *running;
-        step(&mut Running { tx: &mut **tx, catalog, undo, host })
-    }
-}
-
-/// Catalog and rows of a pod as one session sees them.
-pub(crate) struct EngineStore<G> {
-    host: Arc<SqlHost>,
-    ground: G,
-    catalog: RefCell<Arc<Catalog>>,
-    /// Changes of the catalog by this transaction.
-    changes: Cell<u64>,
-    points: RefCell<Vec<Point>>,
-    stopped: RefCell<Vec<Stopped>>,
-    after: Cell<After>,
-    broken: Cell<bool>,
-}
-
-impl EngineStore<Nowhere> {
-    /// A store without a transaction.
-    pub(crate) fn new(host: Arc<SqlHost>) -> EngineStore<Nowhere> {
-        let catalog = RefCell::new(host.catalog.cached());
-        EngineStore {
-            host,
-            ground: Nowhere,
-            catalog,
-            changes: Cell::new(0),
-            points: RefCell::default(),
-            stopped: RefCell::default(),
-            after: Cell::new(After::Stay),
-            broken: Cell::new(false),
-        }
-    }
-
-    /// A store that only knows this catalog.
-    pub(crate) fn of(host: Arc<SqlHost>, catalog: Arc<Catalog>) -> EngineStore<Nowhere> {
-        let store = EngineStore::new(host);
-        *store.catalog.borrow_mut() = catalog;
-        store
-    }
-
-    /// What was to become of the transaction, told once.
-    pub(crate) fn take_after(&self) -> After {
-        self.after.replace(After::Stay)
-    }
-
-    /// Looks at the catalog that the host has now.
-    pub(crate) fn refresh(&self) {
-        *self.catalog.borrow_mut() = self.host.catalog.cached();
-    }
-
-    /// With a transaction.
-    pub(crate) fn run(self, running: Running<'_>) -> EngineStore<OnWorker<'_>> {
-        *self.catalog.borrow_mut() = running.catalog.catalog().clone();
-        EngineStore {
-            host: self.host,
-            ground: OnWorker(RefCell::new(running)),
-            catalog: self.catalog,
-            changes: self.changes,
-            points: self.points,
-            stopped: self.stopped,
-            after: Cell::new(After::Stay),
-            broken: self.broken,
-        }
-    }
-}
 
 fn row_key(key: &Key) -> RowKey {
     key.words().iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -185,37 +96,79 @@ fn scan_range(range: &Range, wanted: usize) -> scan::Range {
     }
 }
 
-impl<G: Ground> EngineStore<G> {
-    /// Without the transaction.
-    pub(crate) fn park(self) -> EngineStore<Nowhere> {
-        if self.after() != After::Stay {
-            self.points.borrow_mut().clear();
-        }
-        // A scan goes on only within its statement.
-        self.stopped.borrow_mut().clear();
+/// Catalog and rows of a pod as one session sees them.
+pub(crate) struct EngineStore {
+    host: Arc<SqlHost>,
+    /// The worker of its transaction, once that has needed one.
+    slot: RefCell<Option<Slot>>,
+    catalog: RefCell<Arc<Catalog>>,
+    /// Changes of the catalog by this transaction.
+    changes: Cell<u64>,
+    points: RefCell<Vec<Point>>,
+    stopped: RefCell<Vec<Stopped>>,
+    broken: Cell<bool>,
+    uncommitted: Cell<bool>,
+}
+
+impl EngineStore {
+    /// A store without a transaction.
+    pub(crate) fn new(host: Arc<SqlHost>) -> EngineStore {
+        let catalog = RefCell::new(host.catalog.cached());
         EngineStore {
-            host: self.host,
-            ground: Nowhere,
-            catalog: self.catalog,
-            changes: self.changes,
-            points: self.points,
-            stopped: self.stopped,
-            after: Cell::new(After::Stay),
-            broken: self.broken,
+            host,
+            slot: RefCell::new(None),
+            catalog,
+            changes: Cell::new(0),
+            points: RefCell::default(),
+            stopped: RefCell::default(),
+            broken: Cell::new(false),
+            uncommitted: Cell::new(false),
         }
     }
 
-    /// What is to become of the transaction.
-    pub(crate) fn after(&self) -> After {
-        match self.after.get() {
-            After::Stay if self.broken.get() => After::RollBack,
-            after => after,
+    /// Looks at the catalog that the host has now.
+    pub(crate) fn refresh(&self) {
+        *self.catalog.borrow_mut() = self.host.catalog.cached();
+    }
+
+    /// Whether a worker has been borrowed.
+    pub(crate) fn has_worker(&self) -> bool {
+        self.slot.borrow().is_some()
+    }
+
+    /// Borrows a worker for the transaction, and sees its catalog; waits as [`Slots::begin`] does.
+    pub(crate) fn borrow_worker(
+        &self,
+        changes_catalog: bool,
+        goes_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let slot = self.host.slots.begin(changes_catalog, goes_on)?;
+        *self.catalog.borrow_mut() = slot.call(|running| Ok(running.catalog.catalog().clone()))?;
+        *self.slot.borrow_mut() = Some(slot);
+        Ok(())
+    }
+
+    /// The worker that its transaction is on.
+    pub(crate) fn worker(&self) -> Option<u8> {
+        self.slot.borrow().as_ref().map(Slot::worker)
+    }
+
+    /// After a statement: a scan goes on only within it, and a transaction that met a conflict is over.
+    pub(crate) fn after_statement(&self) {
+        self.stopped.borrow_mut().clear();
+        if self.broken.get() {
+            self.slot.take();
         }
     }
 
     /// The transaction can only be rolled back.
     pub(crate) fn give_up(&self) {
         self.broken.set(true);
+    }
+
+    /// Whether a commit has failed since this was asked last.
+    pub(crate) fn take_uncommitted(&self) -> bool {
+        self.uncommitted.take()
     }
 
     /// The catalog as it was seen last.
@@ -235,14 +188,16 @@ impl<G: Ground> EngineStore<G> {
         &self,
         step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
     ) -> Result<R> {
-        let (mut step, mut made) = (Some(step), None);
-        let ran = self.ground.running(&mut |running| {
+        // Not shared: a step inside of a step is a fault.
+        let slot = self.slot.borrow_mut();
+        let slot = slot.as_ref().ok_or_else(|| {
+            let message = "rows are not at hand without a transaction";
+            SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
+        })?;
+        self.note(slot.call(|running| {
             let Running { tx, catalog, undo, host } = running;
-            let step = step.take().expect("it is run once");
-            made = Some(uncaught(|| step(&mut Undoing::new(&mut **tx, undo), catalog, host))?);
-            Ok(())
-        });
-        self.note(ran.map(|()| made.expect("it was run")))
+            uncaught(|| step(&mut Undoing::new(&mut **tx, undo), catalog, host))
+        }))
     }
 
     /// As [`EngineStore::step`], for changes of the catalog.
@@ -264,7 +219,7 @@ impl<G: Ground> EngineStore<G> {
         self.catalog().rows(table)
     }
 
-    fn computed(&self, table: Oid) -> Result<Computing<'_, G>> {
+    fn computed(&self, table: Oid) -> Result<Computing<'_>> {
         let catalog = self.catalog();
         let table = Arc::new(catalog.table(table).ok_or_else(|| lost(table))?.clone());
         Ok(Computing { store: self, table })
@@ -312,7 +267,7 @@ impl<G: Ground> EngineStore<G> {
     }
 }
 
-impl<G: Ground> Store for EngineStore<G> {
+impl Store for EngineStore {
     fn object(&self, oid: Oid) -> Option<Arc<Object>> {
         let catalog = self.catalog();
         let of_array = |object: &&Arc<Object>| matches!(&***object, Object::Type(user) if user.array == oid);
@@ -537,13 +492,14 @@ impl<G: Ground> Store for EngineStore<G> {
     }
 
     fn mark(&self) -> Mark {
+        let slot = self.slot.borrow_mut();
+        let slot = slot.as_ref().expect("savepoints are made on a worker");
+        let marked = slot.call(|running| Ok((running.undo.mark(), running.catalog.keep())));
         let mut points = self.points.borrow_mut();
-        let marked = self.ground.running(&mut |running| {
-            points.push((running.undo.mark(), running.catalog.keep()));
-            Ok(())
-        });
-        marked.expect("savepoints are made on a worker");
-        points.len() - 1
+        let at = points.len();
+        // Where the worker was taken away there is nothing to go back to.
+        points.extend(marked);
+        at
     }
 
     fn undo_to(&self, mark: Mark) -> Result<()> {
@@ -552,7 +508,8 @@ impl<G: Ground> Store for EngineStore<G> {
             let detail = "The transaction met a conflict; it can only be rolled back as a whole.";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(detail));
         }
-        let (undo, kept) = self.points.borrow()[mark].clone();
+        let point = self.points.borrow().get(mark).cloned();
+        let Some((undo, kept)) = point else { return Err(InterruptReason::Terminate.error()) };
         self.change(|tx, working, _| {
             tx.undo_to(undo)?;
             working.restore(&kept);
@@ -566,17 +523,20 @@ impl<G: Ground> Store for EngineStore<G> {
         // A slot is borrowed when there is something to do for it.
         self.changes.set(0);
         self.broken.set(false);
+        self.uncommitted.set(false);
         Ok(())
     }
 
     fn commit(&self) -> Result<()> {
-        self.after.set(After::Commit);
         self.changes.set(0);
-        Ok(())
+        self.points.borrow_mut().clear();
+        let ended = self.slot.take().map_or(Ok(()), Slot::commit);
+        self.uncommitted.set(ended.is_err());
+        ended
     }
 
     fn rollback(&self) {
-        self.after.set(After::RollBack);
+        self.slot.take();
         self.changes.set(0);
         self.points.borrow_mut().clear();
         self.broken.set(false);

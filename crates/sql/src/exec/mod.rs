@@ -11,7 +11,6 @@ pub mod memory;
 mod pooled;
 pub(crate) mod privilege;
 mod query;
-mod relay;
 mod rows;
 mod session;
 pub mod store;

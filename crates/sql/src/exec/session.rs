@@ -15,7 +15,6 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::relay::Look;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use super::{Row, Waiting};
@@ -91,6 +90,8 @@ pub struct LocalSession<S> {
     pub(crate) portals: BTreeMap<String, Portal>,
     /// Rows of the statement that ran last.
     pub(crate) rows_ran: u64,
+    /// Those that the last end of a transaction has closed, for a statement that is run again.
+    pub(crate) closed: BTreeMap<String, Portal>,
 }
 
 impl<S: Store> LocalSession<S> {
@@ -119,31 +120,8 @@ impl<S: Store> LocalSession<S> {
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             rows_ran: 0,
+            closed: BTreeMap::new(),
         })
-    }
-
-    /// What the output of values looks at.
-    pub(crate) fn look(&self) -> Look {
-        Look { settings: self.shared.variables.borrow().eval.clone(), search_path: self.search_path() }
-    }
-
-    /// The same session over another store.
-    pub(crate) fn with_store<T>(self, exchange: impl FnOnce(S) -> T) -> LocalSession<T> {
-        LocalSession {
-            store: exchange(self.store),
-            shared: self.shared,
-            start: self.start,
-            state: self.state,
-            open: self.open,
-            begun_us: self.begun_us,
-            savepoints: self.savepoints,
-            waiting: self.waiting,
-            deferred_all: self.deferred_all,
-            deferred: self.deferred,
-            statements: self.statements,
-            portals: self.portals,
-            rows_ran: self.rows_ran,
-        }
     }
 
     pub(crate) fn search_path(&self) -> Vec<String> {
@@ -203,7 +181,11 @@ impl<S: Store> LocalSession<S> {
         self.waiting.clear();
         self.deferred.clear();
         self.deferred_all = None;
-        self.portals.retain(|_, portal| portal.hold && committed);
+        self.closed = std::mem::take(&mut self.portals);
+        if committed && self.closed.values().any(|portal| portal.hold) {
+            let (held, closed) = std::mem::take(&mut self.closed).into_iter().partition(|(_, one)| one.hold);
+            (self.portals, self.closed) = (held, closed);
+        }
         self.shared.variables.borrow_mut().end(committed);
         result
     }

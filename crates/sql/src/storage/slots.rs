@@ -1,22 +1,25 @@
 //! Slots: a host's workers, lent to sessions for a transaction each.
 //!
 //! A transaction belongs to a worker of its host, of which there are at most 31; sessions are many and live
-//! on threads of their own. A session borrows a worker, sends it jobs one after the other (a statement,
-//! say), and gives it back with a commit or a rollback. What is waited for is waited for on condition
-//! variables: an idle worker, and one whose transaction waits for its client, burn no processor time.
+//! on threads of their own. A session borrows a worker that is free and runs its transaction itself, on its own
+//! thread: waking another thread for a statement costs more than most statements do. Who finds no worker free waits
+//! on a condition variable, and a transaction that waits for its client occupies a worker and no processor.
 //!
 //! ```text
-//!   session                                  worker n                        worker 0, the attendant
-//!   begin ------------------------------->   begins a transaction            answers other hosts,
-//!   call(job), call(job), ... ----------->   runs them                       runs jobs that are transactions
-//!   commit ------------------------------>   commits, waits until durable    of their own (numbers, garbage)
+//!   session, on any thread                        worker 0, the attendant, on a thread of its own
+//!   begin: takes a free worker, begins            answers other hosts,
+//!   call(job), call(job), ...                     runs jobs that are transactions
+//!   commit: commits, waits until durable,         of their own (numbers, garbage)
+//!           gives the worker back
 //! ```
 //!
 //! Invariants:
 //! 1. Worker 0 serves other hosts all the time, resting briefly between two looks when there is nothing; so
 //!    no other worker has to.
-//! 2. A slot that is dropped rolls back. A job that panics fails its transaction, not its host.
-//! 3. Who changes the catalog says so in a counter that all hosts see, and new transactions wait a little for
+//! 2. A slot that is dropped rolls back and gives its worker back.
+//! 3. [`Slots::close`] takes every worker away, also lent ones, between two steps of their transactions: these
+//!    are rolled back, and who runs them is told so at the next step (57P01).
+//! 4. Who changes the catalog says so in a counter that all hosts see, and new transactions wait a little for
 //!    it (for 50 ms): otherwise the read locks of one after the other would never let it in. The
 //!    counter decides nothing but who waits: a host that dies with it set delays the others once per
 //!    change.
@@ -27,11 +30,14 @@ mod worker;
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use liger_engine::db::Host;
+use liger_engine::log::Durability;
 use liger_engine::row::RowSession;
-use liger_fabric::Fabric;
+use liger_fabric::native::HostMemory;
 
 use super::access::Access;
 use super::sequence;
@@ -41,10 +47,11 @@ use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::types::Oid;
-use worker::Worker;
+use worker::{Attendant, Worker, lend};
 
-/// The pod's counter in which changes of the catalog are announced.
-const DDL_COUNTER: u64 = 62;
+/// How often who waits for a worker looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// A running transaction, as a job sees it.
 pub struct Running<'a> {
     /// The engine's transaction.
@@ -57,57 +64,28 @@ pub struct Running<'a> {
     pub host: &'a HostCatalog,
 }
 
-type Job = Box<dyn FnOnce(&mut Running<'_>) -> Result<()> + Send>;
-type WholeJob = Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>;
-
-enum Order {
-    /// A transaction whose jobs come one by one; the second is for what each says.
-    Begin { jobs: Receiver<Step>, said: Sender<Result<()>>, changes_catalog: bool },
-    /// A transaction of one job, which is run again after conflicts.
-    Whole { job: WholeJob, said: Sender<Result<()>>, changes_catalog: bool },
+/// A transaction of one job for worker 0, which is run again after conflicts.
+struct Order {
+    job: Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>,
+    said: Sender<Result<()>>,
 }
 
-enum Step {
-    Run(Job),
-    /// A job that says itself what becomes of the transaction, and tells its result by other ways.
-    Turn(Turn),
-    Commit,
-}
-
-type Turn = Box<dyn FnOnce(&mut Running<'_>) -> After + Send>;
-
-/// What becomes of a transaction after a turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum After {
-    /// It goes on.
-    Stay,
-    /// It commits.
-    Commit,
-    /// It is rolled back.
-    RollBack,
-}
-
-/// How the jobs of a transaction ended.
-enum Ended {
-    /// The session is gone.
-    Gone,
-    RolledBack,
-    Committed(Result<()>),
-}
+/// Where a worker is: in here when nobody uses it, empty once it was taken away for good.
+type Berth = Arc<Mutex<Option<Box<dyn Worker>>>>;
 
 #[derive(Default)]
-struct Queue {
-    orders: VecDeque<Order>,
+struct Pool {
+    free: Vec<Berth>,
+    all: Vec<Berth>,
     /// For worker 0.
-    own: VecDeque<Order>,
-    idle: usize,
+    orders: VecDeque<Order>,
     closed: bool,
 }
 
-/// The workers of a host. Shared by all its sessions and workers.
+/// The workers of a host. Shared by all its sessions.
 pub struct Slots {
-    queue: Mutex<Queue>,
-    came: Condvar,
+    pool: Mutex<Pool>,
+    freed: Condvar,
     came_for_attendant: Condvar,
     /// An announcement that was waited for in vain: its host has died.
     stale: AtomicU64,
@@ -118,42 +96,70 @@ fn shut_down() -> SqlError {
     SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
-/// Nobody sees it: the session asked for it.
-fn rolled_back() -> SqlError {
-    SqlError::new(SqlState::INTERNAL_ERROR, "the session has rolled back")
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
-        let (came, came_for_attendant) = (Condvar::new(), Condvar::new());
-        Arc::new(Slots {
-            queue: Mutex::default(),
-            came,
-            came_for_attendant,
-            stale: AtomicU64::new(0),
-            observed: Observed::default(),
-        })
+        let (freed, came_for_attendant) = (Condvar::new(), Condvar::new());
+        let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
+        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed })
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
+    /// `goes_on`, which worker 0 asks between its turns, says no. Sessions may come before that and wait.
+    ///
+    /// # Errors
+    /// If the host has been ruled out of the pod.
+    pub fn work<M: HostMemory>(
+        self: &Arc<Self>,
+        host: &mut Host<M>,
+        workers: u8,
+        (catalog, durability): (&Arc<HostCatalog>, Durability),
+        mut goes_on: impl FnMut(&RowSession<'_, M::View>) -> bool,
+    ) -> Result<()> {
+        let lent = host.sessions(1..workers);
+        host.alone(|session| {
+            let berth = |owned| Arc::new(Mutex::new(Some(lend(self, catalog, owned, durability))));
+            let berths: Vec<Berth> = lent.into_iter().map(berth).collect();
+            {
+                let mut pool = lock(&self.pool);
+                (pool.all, pool.free) = (berths.clone(), berths);
+            }
+            self.freed.notify_all();
+            let attendant = Attendant { slots: self, catalog };
+            let ended = attendant.attend(session, &mut goes_on);
+            self.take_back();
+            ended
+        })
     }
 
     /// Ends the work: running transactions are rolled back, soon or when their next step is due.
     pub fn close(&self) {
-        let mut queue = self.queue();
-        queue.closed = true;
-        queue.orders.clear();
-        queue.own.clear();
-        drop(queue);
-        self.came.notify_all();
+        let mut pool = lock(&self.pool);
+        pool.closed = true;
+        pool.orders.clear();
+        drop(pool);
+        self.freed.notify_all();
         self.came_for_attendant.notify_all();
     }
 
-    /// Takes orders again after [`Slots::close`], once workers are at work.
+    /// Takes every worker away, waiting for the steps that run.
+    fn take_back(&self) {
+        self.close();
+        let mut pool = lock(&self.pool);
+        pool.free.clear();
+        let all = std::mem::take(&mut pool.all);
+        drop(pool);
+        // Dropped, they roll back.
+        all.iter().for_each(|berth| drop(lock(berth).take()));
+    }
+
+    /// Sessions wait again for workers after [`Slots::close`].
     pub fn open(&self) {
-        self.queue().closed = false;
+        lock(&self.pool).closed = false;
     }
 
     /// What is known of this host.
@@ -163,32 +169,46 @@ impl Slots {
 
     /// How many workers wait for a session at present.
     pub fn idle(&self) -> usize {
-        self.queue().idle
+        lock(&self.pool).free.len()
     }
 
-    fn post(&self, order: Order, to_attendant: bool) -> Result<()> {
-        let mut queue = self.queue();
-        if queue.closed {
-            return Err(shut_down());
-        }
-        if to_attendant {
-            queue.own.push_back(order);
-            self.came_for_attendant.notify_one();
-        } else {
-            queue.orders.push_back(order);
-            self.came.notify_one();
-        }
-        Ok(())
-    }
-
-    /// Asks for a worker and begins a transaction there. The first [`Slot::call`] waits for it.
+    /// Waits for a free worker and begins a transaction there. `goes_on` is asked now and then while it waits.
     ///
     /// # Errors
-    /// If the host ends.
-    pub fn begin(&self, changes_catalog: bool) -> Result<Slot> {
-        let ((steps, jobs), (said, answers)) = (channel(), channel());
-        self.post(Order::Begin { jobs, said, changes_catalog }, false)?;
-        Ok(Slot { steps, answers })
+    /// Those of `goes_on`; if the host ends; conflicts with changes of the catalog.
+    pub fn begin(
+        self: &Arc<Self>,
+        changes_catalog: bool,
+        goes_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Slot> {
+        let slot = self.borrow(goes_on)?;
+        slot.on_worker(|worker| worker.begin(changes_catalog))?;
+        Ok(slot)
+    }
+
+    /// Waits for a free worker.
+    fn borrow(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
+        let mut pool = lock(&self.pool);
+        loop {
+            if pool.closed {
+                return Err(shut_down());
+            }
+            if let Some(berth) = pool.free.pop() {
+                let worker = pool.all.iter().position(|one| Arc::ptr_eq(one, &berth)).map_or(0, |at| at + 1);
+                return Ok(Slot { slots: self.clone(), berth, worker: worker as u8 });
+            }
+            pool = self.freed.wait_timeout(pool, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            goes_on()?;
+        }
+    }
+
+    fn give_back(&self, berth: Berth) {
+        let mut pool = lock(&self.pool);
+        if pool.all.iter().any(|one| Arc::ptr_eq(one, &berth)) {
+            pool.free.push(berth);
+            drop(pool);
+            self.freed.notify_one();
+        }
     }
 
     /// Runs a transaction of one job, and runs it again after conflicts, for a bounded time: for jobs that
@@ -196,12 +216,16 @@ impl Slots {
     ///
     /// # Errors
     /// Those of the job and of the commit; 40001 when the time is over.
-    pub fn once<R: Send + 'static>(
-        &self,
+    pub fn once<R>(
+        self: &Arc<Self>,
         changes_catalog: bool,
-        job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
+        mut job: impl FnMut(&mut Running<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.whole(false, changes_catalog, job)
+        let slot = self.borrow(&mut || Ok(()))?;
+        let mut made = None;
+        let mut job = |running: &mut Running<'_>| job(running).map(|result| made = Some(result));
+        slot.on_worker(|worker| worker.whole(changes_catalog, &mut job))?;
+        Ok(made.expect("the job has returned"))
     }
 
     /// As [`Slots::once`], on worker 0, which no session can occupy: for short transactions that are needed
@@ -211,9 +235,22 @@ impl Slots {
     /// As [`Slots::once`].
     pub fn aside<R: Send + 'static>(
         &self,
-        job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
+        mut job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
     ) -> Result<R> {
-        self.whole(true, false, job)
+        let ((said, answers), (out, made)) = (channel(), channel());
+        let job = Box::new(move |running: &mut Running<'_>| {
+            // Whoever asked waits for it.
+            job(running).map(|result| drop(out.send(result)))
+        });
+        let mut pool = lock(&self.pool);
+        if pool.closed {
+            return Err(shut_down());
+        }
+        pool.orders.push_back(Order { job, said });
+        drop(pool);
+        self.came_for_attendant.notify_one();
+        answers.recv().map_err(|_| shut_down())??;
+        Ok(made.try_iter().last().expect("the job has returned"))
     }
 
     /// The next number of a sequence: `nextval`. Not for sequences that the caller's own transaction has made
@@ -237,102 +274,38 @@ impl Slots {
         host.sequences().put(oid, block);
         Ok(number)
     }
-
-    fn whole<R: Send + 'static>(
-        &self,
-        aside: bool,
-        changes_catalog: bool,
-        mut job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
-    ) -> Result<R> {
-        let (said, answers) = channel();
-        let result = Arc::new(Mutex::new(None));
-        let out = result.clone();
-        let job = Box::new(move |running: &mut Running<'_>| {
-            let made = job(running)?;
-            *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
-            Ok(())
-        });
-        self.post(Order::Whole { job, said, changes_catalog }, aside)?;
-        answers.recv().map_err(|_| shut_down())??;
-        let made = result.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(made.expect("the job has returned"))
-    }
-
-    /// Works as one of the host's workers until [`Slots::close`]. All workers of a host are to do so,
-    /// worker 0 among them.
-    ///
-    /// # Errors
-    /// If the host has been ruled out of the pod.
-    pub fn work<F: Fabric>(&self, session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> Result<()> {
-        self.work_while(session, catalog, &mut |_| true)
-    }
-
-    /// As [`Slots::work`]; worker 0 asks `goes_on` between its turns, and closes when that says no.
-    ///
-    /// # Errors
-    /// As [`Slots::work`].
-    pub fn work_while<'h, F: Fabric>(
-        &self,
-        session: &mut RowSession<'h, F>,
-        catalog: &HostCatalog,
-        goes_on: &mut dyn FnMut(&RowSession<'h, F>) -> bool,
-    ) -> Result<()> {
-        let worker = Worker { slots: self, catalog, ddl: session.host().plan().counter(DDL_COUNTER) };
-        let ended = match session.cx().worker().0 {
-            0 => worker.attend(session, goes_on),
-            _ => worker.serve_sessions(session),
-        };
-        if ended.is_err() {
-            self.close();
-        }
-        ended
-    }
 }
 
 /// A transaction on a worker that a session has borrowed. Dropped, it is rolled back.
 pub struct Slot {
-    steps: Sender<Step>,
-    answers: Receiver<Result<()>>,
+    slots: Arc<Slots>,
+    berth: Berth,
+    worker: u8,
 }
 
 impl Slot {
-    /// Runs a job in the transaction and waits for it. After an error of the engine (40001 and the like) the
-    /// transaction can only be rolled back.
-    ///
-    /// # Errors
-    /// Those of the job.
-    pub fn call<R: Send + 'static>(
-        &mut self,
-        job: impl FnOnce(&mut Running<'_>) -> Result<R> + Send + 'static,
-    ) -> Result<R> {
-        let (out, made) = channel();
-        let job = Box::new(move |running: &mut Running<'_>| {
-            let result = job(running)?;
-            // Nobody waits for it only if the session is gone.
-            let _ = out.send(result);
-            Ok(())
-        });
-        self.steps.send(Step::Run(job)).map_err(|_| shut_down())?;
-        self.answers.recv().map_err(|_| shut_down())??;
-        Ok(made.recv().expect("sent before the answer"))
+    /// The worker's number.
+    pub fn worker(&self) -> u8 {
+        self.worker
     }
 
-    /// Sends a turn off; it runs once a worker is free. What it was asked to do it tells by itself.
-    /// [`Slot::turned`] waits for its end. A turn that cannot run is dropped.
-    ///
-    /// # Errors
-    /// If the host ends.
-    pub fn turn(&mut self, turn: impl FnOnce(&mut Running<'_>) -> After + Send + 'static) -> Result<()> {
-        self.steps.send(Step::Turn(Box::new(turn))).map_err(|_| shut_down())
+    fn on_worker<R>(&self, work: impl FnOnce(&mut dyn Worker) -> Result<R>) -> Result<R> {
+        work(&mut **lock(&self.berth).as_mut().ok_or_else(shut_down)?)
     }
 
-    /// Waits until the turn has ended, and the transaction with it if the turn said so: then this slot is of
-    /// no more use.
+    /// Runs a job in the transaction. After an error of the engine (40001 and the like) the transaction can
+    /// only be rolled back.
     ///
     /// # Errors
-    /// Of the transaction's begin, or of its commit.
-    pub fn turned(&mut self) -> Result<()> {
-        self.answers.recv().map_err(|_| shut_down())?
+    /// Those of the job; 57P01 if the worker has been taken away.
+    pub fn call<R>(&self, job: impl FnOnce(&mut Running<'_>) -> Result<R>) -> Result<R> {
+        let (mut job, mut made) = (Some(job), None);
+        let mut step = |running: &mut Running<'_>| {
+            let job = job.take().expect("it is run once");
+            job(running).map(|result| made = Some(result))
+        };
+        self.on_worker(|worker| worker.step(&mut step))?;
+        Ok(made.expect("it was run"))
     }
 
     /// Commits, and returns once that is as durable as the host's sessions are.
@@ -340,7 +313,15 @@ impl Slot {
     /// # Errors
     /// 40001 and those of the engine; nothing has happened then, but after `IO_ERROR` nobody knows.
     pub fn commit(self) -> Result<()> {
-        self.steps.send(Step::Commit).map_err(|_| shut_down())?;
-        self.answers.recv().map_err(|_| shut_down())?
+        self.on_worker(|worker| worker.commit())
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(worker) = &mut *lock(&self.berth) {
+            worker.roll_back();
+        }
+        self.slots.give_back(self.berth.clone());
     }
 }

@@ -111,6 +111,16 @@ impl Sink for Printed {
         self.tags.clear();
         Ok(())
     }
+
+    fn told(&self) -> u64 {
+        ((self.lines.len() as u64) << 32) + self.tags.len() as u64
+    }
+
+    fn unsay(&mut self, told: u64) -> bool {
+        self.lines.truncate((told >> 32) as usize);
+        self.tags.truncate(told as u32 as usize);
+        true
+    }
 }
 
 /// The logic files, by name; `LOGIC_FILE=name` for one only.

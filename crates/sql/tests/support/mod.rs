@@ -2,7 +2,10 @@
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+use std::sync::Arc;
+
 use liger_engine::db::{Host, JoinOptions, Pod, PodConfig};
+use liger_engine::log::Durability;
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;
 use liger_sql::catalog::HostCatalog;
@@ -10,13 +13,14 @@ use liger_sql::catalog::change::{NewTable, Working};
 use liger_sql::catalog::object::{Column, PUBLIC, Table};
 use liger_sql::storage::access::{Access, transact};
 use liger_sql::storage::classes::Classes;
+use liger_sql::storage::slots::Slots;
 use liger_sql::types::{Oid, Type, oid};
 use liger_sql::{Result, Value};
 
 /// A host and its catalog.
 pub struct SqlHost {
     pub host: Host,
-    pub catalog: HostCatalog,
+    pub catalog: Arc<HostCatalog>,
 }
 
 /// A pod of so many hosts and four partitions each.
@@ -37,10 +41,16 @@ pub fn open(pod: &Pod, mut host: Host) -> SqlHost {
     let life =
         host.alone(|session| transact(session, |tx| catalog.open(tx, None))).expect("the catalog opens");
     catalog.opened(life);
-    SqlHost { host, catalog }
+    SqlHost { host, catalog: Arc::new(catalog) }
 }
 
 impl SqlHost {
+    /// Lends this many workers until the slots are closed.
+    pub fn lend(&mut self, slots: &Arc<Slots>, workers: u8) {
+        let worked = slots.work(&mut self.host, workers, (&self.catalog, Durability::None), |_| true);
+        worked.expect("the host is a member");
+    }
+
     /// A transaction of this host, until it meets no conflict.
     pub fn transact<R>(
         &mut self,

@@ -1,7 +1,7 @@
 //! Entries of indexes over expressions, computed by binding the expressions anew.
 use std::sync::Arc;
 
-use super::{EngineStore, Ground};
+use super::EngineStore;
 use crate::bind::Binder;
 use crate::catalog::object::{IndexColumn, Indexed, Table};
 use crate::error::Result;
@@ -14,12 +14,12 @@ use crate::types::value::Value;
 use crate::types::{Oid, text};
 
 /// Indexes over expressions, computed by binding them anew.
-pub(super) struct Computing<'s, G> {
-    pub(super) store: &'s EngineStore<G>,
+pub(super) struct Computing<'s> {
+    pub(super) store: &'s EngineStore,
     pub(super) table: Arc<Table>,
 }
 
-impl<G: Ground> Computed for Computing<'_, G> {
+impl Computed for Computing<'_> {
     fn entry(&self, index: Oid, values: &[Value]) -> Result<Option<Vec<Value>>> {
         let catalog = self.store.catalog();
         let index = catalog.index(index).ok_or_else(|| lost(index))?;

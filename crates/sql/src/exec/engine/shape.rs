@@ -4,7 +4,7 @@
 //!    out of their class, is moved to a new object.
 use std::ops::ControlFlow;
 
-use super::{EngineStore, Ground};
+use super::EngineStore;
 use crate::catalog::change::NewTable;
 use crate::catalog::object::{Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -15,7 +15,7 @@ use crate::storage::{overflow, sizing};
 use crate::types::Oid;
 use crate::types::value::Value;
 
-impl<G: Ground> EngineStore<G> {
+impl EngineStore {
     /// All rows of a table as this description has it.
     pub(super) fn all_rows(&self, table: &Table) -> Result<Vec<Row>> {
         let described = Object::Table(table.clone());

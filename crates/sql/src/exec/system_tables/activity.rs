@@ -62,7 +62,6 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
         (ActivityState::Starting, _) => ("", ""),
         (ActivityState::Active, Place::Here) => ("", ""),
         (ActivityState::Active, Place::Queue) => ("Pod", "Worker"),
-        (ActivityState::Active, Place::Log) => ("Pod", "Log"),
         (ActivityState::Active, Place::Worker(worker)) => {
             match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(worker)) {
                 Wait::Owner => ("Pod", "MoveIn"),
