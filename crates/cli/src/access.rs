@@ -3,8 +3,8 @@
 //!
 //! 1. Clients of other machines are let in only where they prove something: an address beyond the loopback
 //!    together with rules that trust it is refused before anything is made.
-//! 2. Passwords are in no file of the pod. The first one, of the role `postgres`, is read by the host that makes
-//!    the catalog, and what it is checked against is kept there as for every role.
+//! 2. Passwords are in no file of the pod. The first one, of the role `postgres`, is read by the host that
+//!    makes the catalog, and what it is checked against is kept there as for every role.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -115,8 +115,8 @@ impl AccessArguments {
             }
             if let Some(line) = rules.trusts_others() {
                 return refused(format!(
-                    "--listen {listen} lets clients of other machines in, and line {line} of the rules trusts \
-                     them: name a method like scram-sha-256 there, or the addresses of this machine only"
+                    "--listen {listen} lets clients of other machines in, and line {line} of the rules \
+                     trusts them: name a method like scram-sha-256 there, or the addresses of this machine only"
                 ));
             }
         }

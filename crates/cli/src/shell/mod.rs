@@ -4,6 +4,8 @@
 //!    begins with a backslash, between statements, is for the shell.
 //! 2. Where nobody types (`-c`, a file, a pipe) the first error ends it, with exit code 1.
 
+#![expect(clippy::disallowed_methods, reason = "statements are timed for those who watch")]
+
 mod show;
 mod split;
 

@@ -173,7 +173,7 @@ mod tests {
         table.rows.push(vec![Some("1".to_owned()), Some("one\nmore".to_owned())]);
         table.rows.push(vec![Some("100".to_owned()), None]);
         let lines =
-            ["  id | name", "-----+------", "   1 | one +", "     | more", " 100 |", "(2 rows)", "", ""];
+            [" id  | name", "-----+------", "   1 | one +", "     | more", " 100 |", "(2 rows)", "", ""];
         assert_eq!(table.text(), lines.join("\n"));
     }
 }

@@ -120,8 +120,9 @@ mod tests {
             "select 'it''s; fine', $1;",
             "select type'\\';",
         ] {
-            assert_eq!(splitter.add(one), [one], "{one}");
+            assert_eq!(Splitter::default().add(one), [one], "{one}");
         }
+        let mut splitter = Splitter::default();
         assert_eq!(splitter.add("select 'a\n"), Vec::<String>::new());
         assert_eq!(splitter.add(";'"), Vec::<String>::new());
         assert_eq!(splitter.rest(), "select 'a\n;'");

@@ -93,8 +93,15 @@ fn roles_are_the_pods_and_passwords_are_asked_for() {
         text.contains("liger_sql_logins_failed_total ") && text.contains("liger_host_up{host=\"0\"} 1"),
         "{text}"
     );
-    let shown = json(&mut liger(&format!("status {dir} --json")));
-    assert!(shown["hosts"][0]["transactions"].as_u64() > Some(0), "{shown}");
+    let start = Instant::now();
+    loop {
+        let shown = json(&mut liger(&format!("status {dir} --json")));
+        if shown["hosts"][0]["transactions"].as_u64() > Some(0) {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{shown}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     up.end();
     let said = text_of(&format!("{dir}/host-0/said"));
     assert!(said.contains("event=login_refused host=0") && said.contains("sqlstate=28P01"), "{said}");

@@ -190,7 +190,7 @@ pub(crate) fn asks_superuser(store: &dyn Store, shared: &Shared) -> bool {
 /// Refuses a value of `role` or `session_authorization` that the session may not set.
 pub(crate) fn check_role_setting(store: &dyn Store, shared: &Shared, name: &str, value: &str) -> Result<()> {
     let authorization = name.eq_ignore_ascii_case("session_authorization");
-    if !authorization && !name.eq_ignore_ascii_case("role") || !authorization && value == "none" {
+    if !(authorization || name.eq_ignore_ascii_case("role") && value != "none") {
         return Ok(());
     }
     let Some(wanted) = store.role(value) else {

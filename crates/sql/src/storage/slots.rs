@@ -64,9 +64,11 @@ pub struct Running<'a> {
     pub host: &'a HostCatalog,
 }
 
+type Job = Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>;
+
 /// A transaction of one job for worker 0, which is run again after conflicts.
 struct Order {
-    job: Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>,
+    job: Job,
     said: Sender<Result<()>>,
 }
 

@@ -7,7 +7,7 @@ create role lr_app;
 create role pg_mine;
 create role "public";
 select rolname, rolsuper, rolinherit, rolcreaterole, rolcanlogin, rolconnlimit, rolvaliduntil = '2030-01-01 00:00:00+00' as until from pg_roles where rolname like 'lr%' order by 1;
-select rolname, left(rolpassword, 14) from pg_authid where rolname like 'lr%' order by 1;
+select rolname, rolpassword is not null from pg_authid where rolname like 'lr%' order by 1;
 select rolpassword from pg_roles where rolname = 'lr_app';
 grant lr_staff to lr_app with admin option;
 grant lr_app to lr_staff;
