@@ -116,7 +116,7 @@ impl AccessArguments {
             if let Some(line) = rules.trusts_others() {
                 return refused(format!(
                     "--listen {listen} lets clients of other machines in, and line {line} of the rules \
-                     trusts them: name a method like scram-sha-256 there, or the addresses of this machine only"
+                     trusts them: name a method like scram-sha-256 there, or addresses of this machine only"
                 ));
             }
         }
