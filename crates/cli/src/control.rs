@@ -3,8 +3,8 @@
 //!
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
-//! [`Order::Status`] is answered at once, whatever the host is doing; other orders are carried out one
-//! after the other.
+//! [`Order::Status`] and [`Order::Drain`] are answered at once, whatever the host is doing; other orders are
+//! carried out one after the other.
 
 use std::collections::BTreeMap;
 
@@ -51,6 +51,8 @@ pub enum Order {
     Open,
     /// How far are you?
     Status,
+    /// Take no new clients, and let those go that are in no transaction.
+    Drain,
     /// Wait until everything that was committed is on storage.
     Sync,
     /// Let mail and reclamation come to rest.
@@ -104,6 +106,11 @@ pub enum Answer {
         troubles: Vec<String>,
         /// Bytes of images whose rows are made, of how many; none: all are.
         restored: Option<(u64, u64)>,
+    },
+    /// Clients go.
+    Drained {
+        /// How many are left.
+        left: usize,
     },
     /// The order was carried out; it had nothing to say.
     Done,

@@ -36,7 +36,7 @@ use crate::control::{Answer, Order};
 use crate::desks::{Desks, show};
 use crate::failure::Failure;
 use crate::job::{Backend, Homes, Job, Sql};
-use crate::orders::{Orders, tell, tell_with};
+use crate::orders::{Orders, Shown, tell, tell_with};
 
 mod figures;
 mod restart;
@@ -155,7 +155,7 @@ fn serve<M: HostMemory>(
             std::process::exit(0);
         }
         let carried_out = match (order, clients) {
-            (Order::Open, Some(path)) => carried.desks(path).map(|opened| {
+            (Order::Open, Some(path)) => carried.desks(path, &orders.shown).map(|opened| {
                 desks = Some(opened);
                 Answer::Done
             }),
@@ -267,13 +267,14 @@ impl<M: HostMemory> Serving<M> {
     }
 
     /// Lets clients in.
-    fn desks(&mut self, clients: &Path) -> Result<Clients, String> {
-        let durability = self.job.durability.into();
+    fn desks(&mut self, clients: &Path, shown: &Shown) -> Result<Clients, String> {
         match self.tables {
-            Contents::Ledger(tables, _) => Desks::open(clients, tables, durability, self.job.workers)
-                .map(Clients::Ledger)
-                .map_err(|failure| failure.to_string()),
-            Contents::Sql(sql) => SqlDesk::open(&mut self.host, sql, durability).map(Clients::Sql),
+            Contents::Ledger(tables, _) => {
+                Desks::open(clients, tables, self.job.durability.into(), self.job.workers)
+                    .map(Clients::Ledger)
+                    .map_err(|failure| failure.to_string())
+            }
+            Contents::Sql(sql) => SqlDesk::open(&mut self.host, &self.job, sql, shown).map(Clients::Sql),
             Contents::Tpcc(_) => Err("clients cannot use TPC-C".to_owned()),
         }
     }
@@ -336,6 +337,7 @@ impl<M: HostMemory> Serving<M> {
             | Order::Leave
             | Order::GiveUp
             | Order::Open
+            | Order::Drain
             | Order::Status => Err(format!("this is not the time for {order:?}")),
         }
     }

@@ -13,6 +13,9 @@ use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
 
+use crate::access::Access;
+use crate::telling::Telling;
+
 /// Where a worker's transactions are at home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -119,6 +122,12 @@ pub struct Job {
     /// The pod holds what SQL puts into it. TPC-C's settings mean nothing then.
     #[serde(default)]
     pub sql: Option<Sql>,
+    /// Who may connect to it.
+    #[serde(default)]
+    pub access: Access,
+    /// What its hosts tell.
+    #[serde(default)]
+    pub telling: Telling,
     /// Hosts of the pod.
     pub hosts: u8,
     /// Workers of each host.

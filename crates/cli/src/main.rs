@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod commands;
 mod control;
 mod desks;
@@ -18,7 +19,9 @@ mod orders;
 mod outside;
 mod plot;
 mod pod;
+mod shell;
 mod sizes;
+mod telling;
 mod terminal;
 mod verify;
 
@@ -65,14 +68,17 @@ enum Command {
     Add(hosts::OneHost),
     /// Let a host leave that owns no partitions.
     Remove(hosts::OneHost),
+    /// Let a host leave once its clients have ended their transactions; it takes no new ones.
+    Drain(hosts::Drain),
     /// Take a checkpoint on every host, while they serve others.
     Checkpoint(hosts::OnePod),
+    /// Ask a pod, or any server of PostgreSQL: a small shell for SQL.
+    Sql(shell::Arguments),
     /// One host of a pod directory; started by `liger up`.
     #[command(hide = true)]
     Serve(hosts::OneHost),
-    /// One host of a benchmark; started by `liger bench`, which tells it over its standard input what to do.
-    #[command(hide = true)]
-    Host,
+    /// Be a host of a pod that is up, in the foreground, as those are that `liger up` starts.
+    Host(hosts::ByHand),
 }
 
 fn main() -> ExitCode {
@@ -89,9 +95,11 @@ fn main() -> ExitCode {
         Command::Resume(host) => hosts::resume(&host),
         Command::Add(host) => hosts::add(&host),
         Command::Remove(host) => hosts::remove(&host),
+        Command::Drain(host) => hosts::drain(&host),
         Command::Checkpoint(pod) => hosts::checkpoint(&pod),
+        Command::Sql(arguments) => shell::run(&arguments),
         Command::Serve(host) => hosts::serve(&host),
-        Command::Host => host::run(&orders::Orders::of_input(), None),
+        Command::Host(host) => hosts::by_hand(&host),
     };
     done.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");

@@ -3,7 +3,7 @@
 //! 1. Orders are carried out one after the other; every answer goes to where the order came from.
 //! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is
 //!    gone.
-//! 3. [`Order::Status`] is answered by the thread that reads it.
+//! 3. [`Order::Status`] and [`Order::Drain`] are answered by the thread that reads them.
 
 #![expect(clippy::disallowed_methods, reason = "every connection is listened to by a thread of its own")]
 
@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
@@ -34,6 +34,8 @@ pub struct Shown {
     pub troubles: Mutex<Vec<String>>,
     /// Bytes of images whose rows are made, of how many; none: all are.
     pub restored: Mutex<Option<(u64, u64)>>,
+    /// Lets clients go that are in no transaction, and takes no new ones; answers how many are left.
+    pub drain: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
     /// Somebody has an order: leave what can be gone on with later.
     pub wanted: AtomicBool,
 }
@@ -56,14 +58,16 @@ impl Orders {
         Self { asked, shown: Arc::default() }
     }
 
-    /// Orders of everybody who connects to a socket, which is made. The standard input only shows that
-    /// somebody is there.
-    pub fn of_socket(path: &Path) -> Result<Self, Failure> {
+    /// Orders of everybody who connects to a socket, which is made. For a `child`, the standard input only
+    /// shows that somebody is there.
+    pub fn of_socket(path: &Path, child: bool) -> Result<Self, Failure> {
         let (sender, asked) = channel();
         let shown = Arc::<Shown>::default();
         let listener = listen(path)?;
         let show = shown.clone();
-        std::thread::spawn(move || read_input(|_| true));
+        if child {
+            std::thread::spawn(move || read_input(|_| true));
+        }
         std::thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 let (sender, show) = (sender.clone(), show.clone());
@@ -126,6 +130,11 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
             let restored = *shown.restored.lock().unwrap_or_else(PoisonError::into_inner);
             let status = Answer::Status { transactions, partitions, troubles, restored };
             write(&mut &connection, &status, &[]);
+            continue;
+        }
+        if order == Order::Drain {
+            let left = shown.drain.get().map_or(0, |drain| drain());
+            write(&mut &connection, &Answer::Drained { left }, &[]);
             continue;
         }
         let Ok(from) = connection.try_clone() else { return };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::auth::hba::Rules;
 use crate::auth::tls::Certificate;
+use crate::log::Logger;
 
 /// Says where the SQL port of another host of the pod is, for cancel requests that are its to carry out.
 pub type Route = Arc<dyn Fn(u8) -> Option<SocketAddr> + Send + Sync>;
@@ -37,6 +38,10 @@ pub struct Config {
     pub login_timeout: Duration,
     /// How long a thread waits for the next message of its client before it serves another one.
     pub linger: Duration,
+    /// Told of log-ins, refusals and slow statements.
+    pub log: Option<Logger>,
+    /// Statements, or series of them, that take at least so long are told to `log`.
+    pub log_slower_than: Option<Duration>,
     /// Stack of a thread, bytes. Pages that are never touched cost nothing.
     pub stack_bytes: usize,
 }
@@ -55,6 +60,8 @@ impl Default for Config {
             message_bytes_max: 256 << 20,
             login_timeout: Duration::from_secs(60),
             linger: Duration::from_millis(50),
+            log: None,
+            log_slower_than: None,
             stack_bytes: 64 << 20,
         }
     }

@@ -14,8 +14,10 @@
 //!    ends.
 //! 3. A panic of a session ends its connection and no other.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use liger_sql::error::{Severity, SqlError, SqlState};
@@ -24,7 +26,8 @@ use liger_sql::session::{ActivityState, InterruptReason, Session, TransactionSta
 use liger_sql::types::Oid;
 
 use crate::clock;
-use crate::metrics::add;
+use crate::log::{Entry, Level};
+use crate::metrics::{OwnHistogram, add};
 use crate::parking::DeadlineKey;
 use crate::peer::Peer;
 use crate::server::Shared;
@@ -45,6 +48,8 @@ pub(crate) struct Connection {
     /// The body of the message that is being carried out.
     body: Vec<u8>,
     types: Vec<Oid>,
+    /// The role and the database that the client names, until it has proved to be that role.
+    pub(crate) claimed: (String, String),
     shape: RowShape,
     /// Extended messages have come since the last Sync.
     in_series: bool,
@@ -52,6 +57,10 @@ pub(crate) struct Connection {
     skipping: bool,
     timer: Option<DeadlineKey>,
     messages: u64,
+    statements: u64,
+    latency: OwnHistogram,
+    /// When the statement or series began that is being carried out.
+    begun_us: Option<i64>,
     /// Whether its socket has been given to the parking before.
     watched: bool,
 }
@@ -73,11 +82,15 @@ impl Connection {
             session: None,
             body: Vec::new(),
             types: Vec::new(),
+            claimed: Default::default(),
             shape: RowShape::default(),
             in_series: false,
             skipping: false,
             timer: None,
             messages: 0,
+            statements: 0,
+            latency: OwnHistogram::default(),
+            begun_us: None,
             watched: false,
         }
     }
@@ -193,7 +206,8 @@ impl Connection {
             Frontend::Query(sql) => {
                 self.begin();
                 let shown = sql.floor_char_boundary(1024);
-                self.peer.begin(Some(Arc::from(&sql[..shown])));
+                self.statements += 1;
+                self.begun_us = Some(self.peer.begin(Some(Arc::from(&sql[..shown]))));
                 let (session, mut sink) = self.session_and_sink(true);
                 match session.simple(sql, &mut sink) {
                     Ok(()) => self.ready(),
@@ -218,7 +232,7 @@ impl Connection {
                 if !self.in_series {
                     self.in_series = true;
                     self.begin();
-                    self.peer.begin(None);
+                    self.begun_us = Some(self.peer.begin(None));
                 }
                 match self.extended(series) {
                     Ok(()) => self.stream.send_if_large().map(|()| true),
@@ -249,6 +263,7 @@ impl Connection {
             Frontend::Describe(target) => self.describe(target)?,
             Frontend::Execute { portal, max_rows } => {
                 let last = self.stream.is_sync_next();
+                self.statements += 1;
                 let (session, mut sink) = self.session_and_sink(false);
                 if session.execute(portal, max_rows, last, &mut sink)?
                     == liger_sql::session::Progress::Suspended
@@ -330,19 +345,60 @@ impl Connection {
         let state = session.transaction_state();
         self.append_mail(state);
         backend::ready_for_query(&mut self.stream.output, state);
-        self.peer.wait_in(match state {
+        let now_us = self.peer.wait_in(match state {
             TransactionState::Idle => ActivityState::Idle,
             TransactionState::Active => ActivityState::IdleInTransaction,
             TransactionState::Failed => ActivityState::IdleInTransactionAborted,
         });
+        if let Some(begun_us) = self.begun_us.take() {
+            let took_us = (now_us - begun_us).max(0).cast_unsigned();
+            self.latency.take(took_us);
+            self.note_slow(took_us);
+        }
         self.stream.send()?;
         self.count();
+        if state == TransactionState::Idle && self.shared.draining.load(Ordering::Relaxed) {
+            self.peer.raise(InterruptReason::Terminate);
+        }
         Ok(true)
+    }
+
+    /// Tells of a statement that took long.
+    fn note_slow(&self, took_us: u64) {
+        let Some(most) = self.shared.config.log_slower_than else { return };
+        if u128::from(took_us) >= most.as_micros() {
+            let (query, ms) = (self.peer.status().query.clone(), took_us as f64 / 1e3);
+            let secret = query.to_ascii_lowercase().contains("password");
+            let shown = if secret { "(a statement with a password)" } else { &*query };
+            self.log(Level::Info, "slow_statement", &[("duration_ms", &ms), ("query", &shown)]);
+        }
+    }
+
+    /// Tells whoever runs the server of an event of this connection.
+    pub(crate) fn log(&self, level: Level, event: &'static str, more: &[(&'static str, &dyn Display)]) {
+        let Some(log) = &self.shared.config.log else { return };
+        let (user, database) = {
+            let status = self.peer.status();
+            (status.user.clone(), status.database.clone())
+        };
+        let (pid, host) = (self.peer.process_id, self.shared.config.host);
+        let address = self.peer.address.map_or("local".to_string(), |(address, _)| address.to_string());
+        let mut fields: Vec<(&'static str, &dyn Display)> = vec![
+            ("host", &host),
+            ("pid", &pid),
+            ("user", &user),
+            ("database", &database),
+            ("address", &address),
+        ];
+        fields.extend_from_slice(more);
+        log(&Entry { level, event, fields: &fields });
     }
 
     fn count(&mut self) {
         let metrics = &self.shared.metrics;
         add(&metrics.ready, 1);
+        add(&metrics.statements, std::mem::take(&mut self.statements));
+        metrics.latency.add(&mut self.latency);
         add(&metrics.messages, std::mem::take(&mut self.messages));
         add(&metrics.bytes_in, std::mem::take(&mut self.stream.bytes_in));
         add(&metrics.bytes_out, std::mem::take(&mut self.stream.bytes_out));

@@ -21,13 +21,16 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+pub mod client;
 mod clock;
 mod config;
 mod connection;
+pub mod log;
 mod metrics;
 mod parking;
 mod peer;
 mod pool;
+mod scrape;
 mod server;
 mod sink;
 mod socket;
@@ -35,5 +38,6 @@ mod startup;
 pub mod wire;
 
 pub use config::{Config, Route};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, describe};
+pub use scrape::{Render, Scrape};
 pub use server::{Server, StartError};

@@ -56,6 +56,7 @@ pub(crate) struct Status {
     pub state: ActivityState,
     pub query: Arc<str>,
     pub query_start_us: i64,
+    pub transaction_start_us: i64,
     pub state_change_us: i64,
 }
 
@@ -69,8 +70,13 @@ impl Peer {
         lock(&self.status)
     }
 
-    /// Notes that a statement begins.
-    pub(crate) fn begin(&self, query: Option<Arc<str>>) {
+    /// Whether it waits for its client, in no transaction.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.status().state == ActivityState::Idle
+    }
+
+    /// Notes that a statement begins; answers when that is.
+    pub(crate) fn begin(&self, query: Option<Arc<str>>) -> i64 {
         let now_us = clock::now_us();
         let mut status = self.status();
         if let Some(query) = query {
@@ -78,17 +84,28 @@ impl Peer {
             status.query_start_us = now_us;
         }
         if status.state != ActivityState::Active {
+            if !matches!(
+                status.state,
+                ActivityState::IdleInTransaction | ActivityState::IdleInTransactionAborted
+            ) {
+                status.transaction_start_us = now_us;
+            }
             status.state = ActivityState::Active;
             status.state_change_us = now_us;
         }
+        now_us
     }
 
-    /// Notes that the client is waited for.
-    pub(crate) fn wait_in(&self, state: ActivityState) {
+    /// Notes that the client is waited for; answers since when.
+    pub(crate) fn wait_in(&self, state: ActivityState) -> i64 {
         let now_us = clock::now_us();
         let mut status = self.status();
+        if state == ActivityState::Idle {
+            status.transaction_start_us = 0;
+        }
         status.state = state;
         status.state_change_us = now_us;
+        now_us
     }
 
     /// Takes the notifications that wait.
@@ -136,6 +153,8 @@ impl Peer {
             query_start_us: status.query_start_us,
             state_change_us: status.state_change_us,
             state: status.state,
+            place: self.interrupt.place(),
+            transaction_start_us: status.transaction_start_us,
             query: status.query[..shown].to_string(),
         }
     }
@@ -195,6 +214,7 @@ impl Peers {
                 state: ActivityState::Starting,
                 query: Arc::from(""),
                 query_start_us: now_us,
+                transaction_start_us: 0,
                 state_change_us: now_us,
             }),
             has_mail: AtomicBool::new(false),

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub parking: Arc<Parking>,
     pub pool: Arc<Pool>,
     pub stopping: AtomicBool,
+    /// New clients are turned away, and the others are told their end when they are in no transaction.
+    pub draining: AtomicBool,
 }
 
 impl ServerView for Shared {
@@ -120,6 +122,7 @@ impl Server {
             parking,
             pool,
             stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
         });
         let watched = shared.clone();
         let watcher = std::thread::Builder::new().name("liger-sql-watch".to_string());
@@ -140,6 +143,18 @@ impl Server {
     /// Its connections, and what may be done to them.
     pub fn view(&self) -> Arc<dyn ServerView> {
         self.shared.clone()
+    }
+
+    /// Takes no new clients from now on (57P03), and tells each that is here its end (57P01) once it is in no
+    /// transaction. Answers how many are left.
+    pub fn drain(&self) -> usize {
+        self.shared.draining.store(true, Ordering::SeqCst);
+        for peer in self.shared.peers.all() {
+            if peer.is_idle() {
+                peer.raise(InterruptReason::Terminate);
+            }
+        }
+        self.shared.peers.count()
     }
 
     /// Ends the server: takes no new clients, tells those that wait (57P01), interrupts what runs and gives

@@ -11,8 +11,10 @@
 //! 2. A client learns nothing of a role before it has proved to be it, not even whether it exists.
 //! 3. The whole log-in ends after the login time-out, however slowly it goes.
 
+use std::fmt::Display;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use liger_sql::error::{Severity, SqlError, SqlState};
@@ -23,6 +25,7 @@ use crate::auth::hba::Method;
 use crate::auth::scram::{Binding, Exchange, ScramError, Verifier};
 use crate::clock;
 use crate::connection::Connection;
+use crate::log::Level;
 use crate::metrics::add;
 use crate::peer::{SECRET_BYTES, host_of};
 use crate::wire::backend;
@@ -84,18 +87,38 @@ impl Connection {
             Err(Refusal::Told(mut error)) => {
                 add(&self.shared.metrics.logins_failed, 1);
                 error.severity = Severity::Fatal;
+                self.show_claim();
+                let told: [(_, &dyn Display); 2] = [("sqlstate", &error.state), ("message", &error.message)];
+                self.log(Level::Warning, "login_refused", &told);
                 self.report(&error);
                 Ok(false)
             }
         }
     }
 
+    /// Lets others see who the client is, or says that it is where it is turned away.
+    fn show_claim(&mut self) {
+        let (user, database) = std::mem::take(&mut self.claimed);
+        let mut status = self.peer.status();
+        if status.user.is_empty() {
+            (status.user, status.database) = (user, database);
+        }
+        status.encrypted = self.stream.is_encrypted();
+    }
+
     fn try_login(&mut self) -> Result<(), Refusal> {
         let Some(wanted) = self.first_packets()? else { return Err(Refusal::Silent) };
+        self.claimed = (wanted.user.clone(), wanted.database.clone());
         if wanted.minor > MINOR_VERSION || !wanted.unknown_options.is_empty() {
             let unknown: Vec<_> = wanted.unknown_options.iter().map(String::as_str).collect();
             let minor = wanted.minor.min(MINOR_VERSION);
             backend::negotiate_protocol_version(&mut self.stream.output, minor, &unknown);
+        }
+        if self.shared.draining.load(Ordering::SeqCst) {
+            return refuse(
+                SqlState::CANNOT_CONNECT_NOW,
+                "the host is about to leave: ask another one of the pod",
+            );
         }
         let connections_max = self.shared.config.connections_max;
         if self.shared.peers.count() > connections_max {
@@ -103,11 +126,7 @@ impl Connection {
             return refuse(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
         }
         let role = self.authenticate(&wanted)?;
-        let mut status = self.peer.status();
-        status.user.clone_from(&wanted.user);
-        status.database.clone_from(&wanted.database);
-        status.encrypted = self.stream.is_encrypted();
-        drop(status);
+        self.show_claim();
         self.check_limits(&wanted, &role)?;
         backend::authentication(&mut self.stream.output, AUTH_OK, &[]);
         self.open(wanted)

@@ -14,6 +14,7 @@ pub mod copy;
 pub mod error;
 pub mod exec;
 pub mod func;
+pub mod observe;
 pub mod panics;
 mod parse;
 mod plan;

@@ -1,8 +1,9 @@
 //! Which panics end a statement, and which have to end the host.
 //!
-//! A fault in what SQL computes (a function, an operator, a plan) leaves nothing half done: it ends its statement
-//! with XX000, and its transaction is rolled back. A panic inside of a step of the engine may leave a latch
-//! taken or a row half written in memory that other hosts share: its host has to end, and the others take over.
+//! A fault in what SQL computes (a function, an operator, a plan) leaves nothing half done: it ends its
+//! statement with XX000, and its transaction is rolled back. A panic inside of a step of the engine may
+//! leave a latch taken or a row half written in memory that other hosts share: its host has to end, and the
+//! others take over.
 //!
 //! 1. [`caught`] is a fence: a panic below it that no [`uncaught`] lies between becomes `Err`.
 //! 2. Whoever ends the process on a panic (a hook) asks [`is_caught`] first, on the thread that panicked.

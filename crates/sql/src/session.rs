@@ -212,8 +212,8 @@ pub trait Sink {
     /// How much has been told, to be handed to [`Sink::unsay`].
     fn told(&self) -> u64;
 
-    /// Takes back what was told since `told` was asked, as far as the client has not been sent it; whether that is
-    /// all of it. A statement that met a conflict and is run again has told nothing then.
+    /// Takes back what was told since `told` was asked, as far as the client has not been sent it; whether
+    /// that is all of it. A statement that met a conflict and is run again has told nothing then.
     fn unsay(&mut self, told: u64) -> bool;
 }
 
@@ -283,22 +283,57 @@ impl InterruptReason {
 
 /// The request to stop, shared by a session and whoever may stop it.
 #[derive(Debug, Default)]
-pub struct Interrupt(AtomicU8);
+pub struct Interrupt {
+    reason: AtomicU8,
+    /// Where its statement is, see [`Place`].
+    place: AtomicU8,
+}
+
+/// Where a session's statement is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere, or with the session itself.
+    #[default]
+    Here,
+    /// It waits for a worker.
+    Queue,
+    /// On this worker of its host.
+    Worker(u8),
+}
 
 impl Interrupt {
     /// Asks for a stop; a lesser reason does not replace a greater one.
     pub fn raise(&self, reason: InterruptReason) {
-        self.0.fetch_max(reason as u8, Ordering::Release);
+        self.reason.fetch_max(reason as u8, Ordering::Release);
     }
 
     /// The reason to stop, if there is one. One relaxed load where there is none: cheap enough for every
     /// row.
     pub fn raised(&self) -> Option<InterruptReason> {
         use InterruptReason::*;
-        let raised = self.0.load(Ordering::Relaxed);
+        let raised = self.reason.load(Ordering::Relaxed);
         [Cancel, StatementTimeout, IdleInTransactionTimeout, IdleSessionTimeout, Terminate]
             .get(usize::from(raised).checked_sub(1)?)
             .copied()
+    }
+
+    /// Shows where the session's statement is, to those who watch.
+    pub fn show(&self, place: Place) {
+        let number = match place {
+            Place::Here => 0,
+            Place::Queue => 1,
+            Place::Worker(worker) => 2 + worker,
+        };
+        self.place.store(number, Ordering::Relaxed);
+    }
+
+    /// Where the session's statement is.
+    pub fn place(&self) -> Place {
+        match self.place.load(Ordering::Relaxed) {
+            0 => Place::Here,
+            1 => Place::Queue,
+            number => Place::Worker(number - 2),
+        }
     }
 
     /// The error to fail with, if somebody asked for a stop.
@@ -310,7 +345,7 @@ impl Interrupt {
     /// each statement, so that a cancel which comes too late does not hit the next one.
     pub fn rearm(&self) {
         let keep = InterruptReason::IdleInTransactionTimeout as u8;
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |raised| {
+        let _ = self.reason.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |raised| {
             (raised != 0 && raised < keep).then_some(0)
         });
     }
@@ -389,6 +424,10 @@ pub struct Activity {
     pub state_change_us: i64,
     /// What it does.
     pub state: ActivityState,
+    /// Where its statement is.
+    pub place: Place,
+    /// When its transaction began; 0: it is in none that is known of.
+    pub transaction_start_us: i64,
     /// Its current or last statement, its first 1,024 bytes.
     pub query: String,
 }

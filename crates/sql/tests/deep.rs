@@ -1,4 +1,5 @@
-//! Statements that nest deeply or go on for long: an answer or 54001, with the stack of a server's connection.
+//! Statements that nest deeply or go on for long: an answer or 54001, with the stack of a server's
+//! connection.
 
 #![forbid(unsafe_code)]
 

@@ -274,6 +274,8 @@ impl TpccArguments {
         let job = Job {
             book: None,
             sql: None,
+            access: Default::default(),
+            telling: Default::default(),
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,

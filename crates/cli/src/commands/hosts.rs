@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use rustix::process::Signal;
 
-use super::up::{Asked, ask};
-use crate::control::Order;
+use super::up::{Asked, ask, duration};
+use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::host;
 use crate::orders::Orders;
@@ -91,6 +91,50 @@ pub fn add(of: &OneHost) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A host that is to leave in peace.
+#[derive(Args)]
+pub struct Drain {
+    #[command(flatten)]
+    of: OneHost,
+    /// Transactions that run have so long to end, like 30s
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    within: Duration,
+}
+
+/// Lets a host leave once its clients are gone: it takes no new ones, and those that are here are told when
+/// they are in no transaction.
+pub fn drain(drain: &Drain) -> Result<ExitCode, Failure> {
+    let (dir, host) = (drain.of.open()?, drain.of.host);
+    let phase = Phase::start(&format!("clients of host {host} go"));
+    let mut line = Line::connect(&dir, host, SOON)?;
+    let started = Instant::now();
+    loop {
+        terminal::check_interrupted()?;
+        line.order(&Order::Drain)?;
+        let left = match line.last(|_, _| ())? {
+            Answer::Drained { left } => left,
+            other => {
+                return Err(Failure::Broken(format!(
+                    "host {host} answered what it was not asked: {other:?}"
+                )));
+            }
+        };
+        if left == 0 {
+            break;
+        }
+        if started.elapsed() > drain.within {
+            let seconds = drain.within.as_secs_f64();
+            return Err(Failure::Broken(format!(
+                "{left} clients of host {host} are still in transactions after {seconds} s; it takes no new \
+                 ones: ask again, or let it leave with `liger remove`"
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+    phase.done("gone");
+    remove(&drain.of)
+}
+
 /// Lets a host leave. What it owns, the others take over, as if it had died.
 pub fn remove(of: &OneHost) -> Result<ExitCode, Failure> {
     let dir = of.open()?;
@@ -162,6 +206,61 @@ pub fn checkpoint(of: &OnePod) -> Result<ExitCode, Failure> {
 pub fn serve(of: &OneHost) -> Result<ExitCode, Failure> {
     let dir = of.open()?;
     Process::own().write(&dir.process(of.host))?;
-    let orders = Orders::of_socket(&dir.control(of.host))?;
+    let orders = Orders::of_socket(&dir.control(of.host), true)?;
     host::run(&orders, Some(&dir.clients(of.host)))
+}
+
+/// One host, by hand.
+#[derive(Args)]
+pub struct ByHand {
+    /// The directory of a pod that is up
+    #[arg(long, value_name = "DIR", requires = "host")]
+    join: Option<PathBuf>,
+    /// The host's number, of one that does not run
+    #[arg(long, requires = "join")]
+    host: Option<usize>,
+}
+
+/// Is a host until an interrupt: as those are that `liger up` starts. Without a pod it is one of a benchmark,
+/// which is told over its standard input what to do.
+pub fn by_hand(of: &ByHand) -> Result<ExitCode, Failure> {
+    let (Some(dir), Some(number)) = (&of.join, of.host) else {
+        return host::run(&Orders::of_input(), None);
+    };
+    let of = OneHost { dir: dir.clone(), host: number };
+    let dir = of.open()?;
+    if Process::read(&dir.process(number)).is_some_and(|process| process.doing() != Doing::Gone) {
+        let message = format!("host {number} runs already: see `liger status {}`", dir.path().display());
+        return Err(Failure::Refused(message));
+    }
+    terminal::note_interrupts()?;
+    Process::own().write(&dir.process(number))?;
+    let orders = Orders::of_socket(&dir.control(number), false)?;
+    let (own, clients) = (dir.clone(), dir.clients(number));
+    std::thread::spawn(move || tend(&own, number));
+    host::run(&orders, Some(&clients))
+}
+
+/// Lets this process be taken into the pod, and go at an interrupt.
+fn tend(dir: &PodDir, host: usize) {
+    let fail = |failure: Failure| -> ! {
+        eprintln!("error: {failure}");
+        std::process::exit(failure.code().into())
+    };
+    match ask(dir, Asked::TakeIn(host)) {
+        Ok(()) => println!("host {host} is a member of {}; an interrupt ends it", dir.path().display()),
+        Err(failure) => fail(failure),
+    }
+    while terminal::check_interrupted().is_ok() {
+        std::thread::sleep(LOOK);
+    }
+    terminal::forget_interrupt();
+    let gone = ask_host(dir, host, SOON).and_then(|said| {
+        let mut line = Line::connect(dir, host, PATIENCE)?;
+        line.order(if said.partitions.is_empty() { &Order::Leave } else { &Order::GiveUp })?;
+        line.last(|_, _| ())
+    });
+    if let Err(failure) = gone {
+        fail(failure);
+    }
 }

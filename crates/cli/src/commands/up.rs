@@ -20,6 +20,8 @@ use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::input::Mix;
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Access, AccessArguments};
+use crate::control::Order;
 use crate::failure::Failure;
 use crate::job::{
     Backend, Data, Durable, Holds, Homes, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
@@ -29,6 +31,7 @@ use crate::orders;
 use crate::pod::hosts::how;
 use crate::pod::running::{PATIENCE, join_again};
 use crate::pod::{PodDir, PodFile, Running};
+use crate::telling::Telling;
 use crate::{sizes, terminal};
 
 /// Workers of a host with SQL, unless told.
@@ -75,6 +78,10 @@ pub struct UpArguments {
     /// Divides TPC-C's customers, orders and items
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=1000))]
     scale_divisor: i32,
+    #[command(flatten)]
+    access: AccessArguments,
+    #[command(flatten)]
+    telling: Telling,
     #[command(flatten)]
     shape: PodShape,
     /// Start a host again that has ended
@@ -200,6 +207,8 @@ impl PodShape {
         let job = Job {
             book: if let Holds::Ledger(book) = contents { Some(book) } else { None },
             sql: if let Holds::Sql(sql) = contents { Some(sql) } else { None },
+            access: Access::default(),
+            telling: Telling::default(),
             hosts,
             workers,
             backend: self.backend,
@@ -256,6 +265,7 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
             return Err(Failure::Refused(format!("--port {port} leaves no ports for {hosts} hosts")));
         }
         Tables::Sql => {
+            arguments.telling.check(arguments.port, hosts)?;
             let partitions = u16::from(hosts) * SQL_PARTITIONS;
             Holds::Sql(Sql { partitions, port: arguments.port })
         }
@@ -266,7 +276,11 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
             Holds::Tpcc(scale)
         }
     };
-    let dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
+    let access = arguments.access.access(&arguments.dir)?;
+    let mut dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
+    access.prepare()?;
+    (dir.file.job.access, dir.file.job.telling) = (access, arguments.telling.clone());
+    dir.save()?;
     terminal::note_interrupts()?;
     supervise(Running::start(dir)?, arguments.restart)
 }
@@ -288,6 +302,8 @@ pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
 pub enum Asked {
     /// Start this host again.
     Add(usize),
+    /// Take this host in, which somebody has started by hand.
+    TakeIn(usize),
 }
 
 /// What it answers.
@@ -316,8 +332,11 @@ fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
         format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
     if let Some(sql) = dir.file.job.sql {
         for host in 0..hosts {
-            let port = usize::from(sql.port) + host;
-            said += &format!("host {host}: postgresql://postgres@127.0.0.1:{port}/postgres\n");
+            let address = dir.file.job.access.route(sql.port, host as u8);
+            said += &format!("host {host}: postgresql://postgres@{address}/postgres\n");
+            if let Some(figures) = dir.file.job.telling.address(address, host as u8) {
+                said += &format!("host {host}: http://{figures}/metrics\n");
+            }
         }
     }
     // At once: whoever started this may read one line only.
@@ -354,7 +373,8 @@ fn watch(
             };
             eprintln!("host {host} {}{words}", how(status));
             if restart && !status.success() {
-                begin_again(running, host, None, sender)?;
+                eprintln!("starting host {host} again");
+                begin_again(running, host, (None, sender), Running::start_again)?;
             }
         }
         for (host, ended, asker) in rejoined.try_iter() {
@@ -388,24 +408,29 @@ fn take(running: &mut Running, asker: UnixStream, sender: &Sender<Rejoined>) -> 
         return Ok(());
     }
     match serde_json::from_str(&line) {
-        Ok(Asked::Add(host)) if host >= running.hosts.dir().hosts() || running.hosts.has(host) => {
+        Ok(Asked::Add(host) | Asked::TakeIn(host))
+            if host >= running.hosts.dir().hosts() || running.hosts.has(host) =>
+        {
             answer(Some(asker), &Told::Failed(format!("host {host} runs already")));
             Ok(())
         }
-        Ok(Asked::Add(host)) => begin_again(running, host, Some(asker), sender),
+        Ok(Asked::Add(host)) => {
+            eprintln!("starting host {host} again");
+            begin_again(running, host, (Some(asker), sender), Running::start_again)
+        }
+        Ok(Asked::TakeIn(host)) => begin_again(running, host, (Some(asker), sender), Running::take_in),
         Err(_) => Ok(()),
     }
 }
 
-/// Starts a host again; it joins in a thread of its own, since that may have to wait for a takeover.
+/// Begins with a host again; it joins in a thread of its own, since that may have to wait for a takeover.
 fn begin_again(
     running: &mut Running,
     host: usize,
-    asker: Option<UnixStream>,
-    sender: &Sender<Rejoined>,
+    (asker, sender): (Option<UnixStream>, &Sender<Rejoined>),
+    begin: impl FnOnce(&mut Running, usize) -> Result<Order, Failure>,
 ) -> Result<(), Failure> {
-    eprintln!("starting host {host} again");
-    let join = match running.start_again(host) {
+    let join = match begin(running, host) {
         Ok(join) => join,
         Err(failure @ Failure::Interrupted(_)) => return Err(failure),
         Err(failure) => {

@@ -2,11 +2,11 @@
 //!
 //! 1. The workers stop for orders; a session that has a transaction then is told that the host ends
 //!    (57P01). Connections stay.
-//! 2. Only clients of this machine are let in, and they prove nothing.
+//! 2. Who is let in, and what he proves, is as the pod was told (access.rs): by default clients of this
+//!    machine, and nothing.
 
 #![expect(clippy::disallowed_methods, reason = "SQL tells the time of day")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,8 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use liger_engine::db::Host;
 use liger_engine::log::Durability;
 use liger_fabric::native::HostMemory;
-use liger_server::auth::hba::Rules;
-use liger_server::{Config, Server};
+use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
 use liger_sql::storage::access::transact;
@@ -23,7 +22,7 @@ use liger_sql::storage::classes::Classes;
 use liger_sql::storage::slots::Slots;
 
 use crate::desks::show;
-use crate::job::Sql;
+use crate::job::{Job, Sql};
 use crate::orders::Shown;
 
 /// From 1970 to 2000, in microseconds.
@@ -36,7 +35,8 @@ pub(super) struct SqlDesk {
     host: Arc<SqlHost>,
     durability: Durability,
     /// It ends with this.
-    _server: Server,
+    _server: Arc<Server>,
+    _figures: Option<Scrape>,
 }
 
 /// The machine's clock and randomness.
@@ -54,32 +54,47 @@ impl Surroundings for Machine {
     }
 }
 
-fn address(port: u16, host: u8) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port + u16::from(host)))
-}
-
 impl SqlDesk {
     /// Opens the catalog, and lets clients in.
     pub(super) fn open<M: HostMemory>(
         host: &mut Host<M>,
+        job: &Job,
         sql: Sql,
-        durability: Durability,
+        shown: &Shown,
     ) -> Result<SqlDesk, String> {
         let catalog = HostCatalog::new(Classes::of(host.engine().catalog())).map_err(|e| e.to_string())?;
-        let life = host.alone(|session| transact(session, |tx| catalog.open(tx)));
+        let access = job.access.clone();
+        let first = access.first_verifier(false).map_err(|error| error.to_string())?;
+        let life = host.alone(|session| transact(session, |tx| catalog.open(tx, first.as_deref())));
         catalog.opened(life.map_err(|error| error.to_string())?);
         let number = host.id().0;
+        let address = access.address(sql.port, number);
         let host = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });
         let config = Config {
-            addresses: vec![address(sql.port, number)],
+            addresses: vec![address],
             host: number,
-            route: Some(Arc::new(move |host| Some(address(sql.port, host)))),
-            rules: Rules::standard(true),
+            rules: access.rules().map_err(|error| error.to_string())?,
+            certificate: access.certificate(),
+            route: Some(Arc::new(move |host| Some(access.route(sql.port, host)))),
+            log: Some(job.telling.logger()),
+            log_slower_than: job.telling.slower_than(),
             ..Config::default()
         };
         let database = EngineDatabase::new(host.clone(), || Box::new(Machine));
+        host.slots.observed().set_first_port(sql.port);
         let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
-        Ok(SqlDesk { host, durability, _server: server })
+        let (server, slots) = (Arc::new(server), host.slots.clone());
+        let drained = server.clone();
+        let drain: Box<dyn Fn() -> usize + Send + Sync> = Box::new(move || drained.drain());
+        // A host is opened once.
+        let _ = shown.drain.set(drain);
+        let of = server.clone();
+        let render = move || slots.observed().render() + &of.metrics().render();
+        let figures = job.telling.address(address, number);
+        let figures = figures.map(|at| Scrape::start(at, Arc::new(render))).transpose();
+        let figures = figures.map_err(|error| error.to_string())?;
+        let durability = job.durability.into();
+        Ok(SqlDesk { host, durability, _server: server, _figures: figures })
     }
 
     /// Works for clients, with so many workers, until there is an order.
@@ -99,6 +114,8 @@ impl SqlDesk {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(LOOKS_PER_SHOW) {
                 show(session.cx(), session.host(), shown);
+                let committed = self.host.slots.observed().committed();
+                shown.transactions.store(committed, Ordering::Relaxed);
             }
             !shown.wanted.load(Ordering::Relaxed)
         });

@@ -3,21 +3,52 @@
 //! Invariants:
 //! 1. Every process started here is ended and waited for when this is dropped, whatever happened.
 //! 2. A host ends by itself when its standard input does, so none outlives whoever started it.
-//! 3. Hosts are in process groups of their own: an interrupt from the terminal reaches the supervisor only.
+//! 3. A host that somebody started by hand is watched like the others, from when it was taken in; it is no
+//!    child, so what it ended with is not known.
+//! 4. Hosts are in process groups of their own: an interrupt from the terminal reaches the supervisor only.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::{Line, PodDir};
+use rustix::process::Signal;
+
+use super::process::Doing;
+use super::{Line, PodDir, Process};
 use crate::control::Order;
 use crate::failure::Failure;
 
 /// Hosts of one pod.
 pub struct Hosts {
     dir: PodDir,
-    children: Vec<Option<Child>>,
+    children: Vec<Option<Runs>>,
+}
+
+/// What is known of a host that runs.
+enum Runs {
+    /// It was started here.
+    Child(Child),
+    /// Somebody started it by hand.
+    Other(Process),
+}
+
+impl Runs {
+    /// How it ended, if it has.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        match self {
+            Self::Child(child) => child.try_wait().ok().flatten(),
+            Self::Other(process) => (process.doing() == Doing::Gone).then(ExitStatus::default),
+        }
+    }
+
+    fn kill(&mut self) {
+        // One that has ended by itself is as dead.
+        match self {
+            Self::Child(child) => _ = child.kill(),
+            Self::Other(process) => _ = process.signal(Signal::KILL),
+        }
+    }
 }
 
 /// How a process ended, in words.
@@ -59,7 +90,17 @@ impl Hosts {
             .stderr(said)
             .spawn()
             .map_err(broken)?;
-        self.children[host] = Some(child);
+        self.children[host] = Some(Runs::Child(child));
+        Ok(())
+    }
+
+    /// Takes in a host that somebody has started by hand.
+    pub fn take_in(&mut self, host: usize) -> Result<(), Failure> {
+        let process = Process::read(&self.dir.process(host)).filter(|process| process.doing() != Doing::Gone);
+        let Some(process) = process else {
+            return Err(Failure::Refused(format!("host {host} has no process")));
+        };
+        self.children[host] = Some(Runs::Other(process));
         Ok(())
     }
 
@@ -67,7 +108,7 @@ impl Hosts {
     pub fn line(&mut self, host: usize, patience: Duration) -> Result<Line<'_>, Failure> {
         let Self { dir, children } = self;
         let child = children[host].as_mut().expect("a host that was started");
-        Line::wait(dir, host, patience, || matches!(child.try_wait(), Ok(None)))
+        Line::wait(dir, host, patience, || child.ended().is_none())
     }
 
     /// What a host is told to join.
@@ -84,7 +125,7 @@ impl Hosts {
     /// The next host whose process has ended since the last time, and how.
     pub fn ended(&mut self) -> Option<(usize, ExitStatus)> {
         for (host, slot) in self.children.iter_mut().enumerate() {
-            if let Some(Ok(Some(status))) = slot.as_mut().map(Child::try_wait) {
+            if let Some(status) = slot.as_mut().and_then(Runs::ended) {
                 *slot = None;
                 return Some((host, status));
             }
@@ -94,10 +135,12 @@ impl Hosts {
 
     /// Kills a host's process and waits for its end.
     pub fn kill(&mut self, host: usize) {
-        if let Some(mut child) = self.children[host].take() {
-            // One that has ended by itself is as dead.
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Some(mut runs) = self.children[host].take() {
+            runs.kill();
+            if let Runs::Child(mut child) = runs {
+                // It was killed, so it ends.
+                let _ = child.wait();
+            }
         }
     }
 }
@@ -105,7 +148,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for child in self.children.iter_mut().flatten() {
-            let _ = child.kill();
+            child.kill();
         }
         for host in 0..self.children.len() {
             self.kill(host);

@@ -156,6 +156,13 @@ impl Running {
         Ok(self.hosts.join(host, true))
     }
 
+    /// Takes in a host that somebody has started by hand: what it is to be told so that it joins.
+    pub fn take_in(&mut self, host: usize) -> Result<Order, Failure> {
+        self.hosts.take_in(host)?;
+        drop(self.hosts.line(host, PATIENCE)?);
+        Ok(self.hosts.join(host, true))
+    }
+
     /// From now on the memory outlives this process and the hosts, until [`Running::end`]: what was
     /// acknowledged at `pod` may be nowhere else.
     pub fn let_memory_outlive(&mut self) {

@@ -1,5 +1,6 @@
 //! The real binary, as people run it.
 
+mod access;
 mod benchmarks;
 mod durability;
 mod failures;

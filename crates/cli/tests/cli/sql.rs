@@ -3,19 +3,23 @@
 #![expect(clippy::disallowed_methods, reason = "real processes are watched in real time")]
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::pods::{Up, done};
 use crate::*;
 
-/// A port such that the one behind it is free too, as far as one can tell.
-fn port() -> u16 {
-    for port in (20_000 + (std::process::id() % 20_000) as u16..60_000).step_by(2) {
-        if [port, port + 1].iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
+/// The first of so many ports in a row that are free, as far as one can tell; another one each time.
+pub fn ports(count: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 15_000) as u16;
+    loop {
+        let port = first + NEXT.fetch_add(count, Ordering::Relaxed);
+        assert!(port < 60_000, "no port is free");
+        if (port..port + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return port;
         }
     }
-    panic!("no port is free");
 }
 
 fn psql(port: u16, sql: &str) -> Result<String, String> {
@@ -47,7 +51,7 @@ fn tables_outlive_hosts_and_pods() {
         return;
     }
     let folder = Folder::new("sql");
-    let (dir, port) = (folder.file("pod"), port());
+    let (dir, port) = (folder.file("pod"), ports(2));
     let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --lease 2s --durability storage"));
     let made = "create table t (id int primary key, name text); insert into t select g, 'n' || g from \
                 generate_series(1, 100) g";
@@ -70,7 +74,7 @@ fn tables_outlive_hosts_and_pods() {
 #[test]
 fn tpcc_through_sql_is_consistent() {
     let folder = Folder::new("tpcc-sql");
-    let (dir, port) = (folder.file("pod"), port());
+    let (dir, port) = (folder.file("pod"), ports(2));
     let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --durability storage"));
     let start = Instant::now();
     let to = format!("bench tpcc-sql 127.0.0.1:{port},127.0.0.1:{} --scale-divisor 100", port + 1);

@@ -34,6 +34,7 @@ use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteTh
 use super::remote::RemoteRows;
 use super::shared::SharedRows;
 use super::shortage::Shortages;
+use super::waits::Waits;
 use super::word::WordFormat;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
@@ -171,6 +172,7 @@ pub struct RowHost {
     pub(super) history: Option<Arc<dyn HistorySink>>,
     pub(super) log: Option<HostLog>,
     pub(super) moves: Moves,
+    pub(super) waits: Waits,
     pub(super) member: Member,
     pub(super) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
@@ -232,6 +234,7 @@ impl RowHost {
             history: options.history,
             log: options.log,
             moves: Moves::default(),
+            waits: Waits::new(config.workers),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
             waited_for: AtomicBool::new(false),
@@ -411,6 +414,16 @@ impl RowHost {
     /// What this host's workers did together.
     pub fn moves(&self) -> &Moves {
         &self.moves
+    }
+
+    /// What this host's workers wait for.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// What shared rows may use.
+    pub fn budget(&self) -> Budget {
+        self.budget
     }
 
     /// The heap, for audits.

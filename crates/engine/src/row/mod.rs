@@ -4,14 +4,15 @@
 //! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
 //! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
 //!   memory and back; `shortage`: when that is full; `remote`: what is known of other hosts' rows;
-//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `owned`, `paused`:
-//!   for callers on threads that come and go;
+//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `owned`,
+//!   `paused`: for callers on threads that come and go;
 //! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
 //!   their partitions then;
 //! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
 //! * [`policy`]: decisions as values; [`host`]: what workers share.
 
 mod borrowed;
+mod census;
 mod changes;
 mod check;
 mod cold;
@@ -39,6 +40,7 @@ pub mod shared;
 mod shortage;
 mod takeover;
 mod transaction;
+mod waits;
 pub mod word;
 
 use liger_store::bwtree::TreeError;
@@ -47,6 +49,7 @@ use crate::txn::{TableId, TxnError};
 
 use message::Failure;
 
+pub use census::Census;
 pub use check::Checked;
 pub use cold::{Restored, Step as RestoreStep};
 pub(crate) use copy::CopiedUpTo;
@@ -56,6 +59,7 @@ pub use load::Loader;
 pub use owned::OwnedSession;
 pub use session::RowSession;
 pub use transaction::RowTxn;
+pub use waits::{Wait, Waits};
 
 /// Protocol steps of the row engine that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {

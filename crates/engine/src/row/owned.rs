@@ -1,8 +1,8 @@
 //! A worker that belongs to no thread: what runs a transaction for one caller after the other.
 //!
-//! [`RowSession`] borrows its worker's context and its host, so it lives on the stack of one thread. Who serves clients on
-//! threads of their own lends them an [`OwnedSession`] instead: it owns all of that, may be sent to another thread, and its
-//! transaction may rest between two calls.
+//! [`RowSession`] borrows its worker's context and its host, so it lives on the stack of one thread. Who
+//! serves clients on threads of their own lends them an [`OwnedSession`] instead: it owns all of that, may
+//! be sent to another thread, and its transaction may rest between two calls.
 //!
 //! Invariants:
 //! 1. One thread uses it at a time, as one thread uses a worker: it is `Send` and not `Sync`.

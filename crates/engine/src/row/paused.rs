@@ -1,4 +1,5 @@
-//! A transaction without its worker's context: how it rests between two uses of an owned session. See `owned`.
+//! A transaction without its worker's context: how it rests between two uses of an owned session. See
+//! `owned`.
 
 use std::sync::Arc;
 

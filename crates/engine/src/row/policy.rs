@@ -59,8 +59,8 @@ impl WaitPolicy for NoWait {
 pub struct Patient {
     /// For a row that another transaction changes, nanoseconds.
     pub writers_ns: u64,
-    /// For a row or a gap that others have read and this one wants to change, nanoseconds. Shorter: two that have
-    /// both read a row and want to change it wait for each other, and that is a usual case.
+    /// For a row or a gap that others have read and this one wants to change, nanoseconds. Shorter: two
+    /// that have both read a row and want to change it wait for each other, and that is a usual case.
     pub readers_ns: u64,
 }
 

@@ -10,6 +10,7 @@ use liger_fabric::{Cx, Fabric, HostId, Work};
 
 use super::host::{RowHost, count};
 use super::message::{Answer, Asker, Message, Wish};
+use super::waits::Wait;
 use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -126,6 +127,7 @@ impl RowHost {
         let from = Asker { worker: cx.worker(), request };
         let created = if let Wish::Create(key) = &wish { Some(*key) } else { None };
         self.post(cx, owner, &Message::Request { from, table, partition, wish });
+        let _waiting = self.waits.begin(cx.worker(), Wait::Owner);
         let mut turn = 0u32;
         loop {
             turn = turn.wrapping_add(1);

@@ -20,6 +20,7 @@ use super::borrowed::Borrowed;
 use super::changes::Changes;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, TablePart, reach};
+use super::waits::Wait;
 use crate::catalog::{Kind, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
@@ -117,6 +118,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     if !self.host.wait.wait(conflict, tries, waited_ns) {
                         return Err(conflict.into());
                     }
+                    let _waiting = self.host.waits.begin(self.cx.worker(), Wait::Lock);
                     self.host.serve_waiting(self.cx);
                     self.cx.pause();
                 }

@@ -61,8 +61,8 @@ pub struct Native {
     mapping: Arc<Mapping>,
 }
 
-// SAFETY: `base` points into `mapping`, which this view keeps alive and which threads share anyway; nothing here belongs
-// to a thread. A view is used by one thread at a time (it is not `Sync`).
+// SAFETY: `base` points into `mapping`, which this view keeps alive and which threads share anyway; nothing
+// here belongs to a thread. A view is used by one thread at a time (it is not `Sync`).
 unsafe impl Send for Native {}
 
 impl Native {

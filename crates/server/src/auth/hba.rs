@@ -49,6 +49,8 @@ enum Address {
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
+    /// Number of its line, from 1; 0: it is in no file.
+    line: usize,
     kind: Kind,
     databases: Vec<String>,
     users: Vec<String>,
@@ -78,7 +80,7 @@ impl Rules {
     pub fn standard(trust_loopback: bool) -> Self {
         let rule = |kind, address, method| {
             let all = || vec!["all".to_string()];
-            Rule { kind, databases: all(), users: all(), address, method }
+            Rule { line: 0, kind, databases: all(), users: all(), address, method }
         };
         let mut rules = Vec::new();
         if trust_loopback {
@@ -97,10 +99,24 @@ impl Rules {
             let words = words(line);
             if !words.is_empty() {
                 let error = |(what, text)| RulesError { line: at + 1, what, text };
-                rules.push(parse_rule(&words).map_err(error)?);
+                rules.push(Rule { line: at + 1, ..parse_rule(&words).map_err(error)? });
             }
         }
         Ok(Self(rules))
+    }
+
+    /// The line of a rule that trusts clients of other machines, if there is one.
+    pub fn trusts_others(&self) -> Option<usize> {
+        let others = |rule: &&Rule| {
+            let beyond = match rule.address {
+                Address::All => true,
+                Address::Loopback => false,
+                Address::Net { address: IpAddr::V4(net), bits } => bits < 8 || !net.is_loopback(),
+                Address::Net { address: IpAddr::V6(net), bits } => bits < 128 || !net.is_loopback(),
+            };
+            rule.kind != Kind::Local && rule.method == Method::Trust && beyond
+        };
+        self.0.iter().find(others).map(|rule| rule.line)
     }
 
     /// What a client must prove; `None` if no rule is for it. `address`: `None` for a local socket.
@@ -208,7 +224,7 @@ fn parse_rule(words: &[String]) -> Result<Rule, (&'static str, String)> {
     };
     match rest.next() {
         Some(option) => Err(("options are not supported", option.clone())),
-        None => Ok(Rule { kind, databases, users, address, method }),
+        None => Ok(Rule { line: 0, kind, databases, users, address, method }),
     }
 }
 
@@ -280,6 +296,20 @@ host    all          all        ::1/128                 md5
         assert_eq!(method(true, "192.0.2.1"), Some(Method::Scram));
         assert_eq!(method(false, "127.0.0.1"), Some(Method::Scram));
         assert_eq!(method(false, ""), Some(Method::Scram));
+    }
+
+    #[test]
+    fn trust_beyond_the_machine_is_found() {
+        let trusts = |file: &str| Rules::parse(file).expect("well formed").trusts_others();
+        assert_eq!(
+            trusts("local all all trust\nhost all all 127.0.0.0/8 trust\nhost all all ::1/128 trust"),
+            None
+        );
+        assert_eq!(trusts("host all all samehost trust\nhost all all 0.0.0.0/0 scram-sha-256"), None);
+        assert_eq!(trusts("# all\n\nhost all all all trust"), Some(3));
+        assert_eq!(trusts("hostssl all all 10.0.0.0/8 trust"), Some(1));
+        assert_eq!(trusts("host all all 0.0.0.0/0 trust"), Some(1));
+        assert_eq!(Rules::standard(true).trusts_others(), None);
     }
 
     #[test]

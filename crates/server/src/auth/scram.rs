@@ -59,18 +59,8 @@ impl Verifier {
     }
 
     fn with_salt(password: &str, salt: &[u8], iterations: NonZeroU32) -> Self {
-        // Where preparation fails the password counts as it is, as in PostgreSQL.
-        let prepared = stringprep::saslprep(password);
-        let password = prepared.as_ref().map_or(password, |prepared| prepared);
-        let mut salted = [0; HASH_BYTES];
-        derive(PBKDF2_HMAC_SHA256, iterations, salt, password.as_bytes(), &mut salted);
-        let client_key = hmac(&salted, b"Client Key");
-        Self {
-            iterations,
-            salt: salt.to_vec(),
-            stored_key: sha256(&client_key),
-            server_key: hmac(&salted, b"Server Key"),
-        }
+        let (client_key, server_key) = keys(password, salt, iterations);
+        Self { iterations, salt: salt.to_vec(), stored_key: sha256(&client_key), server_key }
     }
 
     /// For a role without a password: looks real, and no password fits it.
@@ -214,6 +204,83 @@ impl Exchange {
     }
 }
 
+/// The client's side of an exchange.
+#[derive(Debug)]
+pub struct ClientExchange {
+    password: String,
+    nonce: String,
+    /// Bytes of `c=`, and its head as the first message has it.
+    channel: Vec<u8>,
+    head: String,
+    /// What the server is to say at the end.
+    expected: Option<String>,
+    proved: bool,
+}
+
+impl ClientExchange {
+    /// Of somebody who knows a password; `endpoint`: the hash of the server's certificate, if the connection
+    /// is encrypted.
+    pub fn begin(password: &str, endpoint: Option<&[u8]>) -> Self {
+        let head = if endpoint.is_some() { "p=tls-server-end-point,," } else { "n,," };
+        let mut channel = head.as_bytes().to_vec();
+        channel.extend_from_slice(endpoint.unwrap_or_default());
+        let nonce = BASE64.encode(random_bytes::<NONCE_BYTES>());
+        let (password, head) = (password.to_string(), head.to_string());
+        Self { password, nonce, channel, head, expected: None, proved: false }
+    }
+
+    /// The mechanism's name.
+    pub fn mechanism(&self) -> &'static str {
+        if self.head.starts_with('p') { "SCRAM-SHA-256-PLUS" } else { "SCRAM-SHA-256" }
+    }
+
+    /// The first message.
+    pub fn first(&self) -> String {
+        format!("{}n=,r={}", self.head, self.nonce)
+    }
+
+    /// The answer to the server's first message.
+    ///
+    /// # Errors
+    /// If that is not one.
+    pub fn answer(&mut self, server_first: &str) -> Result<String, ScramError> {
+        let mut parts = server_first.split(',');
+        let mut next = |name: &str| parts.next().and_then(|part| part.strip_prefix(name).map(str::to_string));
+        let nonce = next("r=").filter(|nonce| nonce.starts_with(&self.nonce) && *nonce != self.nonce);
+        let nonce = nonce.ok_or(ScramError("nonce does not match"))?;
+        let salt = next("s=").and_then(|salt| BASE64.decode(salt).ok()).ok_or(ScramError("no salt"))?;
+        let iterations = next("i=").and_then(|count| count.parse().ok());
+        let iterations = iterations.ok_or(ScramError("no number of iterations"))?;
+        let (client_key, server_key) = keys(&self.password, &salt, iterations);
+        let without_proof = format!("c={},r={nonce}", BASE64.encode(&self.channel));
+        let said = format!("n=,r={},{server_first},{without_proof}", self.nonce);
+        let signature = hmac(&sha256(&client_key), said.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
+        self.expected = Some(format!("v={}", BASE64.encode(hmac(&server_key, said.as_bytes()))));
+        Ok(format!("{without_proof},p={}", BASE64.encode(proof)))
+    }
+
+    /// Takes the server's last message.
+    pub fn check(&mut self, server_last: &str) {
+        self.proved = self.expected.as_deref() == Some(server_last);
+    }
+
+    /// Whether the server has proved that it knows the password.
+    pub fn is_proved(&self) -> bool {
+        self.proved
+    }
+}
+
+/// The client's and the server's key of a password.
+fn keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> ([u8; HASH_BYTES], [u8; HASH_BYTES]) {
+    // Where preparation fails the password counts as it is, as in PostgreSQL.
+    let prepared = stringprep::saslprep(password);
+    let password = prepared.as_ref().map_or(password, |prepared| prepared);
+    let mut salted = [0; HASH_BYTES];
+    derive(PBKDF2_HMAC_SHA256, iterations, salt, password.as_bytes(), &mut salted);
+    (hmac(&salted, b"Client Key"), hmac(&salted, b"Server Key"))
+}
+
 fn hmac(key: &[u8], data: &[u8]) -> [u8; HASH_BYTES] {
     sign(&Key::new(HMAC_SHA256, key), data).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
@@ -275,6 +342,22 @@ mod tests {
         assert!(begin(Binding::Without { offered: false }, "y,,n=,r=x"));
         assert!(!begin(Binding::Without { offered: false }, "n,,n=,r="));
         assert!(!begin(Binding::Without { offered: false }, "n,a=b,n=,r=x"));
+    }
+
+    #[test]
+    fn both_sides_prove_that_they_know_the_password() {
+        for endpoint in [None, Some(&[1u8, 2][..])] {
+            let mut client = ClientExchange::begin("pencil", endpoint);
+            let binding = endpoint.map_or(Binding::Without { offered: false }, Binding::Certificate);
+            let server = Exchange::begin(Verifier::new("pencil"), binding, client.first().as_bytes());
+            let server = server.expect("well formed");
+            let answer = client.answer(server.server_first()).expect("well formed");
+            let last = server.finish(answer.as_bytes()).expect("well formed").expect("the right password");
+            client.check(&last);
+            assert!(client.is_proved());
+            client.check("v=AAAA");
+            assert!(!client.is_proved());
+        }
     }
 
     #[test]

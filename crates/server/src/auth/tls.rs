@@ -122,7 +122,7 @@ fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
 }
 
 /// The hash of a certificate by the hash function of its own signature; MD5 and SHA-1 count as SHA-256.
-fn endpoint_hash(certificate: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn endpoint_hash(certificate: &[u8]) -> Option<Vec<u8>> {
     // Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OBJECT IDENTIFIER,
     // .. }, .. }
     let (_, whole, _) = der(certificate)?;

@@ -97,7 +97,7 @@ fn config(plan: &Plan, seed: u64, hosts: u8, left_out: Option<&LeftOut>) -> SimC
 fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
     let mut session = RowSession::new(cx, host);
     let catalog = HostCatalog::new(Classes::of(host.catalog())).expect("the pod has the classes");
-    let life = again(&mut session, u32::MAX, |tx| catalog.open(tx)).expect("no limit to the tries");
+    let life = again(&mut session, u32::MAX, |tx| catalog.open(tx, None)).expect("no limit to the tries");
     catalog.opened(life);
     for _ in 0..transactions {
         let number = cx.random();

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::from::no_relation;
 use super::scope::{CteName, Entry, Place, ScopeColumn, columns_of};
 use super::tree::{
-    Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Target, Update,
+    Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning, Target, Update,
 };
 use super::updatable::{Changed, Changing};
 use super::{Binder, Scope, Typed, fail};
 use crate::catalog::object::{Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::parse::ast::{self, ConflictTarget, Ident, JoinKind, Kind, Path};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid};
@@ -210,6 +211,7 @@ impl Binder<'_> {
         };
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let returning = self.returning(&mut scope, &ast.returning)?;
+        self.reads(&ast.table, table.columns.len(), shown(&returning))?;
         Ok(Insert { ctes: bound_ctes, target, source, values, conflict, returning })
     }
 
@@ -336,6 +338,10 @@ impl Binder<'_> {
         scope.add_table(&changed.shown, "excluded", None, width, false);
         let set = self.assignments(&mut scope, changed, set)?;
         let filter = self.condition(&mut scope, filter.as_ref(), Place::Where)?;
+        if let Some(relation) = self.find_relation(&ast.table)? {
+            // Which row is met is read.
+            self.need(relation.oid(), privilege::UPDATE | privilege::SELECT);
+        }
         Ok(Conflict { index, update: Some((set, filter)) })
     }
 
@@ -469,8 +475,11 @@ impl Binder<'_> {
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let from = self.with_others(&mut scope, &changed.table, &ast.from)?;
         let set = self.assignments(&mut scope, &changed, &ast.set)?;
-        let filter = changed.among(self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?);
+        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         let returning = self.returning(&mut scope, &ast.returning)?;
+        let read = set.iter().map(|(_, expr)| expr).chain(&filter).chain(shown(&returning));
+        self.reads(&ast.table, changed.table.columns.len(), read)?;
+        let filter = changed.among(filter);
         Ok(Update { ctes: bound_ctes, target, from, slots: scope.slots, filter, set, returning })
     }
 
@@ -481,8 +490,10 @@ impl Binder<'_> {
         let target = self.target(&changed.table)?;
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let from = self.with_others(&mut scope, &changed.table, &ast.using)?;
-        let filter = changed.among(self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?);
+        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         let returning = self.returning(&mut scope, &ast.returning)?;
+        self.reads(&ast.table, changed.table.columns.len(), filter.iter().chain(shown(&returning)))?;
+        let filter = changed.among(filter);
         Ok(Delete { ctes: bound_ctes, target, from, slots: scope.slots, filter, returning })
     }
 
@@ -490,6 +501,11 @@ impl Binder<'_> {
     pub(crate) fn output_columns(query: &Query) -> Vec<(String, Type)> {
         columns_of(query, 0, &[]).into_iter().map(|column| (column.name, column.ty)).collect()
     }
+}
+
+/// What RETURNING shows.
+fn shown(returning: &Option<Returning>) -> impl Iterator<Item = &Expr> {
+    returning.iter().flat_map(|returning| &returning.targets)
 }
 
 fn entry(name: &str, columns: Vec<ScopeColumn>, at: usize) -> Entry {

@@ -5,6 +5,7 @@ use super::tree::{Expr, From};
 use super::{Binder, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::exec::system_tables::SystemRelation;
 use crate::parse::Pos;
 use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
@@ -113,6 +114,9 @@ impl Binder<'_> {
         }
         match crate::exec::system_tables::find(path.schema(), path.last(), self.search_path) {
             Some(SystemRelation::Table(table)) => {
+                if table.name == "pg_authid" {
+                    self.need(table.oid, privilege::SELECT);
+                }
                 let width = table.columns.len();
                 let schema = system_schema(path, alias);
                 self.check_free(scope, &name, schema.as_deref(), path.pos)?;
@@ -123,6 +127,9 @@ impl Binder<'_> {
                 return Ok(From::System { table: table.oid, at, width });
             }
             Some(SystemRelation::View(view)) => {
+                if view.name == "pg_shadow" {
+                    self.need(view.oid, privilege::SELECT);
+                }
                 let from = self.view(scope, &view, &name, &renamed, path.pos)?;
                 if let Some(entry) = scope.entries.last_mut() {
                     entry.schema = system_schema(path, alias);
@@ -132,6 +139,9 @@ impl Binder<'_> {
             None => {}
         }
         let Some(object) = self.find_relation(path)? else { return Err(no_relation(path)) };
+        if let Object::Table(_) | Object::View(_) = &*object {
+            self.need(object.oid(), privilege::SELECT);
+        }
         match &*object {
             Object::Table(table) => {
                 let table = std::sync::Arc::new(table.clone());
@@ -176,7 +186,7 @@ impl Binder<'_> {
             return fail(SqlState::STATEMENT_TOO_COMPLEX, pos, "views are nested too deeply");
         }
         self.views.set(self.views.get() + 1);
-        let bound = self.view_query(view);
+        let bound = self.acting_as(view.owner, || self.view_query(view));
         self.views.set(self.views.get() - 1);
         let bound = bound?;
         let (at, width) = (scope.slots, bound.columns.len());

@@ -29,6 +29,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege::{self, Need};
 use crate::exec::store::Store;
 use crate::func::EvalContext;
 use crate::parse::Pos;
@@ -69,6 +70,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) next_cte: std::cell::Cell<usize>,
     /// Objects that names were found to mean.
     pub(crate) used: RefCell<Vec<Oid>>,
+    /// What a statement must be allowed to do.
+    pub(crate) needs: RefCell<Vec<Need>>,
+    /// The owner of the view whose query is bound; 0 outside of views.
+    pub(crate) acting: std::cell::Cell<Oid>,
     /// How deep views are nested.
     pub(crate) views: std::cell::Cell<usize>,
 }
@@ -93,6 +98,8 @@ impl<'a> Binder<'a> {
             parameters,
             next_cte: 0.into(),
             used: RefCell::default(),
+            needs: RefCell::default(),
+            acting: 0.into(),
             views: 0.into(),
         }
     }
@@ -127,8 +134,28 @@ impl<'a> Binder<'a> {
             Some(schema) => self.store.schema(schema).and_then(|oid| self.store.relation(oid, path.last())),
             None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
         };
-        self.used.borrow_mut().extend(found.iter().map(|object| object.oid()));
+        if let Some(found) = &found {
+            self.used.borrow_mut().push(found.oid());
+            self.need(found.schema(), privilege::USAGE);
+        }
         Ok(found)
+    }
+
+    /// Notes that the statement needs privileges on an object.
+    pub(crate) fn need(&self, object: Oid, bits: u32) {
+        let need = Need { object, bits, by: self.acting.get() };
+        let mut needs = self.needs.borrow_mut();
+        if !needs.contains(&need) {
+            needs.push(need);
+        }
+    }
+
+    /// Binds as the owner of a view.
+    pub(crate) fn acting_as<T>(&self, owner: Oid, body: impl FnOnce() -> T) -> T {
+        let before = self.acting.replace(owner);
+        let made = body();
+        self.acting.set(before);
+        made
     }
 
     /// An expression over the columns of one table: a default, a check, an index's expression or predicate.

@@ -5,6 +5,7 @@ use super::scope::{CteName, Place};
 use super::tree::{Body, DistinctOn, Expr, Group, OutColumn, Query, Select, SortKey};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::parse::ast::{self, Distinct, Kind, SortBy};
 use crate::types::{Oid, Type, oid};
 
@@ -332,7 +333,8 @@ impl Binder<'_> {
             }
             for entry in &scope.entries {
                 let named = locking.of.is_empty() || locking.of.iter().any(|name| name.text == entry.name);
-                if named && entry.table.is_some() {
+                if let Some(table) = entry.table.as_ref().filter(|_| named) {
+                    self.need(table.oid, privilege::UPDATE);
                     locks.push((entry.at, locking.strength, locking.wait));
                 }
             }

@@ -14,6 +14,7 @@ use super::tree::Expr;
 use super::{Binder, Scope};
 use crate::catalog::object::{Object, Table, View};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::parse::ast::{self, Body, Distinct, FromKind, Ident, Kind, Path, Select};
 
 /// What a statement changes.
@@ -46,10 +47,39 @@ impl Changed {
 impl Binder<'_> {
     /// What a statement changes that names `path`; `what` it does with rows is for errors.
     pub(super) fn changed(&self, path: &Path, what: Changing) -> Result<Changed> {
-        match self.find_relation(path)?.as_deref() {
-            Some(Object::View(view)) => self.through(view, what, 0),
+        let found = self.find_relation(path)?;
+        if let Some(relation) = &found {
+            self.need(relation.oid(), what.privilege());
+        }
+        match found.as_deref() {
+            Some(Object::View(view)) => self.acting_as(view.owner, || self.through(view, what, 0)),
             _ => self.target_table(path).map(Changed::of),
         }
+    }
+
+    /// Notes that a statement reads the rows that it changes, if one of these expressions has a column of
+    /// theirs.
+    pub(super) fn reads<'e>(
+        &self,
+        path: &Path,
+        width: usize,
+        exprs: impl Iterator<Item = &'e Expr>,
+    ) -> Result<()> {
+        let mut reads = false;
+        for expr in exprs {
+            expr.clone().walk(0, &mut |part, depth| {
+                reads |= match part {
+                    Expr::Column { depth: own, slot } => *own == depth && *slot < width,
+                    Expr::WholeRow { depth: own, from, .. } => *own == depth && *from < width,
+                    _ => false,
+                };
+                reads
+            });
+        }
+        if let Some(relation) = self.find_relation(path)?.filter(|_| reads) {
+            self.need(relation.oid(), privilege::SELECT);
+        }
+        Ok(())
     }
 
     /// Whether rows may be changed through a view.
@@ -94,10 +124,14 @@ impl Binder<'_> {
         };
         let [item] = select.from.as_slice() else { return refused(OTHER_SOURCE) };
         let FromKind::Table { name: path } = &item.kind else { return refused(OTHER_SOURCE) };
-        let inner = match self.find_relation(path)?.as_deref() {
+        let found = self.find_relation(path)?;
+        if let Some(relation) = &found {
+            self.need(relation.oid(), what.privilege());
+        }
+        let inner = match found.as_deref() {
             Some(Object::Table(table)) => Changed::of(Arc::new(table.clone())),
             Some(Object::View(inner)) if deep < super::from::VIEWS_DEEP => {
-                self.through(inner, what, deep + 1)?
+                self.acting_as(inner.owner, || self.through(inner, what, deep + 1))?
             }
             _ => return refused(OTHER_SOURCE),
         };
@@ -192,6 +226,14 @@ pub(super) enum Changing {
 }
 
 impl Changing {
+    fn privilege(self) -> u32 {
+        match self {
+            Changing::Insert => privilege::INSERT,
+            Changing::Update => privilege::UPDATE,
+            Changing::Delete => privilege::DELETE,
+        }
+    }
+
     fn refused(self, view: &str, why: &str) -> SqlError {
         let (does, doing, event) = match self {
             Changing::Insert => ("insert into", "inserting into", "INSERT"),

@@ -3,13 +3,17 @@
 //! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there is only the one that owns
 //!    `public`.
 
-use super::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Object, PG_CATALOG, PUBLIC, Role, Schema};
+use crate::exec::privilege::{CREATE, USAGE};
 
-/// The first objects.
-pub(crate) fn first_objects() -> Vec<Object> {
+use super::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, Object, PG_CATALOG, PUBLIC, Role, Schema};
+
+/// The first objects; `verifier` is what the first role's password is checked against.
+pub(crate) fn first_objects(verifier: Option<&str>) -> Vec<Object> {
     let schema = |oid, name: &str, owner| {
         let name = name.to_owned();
-        Object::Schema(Schema { oid, name, owner, ..Schema::default() })
+        let usage = |grantee, privileges| Grant { grantee, grantor: owner, privileges, grantable: 0 };
+        let grants = vec![usage(owner, USAGE | CREATE), usage(0, USAGE)];
+        Object::Schema(Schema { oid, name, owner, grants, ..Schema::default() })
     };
     let role = |oid, name: &str| Role {
         oid,
@@ -23,6 +27,7 @@ pub(crate) fn first_objects() -> Vec<Object> {
         login: true,
         create_role: true,
         create_db: true,
+        verifier: verifier.map(str::to_owned),
         ..role(BOOTSTRAP_ROLE, "postgres")
     };
     vec![

@@ -69,13 +69,14 @@ impl HostCatalog {
     }
 
     /// Makes the catalog if this is a new pod, and takes numbers for this life of the host. In a transaction
-    /// of its own, before any other; `life` goes to [`HostCatalog::opened`] once that has committed.
+    /// of its own, before any other; `verifier`: what the password of the first role is checked against in a
+    /// new pod; `life` goes to [`HostCatalog::opened`] once that has committed.
     ///
     /// # Errors
     /// Conflicts, and those of the engine.
-    pub fn open(&self, tx: &mut dyn Access) -> Result<u64> {
+    pub fn open(&self, tx: &mut dyn Access, verifier: Option<&str>) -> Result<u64> {
         if saved::version(tx, &self.classes)?.is_none() {
-            saved::create(tx, &self.classes, &first_objects())?;
+            saved::create(tx, &self.classes, &first_objects(verifier))?;
         }
         saved::take_life(tx, &self.classes)
     }

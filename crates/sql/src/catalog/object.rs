@@ -81,6 +81,8 @@ pub struct Role {
     pub member_of: Vec<(Oid, bool)>,
     /// `ALTER ROLE ... SET`.
     pub settings: Vec<(String, String)>,
+    /// `ALTER DEFAULT PRIVILEGES`.
+    pub defaults: Vec<DefaultGrants>,
     /// `COMMENT ON`.
     pub comment: Option<String>,
 }
@@ -97,6 +99,17 @@ pub struct Grant {
     pub privileges: u32,
     /// Which of them may be given on.
     pub grantable: u32,
+}
+
+/// What objects that a role makes begin with.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DefaultGrants {
+    /// In this schema; 0: in all.
+    pub schema: Oid,
+    /// What kind, as in `pg_default_acl`: r, S, n or T.
+    pub kind: char,
+    /// In all schemas: instead of the usual list. In one: besides.
+    pub grants: Vec<Grant>,
 }
 
 /// Where rows are.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::privilege::{self, Need};
 use super::session::LocalSession;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
@@ -36,6 +37,7 @@ impl<S: Store> LocalSession<S> {
     fn copy_to(&mut self, copy: &Copy, options: CopyOptions, sink: &mut dyn Sink) -> Result<String> {
         let statement = copied_query(copy)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
+        self.allow(&plan.needs)?;
         let columns = plan.columns().unwrap_or_default();
         sink.copy_out(&options.shape(columns.len()))?;
         let is_binary = options.format == CopyFormat::Binary;
@@ -116,6 +118,8 @@ impl<S: Store> LocalSession<S> {
         let mut loader = self.loader(copy)?;
         loader.line = u64::from(options.header != Header::None);
         let table = loader.target.table.clone();
+        let need = |object, bits| Need { object, bits, by: 0 };
+        self.allow(&[need(table.schema, privilege::USAGE), need(table.oid, privilege::INSERT)])?;
         let name = |at: &usize| table.columns[*at].name.clone();
         sink.copy_in(&options.shape(loader.columns.len()))?;
         let mut reader = Reader::new(options, loader.columns.iter().map(name).collect());

@@ -5,6 +5,7 @@ mod alter;
 mod comment;
 mod constraint;
 mod drop;
+mod grant;
 mod index;
 mod role;
 mod sequence;
@@ -14,10 +15,11 @@ mod view;
 
 use std::sync::Arc;
 
+use super::privilege;
 use super::session::LocalSession;
 use super::store::Store;
 use crate::bind::Binder;
-use crate::catalog::object::{BOOTSTRAP_ROLE, Object, Rule, Schema};
+use crate::catalog::object::{Object, Rule, Schema};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::parse::ast::{self, Path, Statement};
 use crate::types::{Oid, Type, oid};
@@ -71,8 +73,8 @@ impl<S: Store> LocalSession<S> {
                 self.create_role(&name.text, *user, options)?;
                 "CREATE ROLE"
             }
-            Statement::AlterRole { name, options } => {
-                self.alter_role(name, options)?;
+            Statement::AlterRole { name, change } => {
+                self.alter_role(name, change)?;
                 "ALTER ROLE"
             }
             Statement::CreateExtension { name, .. } => {
@@ -97,8 +99,20 @@ impl<S: Store> LocalSession<S> {
                 self.comment(*kind, name, of.as_ref(), text.clone())?;
                 "COMMENT"
             }
-            Statement::Grant(grant) if grant.grant => "GRANT",
-            Statement::Grant(_) => "REVOKE",
+            Statement::Grant(grant) => {
+                self.grant(grant)?;
+                match (&grant.default, grant.grant, &grant.on) {
+                    (Some(_), ..) => "ALTER DEFAULT PRIVILEGES",
+                    (None, true, None) => "GRANT ROLE",
+                    (None, false, None) => "REVOKE ROLE",
+                    (None, true, Some(_)) => "GRANT",
+                    (None, false, Some(_)) => "REVOKE",
+                }
+            }
+            Statement::Owned(owned) => {
+                self.owned(owned)?;
+                if owned.to.is_some() { "REASSIGN OWNED" } else { "DROP OWNED" }
+            }
             _ => return Err(SqlError::unsupported("this statement")),
         };
         Ok(tag.to_string())
@@ -115,6 +129,27 @@ impl<S: Store> LocalSession<S> {
 
     /// The schema that a new object goes to.
     pub(crate) fn target_schema(&self, path: &Path) -> Result<Oid> {
+        let schema = self.schema_for(path)?;
+        if let Some(object) = self.store.object(schema) {
+            self.allow_on(&object, privilege::CREATE)?;
+        }
+        Ok(schema)
+    }
+
+    /// A new object with its owner, and what others may do with it from the start.
+    pub(crate) fn own(&self, mut object: Object) -> Object {
+        let owner = self.role();
+        if let Some((own, _)) = privilege::list_mut(&mut object) {
+            *own = owner;
+        }
+        let first = self.first_list(&object);
+        if let Some((_, list)) = privilege::list_mut(&mut object) {
+            *list = first;
+        }
+        object
+    }
+
+    fn schema_for(&self, path: &Path) -> Result<Oid> {
         if let Some(name) = path.schema() {
             return self.store.schema(name).ok_or_else(|| {
                 SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
@@ -181,8 +216,19 @@ impl<S: Store> LocalSession<S> {
             let detail = "The prefix \"pg_\" is reserved for system schemas.";
             return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
         }
-        let (oid, owner) = (self.store.new_oid()?, BOOTSTRAP_ROLE);
-        self.store.create(Object::Schema(Schema { oid, name: name.to_string(), owner, ..Schema::default() }))
+        if !self.is_superuser() {
+            return Err(privilege::refused(format!(
+                "permission denied for database {}",
+                self.shared.database
+            )));
+        }
+        let owner = owner.map(|owner| self.role_named(owner)).transpose()?;
+        let schema = Schema { oid: self.store.new_oid()?, name: name.to_string(), ..Schema::default() };
+        self.store.create(self.own(Object::Schema(schema.clone())))?;
+        match (owner, self.store.object(schema.oid)) {
+            (Some(owner), Some(made)) => self.give_to(&made, owner.oid),
+            _ => Ok(()),
+        }
     }
 
     /// A type as it is written in a table's definition; serial ones with the type behind them.

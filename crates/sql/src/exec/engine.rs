@@ -23,9 +23,11 @@ use crate::catalog::change::{Kept, Working};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
+use crate::observe::Observed;
 use crate::panics::uncaught;
 use crate::session::InterruptReason;
 use crate::storage::access::is_conflict;
+use crate::storage::census::TableCensus;
 use crate::storage::scan::{self, Scan};
 use crate::storage::sequence;
 use crate::storage::slots::{Running, Slot, Slots};
@@ -150,6 +152,11 @@ impl EngineStore {
         *self.catalog.borrow_mut() = slot.call(|running| Ok(running.catalog.catalog().clone()))?;
         *self.slot.borrow_mut() = Some(slot);
         Ok(())
+    }
+
+    /// The worker that its transaction is on.
+    pub(crate) fn worker(&self) -> Option<u8> {
+        self.slot.borrow().as_ref().map(Slot::worker)
     }
 
     /// After a statement: a scan goes on only within it, and a transaction that met a conflict is over.
@@ -477,6 +484,15 @@ impl Store for EngineStore {
             self.host.slots.aside(move |r| sequence::set(r.tx, r.catalog.catalog(), oid, state))?;
         }
         Ok(())
+    }
+
+    fn observed(&self) -> Option<&Observed> {
+        Some(self.host.slots.observed())
+    }
+
+    fn census(&self, table: Oid) -> Result<TableCensus> {
+        let rows = self.rows(table)?;
+        self.step(|tx, _, _| Ok(rows.census(tx)))
     }
 
     fn mark(&self) -> Mark {

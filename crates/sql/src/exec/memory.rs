@@ -37,7 +37,7 @@ pub struct Memory {
 impl Default for Memory {
     fn default() -> Memory {
         let mut state = State { next_oid: FIRST_USER_OID, next_row: 1, version: 1, ..State::default() };
-        for object in first_objects() {
+        for object in first_objects(None) {
             state.objects.insert(object.oid(), Arc::new(object));
         }
         Memory {

@@ -9,6 +9,7 @@ mod engine;
 mod eval;
 pub mod memory;
 mod pooled;
+pub(crate) mod privilege;
 mod query;
 mod rows;
 mod session;

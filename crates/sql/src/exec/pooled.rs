@@ -1,7 +1,8 @@
 //! Sessions of a pod: statements run in transactions of their host's workers.
 //!
-//! A session runs a statement on its own thread. The first one that needs rows borrows a worker for its transaction
-//! ([`Slots`](crate::storage::slots::Slots)) and waits for it if all are busy; the worker goes back with the transaction's end.
+//! A session runs a statement on its own thread. The first one that needs rows borrows a worker for its
+//! transaction ([`Slots`](crate::storage::slots::Slots)) and waits for it if all are busy; the worker goes
+//! back with the transaction's end.
 //!
 //! Invariants:
 //! 1. A panic of a statement ends the statement, and its transaction is rolled back.
@@ -22,8 +23,8 @@ use crate::panics::caught;
 use crate::parse::ast::{Statement, Transaction};
 use crate::parse::{Parsed, parse};
 use crate::session::{
-    ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Progress, Session,
-    SessionStart, Sink, Timeouts, TransactionState,
+    ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Place, Progress,
+    Session, SessionStart, Sink, Timeouts, TransactionState,
 };
 use crate::storage::access::is_conflict;
 use crate::types::Oid;
@@ -72,7 +73,7 @@ impl Database for EngineDatabase {
         let interrupt = start.interrupt.clone();
         let store = EngineStore::new(self.host.clone());
         let own = LocalSession::new(store, start, (self.surroundings)())?;
-        Ok(Box::new(PooledSession { own, interrupt }))
+        Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt }))
     }
 }
 
@@ -85,6 +86,7 @@ fn nap(rest: Duration) {
 
 /// A session whose statements run in its host's workers' transactions.
 struct PooledSession {
+    host: Arc<SqlHost>,
     own: LocalSession<EngineStore>,
     interrupt: Arc<Interrupt>,
 }
@@ -144,7 +146,8 @@ impl PooledSession {
         &mut self.own
     }
 
-    /// Runs a part of the session that needs rows, and again after conflicts if nobody has been told anything.
+    /// Runs a part of the session that needs rows, and again after conflicts if nobody has been told
+    /// anything.
     fn with_worker<R>(
         &mut self,
         sink: &mut dyn Sink,
@@ -158,6 +161,9 @@ impl PooledSession {
             let result = self.once(defines, |own| body(own, &mut *sink));
             // What was told of a statement whose commit failed is not true.
             let Err(error) = result else { return result };
+            if is_conflict(&error) {
+                self.host.slots.observed().count_conflict(&error);
+            }
             if self.own.store.take_uncommitted() || is_conflict(&error) {
                 let unsaid = sink.unsay(told);
                 let unchanged = self.own.statements.len() == statements;
@@ -190,12 +196,15 @@ impl PooledSession {
     ) -> Result<R> {
         let (own, interrupt) = (&mut self.own, &self.interrupt);
         if !own.store.has_worker() {
+            interrupt.show(Place::Queue);
             let borrowed = own.store.borrow_worker(defines, &mut || interrupt.check());
             if let Err(error) = borrowed {
+                interrupt.show(Place::Here);
                 own.failed();
                 return Err(error);
             }
         }
+        interrupt.show(own.store.worker().map_or(Place::Here, Place::Worker));
         let ran = caught(|| body(own));
         let result = ran.unwrap_or_else(|_| {
             own.store.give_up();
@@ -208,6 +217,7 @@ impl PooledSession {
             own.store.give_up();
         }
         own.store.after_statement();
+        interrupt.show(Place::Here);
         result
     }
 

@@ -5,6 +5,7 @@
 //! 2. After an error inside a block everything but its end is refused (25P02) until ROLLBACK [TO].
 //! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.
 
+mod counted;
 mod portal;
 mod run;
 pub(crate) mod settings;
@@ -21,6 +22,7 @@ use crate::bind::Binder;
 use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
+use crate::observe::Counted;
 use crate::parse::ast::Statement;
 use crate::parse::{Parsed, parse};
 use crate::plan::{PlannedStatement, Planner};
@@ -30,7 +32,6 @@ use crate::session::{
 };
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
-use settings::Variables;
 
 /// A prepared statement.
 pub(crate) struct Prepared {
@@ -39,6 +40,8 @@ pub(crate) struct Prepared {
     pub(crate) statement: Option<Statement>,
     pub(crate) parameters: Vec<Oid>,
     pub(crate) columns: Option<Vec<ColumnDescription>>,
+    /// Where its runs are counted.
+    pub(crate) counted: Option<Arc<Counted>>,
     /// The catalog's number and the plan made at it.
     pub(crate) plan: Mutex<Option<(u64, Arc<PlannedStatement>)>>,
 }
@@ -85,6 +88,8 @@ pub struct LocalSession<S> {
     pub(crate) deferred: BTreeMap<Oid, bool>,
     pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
     pub(crate) portals: BTreeMap<String, Portal>,
+    /// Rows of the statement that ran last.
+    pub(crate) rows_ran: u64,
     /// Those that the last end of a transaction has closed, for a statement that is run again.
     pub(crate) closed: BTreeMap<String, Portal>,
 }
@@ -99,13 +104,8 @@ impl<S: Store> LocalSession<S> {
         start: SessionStart,
         surroundings: Box<dyn Surroundings>,
     ) -> Result<LocalSession<S>> {
-        let mut variables = Variables::new(&start.user);
-        for (name, value) in &start.parameters {
-            variables.set(name, value, false)?;
-        }
-        variables.keep_as_start();
         let shared = Shared::new(&start, surroundings);
-        *shared.variables.borrow_mut() = variables;
+        counted::begin(&store, &shared, &start)?;
         Ok(LocalSession {
             store,
             shared,
@@ -119,6 +119,7 @@ impl<S: Store> LocalSession<S> {
             deferred: BTreeMap::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
+            rows_ran: 0,
             closed: BTreeMap::new(),
         })
     }
@@ -208,7 +209,9 @@ impl<S: Store> LocalSession<S> {
             let binder = Binder::new(ctx, &self.store, path, parameters);
             let bound = binder.statement(statement)?;
             let parameters = binder.parameter_types()?;
-            Ok((Planner::plan(&self.store, bound, binder.next_cte.get()), parameters))
+            let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
+            plan.needs = binder.needs.into_inner();
+            Ok((plan, parameters))
         })
     }
 
@@ -230,7 +233,7 @@ impl<S: Store> LocalSession<S> {
         let sql: Arc<str> = sql.into();
         let Some(parsed) = parsed else {
             let (parameters, plan) = (Vec::new(), Mutex::default());
-            return Ok(Prepared { sql, statement: None, parameters, columns: None, plan });
+            return Ok(Prepared { sql, statement: None, parameters, columns: None, counted: None, plan });
         };
         let mut parameters = given.to_vec();
         parameters.resize(parameters.len().max(usize::from(parsed.parameters)), 0);
@@ -247,6 +250,7 @@ impl<S: Store> LocalSession<S> {
                 statement: Some(statement),
                 parameters: Vec::new(),
                 columns,
+                counted: None,
                 plan: Mutex::default(),
             });
         }
@@ -254,7 +258,8 @@ impl<S: Store> LocalSession<S> {
         let (plan, parameters) = self.plan(&statement, parameters)?;
         let columns = plan.columns().map(|columns| self.described(columns));
         let plan = Mutex::new(Some((self.store.version(), Arc::new(plan))));
-        Ok(Prepared { sql, statement: Some(statement), parameters, columns, plan })
+        let counted = self.counted(&sql);
+        Ok(Prepared { sql, statement: Some(statement), parameters, columns, counted, plan })
     }
 
     /// The plan of a prepared statement, made again where the catalog has changed.
@@ -355,7 +360,9 @@ impl<S: Store> LocalSession<S> {
             let message = format!("there is no parameter ${}", one.parameters);
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         }
-        let result = self.run_statement(&one.statement, text, sink);
+        let counted = self.counted_text(&one.statement, text);
+        let run = |own: &mut Self| own.run_statement(&one.statement, text, sink);
+        let result = self.counting(counted.as_deref(), run);
         self.tell_notices(sink)?;
         result?.map_or(Ok(()), |tag| sink.command_complete(&tag))
     }
@@ -402,10 +409,9 @@ impl<S: Store> LocalSession<S> {
         if max_rows == 0 && portal.rows.is_none() && !portal.done {
             let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
             let plan = self.plan_of(&prepared)?;
-            if let Some(columns) = &prepared.columns {
-                sink.columns(columns, Formats(&formats))?;
-            }
-            let tag = self.run_plan(&plan, &parameters, sink);
+            let columns = prepared.columns.as_deref();
+            let run = |own: &mut Self| own.run_plan(&plan, columns, (&parameters, &formats), sink);
+            let tag = self.counting(prepared.counted.as_deref(), run);
             self.tell_notices(sink)?;
             let tag = tag?;
             if let Some(portal) = self.portals.get_mut(name) {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use crate::catalog::object::{Index, Object, Table};
 use crate::error::{Result, SqlError};
+use crate::observe::Observed;
+use crate::storage::census::TableCensus;
 use crate::types::Oid;
 use crate::types::value::Value;
 
@@ -145,6 +147,16 @@ pub trait Store {
 
     /// Sets a sequence; `called`: the next number is the one after it.
     fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()>;
+
+    /// What is known of this host; nothing without one.
+    fn observed(&self) -> Option<&Observed> {
+        None
+    }
+
+    /// How many rows of a table this host has.
+    fn census(&self, _table: Oid) -> Result<TableCensus> {
+        Ok(TableCensus::default())
+    }
 
     /// A point of this transaction.
     fn mark(&self) -> Mark;

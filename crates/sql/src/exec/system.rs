@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::privilege;
 use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
 use super::store::Store;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) server: Arc<dyn crate::session::ServerView>,
     pub(crate) surroundings: Box<dyn Surroundings>,
     pub(crate) notices: RefCell<Vec<SqlError>>,
+    /// Whether the current role is a superuser, at this number of the catalog and of roles.
+    pub(crate) superuser: std::cell::Cell<Option<((u64, u64), bool)>>,
     /// Last numbers of sequences in this session, and the last sequence.
     pub(crate) current: RefCell<BTreeMap<Oid, i64>>,
     pub(crate) last: RefCell<Option<Oid>>,
@@ -49,6 +52,7 @@ impl Shared {
             server: start.server.clone(),
             surroundings,
             notices: RefCell::default(),
+            superuser: std::cell::Cell::new(None),
             current: RefCell::default(),
             last: RefCell::default(),
         }
@@ -161,8 +165,39 @@ impl SessionSystem<'_> {
         }
     }
 
+    /// Refuses functions of sequences: each asks for one of some privileges.
+    fn may_use_sequence(&self, source: &str, oid: Oid) -> Result<()> {
+        let wanted = match source {
+            "nextval_oid" => privilege::USAGE | privilege::UPDATE,
+            "currval_oid" | "lastval" => privilege::USAGE | privilege::SELECT,
+            _ => privilege::UPDATE,
+        };
+        if privilege::asks_superuser(self.store, self.shared) {
+            return Ok(());
+        }
+        let Some(object) = self.store.object(oid) else { return Ok(()) };
+        let role = privilege::asking(self.store, self.shared);
+        if privilege::held(self.store, role, &object, wanted, false) != 0 {
+            return Ok(());
+        }
+        // Whoever may insert into a table with an identity column takes its numbers.
+        let owned = if let Object::Sequence(sequence) = &*object { sequence.owned_by } else { None };
+        let table = owned.and_then(|(table, _)| self.store.object(table));
+        let is_identity = |table: &crate::catalog::object::Table| {
+            table.columns.iter().any(|column| column.identity.is_some_and(|own| own.sequence == oid))
+        };
+        match table.as_deref() {
+            Some(Object::Table(table)) if source == "nextval_oid" && is_identity(table) => Ok(()),
+            _ => Err(privilege::denied(&object)),
+        }
+    }
+
     fn sequences(&self, source: &str, arguments: &[Value]) -> Result<Value> {
-        let sequence = oid_of(arguments.first());
+        let sequence = match source {
+            "lastval" => self.shared.last.borrow().unwrap_or(0),
+            _ => oid_of(arguments.first()),
+        };
+        self.may_use_sequence(source, sequence)?;
         match source {
             "nextval_oid" => {
                 self.sequence_name(sequence)?;
@@ -237,7 +272,8 @@ impl SessionSystem<'_> {
         let shared = self.shared;
         let path = || self.search_path.iter().filter(|name| self.store.schema(name).is_some());
         Ok(match source {
-            "current_user" | "session_user" => Value::text(shared.user.as_str()),
+            "current_user" => Value::text(shared.variables.borrow().current_role(&shared.user)),
+            "session_user" => Value::text(shared.variables.borrow().session_role(&shared.user)),
             "current_database" => Value::text(shared.database.as_str()),
             "current_schema" => path().next().map_or(Value::Null, |name| Value::text(name.as_str())),
             "current_schemas" => {
@@ -261,6 +297,7 @@ impl SessionSystem<'_> {
             _ => {
                 let (name, value) = (text_of(arguments.first()), text_of(arguments.get(1)));
                 let local = matches!(arguments.get(2), Some(Value::Bool(true)));
+                privilege::check_role_setting(self.store, shared, name, value)?;
                 shared.variables.borrow_mut().set(name, value, local)?;
                 Value::text(shared.variables.borrow().get(name)?)
             }

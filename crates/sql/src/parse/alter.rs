@@ -1,12 +1,15 @@
 //! ALTER.
 
-use super::ast::{AlterColumn, AlterTable, ObjectKind, Path, Statement};
+use super::ast::{AlterColumn, AlterRole, AlterTable, ObjectKind, Path, Statement};
 use super::lexer::Tok;
 use super::{Parser, Res};
 
 impl Parser<'_> {
     pub(super) fn alter(&mut self) -> Res<Statement> {
         self.expect_word("alter")?;
+        if self.accept_words(&["default", "privileges"]) {
+            return self.default_privileges();
+        }
         if self.is_any(&["default", "system", "policy", "publication", "subscription", "operator", "server"])
         {
             self.skip_statement();
@@ -39,12 +42,46 @@ impl Parser<'_> {
 
     fn alter_role(&mut self) -> Res<Statement> {
         let name = self.label()?.text;
-        if self.is_any(&["set", "reset", "in", "rename"]) {
-            self.skip_statement();
-            return Ok(Statement::Unsupported("ALTER ROLE SET".to_string()));
+        if self.accept_words(&["in", "database"]) {
+            self.label()?;
         }
-        let options = self.role_options()?;
-        Ok(Statement::AlterRole { name, options })
+        let change = if self.accept_words(&["rename", "to"]) {
+            AlterRole::Rename(self.label()?.text)
+        } else if self.accept_word("set") {
+            let Statement::Set { name, value, .. } = self.set_rest(false)? else { return self.error() };
+            AlterRole::Setting(Some(name), Some(value))
+        } else if self.accept_word("reset") {
+            let name = if self.accept_word("all") { None } else { Some(self.setting_name()?) };
+            AlterRole::Setting(name, None)
+        } else if self.is_any(&["add", "drop"]) {
+            let adds = self.is_word("add");
+            self.advance();
+            self.expect_word("user")?;
+            AlterRole::Members(self.role_names()?, adds)
+        } else {
+            AlterRole::Options(self.role_options()?)
+        };
+        Ok(Statement::AlterRole { name, change })
+    }
+
+    /// `ALTER DEFAULT PRIVILEGES [FOR ROLE ..] [IN SCHEMA ..] GRANT ..`.
+    fn default_privileges(&mut self) -> Res<Statement> {
+        let (mut roles, mut schemas) = (Vec::new(), Vec::new());
+        loop {
+            if self.accept_words(&["for", "role"]) || self.accept_words(&["for", "user"]) {
+                roles = self.role_names()?;
+            } else if self.accept_words(&["in", "schema"]) {
+                schemas = self.role_names()?;
+            } else {
+                break;
+            }
+        }
+        let gives = self.is_word("grant");
+        if !gives && !self.is_word("revoke") {
+            return self.error();
+        }
+        self.advance();
+        self.grant(gives, Some((roles, schemas)))
     }
 
     fn alter_type(&mut self, kind: ObjectKind) -> Res<Statement> {

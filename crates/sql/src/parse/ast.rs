@@ -301,8 +301,9 @@ pub(crate) enum Statement {
     },
     AlterRole {
         name: String,
-        options: Vec<RoleOption>,
+        change: AlterRole,
     },
+    Owned(Owned),
     CreateDatabase {
         name: Ident,
     },

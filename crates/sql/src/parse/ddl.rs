@@ -1,6 +1,6 @@
 //! CREATE and DROP.
 use super::ast::{
-    CreateIndex, CreateType, Ident, IndexColumn, Kind, ObjectKind, Path, RoleOption, SequenceOption,
+    CreateIndex, CreateType, Ident, IndexColumn, Kind, ObjectKind, Owned, Path, RoleOption, SequenceOption,
     Statement,
 };
 use super::lexer::Tok;
@@ -257,11 +257,22 @@ impl Parser<'_> {
             } else if self.accept_words(&["valid", "until"]) {
                 RoleOption::ValidUntil(self.string()?)
             } else if self.accept_words(&["in", "role"]) || self.accept_words(&["in", "group"]) {
-                RoleOption::InRole(self.list(Parser::label)?.into_iter().map(|name| name.text).collect())
+                RoleOption::InRole(self.role_names()?)
+            } else if self.accept_any(&["role", "user"]) {
+                RoleOption::Members(self.role_names()?, false)
+            } else if self.accept_word("admin") {
+                RoleOption::Members(self.role_names()?, true)
+            } else if self.accept_word("sysid") {
+                self.integer()?;
+                continue;
             } else {
                 return Ok(options);
             });
         }
+    }
+
+    pub(super) fn role_names(&mut self) -> Res<Vec<String>> {
+        Ok(self.list(Parser::label)?.into_iter().map(|name| name.text).collect())
     }
 
     pub(super) fn object_kind(&mut self) -> Res<ObjectKind> {
@@ -292,7 +303,11 @@ impl Parser<'_> {
 
     pub(super) fn drop(&mut self) -> Res<Statement> {
         self.expect_word("drop")?;
-        if self.is_any(&["owned", "policy", "rule", "server", "publication", "subscription", "tablespace"]) {
+        if self.accept_words(&["owned", "by"]) {
+            let roles = self.role_names()?;
+            return Ok(Statement::Owned(Owned { roles, to: None, cascade: self.cascade() }));
+        }
+        if self.is_any(&["policy", "rule", "server", "publication", "subscription", "tablespace"]) {
             let Tok::Word(word) = self.peek().clone() else { return self.error() };
             self.skip_statement();
             return Ok(Statement::Unsupported(format!("DROP {}", word.to_uppercase())));

@@ -62,6 +62,36 @@ pub(crate) fn syntax_error(text: &str, start: usize, end: usize) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, message).at(start as u32 + 1)
 }
 
+/// A text with `$n` for its literals, words in lower case and one blank for many: the same for statements
+/// that differ in nothing else. A text that cannot be read stays as it is.
+pub(crate) fn without_literals(sql: &str) -> String {
+    use lexer::Tok;
+    use std::fmt::Write as _;
+    let Ok(tokens) = lexer::tokens(sql) else { return sql.to_string() };
+    let given = tokens.iter().map(|token| if let Tok::Param(number) = token.tok { number } else { 0 });
+    let (mut next, mut end, mut text) = (given.max().unwrap_or(0), 0, String::with_capacity(sql.len()));
+    let count = tokens.len();
+    for (at, token) in tokens.into_iter().enumerate() {
+        let last = at + 2 >= count && token.tok == Tok::Punct(';');
+        if token.tok == Tok::End || last {
+            break;
+        }
+        if token.start > end && !text.is_empty() {
+            text.push(' ');
+        }
+        end = token.end;
+        match token.tok {
+            Tok::Str(_) | Tok::Bits(..) | Tok::Integer(_) | Tok::Float(_) => {
+                next += 1;
+                let _ = write!(text, "${next}");
+            }
+            Tok::Word(word) => text.push_str(&word),
+            _ => text.push_str(&sql[token.start as usize..token.end as usize]),
+        }
+    }
+    text
+}
+
 /// All statements of a text, without the empty ones.
 pub(crate) fn parse(text: &str) -> Res<Vec<Parsed>> {
     let mut parser = Parser::new(text)?;
@@ -182,8 +212,8 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Parses a chain: `first`, then `longer` puts links over it until it breaks. Guards against trees that are too
-    /// high for the stack.
+    /// Parses a chain: `first`, then `longer` puts links over it until it breaks. Guards against trees that
+    /// are too high for the stack.
     fn chained<T>(
         &mut self,
         first: impl FnOnce(&mut Self) -> Res<T>,

@@ -106,11 +106,12 @@ impl Parser<'_> {
             }
             return Ok(Statement::SetConstraints { names, deferred });
         }
-        let local = !self.accept_word("session") && self.accept_word("local");
+        let authorization = self.is_word("session") && self.is_word_at(1, "authorization");
+        let local = !authorization && !self.accept_word("session") && self.accept_word("local");
         self.set_rest(local)
     }
 
-    fn set_rest(&mut self, local: bool) -> Res<Statement> {
+    pub(super) fn set_rest(&mut self, local: bool) -> Res<Statement> {
         let set = |name: &str, value| Ok(Statement::Set { local, name: name.to_string(), value });
         if self.accept_words(&["time", "zone"]) {
             let value = self.zone()?;

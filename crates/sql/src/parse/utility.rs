@@ -1,6 +1,6 @@
 //! The other statements: SHOW, PREPARE, cursors, EXPLAIN, GRANT, LOCK, VACUUM and their kin.
 
-use super::ast::{FetchCount, Grant, Path, Statement};
+use super::ast::{FetchCount, Grant, Owned, Path, Statement};
 use super::lexer::Tok;
 use super::{Parser, Res};
 
@@ -36,7 +36,7 @@ impl Parser<'_> {
             "fetch" | "move" => self.fetch(word == "move")?,
             "close" => Statement::Close(if self.accept_word("all") { None } else { Some(self.name()?) }),
             "explain" => self.explain()?,
-            "grant" | "revoke" => self.grant(word == "grant")?,
+            "grant" | "revoke" => self.grant(word == "grant", None)?,
             "lock" => self.lock()?,
             "listen" => Statement::Listen(self.name()?),
             "unlisten" => Statement::Unlisten(if self.accept_op("*") { None } else { Some(self.name()?) }),
@@ -52,7 +52,13 @@ impl Parser<'_> {
             "checkpoint" => self.ignored("CHECKPOINT"),
             "reindex" => self.ignored("REINDEX"),
             "load" => self.ignored("LOAD"),
-            "call" | "security" | "import" | "reassign" | "merge" | "refresh" => {
+            "reassign" => {
+                self.expect_words(&["owned", "by"])?;
+                let roles = self.role_names()?;
+                self.expect_word("to")?;
+                Statement::Owned(Owned { roles, to: Some(self.label()?.text), cascade: false })
+            }
+            "call" | "security" | "import" | "merge" | "refresh" => {
                 self.skip_statement();
                 Statement::Unsupported(word.to_uppercase())
             }
@@ -192,8 +198,13 @@ impl Parser<'_> {
         Ok(Statement::Explain { options, statement })
     }
 
-    fn grant(&mut self, grant: bool) -> Res<Statement> {
-        let mut with_option = !grant && self.accept_words(&["grant", "option", "for"]);
+    pub(super) fn grant(
+        &mut self,
+        grant: bool,
+        default: Option<(Vec<String>, Vec<String>)>,
+    ) -> Res<Statement> {
+        let option = |parser: &mut Self, word| parser.accept_words(&[word, "option", "for"]);
+        let mut with_option = !grant && (option(self, "grant") || option(self, "admin"));
         let mut privileges = Vec::new();
         if self.accept_word("all") {
             self.accept_word("privileges");
@@ -204,7 +215,12 @@ impl Parser<'_> {
                 Ok((name, columns))
             })?;
         }
-        let on = if self.accept_word("on") { Some(self.grant_objects()?) } else { None };
+        let on = match self.accept_word("on") {
+            false => None,
+            // Tables that will be, and have no names.
+            true if default.is_some() => Some((self.label()?.text, Vec::new())),
+            true => Some(self.grant_objects()?),
+        };
         if !self.accept_word("to") {
             self.expect_word("from")?;
         }
@@ -220,9 +236,9 @@ impl Parser<'_> {
         if self.accept_words(&["granted", "by"]) {
             self.label()?;
         }
-        self.cascade();
+        let cascade = self.cascade();
         let roles = roles.into_iter().map(|role| role.text).collect();
-        Ok(Statement::Grant(Box::new(Grant { grant, privileges, on, roles, with_option })))
+        Ok(Statement::Grant(Box::new(Grant { grant, privileges, on, roles, with_option, cascade, default })))
     }
 
     fn grant_objects(&mut self) -> Res<(String, Vec<Path>)> {

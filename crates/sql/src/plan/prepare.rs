@@ -9,6 +9,7 @@ use crate::bind::tree::{
 };
 use crate::bind::walk::walk_list;
 use crate::catalog::object::Indexed;
+use crate::exec::privilege::Need;
 use crate::exec::store::Store;
 
 /// A statement ready to run.
@@ -19,6 +20,8 @@ pub(crate) struct PlannedStatement {
     pub(crate) caches: usize,
     /// How many WITH queries it has.
     pub(crate) ctes: usize,
+    /// What whoever runs it must be allowed to do.
+    pub(crate) needs: Vec<Need>,
 }
 
 pub(crate) struct Planner<'a> {
@@ -46,7 +49,7 @@ impl<'a> Planner<'a> {
             BoundStatement::Query(query) => planner.query(query),
             BoundStatement::Change(change) => planner.change(change),
         }
-        PlannedStatement { statement, caches: planner.caches.get(), ctes }
+        PlannedStatement { statement, caches: planner.caches.get(), ctes, needs: Vec::new() }
     }
 
     /// An expression on its own: a default, a check.

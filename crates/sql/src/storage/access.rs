@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_engine::row::{RowHost, RowSession, RowTxn};
+use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
 use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
 use liger_fabric::{Cx, Fabric};
 
@@ -27,6 +27,12 @@ pub trait Access {
 
     /// Nanoseconds of a clock that only this host has.
     fn now_ns(&self) -> u64;
+
+    /// The worker's number on its host.
+    fn worker(&self) -> u8;
+
+    /// How many rows of a range this host has in a place; none where another host has that.
+    fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census;
 
     /// Whether a step is to be left out (mutation tests).
     fn is_left_out(&self, step: &'static str) -> bool;
@@ -93,6 +99,14 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
 
     fn now_ns(&self) -> u64 {
         self.cx.now_ns()
+    }
+
+    fn worker(&self) -> u8 {
+        self.cx.worker().0
+    }
+
+    fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census {
+        self.host.census(self.cx, table, place, range)
     }
 
     fn is_left_out(&self, step: &'static str) -> bool {

@@ -10,6 +10,7 @@
 //! * [`slots`]: workers that run transactions for sessions.
 
 pub mod access;
+pub mod census;
 pub mod check;
 pub mod classes;
 pub mod codec;

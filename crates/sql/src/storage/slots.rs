@@ -1,9 +1,10 @@
 //! Slots: a host's workers, lent to sessions for a transaction each.
 //!
 //! A transaction belongs to a worker of its host, of which there are at most 31; sessions are many and live
-//! on threads of their own. A session borrows a worker that is free and runs its transaction itself, on its own
-//! thread: waking another thread for a statement costs more than most statements do. Who finds no worker free waits
-//! on a condition variable, and a transaction that waits for its client occupies a worker and no processor.
+//! on threads of their own. A session borrows a worker that is free and runs its transaction itself, on its
+//! own thread: waking another thread for a statement costs more than most statements do. Who finds no
+//! worker free waits on a condition variable, and a transaction that waits for its client occupies a worker
+//! and no processor.
 //!
 //! ```text
 //!   session, on any thread                        worker 0, the attendant, on a thread of its own
@@ -17,8 +18,8 @@
 //! 1. Worker 0 serves other hosts all the time, resting briefly between two looks when there is nothing; so
 //!    no other worker has to.
 //! 2. A slot that is dropped rolls back and gives its worker back.
-//! 3. [`Slots::close`] takes every worker away, also lent ones, between two steps of their transactions: these
-//!    are rolled back, and who runs them is told so at the next step (57P01).
+//! 3. [`Slots::close`] takes every worker away, also lent ones, between two steps of their transactions:
+//!    these are rolled back, and who runs them is told so at the next step (57P01).
 //! 4. Who changes the catalog says so in a counter that all hosts see, and new transactions wait a little for
 //!    it (for 50 ms): otherwise the read locks of one after the other would never let it in. The
 //!    counter decides nothing but who waits: a host that dies with it set delays the others once per
@@ -45,6 +46,7 @@ use super::undo::UndoLog;
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
+use crate::observe::Observed;
 use crate::types::Oid;
 use worker::{Attendant, Worker, lend};
 
@@ -90,6 +92,7 @@ pub struct Slots {
     came_for_attendant: Condvar,
     /// An announcement that was waited for in vain: its host has died.
     stale: AtomicU64,
+    observed: Observed,
 }
 
 fn shut_down() -> SqlError {
@@ -104,7 +107,8 @@ impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
         let (freed, came_for_attendant) = (Condvar::new(), Condvar::new());
-        Arc::new(Slots { pool: Mutex::default(), freed, came_for_attendant, stale: AtomicU64::new(0) })
+        let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
+        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -161,12 +165,18 @@ impl Slots {
         lock(&self.pool).closed = false;
     }
 
+    /// What is known of this host.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
     /// How many workers wait for a session at present.
     pub fn idle(&self) -> usize {
         lock(&self.pool).free.len()
     }
 
-    /// Waits for a free worker and begins a transaction there. `goes_on` is asked now and then while it waits.
+    /// Waits for a free worker and begins a transaction there. `goes_on` is asked now and then while it
+    /// waits.
     ///
     /// # Errors
     /// Those of `goes_on`; if the host ends; conflicts with changes of the catalog.
@@ -188,7 +198,8 @@ impl Slots {
                 return Err(shut_down());
             }
             if let Some(berth) = pool.free.pop() {
-                return Ok(Slot { slots: self.clone(), berth });
+                let worker = pool.all.iter().position(|one| Arc::ptr_eq(one, &berth)).map_or(0, |at| at + 1);
+                return Ok(Slot { slots: self.clone(), berth, worker: worker as u8 });
             }
             pool = self.freed.wait_timeout(pool, LOOK).unwrap_or_else(PoisonError::into_inner).0;
             goes_on()?;
@@ -273,9 +284,15 @@ impl Slots {
 pub struct Slot {
     slots: Arc<Slots>,
     berth: Berth,
+    worker: u8,
 }
 
 impl Slot {
+    /// The worker's number.
+    pub fn worker(&self) -> u8 {
+        self.worker
+    }
+
     fn on_worker<R>(&self, work: impl FnOnce(&mut dyn Worker) -> Result<R>) -> Result<R> {
         work(&mut **lock(&self.berth).as_mut().ok_or_else(shut_down)?)
     }

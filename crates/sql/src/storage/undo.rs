@@ -10,6 +10,7 @@
 
 use std::ops::ControlFlow;
 
+use liger_engine::row::Census;
 use liger_engine::{Key, KeyRange, NewRow, RowMut, TableId};
 
 use super::access::Access;
@@ -128,6 +129,14 @@ impl Access for Undoing<'_> {
 
     fn now_ns(&self) -> u64 {
         self.below.now_ns()
+    }
+
+    fn worker(&self) -> u8 {
+        self.below.worker()
+    }
+
+    fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census {
+        self.below.census(table, place, range)
     }
 
     fn is_left_out(&self, step: &'static str) -> bool {

@@ -38,7 +38,8 @@ pub fn pod(hosts: u8) -> (Pod, Vec<SqlHost>) {
 /// A host that has joined gets its catalog.
 pub fn open(pod: &Pod, mut host: Host) -> SqlHost {
     let catalog = HostCatalog::new(Classes::of(pod.catalog())).expect("the pod has all classes");
-    let life = host.alone(|session| transact(session, |tx| catalog.open(tx))).expect("the catalog opens");
+    let life =
+        host.alone(|session| transact(session, |tx| catalog.open(tx, None))).expect("the catalog opens");
     catalog.opened(life);
     SqlHost { host, catalog: Arc::new(catalog) }
 }

@@ -26,6 +26,7 @@ impl<S: Store> LocalSession<S> {
             let what = if kind == ObjectKind::Table { "relation" } else { kind.word() };
             return self.missing(what, SqlState::UNDEFINED_TABLE, path, if_exists);
         };
+        self.must_own(&object)?;
         for action in actions {
             let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
             match (action, &*object) {
@@ -34,7 +35,8 @@ impl<S: Store> LocalSession<S> {
                     self.store.replace(renamed(&object, &name.text))?;
                 }
                 (AlterTable::SetSchema(schema), _) => self.move_to(&object, schema)?,
-                (AlterTable::Owner(_) | AlterTable::Nothing, _) => {}
+                (AlterTable::Owner(name), _) => self.change_owner(&object, &name.text)?,
+                (AlterTable::Nothing, _) => {}
                 (action, Object::Table(table)) => self.alter_one(table.clone(), action)?,
                 _ => {
                     let message = format!("\"{}\" is not a table", path.last());
@@ -56,7 +58,9 @@ impl<S: Store> LocalSession<S> {
         let Some(object) = found.and_then(|oid| self.store.object(oid)) else {
             return self.missing(kind.word(), SqlState::UNDEFINED_OBJECT, path, false);
         };
+        self.must_own(&object)?;
         match action {
+            AlterTable::Owner(name) => self.change_owner(&object, &name.text),
             AlterTable::Rename(name) => self.store.replace(renamed(&object, &name.text)),
             AlterTable::SetSchema(schema) => self.move_to(&object, schema),
             _ => Ok(()),
@@ -300,7 +304,7 @@ impl<S: Store> LocalSession<S> {
                 let sequence_name = self.free_name(table.schema, &format!("{}_{name}_seq", table.name));
                 let mut sequence =
                     self.new_sequence(table.schema, &sequence_name, table.columns[at].type_oid, options)?;
-                sequence.owned_by = Some((table.oid, at as u16));
+                (sequence.owned_by, sequence.owner) = (Some((table.oid, at as u16)), table.owner);
                 table.columns[at].identity = Some(Identity { always: *always, sequence: sequence.oid });
                 self.store.create(Object::Sequence(sequence))?;
             }

@@ -33,6 +33,7 @@ impl<S: Store> LocalSession<S> {
         };
         let what = if of.is_some() { "relation" } else { kind.word() };
         let mut object = (*found.ok_or_else(|| undefined(what, path))?).clone();
+        self.must_own(&object)?;
         let place = match (&mut object, kind) {
             (Object::Table(table), ObjectKind::Column) => {
                 let column = table.columns.iter_mut().find(|c| !c.dropped && c.name == name.last());

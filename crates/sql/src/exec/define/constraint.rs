@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::table::joined;
 use crate::catalog::object::{Action, Constraint, Expression, IndexColumn, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{self, ConstraintKind, Ident};
@@ -151,6 +152,7 @@ impl<S: Store> LocalSession<S> {
         }
         let parent = self.with_binder(|binder| binder.target_table(&references.table))?;
         let parent = if parent.oid == table.oid { Arc::new(table.clone()) } else { parent };
+        self.allow_on(&Object::Table((*parent).clone()), privilege::REFERENCES)?;
         let (wanted, index) = self.referenced(&parent, &references.columns)?;
         if wanted.len() != columns.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";

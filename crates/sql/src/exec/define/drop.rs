@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::index_of;
-use crate::catalog::object::{Column, FIRST_USER_OID, Object, Rule};
+use crate::catalog::object::{Column, Object, Rule};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{ObjectKind, Path};
@@ -21,15 +22,7 @@ impl<S: Store> LocalSession<S> {
         match kind {
             ObjectKind::Schema => return self.drop_schema(path, if_exists, cascade),
             ObjectKind::Role => {
-                return match self.store.role(path.last()) {
-                    Some(oid) if oid < FIRST_USER_OID => {
-                        let (name, why) = (path.last(), "it is required by the database system");
-                        let message = format!("cannot drop role {name} because {why}");
-                        Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message))
-                    }
-                    Some(oid) => self.store.remove(oid),
-                    None => self.missing("role", SqlState::UNDEFINED_OBJECT, path, if_exists),
-                };
+                return self.drop_role(path, if_exists);
             }
             ObjectKind::Type | ObjectKind::Domain => return self.drop_type(kind, path, if_exists, cascade),
             ObjectKind::Table
@@ -64,7 +57,17 @@ impl<S: Store> LocalSession<S> {
             );
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
         }
+        self.must_own_or_schema(&object)?;
         self.drop_object(&object, cascade)
+    }
+
+    /// The owner of a schema may drop what is in it.
+    fn must_own_or_schema(&self, object: &Object) -> Result<()> {
+        let schema = self.store.object(object.schema());
+        match schema.filter(|schema| self.must_own(schema).is_ok()) {
+            Some(_) => Ok(()),
+            None => self.must_own(object),
+        }
     }
 
     pub(crate) fn drop_object(&mut self, object: &Object, cascade: bool) -> Result<()> {
@@ -183,6 +186,9 @@ impl<S: Store> LocalSession<S> {
         let Some(schema) = self.store.schema(name) else {
             return self.missing("schema", SqlState::INVALID_SCHEMA_NAME, path, if_exists);
         };
+        if let Some(object) = self.store.object(schema) {
+            self.must_own(&object)?;
+        }
         let within: Vec<_> =
             self.store.objects().into_iter().filter(|object| object.schema() == schema).collect();
         if !within.is_empty() && !cascade {
@@ -213,6 +219,7 @@ impl<S: Store> LocalSession<S> {
         let Ok(user) = self.user_type(path) else {
             return self.missing(kind.word(), SqlState::UNDEFINED_OBJECT, path, if_exists);
         };
+        self.must_own_or_schema(&Object::Type(user.clone()))?;
         let mut details = Vec::new();
         for object in self.store.objects() {
             let Object::Table(table) = &*object else { continue };
@@ -264,6 +271,9 @@ impl<S: Store> LocalSession<S> {
                 tables.push(child);
             }
             at += 1;
+        }
+        for table in &tables {
+            self.allow_on(&Object::Table((**table).clone()), privilege::TRUNCATE)?;
         }
         for table in &tables {
             self.store.truncate(table)?;

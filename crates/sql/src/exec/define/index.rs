@@ -47,6 +47,7 @@ impl<S: Store> LocalSession<S> {
 
     pub(super) fn create_index(&mut self, ast: &ast::CreateIndex) -> Result<()> {
         let table = self.with_binder(|binder| binder.target_table(&ast.table))?;
+        self.must_own(&Object::Table((*table).clone()))?;
         let mut parts = Vec::new();
         let mut shown = Vec::new();
         for column in &ast.columns {

@@ -1,5 +1,5 @@
 //! CREATE and ALTER SEQUENCE.
-use crate::catalog::object::{BOOTSTRAP_ROLE, Object, Sequence};
+use crate::catalog::object::{Object, Sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -13,7 +13,7 @@ impl<S: Store> LocalSession<S> {
             return Ok(());
         }
         let sequence = self.new_sequence(schema, path.last(), oid::INT8, options)?;
-        self.store.create(Object::Sequence(sequence))
+        self.store.create(self.own(Object::Sequence(sequence)))
     }
 
     pub(crate) fn new_sequence(
@@ -27,7 +27,7 @@ impl<S: Store> LocalSession<S> {
             oid: self.store.new_oid()?,
             name: name.to_string(),
             schema,
-            owner: BOOTSTRAP_ROLE,
+            owner: self.role(),
             type_oid: ty,
             start: 0,
             increment: 1,
@@ -135,6 +135,7 @@ impl<S: Store> LocalSession<S> {
         let Some(Object::Sequence(mut sequence)) = self.find(path)?.as_deref().cloned() else {
             return self.missing("relation", SqlState::UNDEFINED_TABLE, path, if_exists);
         };
+        self.must_own(&Object::Sequence(sequence.clone()))?;
         self.apply_sequence(&mut sequence, options, false)?;
         for option in options {
             if let SequenceOption::Restart(value) = option {

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::catalog::object::{
-    BOOTSTRAP_ROLE, Column, Constraint, Expression, Identity, Object, Placing, RowsAt, Rule, Table,
+    Column, Constraint, Expression, Identity, Object, Placing, RowsAt, Rule, Table,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -34,11 +34,11 @@ impl<S: Store> LocalSession<S> {
     /// A table without columns.
     fn empty_table(&self, schema: Oid, name: &str) -> Result<Table> {
         let oid = self.store.new_oid()?;
-        Ok(Table {
+        let table = Table {
             oid,
             name: name.to_string(),
             schema,
-            owner: BOOTSTRAP_ROLE,
+            owner: self.role(),
             columns: Vec::new(),
             key: Vec::new(),
             placing: Placing::default(),
@@ -49,7 +49,9 @@ impl<S: Store> LocalSession<S> {
             grants: Vec::new(),
             options: Vec::new(),
             comment: None,
-        })
+        };
+        let grants = self.first_list(&Object::Table(table.clone()));
+        Ok(Table { grants, ..table })
     }
 
     pub(super) fn create_table(&mut self, ast: &ast::CreateTable) -> Result<()> {
@@ -219,10 +221,14 @@ impl<S: Store> LocalSession<S> {
     ) -> Result<(Oid, String)> {
         let name = self.free_name(table.schema, &joined(&table.name, column, "seq"));
         let mut sequence = self.new_sequence(table.schema, &name, ty, options)?;
-        sequence.owned_by = Some((table.oid, at));
+        (sequence.owned_by, sequence.owner) = (Some((table.oid, at)), table.owner);
+        sequence.grants = self.first_list(&Object::Sequence(sequence.clone()));
         let oid = sequence.oid;
         self.store.create(Object::Sequence(sequence))?;
-        Ok((oid, quoted(&name)))
+        let found = self.search_path().iter().find_map(|name| self.store.schema(name));
+        let schema = self.store.object(table.schema).filter(|_| found != Some(table.schema));
+        let schema = schema.map_or(String::new(), |schema| quoted(schema.name()) + ".");
+        Ok((oid, schema + &quoted(&name)))
     }
 
     pub(super) fn create_table_as(&mut self, statement: &Statement) -> Result<String> {
@@ -275,6 +281,7 @@ impl<S: Store> LocalSession<S> {
             let ty = if column.ty.oid == oid::UNKNOWN { Type::of(oid::TEXT) } else { column.ty };
             table.columns.push(Column::new(name, ty));
         }
+        self.allow(&plan.needs)?;
         self.store.create(Object::Table(table.clone()))?;
         if !with_data {
             return Ok("CREATE TABLE AS".to_string());

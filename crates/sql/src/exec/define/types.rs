@@ -1,5 +1,5 @@
 //! CREATE TYPE, CREATE DOMAIN and the labels of enums.
-use crate::catalog::object::{BOOTSTRAP_ROLE, Expression, Object, UserType, UserTypeKind};
+use crate::catalog::object::{Expression, Object, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -32,8 +32,8 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
         let (oid, array) = (self.store.new_oid()?, self.store.new_oid()?);
-        let (owner, grants) = (BOOTSTRAP_ROLE, Vec::new());
-        self.store.create(Object::Type(UserType {
+        let (owner, grants) = (self.role(), Vec::new());
+        self.store.create(self.own(Object::Type(UserType {
             oid,
             array,
             name,
@@ -42,7 +42,7 @@ impl<S: Store> LocalSession<S> {
             kind,
             grants,
             comment: None,
-        }))
+        })))
     }
 
     pub(super) fn create_domain(

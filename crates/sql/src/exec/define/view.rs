@@ -1,6 +1,6 @@
 //! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
 use crate::bind::Binder;
-use crate::catalog::object::{BOOTSTRAP_ROLE, Column, Expression, Object, View};
+use crate::catalog::object::{Column, Expression, Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -37,6 +37,7 @@ impl<S: Store> LocalSession<S> {
         let query = Expression { sql: text.to_string(), depends };
         let existing = self.store.relation(schema, path.last());
         if let (true, Some(Object::View(old))) = (replace, existing.as_deref()) {
+            self.must_own(&Object::View(old.clone()))?;
             for (at, column) in old.columns.iter().enumerate() {
                 match made.get(at) {
                     None => {
@@ -64,11 +65,11 @@ impl<S: Store> LocalSession<S> {
             oid: self.store.new_oid()?,
             name: path.last().to_string(),
             schema,
-            owner: BOOTSTRAP_ROLE,
+            owner: self.role(),
             columns: made,
             query,
             ..View::default()
         };
-        self.store.create(Object::View(view))
+        self.store.create(self.own(Object::View(view)))
     }
 }

@@ -57,10 +57,7 @@ impl<S: Store> LocalSession<S> {
             return Ok(self.run_statement(statement, &prepared.sql, sink)?.unwrap_or_default());
         }
         let plan = self.plan_of(&prepared)?;
-        if let Some(columns) = &prepared.columns {
-            sink.columns(columns, Formats::default())?;
-        }
-        self.run_plan(&plan, &values, sink)
+        self.run_plan(&plan, prepared.columns.as_deref(), (&values, &[]), sink)
     }
 
     pub(super) fn deallocate(&mut self, name: Option<&Ident>) -> Result<String> {
@@ -97,6 +94,7 @@ impl<S: Store> LocalSession<S> {
             statement: Some(statement),
             parameters: Vec::new(),
             columns: Some(described),
+            counted: None,
             plan: std::sync::Mutex::default(),
         };
         let rows = Some((Arc::new(rows), 0));

@@ -9,7 +9,7 @@ use crate::exec::{Emit, Env, Exec, Row};
 use crate::func::CastContext;
 use crate::parse::ast::{self, Path, Statement};
 use crate::plan::PlannedStatement;
-use crate::session::{Formats, Sink, TransactionState};
+use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
 use crate::types::Type;
 use crate::types::value::Value;
 
@@ -130,19 +130,22 @@ impl<S: Store> LocalSession<S> {
     pub(crate) fn run_rows(&mut self, statement: &Statement, sink: &mut dyn Sink) -> Result<String> {
         self.ensure_open()?;
         let (plan, _) = self.plan(statement, Vec::new())?;
-        if let Some(columns) = plan.columns() {
-            sink.columns(&self.described(columns), Formats::default())?;
-        }
-        self.run_plan(&plan, &[], sink)
+        let columns = plan.columns().map(|columns| self.described(columns));
+        self.run_plan(&plan, columns.as_deref(), (&[], &[]), sink)
     }
 
-    /// Runs a plan; its rows go to the sink, which knows its columns.
+    /// Runs a plan; rows and columns go to the sink.
     pub(crate) fn run_plan(
         &mut self,
         plan: &PlannedStatement,
-        parameters: &[Value],
+        columns: Option<&[ColumnDescription]>,
+        (parameters, formats): (&[Value], &[u8]),
         sink: &mut dyn Sink,
     ) -> Result<String> {
+        self.allow(&plan.needs)?;
+        if let Some(columns) = columns {
+            sink.columns(columns, Formats(formats))?;
+        }
         let (count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
@@ -156,6 +159,7 @@ impl<S: Store> LocalSession<S> {
             Ok((changed.unwrap_or(rows), waiting))
         })?;
         self.waiting.extend(waiting);
+        self.rows_ran = count;
         Ok(plan.tag(count))
     }
 
@@ -165,6 +169,7 @@ impl<S: Store> LocalSession<S> {
         plan: &PlannedStatement,
         parameters: &[Value],
     ) -> Result<(Vec<Row>, u64)> {
+        self.allow(&plan.needs)?;
         let (rows, count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
@@ -226,6 +231,7 @@ impl<S: Store> LocalSession<S> {
             .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
         self.ensure_open()?;
         let (plan, _) = self.plan(statement, Vec::new())?;
+        self.allow(&plan.needs)?;
         let mut lines = plan.explain();
         if analyze {
             let (_, count) = self.rows_of(&plan, &[])?;

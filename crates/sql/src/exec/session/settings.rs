@@ -88,6 +88,8 @@ const KNOWN: &[(&str, &str, bool, bool)] = &[
 const TIMES: &[&str] =
     &["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"];
 
+const SESSION_ROLE: &str = "session_authorization";
+
 const BOOLEANS: &[&str] = &["on", "off"];
 
 /// The settings of one session.
@@ -104,6 +106,11 @@ pub(crate) struct Variables {
     pub(crate) search_path: Arc<[String]>,
     pub(crate) timeouts: Timeouts,
     user: String,
+    /// SET ROLE and SET SESSION AUTHORIZATION, where they say somebody else.
+    role: Option<String>,
+    session_role: Option<String>,
+    /// How often one of them has changed.
+    pub(crate) role_changes: u64,
     told: BTreeMap<String, String>,
     /// Clients may have to be told of changes.
     is_news: bool,
@@ -135,6 +142,9 @@ impl Variables {
             search_path: Arc::default(),
             timeouts: Timeouts::default(),
             user: user.to_string(),
+            role: None,
+            session_role: None,
+            role_changes: 0,
             told: BTreeMap::new(),
             is_news: true,
         };
@@ -145,6 +155,21 @@ impl Variables {
     fn put(&mut self, name: &str, value: String) {
         Arc::make_mut(&mut self.values).insert(name.to_string(), value);
         self.is_news = true;
+    }
+
+    /// The role whose rights count, where `user` has logged in.
+    pub(crate) fn current_role<'v>(&'v self, user: &'v str) -> &'v str {
+        self.role.as_deref().unwrap_or_else(|| self.session_role(user))
+    }
+
+    /// The role of SET SESSION AUTHORIZATION, otherwise the one that has logged in.
+    pub(crate) fn session_role<'v>(&'v self, user: &'v str) -> &'v str {
+        self.session_role.as_deref().unwrap_or(user)
+    }
+
+    /// Puts a value where SET may not.
+    pub(crate) fn force(&mut self, name: &str, value: &str) {
+        self.put(name, value.to_string());
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<String> {
@@ -285,7 +310,7 @@ impl Variables {
     }
 
     fn apply_all(&mut self) {
-        let applied = ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits", "search_path"];
+        let applied = ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits", "role", SESSION_ROLE];
         applied.iter().chain(TIMES).for_each(|name| self.apply(name));
     }
 
@@ -307,11 +332,23 @@ impl Variables {
             }
             "bytea_output" => eval.bytea_escape = value == "escape",
             "extra_float_digits" => eval.extra_float_digits = value.parse().unwrap_or(1),
-            "search_path" => self.search_path = schemas_of(&value, &self.user),
+            "search_path" => self.search_path = schemas_of(&value, self.current_role(&self.user)),
             "statement_timeout" => self.timeouts.statement_ms = milliseconds(&value).unwrap_or(0),
             "idle_session_timeout" => self.timeouts.idle_session_ms = milliseconds(&value).unwrap_or(0),
             "idle_in_transaction_session_timeout" => {
                 self.timeouts.idle_in_transaction_ms = milliseconds(&value).unwrap_or(0);
+            }
+            "role" => {
+                let role = Some(value).filter(|name| name != "none");
+                self.role_changes += u64::from(role != self.role);
+                self.role = role;
+                self.apply("search_path");
+            }
+            SESSION_ROLE => {
+                let role = Some(value).filter(|name| self.start.get(SESSION_ROLE) != Some(name));
+                self.role_changes += u64::from(role != self.session_role);
+                self.session_role = role;
+                self.apply("search_path");
             }
             _ => {}
         }

@@ -3,6 +3,7 @@ use super::run::warning;
 use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
+use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::exec::system::{quoted, text_column};
@@ -17,6 +18,22 @@ impl<S: Store> LocalSession<S> {
             self.tell(warning(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
             return Ok(());
         }
+        let role = name.eq_ignore_ascii_case("role") || name.eq_ignore_ascii_case("session_authorization");
+        if let (true, SetValue::List(list)) = (role, value) {
+            privilege::check_role_setting(&self.store, &self.shared, name, &list.join(", "))?;
+        }
+        self.set_variable(name, value, local)?;
+        if name.eq_ignore_ascii_case("session_authorization") {
+            self.shared.variables.borrow_mut().set("role", "none", local)?;
+        }
+        if role {
+            let on = if self.is_superuser() { "on" } else { "off" };
+            self.shared.variables.borrow_mut().force("is_superuser", on);
+        }
+        Ok(())
+    }
+
+    fn set_variable(&self, name: &str, value: &SetValue, local: bool) -> Result<()> {
         let mut variables = self.shared.variables.borrow_mut();
         match value {
             SetValue::Default => variables.reset(name),

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use liger_engine::row::Wait;
+
 use crate::exec::Row;
+use crate::exec::privilege;
 use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
+use crate::session::{Activity, ActivityState, Place};
 use crate::types::oid;
 use crate::types::value::{Interval, Value};
 
@@ -52,13 +56,61 @@ pub(super) fn settings(on: &SessionSystem<'_>) -> Vec<Row> {
     variables.all().map(row).collect()
 }
 
+/// What a session waits for: type and event; empty for nothing.
+fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'static str) {
+    match (session.state, session.place) {
+        (ActivityState::Starting, _) => ("", ""),
+        (ActivityState::Active, Place::Here) => ("", ""),
+        (ActivityState::Active, Place::Queue) => ("Pod", "Worker"),
+        (ActivityState::Active, Place::Worker(worker)) => {
+            match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(worker)) {
+                Wait::Owner => ("Pod", "MoveIn"),
+                Wait::Lock => ("Lock", "Row"),
+                Wait::Log => ("Pod", "Log"),
+                _ => ("", ""),
+            }
+        }
+        _ => ("Client", "ClientRead"),
+    }
+}
+
+/// Rows of `pg_lock_status()`: each transaction's lock on itself, and rows that are waited for.
+pub(super) fn locks(on: &SessionSystem<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for session in on.shared.server.activity().iter().filter(|session| session.transaction_start_us != 0) {
+        let number = session.process_id & 0x00ff_ffff;
+        let own = format!("{}/{number}", session.process_id >> 24);
+        let mut row = |kind: &str, mode: &str, granted: bool| {
+            let mut row = vec![Value::Null; 16];
+            row[0] = text(kind);
+            row[1] = Value::Oid(super::roles::DATABASE);
+            row[5] = if kind == "virtualxid" { text(&own) } else { Value::Null };
+            row[10] = text(&own);
+            row[11] = Value::Int4(session.process_id);
+            (row[12], row[13], row[14]) = (text(mode), Value::Bool(granted), Value::Bool(false));
+            rows.push(row);
+        };
+        row("virtualxid", "ExclusiveLock", true);
+        if waits_for(on, session) == ("Lock", "Row") {
+            row("tuple", "ExclusiveLock", false);
+        }
+    }
+    rows
+}
+
 /// Rows of `pg_stat_activity`, in the order of its columns.
 pub(super) fn sessions(on: &SessionSystem<'_>) -> Vec<Row> {
     let time = |us: i64| match us {
         0 => Value::Null,
         us => Value::Timestamptz(us - EPOCH_SECONDS * 1_000_000),
     };
-    let row = |session: crate::session::Activity| {
+    let all = privilege::asks_superuser(on.store, on.shared);
+    let own = privilege::roles_of(on.store, privilege::asking(on.store, on.shared), true);
+    let row = |mut session: crate::session::Activity| {
+        if !all && !on.store.role(&session.user).is_some_and(|role| own.contains(&role)) {
+            session.query = "<insufficient privilege>".to_string();
+        }
+        let wait = waits_for(on, &session);
         let (address, port) = match session.address {
             Some((address, port)) => (Value::text(address.to_string()), Value::Int4(i32::from(port))),
             None => (Value::Null, Value::Int4(-1)),
@@ -75,11 +127,11 @@ pub(super) fn sessions(on: &SessionSystem<'_>) -> Vec<Row> {
             Value::Null,
             port,
             time(session.backend_start_us),
-            Value::Null,
+            time(session.transaction_start_us),
             time(session.query_start_us),
             time(session.state_change_us),
-            Value::Null,
-            Value::Null,
+            known(wait.0),
+            known(wait.1),
             known(session.state.text()),
             Value::Null,
             Value::Null,

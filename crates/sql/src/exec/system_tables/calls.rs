@@ -5,9 +5,10 @@ use super::privileges;
 use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
 use crate::bind::Binder;
-use crate::catalog::object::{BOOTSTRAP_ROLE, Index, Object, PG_CATALOG};
+use crate::catalog::object::{Index, Object, PG_CATALOG};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
+use crate::exec::privilege;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
 use crate::func::{EvalContext, NoSystem, Settings};
 use crate::session::InterruptReason;
@@ -144,6 +145,7 @@ pub(in crate::exec) fn rows(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_timezone_names" => activity::time_zones(on),
         "pg_prepared_statement" => activity::statements(on),
         "pg_cursor" => activity::cursors(on),
+        "pg_lock_status" => activity::locks(on),
         "pg_options_to_table" => activity::options(first),
         "aclexplode" => activity::privileges(on, first),
         "_pg_expandarray/1" => match first {
@@ -209,9 +211,9 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             Value::Bool(matches!(on.store.object(number).as_deref(), Some(Object::Table(_))))
         }
         "pg_trigger_depth" => Value::Int4(0),
-        source if source.contains("_size") => Value::Int8(0),
-        "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel),
-        "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate),
+        source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
+        "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
+        "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate)?,
         "pg_collation_for" => Value::text("\"default\""),
         "pg_advisory_unlock_all" => Value::Void,
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
@@ -267,6 +269,45 @@ fn of_type(source: &str, ty: Type) -> Value {
 }
 
 impl SessionSystem<'_> {
+    /// Sizes of tables and indexes, from what this host has of them.
+    fn size(&self, source: &str, what: &Value) -> Result<Value> {
+        let of = |table: Oid| {
+            let census = self.store.census(table)?;
+            let own = census.of_pod(census.table_bytes);
+            Ok::<_, SqlError>((own, census.of_pod(census.index_bytes()), census))
+        };
+        if source.starts_with("pg_database") || source.starts_with("pg_tablespace") {
+            let mut all = 0;
+            for object in self.store.objects() {
+                if let Object::Table(table) = &*object {
+                    let (own, indexes, _) = of(table.oid)?;
+                    all += own + indexes;
+                }
+            }
+            return Ok(Value::Int8(all as i64));
+        }
+        let number = oid_of(Some(what));
+        let (own, indexes) = match self.store.object(number).as_deref() {
+            Some(Object::Table(_)) => {
+                let (own, indexes, _) = of(number)?;
+                (own, indexes)
+            }
+            Some(Object::Index(index)) => {
+                let (_, _, census) = of(index.table)?;
+                let own = census.indexes.iter().find(|(oid, _)| *oid == number);
+                (census.of_pod(own.map_or(0, |(_, bytes)| *bytes)), 0)
+            }
+            Some(_) => (0, 0),
+            None if by_oid(number).is_some() => (0, 0),
+            None => return Ok(Value::Null),
+        };
+        Ok(Value::Int8(match source {
+            "pg_indexes_size" => indexes,
+            "pg_total_relation_size" => own + indexes,
+            _ => own,
+        } as i64))
+    }
+
     fn visible(&self, number: Oid) -> Value {
         if let Some(relation) = by_oid(number) {
             return Value::Bool(relation.schema() == PG_CATALOG);
@@ -375,8 +416,31 @@ impl SessionSystem<'_> {
         }
     }
 
-    fn interrupt(&self, process: Oid, reason: InterruptReason) -> Value {
-        Value::Bool(self.shared.server.interrupt(process as i32, reason))
+    /// Stops another session, if its role is one of the caller's own.
+    fn interrupt(&self, process: Oid, reason: InterruptReason) -> Result<Value> {
+        if !privilege::asks_superuser(self.store, self.shared) {
+            let sessions = self.shared.server.activity();
+            let other = sessions.iter().find(|session| session.process_id == process as i32);
+            let other = other.map_or(0, |session| self.store.role(&session.user).unwrap_or(0));
+            let own = privilege::roles_of(self.store, privilege::asking(self.store, self.shared), true);
+            let message = match (reason, privilege::is_superuser(self.store, other)) {
+                (InterruptReason::Terminate, true) => "must be a superuser to terminate superuser process",
+                (_, true) => "must be a superuser to cancel superuser query",
+                _ if other == 0 || own.contains(&other) => "",
+                (InterruptReason::Terminate, _) => {
+                    "must be a member of the role whose process is being terminated or member of \
+                     pg_signal_backend"
+                }
+                _ => {
+                    "must be a member of the role whose query is being canceled or member of \
+                     pg_signal_backend"
+                }
+            };
+            if !message.is_empty() {
+                return Err(privilege::refused(message));
+            }
+        }
+        Ok(Value::Bool(self.shared.server.interrupt(process as i32, reason)))
     }
 
     fn index_position(&self, index: Oid, column: i64) -> Value {
@@ -432,13 +496,14 @@ impl SessionSystem<'_> {
         let others = if column { 3 } else { 2 };
         let (role, rest) = match arguments.split_first() {
             Some((role, rest)) if arguments.len() > others => (self.role_named(role)?, rest),
-            _ => (self.store.role(&self.shared.user).unwrap_or(BOOTSTRAP_ROLE), arguments),
+            _ => (privilege::asking(self.store, self.shared), arguments),
         };
         let (Some(what), Some(wanted)) = (rest.first(), rest.last()) else { return Ok(Value::Null) };
         if source.starts_with("pg_has_role") {
             let other = self.role_named(what)?;
-            let member = privileges::roles_of(self.store, role).contains(&other);
-            return Ok(Value::Bool(member || privileges::is_superuser(self.store, role)));
+            let inherits = wanted.as_str().is_some_and(|word| word.to_ascii_uppercase().starts_with("USAGE"));
+            let member = privilege::roles_of(self.store, role, inherits).contains(&other);
+            return Ok(Value::Bool(member || privilege::is_superuser(self.store, role)));
         }
         let reg = match source {
             s if s.starts_with("has_schema") => Some(oid::REGNAMESPACE),
@@ -454,11 +519,12 @@ impl SessionSystem<'_> {
             name => crate::func::System::reg_in(self, reg, name.as_str().unwrap_or(""))?,
         };
         Ok(match self.store.object(number) {
-            Some(object) => {
-                Value::Bool(privileges::has(self.store, role, &object, wanted.as_str().unwrap_or("")))
-            }
+            Some(object) => Value::Bool(privileges::has(self, role, &object, wanted.as_str().unwrap_or(""))),
             // What is the system's may be read by everybody.
-            None if number < crate::catalog::object::FIRST_USER_OID => Value::Bool(true),
+            None if number < crate::catalog::object::FIRST_USER_OID => {
+                let secret = super::by_oid(number).is_some_and(SystemRelation::is_secret);
+                Value::Bool(!secret || privilege::is_superuser(self.store, role))
+            }
             None => Value::Null,
         })
     }

@@ -4,6 +4,7 @@
 //! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types, functions, operators;
 //!   `roles`: roles, schemas, the database; `activity`: what sessions do;
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
+//! * `pods`: the pod, this host and its statements (columns in `data/own.tsv`);
 //! * `data/relations.tsv` names the tables' columns and `data/rows.tsv` rows that never change (both made by
 //!   `data/make.py` from PostgreSQL's own description); `data/views.sql` has the views.
 //!
@@ -19,6 +20,7 @@ mod activity;
 pub(super) mod calls;
 mod deparse;
 mod keys;
+mod pods;
 mod privileges;
 mod relations;
 mod roles;
@@ -64,6 +66,11 @@ impl SystemRelation {
         }
     }
 
+    /// Whether only superusers may read it: what passwords are checked against.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(self.name(), "pg_authid" | "pg_shadow")
+    }
+
     pub(crate) fn schema(&self) -> Oid {
         match self {
             SystemRelation::Table(table) => table.schema,
@@ -84,7 +91,8 @@ fn system() -> &'static System {
     SYSTEM.get_or_init(|| {
         let (mut names, mut fixed) = (BTreeMap::new(), BTreeMap::new());
         let mut relations: BTreeMap<Oid, Table> = BTreeMap::new();
-        for line in include_str!("data/relations.tsv").lines() {
+        let own = include_str!("data/own.tsv");
+        for line in include_str!("data/relations.tsv").lines().chain(own.lines()) {
             let fields: Vec<&'static str> = line.split('\t').collect();
             let [name, number, column, ty, present] = fields[..] else { panic!("a column of {line}") };
             let number: Oid = number.parse().expect("a relation's oid");
@@ -181,7 +189,10 @@ pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
         "pg_auth_members" => roles::members(&look),
         "pg_database" => roles::databases(&look),
         "pg_db_role_setting" => roles::settings(&look),
-        name => fixed(on, table, name)?,
+        name => match pods::rows(&look, name) {
+            Some(rows) => rows?,
+            None => fixed(on, table, name)?,
+        },
     };
     debug_assert!(made.iter().all(|row| row.len() == table.columns.len()), "{}", table.name);
     Ok(made)

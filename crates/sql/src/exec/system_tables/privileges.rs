@@ -1,25 +1,11 @@
-//! Privileges: how the catalog shows them, and who has them.
+//! Privileges as the catalog shows them, and functions that ask for them.
 
 use super::Look;
-use crate::catalog::object::{Grant, Object};
-use crate::exec::store::Store;
+use crate::catalog::object::Grant;
+use crate::exec::privilege::{self, PRIVILEGES};
 use crate::exec::system::quoted;
 use crate::types::value::Value;
 use crate::types::{Oid, oid};
-
-/// Bits, their letters in an access list and their names.
-const PRIVILEGES: &[(u32, char, &str)] = &[
-    (1, 'a', "INSERT"),
-    (2, 'r', "SELECT"),
-    (4, 'w', "UPDATE"),
-    (8, 'd', "DELETE"),
-    (16, 'D', "TRUNCATE"),
-    (32, 'x', "REFERENCES"),
-    (64, 't', "TRIGGER"),
-    (128, 'X', "EXECUTE"),
-    (256, 'U', "USAGE"),
-    (512, 'C', "CREATE"),
-];
 
 /// The name of the privilege with this letter.
 pub(super) fn name(letter: char) -> Option<&'static str> {
@@ -43,25 +29,17 @@ pub(super) fn acl(look: &Look<'_>, grants: &[Grant]) -> Value {
         }
         Value::text(format!("{}={letters}/{}", name(grant.grantee), name(grant.grantor)))
     };
-    Value::array(oid::ACLITEM, grants.iter().map(item).collect())
+    let shown = grants.iter().filter(|grant| grant.privileges != 0);
+    Value::array(oid::ACLITEM, shown.map(item).collect())
 }
 
-/// Whether a role has one of these privileges (`SELECT, INSERT WITH GRANT OPTION`) on an object: superusers
-/// and owners have all of them, others what was given to them, to a role that they inherit from, or to
-/// everybody.
-pub(super) fn has(store: &dyn Store, role: Oid, object: &Object, wanted: &str) -> bool {
-    let (owner, grants, everybody): (Oid, &[Grant], u32) = match object {
-        Object::Schema(it) => (it.owner, &it.grants[..], 0),
-        Object::Table(it) => (it.owner, &it.grants[..], 0),
-        Object::Sequence(it) => (it.owner, &it.grants[..], 0),
-        Object::View(it) => (it.owner, &it.grants[..], 0),
-        Object::Type(it) => (it.owner, &it.grants[..], 256),
-        Object::Index(_) | Object::Role(_) => (0, &[], 0),
-    };
-    let roles = roles_of(store, role);
-    if is_superuser(store, role) || roles.contains(&owner) {
-        return true;
-    }
+/// Whether a role has one of these privileges (`SELECT, INSERT WITH GRANT OPTION`) on an object.
+pub(super) fn has(
+    look: &crate::exec::system::SessionSystem<'_>,
+    role: Oid,
+    object: &crate::catalog::object::Object,
+    wanted: &str,
+) -> bool {
     wanted.split(',').any(|word| {
         let word = word.trim().to_ascii_uppercase();
         let (word, option) = match word.strip_suffix(" WITH GRANT OPTION") {
@@ -69,27 +47,6 @@ pub(super) fn has(store: &dyn Store, role: Oid, object: &Object, wanted: &str) -
             None => (word.as_str(), false),
         };
         let bit = PRIVILEGES.iter().find(|(.., name)| *name == word).map_or(0, |(bit, ..)| *bit);
-        let given = |grant: &&Grant| grant.grantee == 0 || roles.contains(&grant.grantee);
-        let bits = |grant: &Grant| if option { grant.grantable } else { grant.privileges };
-        (!option && everybody & bit != 0) || grants.iter().filter(given).any(|grant| bits(grant) & bit != 0)
+        privilege::held(look.store, role, object, bit, option) & bit != 0
     })
-}
-
-pub(super) fn is_superuser(store: &dyn Store, role: Oid) -> bool {
-    matches!(store.object(role).as_deref(), Some(Object::Role(role)) if role.superuser)
-}
-
-/// A role and all that it is a member of.
-pub(super) fn roles_of(store: &dyn Store, role: Oid) -> Vec<Oid> {
-    let mut roles = vec![role];
-    let mut at = 0;
-    while at < roles.len() {
-        if let Some(Object::Role(role)) = store.object(roles[at]).as_deref() {
-            let more: Vec<Oid> =
-                role.member_of.iter().map(|(of, _)| *of).filter(|of| !roles.contains(of)).collect();
-            roles.extend(more);
-        }
-        at += 1;
-    }
-    roles
 }

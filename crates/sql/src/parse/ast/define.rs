@@ -266,7 +266,29 @@ pub(crate) enum RoleOption {
     Password(Option<String>),
     ConnectionLimit(i64),
     ValidUntil(String),
+    /// It becomes a member of these.
     InRole(Vec<String>),
+    /// These become members of it, with the right to make others members or without.
+    Members(Vec<String>, bool),
+}
+
+/// What else is altered of a role.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterRole {
+    Options(Vec<RoleOption>),
+    Rename(String),
+    /// SET a setting, or RESET it (`None`); all of them where no name is told.
+    Setting(Option<String>, Option<SetValue>),
+    /// ALTER GROUP: these become members, or are none any more.
+    Members(Vec<String>, bool),
+}
+
+/// DROP OWNED BY, or REASSIGN OWNED BY to another role.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Owned {
+    pub(crate) roles: Vec<String>,
+    pub(crate) to: Option<String>,
+    pub(crate) cascade: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -278,4 +300,7 @@ pub(crate) struct Grant {
     pub(crate) on: Option<(String, Vec<Path>)>,
     pub(crate) roles: Vec<String>,
     pub(crate) with_option: bool,
+    pub(crate) cascade: bool,
+    /// ALTER DEFAULT PRIVILEGES: for objects that these roles (empty: the current one) make in these schemas.
+    pub(crate) default: Option<(Vec<String>, Vec<String>)>,
 }

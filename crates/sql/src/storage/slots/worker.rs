@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use liger_engine::Session;
 use liger_engine::log::Durability;
-use liger_engine::row::{OwnedSession, RowSession};
+use liger_engine::row::{OwnedSession, RowSession, Wait};
 use liger_fabric::{Cx, Fabric, SyncAddr};
 
 use super::{Order, Running, Slots, lock};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
+use crate::observe::Painter;
 use crate::storage::access::{RowAccess, attempt, is_conflict};
 use crate::storage::garbage;
 use crate::storage::undo::UndoLog;
@@ -115,11 +116,13 @@ impl<F: Fabric + Send> Worker for Lent<F> {
 
     fn commit(&mut self) -> Result<()> {
         let announced = std::mem::take(&mut self.announced);
+        let observed = self.slots.observed();
         let ended = self.session.with(|session| {
             let ended = session.commit();
             if announced {
                 announce(session.cx(), ddl(session), false);
             }
+            observed.count(session.cx().worker().0, ended.is_ok());
             ended?;
             settle(session)
         });
@@ -129,7 +132,11 @@ impl<F: Fabric + Send> Worker for Lent<F> {
 
     fn roll_back(&mut self) {
         if self.session.is_open() {
-            self.session.with(|session| session.roll_back());
+            let observed = self.slots.observed();
+            self.session.with(|session| {
+                session.roll_back();
+                observed.count(session.cx().worker().0, false);
+            });
         }
         self.leave();
     }
@@ -164,8 +171,8 @@ fn ddl<F: Fabric>(session: &RowSession<'_, F>) -> SyncAddr {
     session.host().plan().counter(DDL_COUNTER)
 }
 
-/// Tells all hosts that a change of the catalog begins, or has ended: how many there are is in the lower half of
-/// the counter.
+/// Tells all hosts that a change of the catalog begins, or has ended: how many there are is in the lower
+/// half of the counter.
 fn announce<F: Fabric>(cx: &Cx<F>, ddl: SyncAddr, begins: bool) {
     cx.fetch_add(ddl, if begins { (1 << 32) + 1 } else { (1 << 32) - 1 });
 }
@@ -220,10 +227,13 @@ fn run_whole<F: Fabric>(
 /// Waits until the last transaction is durable.
 fn settle<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
     let ticket = session.ticket();
+    let (host, worker) = (session.host(), session.cx().worker());
+    let mut waiting = None;
     let wants = session.durability() == Durability::Storage;
     let mut turns = 0;
     while wants && !session.is_durable(ticket)? {
         turns += 1;
+        waiting.get_or_insert_with(|| host.waits().begin(worker, Wait::Log));
         // Storage takes longer than a few turns.
         if turns > 16 { nap(REST.0) } else { session.wait_a_turn() }
     }
@@ -244,6 +254,7 @@ impl Attendant<'_> {
         goes_on: &mut dyn FnMut(&RowSession<'_, F>) -> bool,
     ) -> Result<()> {
         let (mut rest, mut turns, mut busy_ns) = (REST.0, 0u32, 0);
+        let mut painter = Painter::new(session.host());
         loop {
             if session.host().is_overruled() {
                 let message = "this host has been ruled out of the pod";
@@ -267,6 +278,7 @@ impl Attendant<'_> {
                 let _ = said.send(ended.and_then(|()| settle(session)));
             }
             let now_ns = session.cx().now_ns();
+            painter.paint(session, now_ns, self.slots.observed());
             if is_busy {
                 (rest, busy_ns) = (REST.0, now_ns);
             }

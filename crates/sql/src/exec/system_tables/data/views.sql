@@ -413,3 +413,8 @@ from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamesp
   join pg_catalog.pg_authid g on g.oid = p.grantor
   left join pg_catalog.pg_authid e on e.oid = p.grantee
 where c.relkind in ('r', 'v', 'f', 'p');
+
+-- information_schema.role_table_grants
+select * from information_schema.table_privileges as p
+where p.grantor in (select role_name from information_schema.enabled_roles)
+  or p.grantee in (select role_name from information_schema.enabled_roles);

@@ -1,0 +1,58 @@
+//! How many rows this host has of a range of keys, for those who watch: nothing is locked for longer than a
+//! batch, and rows that come or go meanwhile are counted or not.
+
+use liger_fabric::{Cx, Fabric};
+
+use super::host::RowHost;
+use crate::key::{Key, KeyRange};
+use crate::txn::TableId;
+
+/// Rows passed under one hold of a partition's latch.
+const BATCH: usize = 256;
+
+/// What a host has of a range of keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Rows.
+    pub rows: u64,
+    /// Those of them that are in shared memory too.
+    pub shared_rows: u64,
+    /// Bytes of the rows and their keys.
+    pub bytes: u64,
+}
+
+impl RowHost {
+    /// Counts the rows of a range in a partition; none where another host owns it. After a restart, rows that
+    /// are not made yet are not counted.
+    pub fn census<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, range: &KeyRange) -> Census {
+        let mut found = Census::default();
+        let mut last: Option<Key> = None;
+        while self.owns(partition) {
+            let mut all = self.partition(cx, partition);
+            let part = all.table(table.0);
+            let from = last.as_ref().unwrap_or(&range.low);
+            let mut at = part.tree.lower_bound(from.words());
+            let mut passed = 0;
+            while let Some(cursor) = at.filter(|_| passed < BATCH) {
+                let (words, row) = part.tree.entry(cursor);
+                let key = Key::from_words(words);
+                at = part.tree.next(cursor);
+                if range.ends_before(&key) {
+                    return found;
+                }
+                if last.is_some_and(|last| last == key) {
+                    continue;
+                }
+                passed += 1;
+                found.rows += 1;
+                found.shared_rows += u64::from(part.word(row).is_some());
+                found.bytes += (8 * part.key_words + part.row_len) as u64;
+                last = Some(key);
+            }
+            if passed < BATCH {
+                break;
+            }
+        }
+        found
+    }
+}

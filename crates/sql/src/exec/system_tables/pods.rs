@@ -1,0 +1,216 @@
+//! The pod and this host as rows: `pod_hosts`, `pod_memory`, `pod_tables`, `pod_activity`,
+//! `pg_stat_statements`. Their columns are in `data/own.tsv`.
+//!
+//! 1. Hosts and memory are the whole pod's as this host saw it last; everything else is this host's own.
+
+use super::roles::DATABASE;
+use super::{Look, Maker};
+use crate::error::Result;
+use crate::exec::Row;
+use crate::exec::privilege;
+use crate::exec::system::SessionSystem;
+use crate::observe::Observed;
+use crate::types::value::Value;
+
+fn big(count: u64) -> Value {
+    Value::Int8(count.cast_signed())
+}
+
+fn optional(count: Option<u64>) -> Value {
+    count.map_or(Value::Null, big)
+}
+
+pub(super) fn hosts(observed: &Observed) -> Vec<Row> {
+    let maker = Maker::of(
+        "pod_hosts",
+        [
+            "host",
+            "state",
+            "incarnation",
+            "is_self",
+            "process",
+            "port",
+            "lease_ms",
+            "silent_ms",
+            "durable_epoch",
+            "pod_epoch",
+            "partitions",
+        ],
+    );
+    let picture = observed.picture();
+    let row = |host: &crate::observe::HostPicture| {
+        maker.row([
+            Value::Int4(host.host.into()),
+            Value::text(host.state.as_str()),
+            Value::Int4(host.incarnation.into()),
+            Value::Bool(host.host == picture.me),
+            if host.process == 0 { Value::Null } else { Value::Int4(host.process.cast_signed()) },
+            host.port.map_or(Value::Null, |port| Value::Int4(port.into())),
+            big(picture.lease_ms),
+            host.silent_ms.map_or(Value::Null, Value::Float8),
+            optional(host.durable_epoch),
+            optional(picture.log.as_ref().map(|log| log.epoch)),
+            Value::Int4(host.partitions.into()),
+        ])
+    };
+    picture.hosts.iter().map(row).collect()
+}
+
+pub(super) fn memory(observed: &Observed) -> Vec<Row> {
+    let maker = Maker::of(
+        "pod_memory",
+        [
+            "region",
+            "size_bytes",
+            "budget_bytes",
+            "used_bytes",
+            "row_bytes",
+            "index_bytes",
+            "claimed_bytes",
+            "retired",
+        ],
+    );
+    let picture = observed.picture();
+    let row = |memory: &crate::observe::MemoryPicture| {
+        maker.row([
+            Value::text(memory.region),
+            big(memory.size_bytes),
+            big(memory.budget_bytes),
+            big(memory.row_bytes + memory.index_bytes),
+            big(memory.row_bytes),
+            big(memory.index_bytes),
+            big(memory.claimed_bytes),
+            big(picture.retired),
+        ])
+    };
+    picture.memory.iter().map(row).collect()
+}
+
+pub(super) fn tables(look: &Look<'_>, observed: &Observed) -> Result<Vec<Row>> {
+    let maker = Maker::of(
+        "pod_tables",
+        [
+            "relid",
+            "schemaname",
+            "relname",
+            "host",
+            "places",
+            "rows_local",
+            "rows_shared",
+            "table_bytes",
+            "index_bytes",
+        ],
+    );
+    let (store, me) = (look.system.store, observed.picture().me);
+    let mut rows = Vec::new();
+    for table in look.tables() {
+        let census = store.census(table.oid)?;
+        let schema = store.object(table.schema);
+        rows.push(maker.row([
+            Value::Oid(table.oid),
+            schema.map_or(Value::Null, |schema| Value::text(schema.name())),
+            Value::text(table.name.as_str()),
+            Value::Int4(me.into()),
+            Value::Int4(census.own_places.into()),
+            big(census.rows),
+            big(census.shared_rows),
+            big(census.table_bytes),
+            big(census.index_bytes()),
+        ]));
+    }
+    Ok(rows)
+}
+
+pub(super) fn activity(observed: &Observed) -> Vec<Row> {
+    let maker = Maker::of(
+        "pod_activity",
+        [
+            "host",
+            "committed",
+            "rolled_back",
+            "conflicts",
+            "moves_in",
+            "moves_out",
+            "shared_rows",
+            "messages",
+            "partitions_taken_over",
+            "log_appended_bytes",
+            "log_held_bytes",
+            "log_lag_seconds",
+            "checkpoint_age_seconds",
+            "troubles",
+        ],
+    );
+    let picture = observed.picture();
+    let (log, [moved_in, moved_out, shared]) = (picture.log.as_ref(), picture.moves);
+    let troubles = picture.troubles.join("; ");
+    vec![maker.row([
+        Value::Int4(picture.me.into()),
+        big(observed.committed()),
+        big(observed.rolled_back()),
+        big(observed.conflicts().map(|(_, count)| count).sum()),
+        big(moved_in),
+        big(moved_out),
+        big(shared),
+        big(picture.messages),
+        big(picture.taken_over),
+        optional(log.map(|log| log.appended_bytes)),
+        optional(log.map(|log| log.held_bytes)),
+        log.map_or(Value::Null, |log| Value::Float8(log.lag_seconds)),
+        log.map_or(Value::Null, |log| Value::Float8(log.checkpoint_age_seconds)),
+        if troubles.is_empty() { Value::Null } else { Value::text(troubles) },
+    ])]
+}
+
+pub(super) fn statements(on: &SessionSystem<'_>, observed: &Observed) -> Vec<Row> {
+    let maker = Maker::of(
+        "pg_stat_statements",
+        [
+            "userid",
+            "dbid",
+            "toplevel",
+            "queryid",
+            "query",
+            "calls",
+            "total_exec_time",
+            "min_exec_time",
+            "max_exec_time",
+            "mean_exec_time",
+            "rows",
+        ],
+    );
+    let all = privilege::asks_superuser(on.store, on.shared);
+    let own = privilege::roles_of(on.store, privilege::asking(on.store, on.shared), true);
+    let ms = |us: u64| us as f64 / 1e3;
+    let row = |one: crate::observe::StatementFigures| {
+        let shown = all || own.contains(&one.user);
+        maker.row([
+            Value::Oid(one.user),
+            Value::Oid(DATABASE),
+            Value::Bool(true),
+            if shown { big(one.id) } else { Value::Null },
+            Value::text(if shown { &*one.query } else { "<insufficient privilege>" }),
+            big(one.calls),
+            Value::Float8(ms(one.total_us)),
+            Value::Float8(ms(one.min_us)),
+            Value::Float8(ms(one.max_us)),
+            Value::Float8(ms(one.total_us) / one.calls.max(1) as f64),
+            big(one.rows),
+        ])
+    };
+    observed.statements().figures().into_iter().map(row).collect()
+}
+
+/// The rows of one of these tables; `None`: it is another one.
+pub(super) fn rows(look: &Look<'_>, table: &str) -> Option<Result<Vec<Row>>> {
+    let nothing = Observed::default();
+    let observed = look.system.store.observed().unwrap_or(&nothing);
+    Some(match table {
+        "pod_hosts" => Ok(hosts(observed)),
+        "pod_memory" => Ok(memory(observed)),
+        "pod_tables" => tables(look, observed),
+        "pod_activity" => Ok(activity(observed)),
+        "pg_stat_statements" => Ok(statements(look.system, observed)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,145 @@
+//! What those who run a pod may know of a host: counts of transactions, a picture of the pod, statements.
+//!
+//! ```text
+//!   workers ----> counts (each its own line)      \
+//!   worker 0 ---> the picture, four times a second  >---- system tables, /metrics, `liger status`
+//!   sessions ---> counts of statements            /
+//! ```
+//!
+//! Invariants:
+//! 1. Who works takes no lock for this and allocates nothing: a counter has one writer, or is for what is
+//!    rare.
+//! 2. Nobody decides anything by what is here: it may be a moment old, and torn between two counters.
+
+mod picture;
+mod render;
+mod statements;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use liger_engine::Conflict;
+use liger_engine::row::{Wait, Waits};
+
+pub use picture::{HostPicture, LogPicture, MemoryPicture, Painter, Picture};
+pub use render::NAMES;
+pub use statements::{Counted, StatementFigures, Statements};
+
+use crate::error::SqlError;
+
+/// Most workers of a host.
+const WORKERS_MAX: usize = 32;
+
+/// Counts of one worker; it alone writes them.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct WorkerCounts {
+    committed: AtomicU64,
+    rolled_back: AtomicU64,
+}
+
+/// Adds to a counter that has one writer.
+fn step(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// What is known of a host. All of it counts from the host's start.
+#[derive(Debug)]
+pub struct Observed {
+    workers: [WorkerCounts; WORKERS_MAX],
+    conflicts: [AtomicU64; Conflict::ALL.len()],
+    picture: Mutex<Arc<Picture>>,
+    waits: OnceLock<Waits>,
+    first_port: OnceLock<u16>,
+    statements: Statements,
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        Self {
+            workers: std::array::from_fn(|_| WorkerCounts::default()),
+            conflicts: Default::default(),
+            picture: Mutex::default(),
+            waits: OnceLock::new(),
+            first_port: OnceLock::new(),
+            statements: Statements::default(),
+        }
+    }
+}
+
+impl Observed {
+    /// Counts a transaction of a session that has ended on this worker.
+    pub(crate) fn count(&self, worker: u8, committed: bool) {
+        let own = &self.workers[usize::from(worker)];
+        step(if committed { &own.committed } else { &own.rolled_back });
+    }
+
+    /// Counts a conflict that an error tells of.
+    pub(crate) fn count_conflict(&self, error: &SqlError) {
+        let told = error.detail.as_deref().unwrap_or_default();
+        if let Some(kind) = Conflict::ALL.iter().find(|kind| told.ends_with(kind.name())) {
+            self.conflicts[kind.index()].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Transactions of sessions that were committed.
+    pub fn committed(&self) -> u64 {
+        self.workers.iter().map(|own| own.committed.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Transactions of sessions that were rolled back, for whatever reason.
+    pub fn rolled_back(&self) -> u64 {
+        self.workers.iter().map(|own| own.rolled_back.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Conflicts by kind; a transaction that was tried again counts for each time.
+    pub fn conflicts(&self) -> impl Iterator<Item = (Conflict, u64)> + '_ {
+        Conflict::ALL.iter().map(|kind| (*kind, self.conflicts[kind.index()].load(Ordering::Relaxed)))
+    }
+
+    /// What the host saw of the pod last.
+    pub fn picture(&self) -> Arc<Picture> {
+        self.picture.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn hang(&self, picture: Picture) {
+        *self.picture.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(picture);
+    }
+
+    /// What a worker waits for in the engine.
+    pub fn waits_of(&self, worker: u8) -> Wait {
+        self.waits.get().map_or(Wait::None, |waits| waits.of(worker))
+    }
+
+    /// Says at which port host 0 serves SQL; host 1 is behind it, and so on.
+    pub fn set_first_port(&self, port: u16) {
+        // It is told once, when the host starts.
+        let _ = self.first_port.set(port);
+    }
+
+    /// Counts of statements.
+    pub fn statements(&self) -> &Statements {
+        &self.statements
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use liger_engine::TxnError;
+
+    use super::*;
+
+    #[test]
+    fn conflicts_are_counted_by_kind() {
+        let observed = Observed::default();
+        for kind in Conflict::ALL {
+            observed.count_conflict(&TxnError::Conflict(kind).into());
+        }
+        observed.count_conflict(&SqlError::unsupported("nothing"));
+        assert!(observed.conflicts().all(|(_, count)| count == 1));
+        observed.count(3, true);
+        observed.count(31, true);
+        observed.count(3, false);
+        assert_eq!((observed.committed(), observed.rolled_back()), (2, 1));
+    }
+}
