@@ -69,8 +69,18 @@ pub(crate) struct Binder<'a> {
     pub(crate) next_cte: std::cell::Cell<usize>,
     /// Objects that names were found to mean.
     pub(crate) used: RefCell<Vec<Oid>>,
+    /// Names in the text, outside of views, that mean something else under another search path.
+    pub(crate) spelled: RefCell<Vec<Spelled>>,
     /// How deep views are nested.
     pub(crate) views: std::cell::Cell<usize>,
+}
+
+/// A name of a user's object in a statement's text.
+pub(crate) struct Spelled {
+    /// Where it stands: an identifier without a schema, or a literal that became a regclass.
+    pub(crate) pos: Pos,
+    pub(crate) oid: Oid,
+    pub(crate) literal: bool,
 }
 
 /// An error at a place of the statement.
@@ -93,6 +103,7 @@ impl<'a> Binder<'a> {
             parameters,
             next_cte: 0.into(),
             used: RefCell::default(),
+            spelled: RefCell::default(),
             views: 0.into(),
         }
     }
@@ -129,6 +140,13 @@ impl<'a> Binder<'a> {
         };
         self.used.borrow_mut().extend(found.iter().map(|object| object.oid()));
         Ok(found)
+    }
+
+    /// Takes note of a name that the search path has found.
+    pub(crate) fn spelled(&self, pos: Pos, oid: Oid, literal: bool) {
+        if self.views.get() == 0 {
+            self.spelled.borrow_mut().push(Spelled { pos, oid, literal });
+        }
     }
 
     /// An expression over the columns of one table: a default, a check, an index's expression or predicate.

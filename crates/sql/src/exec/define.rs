@@ -6,6 +6,7 @@ mod comment;
 mod constraint;
 mod drop;
 mod index;
+mod lasting;
 mod role;
 mod sequence;
 mod table;
