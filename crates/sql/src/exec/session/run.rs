@@ -46,6 +46,7 @@ impl<S: Store> LocalSession<S> {
         text: &str,
         sink: &mut dyn Sink,
     ) -> Result<Option<String>> {
+        self.refuse_writing(statement)?;
         let tag = |tag: &str| Ok(Some(tag.to_string()));
         match statement {
             Statement::Query(query) => {
@@ -100,9 +101,10 @@ impl<S: Store> LocalSession<S> {
                 self.ensure_open()?;
                 self.copy(copy, sink).map(Some)
             }
-            Statement::Listen(_) => tag("LISTEN"),
+            // Nobody would ever hear anything.
+            Statement::Listen(_) => Err(SqlError::unsupported("LISTEN")),
             Statement::Unlisten(_) => tag("UNLISTEN"),
-            Statement::Notify(..) => tag("NOTIFY"),
+            Statement::Notify(..) => Err(SqlError::unsupported("NOTIFY")),
             Statement::Lock { .. } if self.state == TransactionState::Idle => {
                 let message = "LOCK TABLE can only be used in transaction blocks";
                 Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
@@ -225,10 +227,11 @@ impl<S: Store> LocalSession<S> {
             .iter()
             .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
         self.ensure_open()?;
-        let (plan, _) = self.plan(statement, Vec::new())?;
+        let (types, values) = self.arguments.clone();
+        let (plan, _) = self.plan(statement, types)?;
         let mut lines = plan.explain();
         if analyze {
-            let (_, count) = self.rows_of(&plan, &[])?;
+            let (_, count) = self.rows_of(&plan, &values)?;
             lines.push(format!("Rows: {count}"));
         }
         if options.iter().any(|(name, value)| name == "format" && value == "json") {
