@@ -257,6 +257,8 @@ pub struct ErrorFields {
     pub constraint: Option<String>,
     /// Name of the type it is about.
     pub data_type: Option<String>,
+    /// The function of PostgreSQL's source that reports it, where drivers look at that.
+    pub routine: Option<&'static str>,
 }
 
 /// An error or a notice, on the heap so that results stay small. Its fields are those of [`ErrorFields`].
@@ -279,6 +281,7 @@ impl SqlError {
             column: None,
             constraint: None,
             data_type: None,
+            routine: None,
         }))
     }
 
@@ -300,6 +303,13 @@ impl SqlError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// As the function of PostgreSQL's source that drivers know it by.
+    #[must_use]
+    pub fn routine(mut self, routine: &'static str) -> SqlError {
+        self.routine = Some(routine);
         self
     }
 

@@ -201,6 +201,7 @@ pub fn error_or_notice(out: &mut Vec<u8>, kind: u8, error: &SqlError) {
         field(b'c', error.column.as_deref());
         field(b'd', error.data_type.as_deref());
         field(b'n', error.constraint.as_deref());
+        field(b'R', error.routine);
         out.push(0);
     });
 }

@@ -166,7 +166,7 @@ impl Binder<'_> {
                 true => vec![(name, typed.ty)],
                 false => columns
                     .iter()
-                    .map(|(name, ty)| ((*name).to_string(), self.out_type(&call, *ty)))
+                    .map(|(name, ty)| ((*name).to_string(), self.out_type(&call.head, *ty)))
                     .collect(),
             };
             return Ok((call, fields));
@@ -200,12 +200,17 @@ impl Binder<'_> {
     }
 
     /// A polymorphic output column is what the call's result is.
-    fn out_type(&self, call: &SetCall, ty: Oid) -> Type {
+    pub(super) fn out_type(&self, head: &Head, ty: Oid) -> Type {
         if !crate::func::is_polymorphic(ty) {
             return Type::of(ty);
         }
-        let array = call.head.types.iter().copied().find(|ty| self.types().element_of(*ty) != 0);
-        let element = array.map_or(call.head.result, |array| self.types().element_of(array));
+        let element_of = |ty: Oid| match ty {
+            oid::INT2VECTOR => oid::INT2,
+            oid::OIDVECTOR => oid::OID,
+            ty => self.types().element_of(ty),
+        };
+        let array = head.types.iter().copied().find(|ty| element_of(*ty) != 0);
+        let element = array.map_or(head.result, element_of);
         let is_array = matches!(ty, oid::ANYARRAY | oid::ANYCOMPATIBLEARRAY);
         Type::of(if is_array { self.types().array_of(element) } else { element })
     }

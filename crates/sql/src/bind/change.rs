@@ -132,7 +132,13 @@ impl Binder<'_> {
     pub(crate) fn domain_check(&self, base: Oid, sql: &str) -> Result<Expr> {
         let mut scope = Scope::root();
         let base = Type::of(crate::types::Types::base_of(&self.ctx, base));
-        let column = ScopeColumn { name: "value".into(), ty: base, expr: Expr::CaseOperand, origin: (0, 0) };
+        let column = ScopeColumn {
+            name: "value".into(),
+            ty: base,
+            expr: Expr::CaseOperand,
+            origin: (0, 0),
+            fields: None,
+        };
         scope.add_entry(entry("", vec![column], 0), true);
         let typed = self.expr(&mut scope, &crate::parse::parse_expr(sql)?)?;
         self.boolean(typed, "CHECK")
@@ -259,7 +265,7 @@ impl Binder<'_> {
             }
             let out = |at: &usize| {
                 let column = &table.columns[*at];
-                OutColumn { name: column.name.clone(), ty: column.ty(), table: 0, attribute: 0 }
+                OutColumn { name: column.name.clone(), ty: column.ty(), table: 0, attribute: 0, fields: None }
             };
             let columns = columns.iter().take(width).map(out).collect();
             let (ctes, order) = (Vec::new(), Vec::new());

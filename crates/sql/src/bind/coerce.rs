@@ -58,6 +58,9 @@ impl Binder<'_> {
                 }
                 let base = Type { oid: self.types().base_of(target.oid), modifier: -1 };
                 let value = text::input(&self.ctx, base, &literal).map_err(|error| error.at(pos + 1))?;
+                if let (oid::REGCLASS, Value::Oid(relation)) = (base.oid, &value) {
+                    self.spelled(pos, *relation, true);
+                }
                 let bare = Typed::new(Expr::value(value), Type::of(target.oid), pos);
                 if target.modifier < 0 || explicit {
                     return self.folded(self.with_modifier(bare, target, explicit));

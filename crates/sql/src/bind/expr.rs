@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::tree::Expr;
+use super::scope::ScopeColumn;
+use super::tree::{Expr, Fields};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
@@ -126,7 +127,7 @@ impl Binder<'_> {
             Err(error) if parts.len() >= 2 && error.state != SqlState::AMBIGUOUS_COLUMN => {
                 let (last, base) = parts.split_last().expect("two parts");
                 match scope.column(base, pos) {
-                    Ok(base) => self.field_of(base, last, pos),
+                    Ok(base) => self.field_of(scope, base, last, pos),
                     Err(_) => Err(error),
                 }
             }
@@ -302,23 +303,24 @@ impl Binder<'_> {
         pos: Pos,
     ) -> Result<Typed> {
         let base = self.expr(scope, base)?;
-        let json = base.ty.oid == oid::JSONB;
+        if base.ty.oid == oid::JSONB {
+            return self.json_subscript(scope, base, list, pos);
+        }
         let element = match base.ty.oid {
             oid::INT2VECTOR => oid::INT2,
             oid::OIDVECTOR => oid::OID,
+            oid::NAME => oid::CHAR,
             ty => self.types().element_of(ty),
         };
-        if element == 0 && !json {
+        if element == 0 {
             let name = super::type_text(self.types(), base.ty.oid);
             let message = format!("cannot subscript type {name} because it does not support subscripting");
             return fail(SqlState::DATATYPE_MISMATCH, base.pos, message);
         }
         let int = |binder: &Self, scope: &mut Scope<'_>, expr: &ast::Expr| -> Result<Expr> {
             let typed = binder.expr(scope, expr)?;
-            let target =
-                if json && matches!(typed.ty.oid, oid::TEXT | oid::UNKNOWN) { oid::TEXT } else { oid::INT4 };
             let at = typed.pos;
-            match binder.coerce(typed, Type::of(target), super::Context::Assignment)? {
+            match binder.coerce(typed, Type::of(oid::INT4), super::Context::Assignment)? {
                 Some(typed) => Ok(typed.expr),
                 None => fail(SqlState::DATATYPE_MISMATCH, at, "array subscript must have type integer"),
             }
@@ -345,25 +347,67 @@ impl Binder<'_> {
                 indexes.push(int(self, scope, index)?);
             }
         }
-        let ty = if json { Type::of(oid::JSONB) } else { Type { oid: element, modifier: base.ty.modifier } };
-        Ok(Typed::new(Expr::Subscript { base: base_expr, indexes, json }, ty, pos))
+        let ty = Type { oid: element, modifier: base.ty.modifier };
+        Ok(Typed::new(Expr::Subscript { base: base_expr, indexes }, ty, pos))
+    }
+
+    /// Subscripts of jsonb are a path, as `#>` has one.
+    fn json_subscript(
+        &self,
+        scope: &mut Scope<'_>,
+        base: Typed,
+        list: &[Subscript],
+        pos: Pos,
+    ) -> Result<Typed> {
+        let mut args = vec![base];
+        for subscript in list {
+            let Subscript::Index(index) = subscript else {
+                return fail(SqlState::DATATYPE_MISMATCH, pos, "jsonb subscript does not support slices");
+            };
+            let index = self.expr(scope, index)?;
+            if !matches!(index.ty.oid, oid::INT2 | oid::INT4 | oid::INT8 | oid::TEXT | oid::UNKNOWN) {
+                let name = super::type_text(self.types(), index.ty.oid);
+                let message = format!("subscript type {name} is not supported");
+                return fail(SqlState::DATATYPE_MISMATCH, index.pos, message);
+            }
+            args.push(self.cast(index, Type::of(oid::TEXT))?);
+        }
+        self.call_named("jsonb_extract_path", args, pos)
     }
 
     fn field(&self, scope: &mut Scope<'_>, base: &ast::Expr, name: &str, pos: Pos) -> Result<Typed> {
         let base = self.expr(scope, base)?;
-        self.field_of(base, name, pos)
+        self.field_of(scope, base, name, pos)
     }
 
-    fn field_of(&self, base: Typed, name: &str, pos: Pos) -> Result<Typed> {
-        let known: Option<Vec<(Arc<str>, Oid)>> = match &base.expr {
+    /// The fields of an expression that is a record, where they are known.
+    pub(super) fn fields_of(&self, scope: &Scope<'_>, expr: &Expr) -> Option<Fields> {
+        let of_function = |head: &super::tree::Head| {
+            let columns = &head.function.columns;
+            (!columns.is_empty()).then(|| {
+                columns.iter().map(|(name, ty)| (Arc::from(*name), self.out_type(head, *ty).oid)).collect()
+            })
+        };
+        match expr {
             Expr::Row { names, types, .. } | Expr::WholeRow { names, types, .. } => {
                 Some(names.iter().cloned().zip(types.iter().copied()).collect())
             }
-            Expr::Call { head, .. } if !head.function.columns.is_empty() => {
-                Some(head.function.columns.iter().map(|(name, ty)| (Arc::from(*name), *ty)).collect())
+            Expr::Call { head, .. } => of_function(head),
+            Expr::SetResult(number) => of_function(&scope.sets.get(*number)?.head),
+            Expr::Column { depth, slot } => {
+                let mut scope = scope;
+                for _ in 0..*depth {
+                    scope = scope.parent?;
+                }
+                let is_it = |column: &&ScopeColumn| column.expr == Expr::slot(*slot);
+                scope.entries.iter().flat_map(|entry| &entry.columns).find(is_it)?.fields.clone()
             }
             _ => None,
-        };
+        }
+    }
+
+    fn field_of(&self, scope: &Scope<'_>, base: Typed, name: &str, pos: Pos) -> Result<Typed> {
+        let known = self.fields_of(scope, &base.expr);
         let found = known.as_ref().and_then(|fields| fields.iter().position(|(field, _)| &**field == name));
         match (found, known) {
             (Some(index), Some(fields)) => {

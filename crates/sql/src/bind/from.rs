@@ -142,7 +142,20 @@ impl Binder<'_> {
         if let Object::Table(_) | Object::View(_) = &*object {
             self.need(object.oid(), privilege::SELECT);
         }
+        if path.schema().is_none() {
+            self.spelled(path.pos, object.oid(), false);
+        }
         match &*object {
+            Object::Sequence(sequence) => {
+                let table = std::sync::Arc::new(crate::exec::system_tables::of_sequence(sequence));
+                let schema = if alias.is_none() { self.schema_name(table.schema) } else { None };
+                self.check_free(scope, &name, schema.as_deref(), path.pos)?;
+                scope.add_table(&table, &name, Some(&renamed), at, true);
+                if let Some(entry) = scope.entries.last_mut() {
+                    entry.schema = schema;
+                }
+                Ok(From::System { table: table.oid, at, width: table.columns.len() })
+            }
             Object::Table(table) => {
                 let table = std::sync::Arc::new(table.clone());
                 let schema = if alias.is_none() { self.schema_name(table.schema) } else { None };
@@ -257,6 +270,7 @@ impl Binder<'_> {
             ty,
             expr: Expr::slot(at + i),
             origin: (0, 0),
+            fields: None,
         };
         let width = fields.len();
         let columns: Vec<ScopeColumn> = fields.into_iter().enumerate().map(column).collect();
@@ -397,7 +411,7 @@ impl Binder<'_> {
                 _ => both.remove(0),
             };
             let origin = if kind == JoinKind::Right { r.origin } else { l.origin };
-            merged.push((ScopeColumn { name: name.text.clone(), ty, expr, origin }, None));
+            merged.push((ScopeColumn { name: name.text.clone(), ty, expr, origin, fields: None }, None));
         }
         let rest = |side: Vec<(ScopeColumn, Option<usize>)>, used: Vec<usize>| {
             side.into_iter().enumerate().filter(move |(i, _)| !used.contains(i)).map(|(_, column)| column)

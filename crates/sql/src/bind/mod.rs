@@ -74,8 +74,18 @@ pub(crate) struct Binder<'a> {
     pub(crate) needs: RefCell<Vec<Need>>,
     /// The owner of the view whose query is bound; 0 outside of views.
     pub(crate) acting: std::cell::Cell<Oid>,
+    /// Names in the text, outside of views, that mean something else under another search path.
+    pub(crate) spelled: RefCell<Vec<Spelled>>,
     /// How deep views are nested.
     pub(crate) views: std::cell::Cell<usize>,
+}
+
+/// A name of a user's object in a statement's text.
+pub(crate) struct Spelled {
+    /// Where it stands: an identifier without a schema, or a literal that became a regclass.
+    pub(crate) pos: Pos,
+    pub(crate) oid: Oid,
+    pub(crate) literal: bool,
 }
 
 /// An error at a place of the statement.
@@ -100,6 +110,7 @@ impl<'a> Binder<'a> {
             used: RefCell::default(),
             needs: RefCell::default(),
             acting: 0.into(),
+            spelled: RefCell::default(),
             views: 0.into(),
         }
     }
@@ -156,6 +167,13 @@ impl<'a> Binder<'a> {
         let made = body();
         self.acting.set(before);
         made
+    }
+
+    /// Takes note of a name that the search path has found.
+    pub(crate) fn spelled(&self, pos: Pos, oid: Oid, literal: bool) {
+        if self.views.get() == 0 {
+            self.spelled.borrow_mut().push(Spelled { pos, oid, literal });
+        }
     }
 
     /// An expression over the columns of one table: a default, a check, an index's expression or predicate.

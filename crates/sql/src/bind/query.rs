@@ -119,7 +119,13 @@ impl Binder<'_> {
             for (row, expr) in bound.iter_mut().zip(exprs) {
                 row.push(expr);
             }
-            out.push(OutColumn { name: format!("column{}", number + 1), ty, table: 0, attribute: 0 });
+            out.push(OutColumn {
+                name: format!("column{}", number + 1),
+                ty,
+                table: 0,
+                attribute: 0,
+                fields: None,
+            });
         }
         Ok(plain(Body::Values(bound), out))
     }

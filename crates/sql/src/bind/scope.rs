@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::tree::{AggregateCall, Expr, OutColumn, Query, SetCall, WindowCall};
+use super::tree::{AggregateCall, Expr, Fields, OutColumn, Query, SetCall, WindowCall};
 use super::{Typed, fail};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
@@ -18,6 +18,8 @@ pub(crate) struct ScopeColumn {
     pub(crate) expr: Expr,
     /// Of a table: its oid and the column's number from 1.
     pub(crate) origin: (Oid, i16),
+    /// The fields of a record, where they are known.
+    pub(crate) fields: Option<Fields>,
 }
 
 /// A table of a FROM, or what a join with USING or an alias makes.
@@ -152,6 +154,7 @@ impl<'p> Scope<'p> {
                 ty: column.ty(),
                 expr: Expr::slot(at + number),
                 origin: (table.oid, number as i16 + 1),
+                fields: None,
             });
         }
         // One more, for the row's name where the table is changed.
@@ -274,7 +277,13 @@ impl<'p> Scope<'p> {
         } else {
             Expr::Row { values: entry.columns.iter().map(|c| c.expr.clone()).collect(), names, types }
         };
-        ScopeColumn { name: entry.name.clone(), ty: Type::of(oid::RECORD), expr, origin: (0, 0) }
+        ScopeColumn {
+            name: entry.name.clone(),
+            ty: Type::of(oid::RECORD),
+            expr,
+            origin: (0, 0),
+            fields: None,
+        }
     }
 
     fn no_column(&self, parts: &[String], pos: Pos) -> SqlError {
@@ -316,6 +325,7 @@ fn system_column(entry: &Entry, name: &str) -> Option<ScopeColumn> {
         ty: Type::of(oid::OID),
         expr: Expr::value(value),
         origin: (0, 0),
+        fields: None,
     })
 }
 
@@ -330,6 +340,7 @@ pub(crate) fn out_columns(columns: &[OutColumn], at: usize, names: &[String]) ->
         ty: column.ty,
         expr: Expr::slot(at + i),
         origin: (column.table, column.attribute),
+        fields: column.fields.clone(),
     };
     columns.iter().enumerate().map(named).collect()
 }

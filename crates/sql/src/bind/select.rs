@@ -49,6 +49,7 @@ impl Binder<'_> {
             ty: output.typed.ty,
             table: output.origin.0,
             attribute: output.origin.1,
+            fields: self.fields_of(&scope, &output.typed.expr),
         });
         let columns = columns.collect();
         let locks = self.locks(&scope, query)?;
@@ -177,7 +178,7 @@ impl Binder<'_> {
         for output in self.targets(scope, targets)? {
             let typed = self.settled(output.typed)?;
             let (table, attribute) = output.origin;
-            columns.push(OutColumn { name: output.name, ty: typed.ty, table, attribute });
+            columns.push(OutColumn { name: output.name, ty: typed.ty, table, attribute, fields: None });
             exprs.push(typed.expr);
         }
         Ok(Some(super::tree::Returning { targets: exprs, columns }))

@@ -152,7 +152,6 @@ pub(crate) enum Expr {
     Subscript {
         base: Box<Expr>,
         indexes: Vec<Expr>,
-        json: bool,
     },
     Slice {
         base: Box<Expr>,
@@ -213,7 +212,12 @@ pub(crate) struct OutColumn {
     pub(crate) ty: Type,
     pub(crate) table: Oid,
     pub(crate) attribute: i16,
+    /// The fields of a record, where they are known.
+    pub(crate) fields: Option<Fields>,
 }
+
+/// Names and types of a record's fields.
+pub(crate) type Fields = Arc<[(Arc<str>, Oid)]>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {

@@ -71,6 +71,9 @@ impl Binder<'_> {
             None => self.schemas().into_iter().find_map(|schema| self.store.type_named(schema, last)),
         };
         if let Some(object) = found {
+            if name.name.schema().is_none() {
+                self.spelled(name.name.pos, object.oid(), false);
+            }
             return Ok(object.oid());
         }
         let array = last.strip_prefix('_').unwrap_or(last);

@@ -112,7 +112,10 @@ fn binary_is_read_and_its_damage_found() {
     let row = b"\0\x02\0\0\0\x01x\xff\xff\xff\xff";
     let whole = [&b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\x02zz"[..], row, b"\xff\xff"].concat();
     assert_eq!(read(&binary, &whole), Ok(rows(&[[Some("[120]"), None]])));
-    for end in 0..whole.len() - 1 {
+    let ends = [21, 21 + row.len()];
+    assert_eq!(read(&binary, &whole[..ends[0]]), Ok(Vec::new()));
+    assert_eq!(read(&binary, &whole[..ends[1]]), Ok(rows(&[[Some("[120]"), None]])), "without a trailer");
+    for end in (0..whole.len() - 1).filter(|end| !ends.contains(end)) {
         assert_eq!(message(read(&binary, &whole[..end])), "unexpected EOF in COPY data", "{end}");
     }
     assert_eq!(message(read(&binary, b"PGCOPX\n")), "COPY file signature not recognized");

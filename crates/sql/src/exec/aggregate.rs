@@ -1,6 +1,6 @@
 //! GROUP BY and aggregates.
 
-use super::rows::{RowMap, compare_values};
+use super::rows::{RowMap, compare_values, sort};
 use super::{Env, Exec, Row};
 use crate::bind::tree::{AggregateCall, Group};
 use crate::error::{Result, SqlError, SqlState};
@@ -55,11 +55,12 @@ impl<'p> Exec<'p> {
                 nulls_first: false,
             };
             let keys: Vec<_> = call.distinct.iter().map(key).collect();
-            running.waiting.sort_by(|a, b| compare_values(keys.iter(), &a.1, &b.1));
+            sort(self.interrupt, &mut running.waiting, |a, b| compare_values(keys.iter(), &a.1, &b.1))?;
         } else {
-            running.waiting.sort_by(|a, b| compare_values(keys(), &a.0, &b.0));
+            sort(self.interrupt, &mut running.waiting, |a, b| compare_values(keys(), &a.0, &b.0))?;
         }
         for (_, args) in &running.waiting {
+            self.interrupt.check()?;
             running.state.add(&ctx, args)?;
         }
         running.state.finish(&ctx)

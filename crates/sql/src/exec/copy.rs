@@ -44,9 +44,11 @@ impl<S: Store> LocalSession<S> {
         let writer = Writer::new(options, columns.iter().map(|column| column.name.clone()).collect());
         let mut out = Vec::new();
         writer.begin(&mut out);
-        if !out.is_empty() {
+        if !out.is_empty() && !is_binary {
             sink.copy_bytes(&out)?;
+            out.clear();
         }
+        // The head of the binary format goes with the first row: readers count on it.
         let (count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, sizes);
@@ -71,15 +73,14 @@ impl<S: Store> LocalSession<S> {
                     Some(form) if is_binary => Field::Binary(form),
                     Some(form) => Field::Text(std::str::from_utf8(form).expect("output is text")),
                 });
-                out.clear();
                 writer.row(&fields.collect::<Vec<_>>(), &mut out);
                 sink.copy_bytes(&out)?;
+                out.clear();
                 Ok(true)
             })?;
             Ok((count, exec.settle_constraints(&|constraint| self.is_deferred(constraint))?))
         })?;
         self.waiting.extend(waiting);
-        out.clear();
         writer.end(&mut out);
         if !out.is_empty() {
             sink.copy_bytes(&out)?;

@@ -7,6 +7,7 @@ mod constraint;
 mod drop;
 mod grant;
 mod index;
+mod lasting;
 mod role;
 mod sequence;
 mod table;

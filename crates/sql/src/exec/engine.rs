@@ -470,6 +470,20 @@ impl Store for EngineStore {
         }
     }
 
+    fn sequence_state(&self, oid: Oid) -> Result<(i64, bool)> {
+        let own = self.step(|tx, working, _| {
+            let catalog = working.catalog().clone();
+            catalog.sequence(oid).ok_or_else(|| lost(oid))?;
+            if working.is_changed() { sequence::state(tx, &catalog, oid).map(Some) } else { Ok(None) }
+        })?;
+        let state = match own {
+            Some(state) => state,
+            None => self.host.slots.aside(move |r| sequence::state(r.tx, r.catalog.catalog(), oid))?,
+        };
+        let start = self.catalog().sequence(oid).map_or(0, |sequence| sequence.start);
+        Ok(self.host.catalog.sequences().given(oid, state, start))
+    }
+
     fn set_value(&self, oid: Oid, value: i64, called: bool) -> Result<()> {
         let state = sequence::State { last: value, called };
         let own = self.step(|tx, working, _| {

@@ -17,6 +17,9 @@ fn truth(truth: Truth) -> Value {
     truth.map_or(Value::Null, Value::Bool)
 }
 
+/// Bytes that a name has room for.
+const NAME_BYTES: i64 = 64;
+
 impl<'p> Exec<'p> {
     pub(crate) fn eval(&self, expr: &'p Expr, env: &Env<'_>) -> Result<Value> {
         match expr {
@@ -85,7 +88,7 @@ impl<'p> Exec<'p> {
                 Ok(Value::Record(Arc::new(Record { names, types, values: self.eval_list(values, env)? })))
             }
             Expr::Array { elements, element, nested } => self.array(elements, *element, *nested, env),
-            Expr::Subscript { base, indexes, json } => self.subscript(base, indexes, *json, env),
+            Expr::Subscript { base, indexes } => self.subscript(base, indexes, env),
             Expr::Slice { base, bounds } => self.slice(base, bounds, env),
             Expr::Field { base, index } => match self.eval(base, env)? {
                 Value::Record(record) => Ok(record.values.get(*index).cloned().unwrap_or(Value::Null)),
@@ -277,14 +280,22 @@ impl<'p> Exec<'p> {
         if nested { nest(element, values) } else { Ok(Value::array(element, values)) }
     }
 
-    fn subscript(&self, base: &'p Expr, indexes: &'p [Expr], json: bool, env: &Env<'_>) -> Result<Value> {
+    fn subscript(&self, base: &'p Expr, indexes: &'p [Expr], env: &Env<'_>) -> Result<Value> {
         let base = self.eval(base, env)?;
         let indexes = self.eval_list(indexes, env)?;
         if indexes.iter().any(Value::is_null) {
             return Ok(Value::Null);
         }
-        if json {
-            return Err(SqlError::unsupported("subscripting of jsonb"));
+        if let (Some(name), [index]) = (base.as_str(), indexes.as_slice()) {
+            // A name is an array of bytes from 0; behind its end are zeros.
+            let index = index.as_i64().unwrap_or(-1);
+            let byte = usize::try_from(index).ok().and_then(|index| name.as_bytes().get(index).copied());
+            return Ok(match byte {
+                Some(byte) if byte.is_ascii() => Value::text(char::from(byte).to_string()),
+                Some(byte) => Value::text(format!("\\{byte:o}")),
+                None if (0..NAME_BYTES).contains(&index) => Value::text(""),
+                None => Value::Null,
+            });
         }
         let Value::Array(array) = base else { return Ok(Value::Null) };
         if indexes.len() != array.dimensions.len() {

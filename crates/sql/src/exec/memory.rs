@@ -343,6 +343,13 @@ impl Store for Memory {
         Ok(next)
     }
 
+    fn sequence_state(&self, oid: Oid) -> Result<(i64, bool)> {
+        let Some(Object::Sequence(sequence)) = self.object(oid).as_deref().cloned() else {
+            return Err(lost(oid));
+        };
+        Ok(self.numbers.borrow().get(&oid).copied().unwrap_or((sequence.start, false)))
+    }
+
     fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()> {
         self.numbers.borrow_mut().insert(sequence, (value, called));
         Ok(())

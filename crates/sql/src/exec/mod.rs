@@ -13,6 +13,7 @@ pub(crate) mod privilege;
 mod query;
 mod rows;
 mod session;
+mod sleep;
 pub mod store;
 mod system;
 pub(crate) mod system_tables;
@@ -104,8 +105,10 @@ impl<'p> Exec<'p> {
         }
     }
 
-    /// Whether a condition is true (NULL is not).
+    /// Whether a condition is true (NULL is not). Every row of every loop passes here, so this is where a
+    /// statement learns that it shall end.
     pub(crate) fn holds(&self, condition: Option<&'p Expr>, env: &Env<'_>) -> Result<bool> {
+        self.interrupt.check()?;
         match condition {
             None => Ok(true),
             Some(condition) => Ok(matches!(self.eval(condition, env)?, Value::Bool(true))),

@@ -11,12 +11,12 @@
 //!    [`RETRIES`] times at most, if nothing of it has been sent to the client.
 //! 4. The client is told that a statement is complete after its commit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::engine::{EngineStore, SqlHost};
-use super::session::{LocalSession, in_characters};
+use super::session::{LocalSession, Portal, in_characters};
 use super::system::Surroundings;
 use crate::error::{Result, SqlError, SqlState};
 use crate::panics::caught;
@@ -77,13 +77,6 @@ impl Database for EngineDatabase {
     }
 }
 
-/// Rests without a task.
-fn nap(rest: Duration) {
-    // Nobody ever sends.
-    let (_sender, nothing) = channel::<()>();
-    let _ = nothing.recv_timeout(rest);
-}
-
 /// A session whose statements run in its host's workers' transactions.
 struct PooledSession {
     host: Arc<SqlHost>,
@@ -92,7 +85,11 @@ struct PooledSession {
 }
 
 /// Whether a statement needs no rows: it is run without a worker.
-fn needs_no_worker(statement: &Statement) -> bool {
+fn needs_no_worker(statement: &Statement, portals: &BTreeMap<String, Portal>) -> bool {
+    if let Statement::Fetch { name, .. } = statement {
+        // A portal of the protocol may have no rows yet.
+        return portals.get(&name.text).is_none_or(|portal| portal.rows.is_some());
+    }
     matches!(
         statement,
         Statement::Transaction(Transaction::Begin { .. })
@@ -102,7 +99,6 @@ fn needs_no_worker(statement: &Statement) -> bool {
             | Statement::Reset(_)
             | Statement::Discard(_)
             | Statement::Deallocate(_)
-            | Statement::Fetch { .. }
             | Statement::Close(_)
             | Statement::Listen(_)
             | Statement::Unlisten(_)
@@ -118,7 +114,7 @@ fn ends(statement: &Statement) -> bool {
 
 /// Whether a statement changes the catalog.
 fn defines(statement: &Statement) -> bool {
-    !needs_no_worker(statement)
+    !needs_no_worker(statement, &BTreeMap::new())
         && !matches!(
             statement,
             Statement::Query(_)
@@ -173,7 +169,7 @@ impl PooledSession {
                     self.interrupt.check()?;
                     self.back_off(conflicts);
                     // The conflict has closed them.
-                    self.own.portals = std::mem::take(&mut self.own.closed);
+                    self.own.portals.append(&mut self.own.closed);
                     continue;
                 }
             }
@@ -185,7 +181,7 @@ impl PooledSession {
     fn back_off(&self, conflicts: u32) {
         let random = self.own.shared.surroundings.random_u64() % 1000;
         let most = Duration::from_micros(20) * (1 << conflicts.min(8));
-        nap(most.mul_f64(random as f64 / 1000.0));
+        super::sleep::nap(most.mul_f64(random as f64 / 1000.0));
     }
 
     /// Runs a part of the session that needs rows once.
@@ -223,7 +219,7 @@ impl PooledSession {
 
     fn run_one(&mut self, one: &Parsed, sql: &str, last: bool, sink: &mut dyn Sink) -> Result<()> {
         let own = self.own();
-        if needs_no_worker(&one.statement) || !own.store.has_worker() && ends(&one.statement) {
+        if needs_no_worker(&one.statement, &own.portals) || !own.store.has_worker() && ends(&one.statement) {
             return own.simple_one(one, sql, last, sink);
         }
         self.with_worker(sink, defines(&one.statement), |own, sink| own.simple_one(one, sql, last, sink))
@@ -280,7 +276,9 @@ impl Session for PooledSession {
         let own = self.own();
         let none = !own.store.has_worker();
         let statement = own.portals.get(portal).and_then(|portal| portal.prepared.statement.as_ref());
-        let here = statement.is_none_or(|statement| needs_no_worker(statement) || none && ends(statement));
+        let free =
+            |statement: &Statement| needs_no_worker(statement, &own.portals) || none && ends(statement);
+        let here = statement.is_none_or(free);
         if here {
             return own.execute(portal, max_rows, false, sink);
         }

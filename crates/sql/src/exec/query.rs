@@ -105,7 +105,7 @@ impl<'p> Exec<'p> {
             }
             Ok(true)
         })?;
-        sorted.sort_by(|a, b| rows::compare(&query.order, a, b));
+        rows::sort(self.interrupt, &mut sorted, |a, b| rows::compare(&query.order, a, b))?;
         if let DistinctOn::Columns(columns) = distinct {
             let mut seen = RowMap::new(columns.iter().map(|(_, ty)| *ty).collect());
             sorted.retain(|row| {
@@ -202,7 +202,12 @@ impl<'p> Exec<'p> {
                 Ok(more)
             })?;
             std::mem::swap(&mut round, &mut next);
-            if round.is_empty() || !more {
+            if !more {
+                // Whoever asks again starts anew, and not with the working rows.
+                self.cte_rows.borrow_mut()[id] = None;
+                return Ok(());
+            }
+            if round.is_empty() {
                 return Ok(());
             }
             self.interrupt.check()?;

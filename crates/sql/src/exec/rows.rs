@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use super::Row;
 use crate::bind::tree::SortKey;
+use crate::error::Result;
+use crate::session::Interrupt;
 use crate::types::value::Value;
 use crate::types::{Oid, order};
 
@@ -75,6 +77,41 @@ fn compare_one(ty: Oid, descending: bool, nulls_first: bool, a: &Value, b: &Valu
             if descending { order.reverse() } else { order }
         }
     }
+}
+
+/// So many rows are sorted without a look at whether the statement shall end.
+const RUN: usize = 4096;
+
+/// Sorts; what is equal stays in its order. Runs are sorted and then merged, so that a time-out or a cancel
+/// ends the sorting of many rows too (an order that changes its mind is none that the library's sort takes).
+pub(crate) fn sort<T>(
+    interrupt: &Interrupt,
+    list: &mut Vec<T>,
+    order: impl Fn(&T, &T) -> Ordering,
+) -> Result<()> {
+    for run in list.chunks_mut(RUN) {
+        interrupt.check()?;
+        run.sort_by(&order);
+    }
+    let mut width = RUN;
+    while width < list.len() {
+        let mut merged = Vec::with_capacity(list.len());
+        let mut rest = std::mem::take(list).into_iter();
+        while rest.len() > 0 {
+            let left: Vec<T> = rest.by_ref().take(width).collect();
+            let right: Vec<T> = rest.by_ref().take(width).collect();
+            let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+            while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+                interrupt.check()?;
+                let next = if order(a, b).is_le() { left.next() } else { right.next() };
+                merged.extend(next);
+            }
+            merged.extend(left.chain(right));
+        }
+        *list = merged;
+        width *= 2;
+    }
+    Ok(())
 }
 
 /// The order of two rows by keys that name their columns.

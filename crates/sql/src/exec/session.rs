@@ -7,22 +7,24 @@
 
 mod counted;
 mod portal;
+mod read_only;
 mod run;
 pub(crate) mod settings;
 mod show;
 mod transaction;
 
+pub(crate) use portal::{Portal, Prepared};
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Waiting;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
-use super::{Row, Waiting};
 use crate::bind::Binder;
 use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
-use crate::observe::Counted;
 use crate::parse::ast::Statement;
 use crate::parse::{Parsed, parse};
 use crate::plan::{PlannedStatement, Planner};
@@ -32,38 +34,6 @@ use crate::session::{
 };
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
-
-/// A prepared statement.
-pub(crate) struct Prepared {
-    pub(crate) sql: Arc<str>,
-    /// `None`: an empty statement.
-    pub(crate) statement: Option<Statement>,
-    pub(crate) parameters: Vec<Oid>,
-    pub(crate) columns: Option<Vec<ColumnDescription>>,
-    /// Where its runs are counted.
-    pub(crate) counted: Option<Arc<Counted>>,
-    /// The catalog's number and the plan made at it.
-    pub(crate) plan: Mutex<Option<(u64, Arc<PlannedStatement>)>>,
-}
-
-impl Prepared {
-    pub(crate) fn kept(&self) -> Option<(u64, Arc<PlannedStatement>)> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// A bound statement, or a cursor.
-#[derive(Clone)]
-pub(crate) struct Portal {
-    pub(crate) prepared: Arc<Prepared>,
-    pub(crate) parameters: Arc<[Value]>,
-    pub(crate) formats: Arc<[u8]>,
-    /// Rows that were made and how many of them were fetched.
-    pub(crate) rows: Option<(Arc<Vec<Row>>, usize)>,
-    pub(crate) columns: Vec<OutColumn>,
-    pub(crate) done: bool,
-    pub(crate) hold: bool,
-}
 
 /// A savepoint: its name, where it is, and what was set then.
 pub(crate) struct Savepoint {
@@ -90,7 +60,9 @@ pub struct LocalSession<S> {
     pub(crate) portals: BTreeMap<String, Portal>,
     /// Rows of the statement that ran last.
     pub(crate) rows_ran: u64,
-    /// Those that the last end of a transaction has closed, for a statement that is run again.
+    /// Types and values of the parameters of the statement that runs, where it was not planned before.
+    pub(crate) arguments: (Vec<Oid>, Vec<Value>),
+    /// Portals that the last end of a transaction has closed, for a statement that is run again.
     pub(crate) closed: BTreeMap<String, Portal>,
 }
 
@@ -120,6 +92,7 @@ impl<S: Store> LocalSession<S> {
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             rows_ran: 0,
+            arguments: Default::default(),
             closed: BTreeMap::new(),
         })
     }
@@ -164,7 +137,7 @@ impl<S: Store> LocalSession<S> {
     /// Ends the transaction; `false` if it was rolled back.
     pub(crate) fn end(&mut self, commit: bool) -> Result<()> {
         let mut result = Ok(());
-        let mut committed = false;
+        let mut committed = commit;
         if self.open {
             if commit {
                 result = self.check_waiting().and_then(|()| self.store.commit());
@@ -181,8 +154,9 @@ impl<S: Store> LocalSession<S> {
         self.deferred.clear();
         self.deferred_all = None;
         self.closed = std::mem::take(&mut self.portals);
-        if committed && self.closed.values().any(|portal| portal.hold) {
-            let (held, closed) = std::mem::take(&mut self.closed).into_iter().partition(|(_, one)| one.hold);
+        self.closed.values_mut().for_each(|portal| portal.kept |= portal.hold && committed);
+        if self.closed.values().any(|portal| portal.kept) {
+            let (held, closed) = std::mem::take(&mut self.closed).into_iter().partition(|(_, one)| one.kept);
             (self.portals, self.closed) = (held, closed);
         }
         self.shared.variables.borrow_mut().end(committed);
@@ -243,12 +217,13 @@ impl<S: Store> LocalSession<S> {
             Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
         );
         if !rows {
+            let parameters = self.utility_parameters(&statement, parameters)?;
             let columns = self.utility_columns(&statement)?;
             let columns = columns.map(|columns| self.described(&columns));
             return Ok(Prepared {
                 sql,
                 statement: Some(statement),
-                parameters: Vec::new(),
+                parameters,
                 columns,
                 counted: None,
                 plan: Mutex::default(),
@@ -275,8 +250,10 @@ impl<S: Store> LocalSession<S> {
         let plan = Arc::new(plan);
         let columns = plan.columns().map(|columns| self.described(columns));
         if columns != prepared.columns {
+            // Drivers that prepare by themselves look at the routine, and prepare again.
             let message = "cached plan must not change result type";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            return Err(error.routine("RevalidateCachedQuery"));
         }
         *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, plan.clone()));
         Ok(plan)
@@ -397,7 +374,9 @@ impl<S: Store> LocalSession<S> {
             return Ok(Progress::Complete);
         };
         if prepared.kept().is_none() {
+            self.arguments = (prepared.parameters.clone(), portal.parameters.to_vec());
             let tag = self.run_statement(statement, &prepared.sql, sink);
+            self.arguments = Default::default();
             self.tell_notices(sink)?;
             if let Some(tag) = tag? {
                 sink.command_complete(&tag)?;
@@ -405,8 +384,11 @@ impl<S: Store> LocalSession<S> {
             return Ok(Progress::Complete);
         }
         self.ensure_open()?;
+        self.refuse_writing(statement)?;
         let portal = &self.portals[name];
-        if max_rows == 0 && portal.rows.is_none() && !portal.done {
+        // What has no rows is run whole, whatever the limit.
+        let whole = max_rows == 0 || prepared.columns.is_none();
+        if whole && portal.rows.is_none() && !portal.done {
             let (parameters, formats) = (portal.parameters.clone(), portal.formats.clone());
             let plan = self.plan_of(&prepared)?;
             let columns = prepared.columns.as_deref();
@@ -493,7 +475,16 @@ impl<S: Store> Session for LocalSession<S> {
             Ok((prepared, parameters)) => {
                 let (parameters, formats) = (parameters.into(), result_formats.0.into());
                 let (rows, columns) = (None, Vec::new());
-                let bound = Portal { prepared, parameters, formats, rows, columns, done: false, hold: false };
+                let bound = Portal {
+                    prepared,
+                    parameters,
+                    formats,
+                    rows,
+                    columns,
+                    done: false,
+                    hold: false,
+                    kept: false,
+                };
                 self.portals.insert(portal.to_string(), bound);
                 Ok(())
             }

@@ -145,6 +145,9 @@ pub trait Store {
     /// The next number of a sequence.
     fn next_value(&self, sequence: Oid) -> Result<i64>;
 
+    /// The last number of a sequence that this host knows of, and whether it has been given.
+    fn sequence_state(&self, sequence: Oid) -> Result<(i64, bool)>;
+
     /// Sets a sequence; `called`: the next number is the one after it.
     fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()>;
 

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) process_id: i32,
+    /// To be looked at where a statement waits.
+    pub(crate) interrupt: Arc<crate::session::Interrupt>,
     /// The other sessions of this host.
     pub(crate) server: Arc<dyn crate::session::ServerView>,
     pub(crate) surroundings: Box<dyn Surroundings>,
@@ -49,6 +51,7 @@ impl Shared {
             user: start.user.clone(),
             database: start.database.clone(),
             process_id: start.process_id,
+            interrupt: start.interrupt.clone(),
             server: start.server.clone(),
             surroundings,
             notices: RefCell::default(),
@@ -395,6 +398,9 @@ impl System for SessionSystem<'_> {
         if SESSION.contains(&source) {
             return self.session(source, arguments);
         }
+        if super::sleep::SOURCES.contains(&source) {
+            return super::sleep::call(self, arguments.first());
+        }
         let first = arguments.first();
         Ok(match source {
             "format_type" if first.is_none_or(Value::is_null) => Value::Null,
@@ -422,11 +428,12 @@ impl System for SessionSystem<'_> {
     }
 
     fn has(&self, source: &str) -> bool {
-        [SEQUENCES, SESSION, OTHERS].iter().any(|list| list.contains(&source)) || calls::knows(source)
+        [SEQUENCES, SESSION, OTHERS, super::sleep::SOURCES].iter().any(|list| list.contains(&source))
+            || calls::knows(source)
     }
 }
 
 /// A column of a utility's answer.
 pub(crate) fn text_column(name: &str) -> OutColumn {
-    OutColumn { name: name.to_string(), ty: Type::of(oid::TEXT), table: 0, attribute: 0 }
+    OutColumn { name: name.to_string(), ty: Type::of(oid::TEXT), table: 0, attribute: 0, fields: None }
 }

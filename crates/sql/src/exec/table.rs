@@ -85,6 +85,11 @@ impl<'p> Exec<'p> {
                 if self.holds(filter.as_ref(), &Env { row, outer })? { next(row) } else { Ok(true) }
             }),
             Node::Functions { calls, ordinality, at, width, filter } => {
+                if let [call] = calls.as_slice()
+                    && !call.scalar
+                {
+                    return self.series(call, *ordinality, (*at, *width), filter.as_ref(), row, outer, next);
+                }
                 let rows = self.function_rows(calls, *ordinality, *width, row, outer)?;
                 self.each(rows, *at, filter.as_ref(), row, outer, next)
             }
@@ -160,6 +165,35 @@ impl<'p> Exec<'p> {
             self.caches.borrow_mut()[cache] = Some(std::rc::Rc::new(rows));
         }
         Ok(more)
+    }
+
+    /// The rows of one function, each as it is made: there may be more of them than fit in memory.
+    #[allow(clippy::too_many_arguments, reason = "the parts of the node")]
+    fn series(
+        &self,
+        call: &'p SetCall,
+        ordinality: bool,
+        (at, width): (usize, usize),
+        filter: Option<&'p Expr>,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        let args = self.arguments(&call.args, call.spread, &Env { row, outer })?;
+        let ctx = self.ctx.for_call(&call.head.types, call.head.result);
+        for (number, found) in call.head.function.call_set(&ctx, &args)?.enumerate() {
+            let mut found = found?;
+            found.resize(call.width, Value::Null);
+            if ordinality {
+                found.push(Value::Int8(number as i64 + 1));
+            }
+            found.resize(width, Value::Null);
+            row.splice(at..at + width, found);
+            if self.holds(filter, &Env { row, outer })? && !next(row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn function_rows(

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::aggregate::not_a_window;
-use super::rows::{compare_values, same};
+use super::rows::{compare_values, same, sort};
 use super::{Env, Exec, Row};
 use crate::bind::tree::{Expr, WindowCall};
 use crate::error::{Result, SqlError, SqlState};
@@ -42,6 +42,7 @@ impl<'p> Exec<'p> {
     fn window(&self, call: &'p WindowCall, rows: &[Row], outer: Option<&Env<'_>>) -> Result<Vec<Value>> {
         let mut keyed = Vec::with_capacity(rows.len());
         for (number, row) in rows.iter().enumerate() {
+            self.interrupt.check()?;
             let env = Env { row, outer };
             let partition =
                 call.partition.iter().map(|(expr, _)| self.eval(expr, &env)).collect::<Result<Row>>()?;
@@ -56,10 +57,10 @@ impl<'p> Exec<'p> {
         };
         let partition_keys: Vec<_> = call.partition.iter().map(|(_, ty)| by(ty)).collect();
         let order_keys = || call.order.iter().map(|(_, key)| key);
-        keyed.sort_by(|a, b| {
+        sort(self.interrupt, &mut keyed, |a, b| {
             compare_values(partition_keys.iter(), &a.0, &b.0)
                 .then_with(|| compare_values(order_keys(), &a.1, &b.1))
-        });
+        })?;
         let mut results = vec![Value::Null; rows.len()];
         let mut from = 0;
         while from < keyed.len() {

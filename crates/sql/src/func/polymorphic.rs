@@ -133,7 +133,8 @@ pub fn resolve(types: &dyn Types, declared: &[Oid], result: Oid, inputs: &[Oid])
         Ok(if is_polymorphic(declared) { element } else { plain(declared, input) })
     };
     let resolved: Result<Vec<Oid>> = declared.iter().zip(inputs).map(|(d, i)| replace(*d, *i)).collect();
-    Ok((resolved?, replace(result, result)?))
+    // What a call returns has no input type that could stay as it is.
+    Ok((resolved?, replace(result, oid::UNKNOWN)?))
 }
 
 /// What an argument is coerced to that is declared as a type that is not polymorphic.

@@ -97,7 +97,9 @@ impl Parser<'_> {
     pub(super) fn sequence_options(&mut self) -> Res<Vec<SequenceOption>> {
         let mut options = Vec::new();
         loop {
-            options.push(if self.accept_word("as") {
+            options.push(if self.accept_words(&["sequence", "name"]) {
+                SequenceOption::Name(self.path()?)
+            } else if self.accept_word("as") {
                 SequenceOption::As(self.type_name()?)
             } else if self.accept_word("increment") {
                 self.accept_word("by");

@@ -32,7 +32,7 @@ use std::ops::ControlFlow;
 use crate::error::{SqlError, SqlState};
 use ast::{Expr, Ident, Path, Statement, TypeName};
 pub(crate) use keywords::{keywords, needs_quotes};
-pub(crate) use lexer::Pos;
+pub(crate) use lexer::{Pos, tokens};
 use lexer::{Tok, Token};
 
 pub(crate) type Res<T> = Result<T, SqlError>;

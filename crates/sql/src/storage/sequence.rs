@@ -71,6 +71,22 @@ impl Blocks {
         self.lock().insert(oid, block);
     }
 
+    /// The last number that was given, and whether one was: of the numbers up to `state` those that this host
+    /// keeps, if it was the last to take some, are not given yet.
+    pub fn given(&self, oid: Oid, state: State, start: i64) -> (i64, bool) {
+        let kept = self.lock().get(&oid).copied().filter(|block| {
+            let ahead = block.count.checked_mul(block.increment);
+            block.count > 0
+                && ahead.and_then(|ahead| block.first.checked_add(ahead - block.increment))
+                    == Some(state.last)
+        });
+        match kept {
+            None => (state.last, state.called),
+            Some(block) if block.first == start => (start, false),
+            Some(block) => (block.first.saturating_sub(block.increment), true),
+        }
+    }
+
     /// Gives up what is left: after `setval` and the like.
     pub fn forget(&self, oid: Oid) {
         self.lock().remove(&oid);

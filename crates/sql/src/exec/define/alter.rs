@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::index_of;
-use crate::catalog::object::{Constraint, Expression, Identity, Indexed, Object, Rule, Table};
+use crate::catalog::object::{Constraint, Identity, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Purpose, Range, Store, lost};
@@ -277,7 +277,7 @@ impl<S: Store> LocalSession<S> {
         let name = table.columns[at].name.clone();
         match change {
             AlterColumn::SetDefault(_, sql) => {
-                table.columns[at].default = Some(Expression { sql: sql.clone(), depends: Vec::new() });
+                table.columns[at].default = Some(self.lasting(&table, sql)?);
                 let shared = Arc::new(table.clone());
                 self.with_binder(|binder| binder.default_of(&shared, at).map(|_| ()))?;
             }
@@ -301,12 +301,9 @@ impl<S: Store> LocalSession<S> {
                 return self.alter_type_of(table, at, type_name, using.as_ref());
             }
             AlterColumn::AddIdentity { always, options } => {
-                let sequence_name = self.free_name(table.schema, &format!("{}_{name}_seq", table.name));
-                let mut sequence =
-                    self.new_sequence(table.schema, &sequence_name, table.columns[at].type_oid, options)?;
-                (sequence.owned_by, sequence.owner) = (Some((table.oid, at as u16)), table.owner);
-                table.columns[at].identity = Some(Identity { always: *always, sequence: sequence.oid });
-                self.store.create(Object::Sequence(sequence))?;
+                let ty = table.columns[at].type_oid;
+                let sequence = self.owned_sequence(&table, &name, at as u16, ty, options)?.0;
+                table.columns[at].identity = Some(Identity { always: *always, sequence });
             }
             AlterColumn::DropIdentity { if_exists } => match table.columns[at].identity.take() {
                 Some(identity) => self.store.remove(identity.sequence)?,

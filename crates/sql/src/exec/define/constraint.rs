@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::table::joined;
-use crate::catalog::object::{Action, Constraint, Expression, IndexColumn, Indexed, Object, Rule, Table};
+use crate::catalog::object::{Action, Constraint, IndexColumn, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
@@ -93,7 +93,7 @@ impl<S: Store> LocalSession<S> {
             ConstraintKind::Check(expr, sql) => {
                 let shown = self.only_column(table, expr);
                 let name = self.constraint_name(table, ast.name.as_ref(), &shown, "check")?;
-                let condition = Expression { sql: sql.clone(), depends: Vec::new() };
+                let condition = self.lasting(table, sql)?;
                 (name, Rule::Check { condition })
             }
             ConstraintKind::ForeignKey(list, references) => self.foreign_key(table, ast, list, references)?,

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::table::joined;
-use crate::catalog::object::{Expression, Index, IndexColumn, Indexed, Object, Table};
+use crate::catalog::object::{Index, IndexColumn, Indexed, Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -70,8 +70,7 @@ impl<S: Store> LocalSession<S> {
                         ast::Kind::Func(call) => call.name.last().to_string(),
                         _ => "expr".to_string(),
                     });
-                    let expression =
-                        Expression { sql: text.clone().unwrap_or_default(), depends: Vec::new() };
+                    let expression = self.lasting(&table, text.as_deref().unwrap_or_default())?;
                     Indexed::Expression { expression, type_oid: typed.ty.oid, modifier: typed.ty.modifier }
                 }
             };
@@ -93,7 +92,7 @@ impl<S: Store> LocalSession<S> {
                     let typed = binder.table_ast(&table, expr, None)?;
                     binder.boolean(typed, "WHERE").map(|_| ())
                 })?;
-                Some(Expression { sql: sql.clone(), depends: Vec::new() })
+                Some(self.lasting(&table, sql)?)
             }
         };
         let index = Index {

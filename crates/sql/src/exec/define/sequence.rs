@@ -67,7 +67,7 @@ impl<S: Store> LocalSession<S> {
                 SequenceOption::Cycle(value) => sequence.cycle = *value,
                 SequenceOption::OwnedBy(None) => sequence.owned_by = None,
                 SequenceOption::OwnedBy(Some(path)) => sequence.owned_by = Some(self.owned_column(path)?),
-                SequenceOption::Restart(_) => {}
+                SequenceOption::Restart(_) | SequenceOption::Name(_) => {}
             }
         }
         let (low, high) = match sequence.type_oid {

@@ -8,6 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Store, Tolerated};
 use crate::exec::system::quoted;
+use crate::func::quote_literal;
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Path, Statement, TableElement};
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type, oid};
@@ -138,7 +139,7 @@ impl<S: Store> LocalSession<S> {
         let at = table.columns.len() as u16;
         if serial {
             let sequence = self.owned_sequence(table, name, at, ty.oid, &[])?;
-            let sql = format!("nextval('{}'::regclass)", sequence.1.replace('\'', "''"));
+            let sql = format!("nextval({}::regclass)", quote_literal(&sequence.1));
             column.default = Some(Expression { sql, depends: vec![sequence.0] });
             column.not_null = true;
         }
@@ -148,9 +149,7 @@ impl<S: Store> LocalSession<S> {
             match &constraint.kind {
                 ConstraintKind::NotNull => column.not_null = true,
                 ConstraintKind::Null => {}
-                ConstraintKind::Default(expr, sql) => {
-                    column.default = Some(Expression { sql: sql.clone(), depends: self.depends(expr) });
-                }
+                ConstraintKind::Default(_, sql) => column.default = Some(self.lasting(table, sql)?),
                 ConstraintKind::Generated(_, sql) => {
                     column.generated = Some(Expression { sql: sql.clone(), depends: Vec::new() });
                 }
@@ -193,25 +192,7 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    /// Sequences that an expression names.
-    fn depends(&self, expr: &ast::Expr) -> Vec<Oid> {
-        let ast::Kind::Func(call) = &expr.kind else { return Vec::new() };
-        let Some(arg) = call.args.first().filter(|_| call.name.last() == "nextval") else {
-            return Vec::new();
-        };
-        let literal = match &arg.expr.kind {
-            ast::Kind::Str(text) => text,
-            ast::Kind::Cast(inner, _) => match &inner.kind {
-                ast::Kind::Str(text) => text,
-                _ => return Vec::new(),
-            },
-            _ => return Vec::new(),
-        };
-        let found = crate::parse::parse_path(literal).ok().and_then(|path| self.find(&path).ok().flatten());
-        found.map(|object| object.oid()).into_iter().collect()
-    }
-
-    fn owned_sequence(
+    pub(super) fn owned_sequence(
         &self,
         table: &Table,
         column: &str,
@@ -219,15 +200,21 @@ impl<S: Store> LocalSession<S> {
         ty: Oid,
         options: &[ast::SequenceOption],
     ) -> Result<(Oid, String)> {
-        let name = self.free_name(table.schema, &joined(&table.name, column, "seq"));
-        let mut sequence = self.new_sequence(table.schema, &name, ty, options)?;
+        let told = options.iter().find_map(|option| match option {
+            ast::SequenceOption::Name(path) => Some(path),
+            _ => None,
+        });
+        let (in_schema, name) = match told {
+            Some(path) => (self.target_schema(path)?, path.last().to_string()),
+            None => (table.schema, self.free_name(table.schema, &joined(&table.name, column, "seq"))),
+        };
+        self.relation_exists(in_schema, &name, false)?;
+        let mut sequence = self.new_sequence(in_schema, &name, ty, options)?;
         (sequence.owned_by, sequence.owner) = (Some((table.oid, at)), table.owner);
         sequence.grants = self.first_list(&Object::Sequence(sequence.clone()));
         let oid = sequence.oid;
         self.store.create(Object::Sequence(sequence))?;
-        let found = self.search_path().iter().find_map(|name| self.store.schema(name));
-        let schema = self.store.object(table.schema).filter(|_| found != Some(table.schema));
-        let schema = schema.map_or(String::new(), |schema| quoted(schema.name()) + ".");
+        let schema = self.store.object(in_schema).map_or(String::new(), |s| quoted(s.name()) + ".");
         Ok((oid, schema + &quoted(&name)))
     }
 

@@ -34,7 +34,7 @@ impl<S: Store> LocalSession<S> {
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
             }
         }
-        let query = Expression { sql: text.to_string(), depends };
+        let query = Expression { sql: self.lasting_query(text)?, depends };
         let existing = self.store.relation(schema, path.last());
         if let (true, Some(Object::View(old))) = (replace, existing.as_deref()) {
             self.must_own(&Object::View(old.clone()))?;

@@ -2,14 +2,53 @@
 //!
 //! 1. The rows of a cursor are made when it is declared, those of a portal at its first Execute with a limit;
 //!    afterwards they are only handed out.
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::session::{LocalSession, Portal, Prepared};
+use crate::exec::Row;
+use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
+use crate::observe::Counted;
 use crate::parse::ast::{self, FetchCount, Ident, Statement};
-use crate::session::{Formats, Progress, Sink, TransactionState};
-use crate::types::Type;
+use crate::plan::PlannedStatement;
+use crate::session::{ColumnDescription, Formats, Progress, Sink, TransactionState};
+use crate::types::value::Value;
+use crate::types::{Oid, Type};
+
+/// A prepared statement.
+pub(crate) struct Prepared {
+    pub(crate) sql: Arc<str>,
+    /// `None`: an empty statement.
+    pub(crate) statement: Option<Statement>,
+    pub(crate) parameters: Vec<Oid>,
+    pub(crate) columns: Option<Vec<ColumnDescription>>,
+    /// Where its runs are counted.
+    pub(crate) counted: Option<Arc<Counted>>,
+    /// The catalog's number and the plan made at it.
+    pub(crate) plan: Mutex<Option<(u64, Arc<PlannedStatement>)>>,
+}
+
+impl Prepared {
+    pub(crate) fn kept(&self) -> Option<(u64, Arc<PlannedStatement>)> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A bound statement, or a cursor.
+#[derive(Clone)]
+pub(crate) struct Portal {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) parameters: Arc<[Value]>,
+    pub(crate) formats: Arc<[u8]>,
+    /// Rows that were made and how many of them were fetched.
+    pub(crate) rows: Option<(Arc<Vec<Row>>, usize)>,
+    pub(crate) columns: Vec<OutColumn>,
+    pub(crate) done: bool,
+    pub(crate) hold: bool,
+    /// The transaction that declared it has committed.
+    pub(crate) kept: bool,
+}
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn prepare_named(
@@ -56,6 +95,7 @@ impl<S: Store> LocalSession<S> {
         if prepared.kept().is_none() {
             return Ok(self.run_statement(statement, &prepared.sql, sink)?.unwrap_or_default());
         }
+        self.refuse_writing(statement)?;
         let plan = self.plan_of(&prepared)?;
         self.run_plan(&plan, prepared.columns.as_deref(), (&values, &[]), sink)
     }
@@ -85,9 +125,10 @@ impl<S: Store> LocalSession<S> {
         }
         self.ensure_open()?;
         let statement = Statement::Query(query.clone());
-        let (plan, _) = self.plan(&statement, Vec::new())?;
+        let (types, values) = self.arguments.clone();
+        let (plan, _) = self.plan(&statement, types)?;
         let columns = plan.columns().unwrap_or_default().to_vec();
-        let (rows, _) = self.rows_of(&plan, &[])?;
+        let (rows, _) = self.rows_of(&plan, &values)?;
         let described = self.described(&columns);
         let prepared = Prepared {
             sql: "".into(),
@@ -95,14 +136,14 @@ impl<S: Store> LocalSession<S> {
             parameters: Vec::new(),
             columns: Some(described),
             counted: None,
-            plan: std::sync::Mutex::default(),
+            plan: Mutex::default(),
         };
         let rows = Some((Arc::new(rows), 0));
         let (parameters, formats) = (Arc::default(), Arc::default());
         let prepared = Arc::new(prepared);
         self.portals.insert(
             name.text.clone(),
-            Portal { prepared, parameters, formats, rows, columns, done: false, hold },
+            Portal { prepared, parameters, formats, rows, columns, done: false, hold, kept: false },
         );
         Ok(())
     }
@@ -122,10 +163,19 @@ impl<S: Store> LocalSession<S> {
         sink: &mut dyn Sink,
     ) -> Result<String> {
         let portal = self.cursor(name)?;
+        if portal.rows.is_none() {
+            // A portal of the protocol that nobody has executed yet.
+            let (prepared, parameters) = (portal.prepared.clone(), portal.parameters.clone());
+            self.ensure_open()?;
+            let plan = self.plan_of(&prepared)?;
+            let rows = self.rows_of(&plan, &parameters)?.0;
+            let portal = self.cursor(name)?;
+            portal.columns = plan.columns().unwrap_or_default().to_vec();
+            portal.rows = Some((Arc::new(rows), 0));
+        }
+        let portal = self.cursor(name)?;
         let columns = portal.columns.clone();
-        let Some((rows, place)) = &mut portal.rows else {
-            return Err(SqlError::unsupported("FETCH from a portal of the protocol"));
-        };
+        let Some((rows, place)) = &mut portal.rows else { return Ok(String::new()) };
         let (len, at) = (rows.len() as i64, *place as i64);
         let one =
             |to: i64| (if (1..=len).contains(&to) { vec![to - 1] } else { Vec::new() }, to.clamp(0, len + 1));

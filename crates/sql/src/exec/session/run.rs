@@ -46,6 +46,7 @@ impl<S: Store> LocalSession<S> {
         text: &str,
         sink: &mut dyn Sink,
     ) -> Result<Option<String>> {
+        self.refuse_writing(statement)?;
         let tag = |tag: &str| Ok(Some(tag.to_string()));
         match statement {
             Statement::Query(query) => {
@@ -230,11 +231,12 @@ impl<S: Store> LocalSession<S> {
             .iter()
             .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
         self.ensure_open()?;
-        let (plan, _) = self.plan(statement, Vec::new())?;
+        let (types, values) = self.arguments.clone();
+        let (plan, _) = self.plan(statement, types)?;
         self.allow(&plan.needs)?;
         let mut lines = plan.explain();
         if analyze {
-            let (_, count) = self.rows_of(&plan, &[])?;
+            let (_, count) = self.rows_of(&plan, &values)?;
             lines.push(format!("Rows: {count}"));
         }
         if options.iter().any(|(name, value)| name == "format" && value == "json") {

@@ -49,6 +49,28 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// Columns of statements that are not planned, if they return rows.
+    /// The types of the parameters of a statement that has another within.
+    pub(crate) fn utility_parameters(
+        &mut self,
+        statement: &Statement,
+        given: Vec<crate::types::Oid>,
+    ) -> Result<Vec<crate::types::Oid>> {
+        let query;
+        let inner = match statement {
+            _ if given.is_empty() => return Ok(given),
+            Statement::Declare { query: declared, .. } => {
+                query = Statement::Query((**declared).clone());
+                &query
+            }
+            Statement::Explain { statement, .. } | Statement::CreateTableAs { query: statement, .. } => {
+                statement
+            }
+            _ => return Ok(Vec::new()),
+        };
+        self.ensure_open()?;
+        self.plan(inner, given).map(|(_, parameters)| parameters)
+    }
+
     pub(crate) fn utility_columns(&mut self, statement: &Statement) -> Result<Option<Vec<OutColumn>>> {
         Ok(match statement {
             Statement::Show(name) if name == "all" => {
@@ -67,6 +89,7 @@ impl<S: Store> LocalSession<S> {
                         ty: c.ty,
                         table: c.table,
                         attribute: c.attribute,
+                        fields: None,
                     };
                     columns.iter().map(column).collect()
                 })

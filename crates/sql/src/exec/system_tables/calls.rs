@@ -210,6 +210,10 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_relation_is_publishable" => {
             Value::Bool(matches!(on.store.object(number).as_deref(), Some(Object::Table(_))))
         }
+        "pg_sequence_last_value" => match on.store.sequence_state(number)? {
+            (last, true) => Value::Int8(last),
+            (_, false) => Value::Null,
+        },
         "pg_trigger_depth" => Value::Int4(0),
         source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
         "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,

@@ -33,7 +33,7 @@ use super::Row;
 use super::system::SessionSystem;
 use crate::bind::Binder;
 use crate::catalog::object::{
-    BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Table, View,
+    BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Sequence, Table, View,
 };
 use crate::error::Result;
 use crate::storage::classes::{ClassSize, ObjectId};
@@ -143,6 +143,14 @@ fn system_table(oid: Oid, name: &str) -> Table {
     }
 }
 
+/// A sequence as a table of one row.
+pub(crate) fn of_sequence(sequence: &Sequence) -> Table {
+    let columns = [("last_value", oid::INT8), ("log_cnt", oid::INT8), ("is_called", oid::BOOL)];
+    let columns = columns.map(|(name, ty)| Column::new(name, Type::of(ty)).not_null());
+    let (schema, owner, columns) = (sequence.schema, sequence.owner, columns.to_vec());
+    Table { schema, owner, columns, ..system_table(sequence.oid, &sequence.name) }
+}
+
 /// The system's relation of this name; `pg_catalog` is looked at first where no schema is told.
 pub(crate) fn find(schema: Option<&str>, name: &str, search_path: &[String]) -> Option<SystemRelation> {
     let schema = match schema {
@@ -165,7 +173,10 @@ pub(crate) fn by_oid(oid: Oid) -> Option<&'static SystemRelation> {
 
 /// The rows of a table of the system.
 pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
-    let Some(SystemRelation::Table(table)) = by_oid(oid) else { return Ok(Vec::new()) };
+    let Some(SystemRelation::Table(table)) = by_oid(oid) else {
+        let (last, called) = on.store.sequence_state(oid)?;
+        return Ok(vec![vec![Value::Int8(last), Value::Int8(0), Value::Bool(called)]]);
+    };
     let look = Look { system: on, objects: on.store.objects() };
     let made = match table.name.as_str() {
         "pg_class" => relations::classes(&look),

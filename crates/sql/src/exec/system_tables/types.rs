@@ -54,6 +54,7 @@ pub(super) fn types(look: &Look<'_>) -> Vec<Row> {
             "typtypmod",
             "typcollation",
             "typdefault",
+            "typdefaultbin",
             "typacl",
         ],
     );
@@ -85,6 +86,7 @@ pub(super) fn types(look: &Look<'_>) -> Vec<Row> {
             Value::Oid(info.base),
             Value::Int4(more.modifier.unwrap_or(-1)),
             Value::Oid(info.collation),
+            more.default.clone().map_or(Value::Null, Value::text),
             more.default.map_or(Value::Null, Value::text),
             more.acl.unwrap_or(Value::Null),
         ])

@@ -104,6 +104,8 @@ pub(crate) struct CreateIndex {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SequenceOption {
+    /// SEQUENCE NAME, of identity columns only.
+    Name(Path),
     As(TypeName),
     Start(i64),
     Restart(Option<i64>),

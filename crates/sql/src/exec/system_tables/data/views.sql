@@ -120,6 +120,14 @@ from pg_catalog.pg_class c join pg_catalog.pg_index x on c.oid = x.indrelid
   left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 't', 'm') and n.nspname not in ('pg_catalog', 'information_schema');
 
+-- pg_catalog.pg_seclabels
+select l.objoid, l.classoid, l.objsubid, null::text as objtype, null::oid as objnamespace,
+  null::text as objname, l.provider, l.label
+from pg_catalog.pg_seclabel l
+union all
+select l.objoid, l.classoid, 0::int4, null::text, null::oid, null::text, l.provider, l.label
+from pg_catalog.pg_shseclabel l;
+
 -- information_schema.information_schema_catalog_name
 select pg_catalog.current_database()::name as catalog_name;
 
