@@ -22,7 +22,7 @@ const ENDLESS: &[&str] = &[
     "select count(*) from generate_series(1, 100000) a, generate_series(1, 100000) b where a < b and a > b",
     "select count(*) from generate_series(1, 100000) a join generate_series(1, 100000) b on a % 2 = b % 2",
     "select count(*) from generate_series(1, 100000) a left join generate_series(1, 100000) b on a > b * 9",
-    "select count(*) from generate_series(1, 100000) a full join generate_series(1, 100000) b on a % 2 = b % 2",
+    "select count(*) from generate_series(1, 90000) a full join generate_series(1, 90000) b on a % 2 = b % 2",
     "select count(*) from pg_attribute a, pg_attribute b, pg_attribute c",
     "select count(*) from pg_attribute a left join pg_attribute b on a.attnum < b.attnum, pg_attribute c",
     "with recursive t(n) as (select 1 union all select n + 1 from t) select count(*) from t",
