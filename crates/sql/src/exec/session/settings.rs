@@ -114,6 +114,8 @@ pub(crate) struct Variables {
     told: BTreeMap<String, String>,
     /// Clients may have to be told of changes.
     is_news: bool,
+    /// Something was set since the last end of a transaction.
+    is_changed: bool,
 }
 
 /// Settings by name. A transaction's begin copies none of them.
@@ -147,6 +149,7 @@ impl Variables {
             role_changes: 0,
             told: BTreeMap::new(),
             is_news: true,
+            is_changed: false,
         };
         made.apply_all();
         made
@@ -154,7 +157,7 @@ impl Variables {
 
     fn put(&mut self, name: &str, value: String) {
         Arc::make_mut(&mut self.values).insert(name.to_string(), value);
-        self.is_news = true;
+        (self.is_news, self.is_changed) = (true, true);
     }
 
     /// The role whose rights count, where `user` has logged in.
@@ -216,6 +219,7 @@ impl Variables {
             Some(value) => self.set(&name, &value, false),
             None if name.contains('.') => {
                 Arc::make_mut(&mut self.values).remove(&name);
+                self.is_changed = true;
                 Ok(())
             }
             None => self.get(&name).map(|_| ()),
@@ -224,7 +228,7 @@ impl Variables {
 
     pub(crate) fn reset_all(&mut self) {
         self.values = self.start.clone();
-        self.is_news = true;
+        (self.is_news, self.is_changed) = (true, true);
         self.apply_all();
     }
 
@@ -239,7 +243,7 @@ impl Variables {
 
     pub(crate) fn end(&mut self, committed: bool) {
         let before = self.at_begin.take();
-        if before.as_ref().is_none_or(|before| Arc::ptr_eq(before, &self.values)) {
+        if !self.is_changed {
             return;
         }
         if let Some(before) = before.filter(|_| !committed) {
@@ -252,6 +256,7 @@ impl Variables {
             let default = self.values[&format!("default_transaction_{which}")].clone();
             self.put(&format!("transaction_{which}"), default);
         }
+        self.is_changed = false;
         self.apply_all();
     }
 
