@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use liger_engine::log::HostLog;
 use liger_engine::recovery::directory::Directory;
+use liger_engine::row::policy::Patient;
 use liger_engine::row::{Budget, Checked, Options, RowHost, Takeover};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::disk::{Disk, SimDisks};
@@ -47,6 +48,8 @@ pub struct PodSetup {
     pub node_entries: usize,
     /// What hosts need to take over from one another, if they may.
     pub takeover: Option<Takeover>,
+    /// How long transactions wait for rows that others hold; `None`: not at all.
+    pub patience: Option<&'static Patient>,
 }
 
 impl PodSetup {
@@ -61,6 +64,7 @@ impl PodSetup {
             remote_hash_bits: 64,
             node_entries: 64,
             takeover: None,
+            patience: None,
         }
     }
 
@@ -73,6 +77,9 @@ impl PodSetup {
         options.node_entries = self.node_entries;
         options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
         options.takeover = self.takeover.clone();
+        if let Some(patient) = self.patience {
+            options.wait = patient;
+        }
         options
     }
 }

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::row::policy::Patient;
 use liger_engine::row::{Budget, Loader, RowHost, RowSession};
 use liger_engine::{Catalog, IndexId, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
@@ -76,6 +77,8 @@ pub struct RowsRun {
     /// Chunks of data memory beyond one for each host: with few of them there is no room for another size of
     /// record until a chunk is empty. `None`: plenty.
     pub spare_chunks: Option<u64>,
+    /// How long transactions wait for rows that others hold; `None`: not at all.
+    pub patience: Option<&'static Patient>,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// A call site of write_back, invalidate or fence to leave out.
@@ -171,6 +174,7 @@ impl RowsRun {
             remote_entries: 64,
             remote_hash_bits: 64,
             spare_chunks: None,
+            patience: None,
             max_verbs: 20_000_000,
             disabled_site: None,
             sabotage: None,
@@ -248,6 +252,7 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
         remote_entries,
         remote_hash_bits: run.remote_hash_bits,
         node_entries,
+        patience: run.patience,
         ..PodSetup::new(config, catalog)
     }
 }

@@ -9,6 +9,7 @@ use super::borrowed::Borrowed;
 use super::changes::Changes;
 use super::host::RowHost;
 use super::partition::TablePart;
+use super::policy::WaitPolicy;
 use super::transaction::{Place, RowTxn};
 use crate::history::TxnRecord;
 use crate::log::WorkerLog;
@@ -31,6 +32,7 @@ pub(super) struct Paused {
     writer: RecordWriter,
     record: Option<TxnRecord>,
     replicas: Vec<(TableId, Arc<TablePart>)>,
+    wait: &'static (dyn WaitPolicy + Sync),
 }
 
 impl Paused {
@@ -50,6 +52,7 @@ impl Paused {
             writer: txn.writer,
             record: txn.record,
             replicas: txn.replicas,
+            wait: txn.wait,
         }
     }
 
@@ -71,6 +74,7 @@ impl Paused {
             writer: self.writer,
             record: self.record,
             replicas: self.replicas,
+            wait: self.wait,
         }
     }
 }

@@ -6,6 +6,7 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::RowHost;
 use super::paused::Paused;
+use super::policy::WaitPolicy;
 use super::transaction::RowTxn;
 use crate::log::Durability;
 use crate::txn::{Session, Ticket, TxnError};
@@ -117,6 +118,11 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
     pub fn serve(&mut self) -> usize {
         self.txn.host.attend(self.txn.cx)
+    }
+
+    /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
+    pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
+        self.txn.wait = wait.unwrap_or(self.txn.host.wait);
     }
 
     /// The host's engine.

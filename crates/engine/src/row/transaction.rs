@@ -20,6 +20,7 @@ use super::borrowed::Borrowed;
 use super::changes::Changes;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, TablePart, reach};
+use super::policy::WaitPolicy;
 use super::waits::Wait;
 use crate::catalog::{Kind, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
@@ -79,6 +80,8 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) record: Option<TxnRecord>,
     /// The copies of replicated tables that this transaction reads.
     pub(super) replicas: Vec<(TableId, Arc<TablePart>)>,
+    /// How long it waits for locks.
+    pub(super) wait: &'static (dyn WaitPolicy + Sync),
 }
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
@@ -100,6 +103,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             writer: RecordWriter::default(),
             record,
             replicas: Vec::new(),
+            wait: host.wait,
         }
     }
 
@@ -115,7 +119,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     tries += 1;
                     let now_ns = self.cx.now_ns();
                     let waited_ns = now_ns - *since_ns.get_or_insert(now_ns);
-                    if !self.host.wait.wait(conflict, tries, waited_ns) {
+                    if !self.wait.wait(conflict, tries, waited_ns) {
                         return Err(conflict.into());
                     }
                     let _waiting = self.host.waits.begin(self.cx.worker(), Wait::Lock);

@@ -70,6 +70,8 @@ impl Thread {
         let stack = STACKS
             .with_borrow_mut(Vec::pop)
             .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("address space for a worker's stack"));
+        // A coroutine starts with at most 1 KiB of captures on its stack.
+        let body: Box<dyn FnOnce(Door)> = Box::new(body);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
             let door = Door(yielder);
             match catch_unwind(AssertUnwindSafe(|| body(door))) {

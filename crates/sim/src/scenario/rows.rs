@@ -1,5 +1,7 @@
 //! Whole pods of row engines, each shape aimed at one weak spot (see [`crate::rows`]).
 
+use liger_engine::row::policy::Patient;
+
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
 use crate::rows::{Mix, RowsRun, run};
@@ -19,6 +21,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-many-hosts", run: many_hosts },
     Scenario { name: "rows-wide-words", run: wide_words },
     Scenario { name: "rows-index-churn", run: index_churn },
+    Scenario { name: "rows-patient", run: patient },
 ];
 
 /// Verbs after which a run counts as stuck: some twenty times what the longest of them needs.
@@ -63,6 +66,19 @@ fn gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (hosts, workers) = (between(&mut pick, 2, 3) as u8, between(&mut pick, 1, 2) as u8);
     let (keys, operations) = (between(&mut pick, 3, 6) as i32, between(&mut pick, 1, 3));
     ran(RowsRun { hosts, workers, keys, operations, mix: Mix::GAPS, transactions: 25, ..run }, left_out)
+}
+
+/// Transactions that try each step again for a while, what they hold held, as those of SQL do: writers that
+/// meet readers, and inserts into gaps that others have read.
+fn patient(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    static LITTLE: Patient = Patient { writers_ns: 20_000, readers_ns: 10_000 };
+    static MUCH: Patient = Patient { writers_ns: 400_000, readers_ns: 200_000 };
+    let (run, mut pick) = base(seed);
+    let (hosts, workers) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 2, 3) as u8);
+    let (keys, operations) = (between(&mut pick, 3, 8) as i32, between(&mut pick, 1, 4));
+    let mix = [Mix::ALL, Mix::GAPS, Mix::POINTS][pick.below(3) as usize];
+    let patience = Some([&LITTLE, &MUCH][pick.below(2) as usize]);
+    ran(RowsRun { hosts, workers, keys, operations, mix, patience, transactions: 20, ..run }, left_out)
 }
 
 /// Workers of one host against each other, in transactions that last.

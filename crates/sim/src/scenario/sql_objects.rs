@@ -112,11 +112,10 @@ fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
             session.serve();
             cx.pause();
         }
-        let sweep = |tx: &mut dyn Access| {
-            let now = catalog.begin(tx)?;
-            garbage::sweep(tx, &now, 16)
-        };
-        while again(&mut session, u32::MAX, sweep) == Some(true) {}
+        for place in 0..host.partition_count() {
+            let sweep = |tx: &mut dyn Access| garbage::sweep(tx, &catalog.cached(), place, 16);
+            while again(&mut session, u32::MAX, sweep) == Some(true) {}
+        }
         let found = again(&mut session, u32::MAX, |tx| {
             let now = catalog.begin(tx)?;
             check::problems(tx, &now, &PlainColumns)
@@ -171,7 +170,10 @@ fn operation(
             working.replace(tx, Object::Table(changed))
         }
         4 => read_all(tx, working, table),
-        5 => garbage::sweep(tx, working.catalog(), 4).map(|_| ()),
+        5 => {
+            let place = pick.below(tx.places().into()) as u16;
+            garbage::sweep(tx, working.catalog(), place, 4).map(drop)
+        }
         _ => row(tx, working, host, table, pick),
     }
 }

@@ -211,6 +211,9 @@ impl EngineStore {
         &self,
         step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
     ) -> Result<R> {
+        if let (0, Some(slot)) = (self.changes.get(), &*self.slot.borrow()) {
+            slot.announce()?;
+        }
         let result = self.step(|tx, working, host| {
             let result = step(tx, working, host);
             *self.catalog.borrow_mut() = working.catalog().clone();

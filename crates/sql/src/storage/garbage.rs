@@ -1,13 +1,19 @@
 //! Rows of objects that are gone: removed later, in small transactions.
 //!
-//! DROP and TRUNCATE only note the object; nobody finds its rows any more. Whoever has time sweeps.
+//! DROP and TRUNCATE only note the object, once in each place; nobody finds its rows any more. Each host
+//! sweeps the places that it owns when it has time, so no row of an object that is gone is moved to be
+//! removed.
 //!
 //! ```text
 //! key    object u32 | words u8 | zero u8 | body u16        body   nothing
 //! ```
 //!
-//! Invariant: an object is noted in the transaction that lets it go, and the note goes in the transaction
-//! that finds no row of it any more, edges included.
+//! Invariants:
+//! 1. An object is noted in the transaction that lets it go, and a place's note goes in the transaction that
+//!    finds no row of it there any more, and removes the edge.
+//! 2. A sweep locks notes, and rows of objects that are gone, and nothing else: not the catalog's version, as
+//!    no catalog names these rows, and not the row behind an edge, which is another object's. It stops at the
+//!    edge and removes that by its key.
 
 use std::ops::ControlFlow;
 
@@ -27,18 +33,21 @@ pub fn add(tx: &mut dyn Access, catalog: &Catalog, rows: RowsAt) -> Result<()> {
     let mut key = rows.object.0.to_be_bytes().to_vec();
     key.extend_from_slice(&[rows.size.words, 0]);
     key.extend_from_slice(&rows.size.body.to_be_bytes());
-    tx.insert(notes.table, &new_row(&notes, &notes.key(0, &key), &[]))?;
+    for place in 0..tx.places() {
+        tx.insert(notes.table, &new_row(&notes, &notes.key(place, &key), &[]))?;
+    }
     Ok(())
 }
 
-/// Removes up to `most` rows of objects that are gone; false if there are none left.
+/// Removes up to `most` rows of an object that is gone, in one place; false if there are none left. Any
+/// picture of the catalog will do.
 ///
 /// # Errors
 /// Conflicts.
-pub fn sweep(tx: &mut dyn Access, catalog: &Catalog, most: usize) -> Result<bool> {
+pub fn sweep(tx: &mut dyn Access, catalog: &Catalog, place: u16, most: usize) -> Result<bool> {
     let notes = catalog.home(crate::catalog::GARBAGE)?;
     let mut first = None;
-    tx.scan(notes.table, &notes.range(0, Bound::Open, Bound::Open), &mut |key, _| {
+    tx.scan(notes.table, &notes.range(place, Bound::Open, Bound::Open), &mut |key, _| {
         first = Some(*key);
         ControlFlow::Break(())
     })?;
@@ -46,21 +55,17 @@ pub fn sweep(tx: &mut dyn Access, catalog: &Catalog, most: usize) -> Result<bool
     let object = ObjectId(note.extract(8, 4) as u32);
     let size = ClassSize { words: note.extract(12, 1) as u8, body: note.extract(14, 2) as u16 };
     let home = catalog.home(RowsAt { object, size })?;
-    let mut left = most;
-    for place in 0..tx.places() {
-        let mut keys = Vec::new();
-        tx.scan(home.table, &home.range_with_edge(place), &mut |key, _| {
-            keys.push(*key);
-            if keys.len() < left { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        for key in &keys {
-            tx.delete(home.table, key)?;
-        }
-        left -= keys.len();
-        if left == 0 {
-            return Ok(true);
-        }
+    let mut keys = Vec::new();
+    tx.scan(home.table, &home.range(place, Bound::Open, Bound::Open), &mut |key, _| {
+        keys.push(*key);
+        if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    if keys.len() < most {
+        keys.push(home.edge(place));
+        tx.delete(notes.table, &note)?;
     }
-    tx.delete(notes.table, &note)?;
+    for key in &keys {
+        tx.delete(home.table, key)?;
+    }
     Ok(true)
 }

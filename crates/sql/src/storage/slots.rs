@@ -312,6 +312,17 @@ impl Slot {
         Ok(made.expect("it was run"))
     }
 
+    /// The transaction is to change the catalog: see invariant 4.
+    ///
+    /// # Errors
+    /// 57P01 if the worker has been taken away.
+    pub fn announce(&self) -> Result<()> {
+        self.on_worker(|worker| {
+            worker.announce();
+            Ok(())
+        })
+    }
+
     /// Commits, and returns once that is as durable as the host's sessions are.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use liger_engine::Session;
 use liger_engine::log::Durability;
+use liger_engine::row::policy::Patient;
 use liger_engine::row::{OwnedSession, RowSession, Wait};
 use liger_fabric::{Cx, Fabric, SyncAddr};
 
@@ -14,7 +15,7 @@ use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Painter;
-use crate::storage::access::{RowAccess, attempt, is_conflict};
+use crate::storage::access::{Access, RowAccess, attempt, is_conflict};
 use crate::storage::garbage;
 use crate::storage::undo::UndoLog;
 
@@ -22,6 +23,8 @@ use crate::storage::undo::UndoLog;
 const DDL_COUNTER: u64 = 62;
 /// How long a new transaction waits at most for an announced change of the catalog.
 const DDL_WAIT_NS: u64 = 50_000_000;
+/// How long a change of the catalog waits for those that were there before it was announced.
+static CHANGE_WAIT: Patient = Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS };
 /// How long a conflict of a transaction that has told nobody anything is retried, at most.
 const RETRY_NS: u64 = 5_000_000_000;
 /// How long worker 0 rests when nobody wants anything; twice as long each time, from the first to the last.
@@ -39,6 +42,9 @@ type Step<'s> = &'s mut dyn FnMut(&mut Running<'_>) -> Result<()>;
 pub(super) trait Worker: Send {
     /// Begins a transaction, after changes of the catalog that are announced.
     fn begin(&mut self, changes_catalog: bool) -> Result<()>;
+
+    /// The transaction is to change the catalog, if that was not said when it began.
+    fn announce(&mut self);
 
     /// Runs a step in it.
     fn step(&mut self, step: Step<'_>) -> Result<()>;
@@ -79,7 +85,7 @@ impl<F: Fabric> Lent<F> {
     /// After the end of a transaction.
     fn leave(&mut self) {
         if std::mem::take(&mut self.announced) {
-            self.session.with(|session| announce(session.cx(), ddl(session), false));
+            self.session.with(|session| announce(session, false));
         }
         self.working = None;
         self.undo = UndoLog::default();
@@ -87,9 +93,9 @@ impl<F: Fabric> Lent<F> {
 }
 
 /// Waits for changes of the catalog that are announced, or announces one.
-fn enter<F: Fabric>(session: &RowSession<'_, F>, slots: &Slots, changes_catalog: bool) {
+fn enter<F: Fabric>(session: &mut RowSession<'_, F>, slots: &Slots, changes_catalog: bool) {
     match changes_catalog {
-        true => announce(session.cx(), ddl(session), true),
+        true => announce(session, true),
         false => await_changes(session.cx(), ddl(session), slots),
     }
 }
@@ -114,13 +120,19 @@ impl<F: Fabric + Send> Worker for Lent<F> {
         session.with(|session| step(&mut Running { tx: &mut access(session), catalog, undo, host }))
     }
 
+    fn announce(&mut self) {
+        if !std::mem::replace(&mut self.announced, true) {
+            self.session.with(|session| announce(session, true));
+        }
+    }
+
     fn commit(&mut self) -> Result<()> {
         let announced = std::mem::take(&mut self.announced);
         let observed = self.slots.observed();
         let ended = self.session.with(|session| {
             let ended = session.commit();
             if announced {
-                announce(session.cx(), ddl(session), false);
+                announce(session, false);
             }
             observed.count(session.cx().worker().0, ended.is_ok());
             ended?;
@@ -157,7 +169,7 @@ impl<F: Fabric + Send> Worker for Lent<F> {
 impl<F: Fabric> Drop for Lent<F> {
     fn drop(&mut self) {
         if self.announced {
-            self.session.with(|session| announce(session.cx(), ddl(session), false));
+            self.session.with(|session| announce(session, false));
         }
     }
 }
@@ -172,15 +184,21 @@ fn ddl<F: Fabric>(session: &RowSession<'_, F>) -> SyncAddr {
 }
 
 /// Tells all hosts that a change of the catalog begins, or has ended: how many there are is in the lower
-/// half of the counter.
-fn announce<F: Fabric>(cx: &Cx<F>, ddl: SyncAddr, begins: bool) {
-    cx.fetch_add(ddl, if begins { (1 << 32) + 1 } else { (1 << 32) - 1 });
+/// half of the counter. As nobody new comes while it is announced, it is worth waiting for the others.
+fn announce<F: Fabric>(session: &mut RowSession<'_, F>, begins: bool) {
+    let add = if begins { (1 << 32) + 1 } else { (1 << 32) - 1 };
+    session.cx().fetch_add(ddl(session), add);
+    session.set_wait(begins.then_some(&CHANGE_WAIT));
+}
+
+/// Whether a change of the catalog is announced, by somebody who lives.
+fn is_announced(now: u64, slots: &Slots) -> bool {
+    now as u32 != 0 && now != slots.stale.load(Ordering::Relaxed)
 }
 
 fn await_changes<F: Fabric>(cx: &Cx<F>, ddl: SyncAddr, slots: &Slots) {
-    let waits = |now: u64| now as u32 != 0 && now != slots.stale.load(Ordering::Relaxed);
     let (started, mut now) = (cx.now_ns(), cx.load(ddl));
-    while waits(now) {
+    while is_announced(now, slots) {
         if cx.now_ns() - started > DDL_WAIT_NS {
             slots.stale.store(now, Ordering::Relaxed);
             break;
@@ -300,12 +318,21 @@ impl Attendant<'_> {
         }
     }
 
-    /// Removes some rows of objects that are gone, if nobody is in the way; false if there are none.
+    /// Removes some rows of objects that are gone from this host's places, if nobody is in the way; false if
+    /// there are none. Not while the catalog changes: that adds notes.
     fn sweep<F: Fabric>(&self, session: &mut RowSession<'_, F>) -> bool {
-        let catalog = self.catalog;
+        let cx = session.cx();
+        if is_announced(cx.load(ddl(session)), self.slots) {
+            return false;
+        }
+        let now = self.catalog.cached();
         let swept = attempt(session, |tx| {
-            let now = catalog.begin(tx)?;
-            garbage::sweep(tx, &now, SWEEP.1)
+            let own = (0..tx.places()).filter(|place| tx.is_own(*place)).collect::<Vec<_>>();
+            let mut more = false;
+            for place in own {
+                more |= garbage::sweep(tx, &now, place, SWEEP.1)?;
+            }
+            Ok(more)
         });
         swept.unwrap_or(false)
     }
