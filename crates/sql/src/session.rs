@@ -297,6 +297,8 @@ pub enum Place {
     Here,
     /// It waits for a worker.
     Queue,
+    /// It waits for an advisory lock.
+    Lock,
     /// On this worker of its host.
     Worker(u8),
 }
@@ -322,7 +324,8 @@ impl Interrupt {
         let number = match place {
             Place::Here => 0,
             Place::Queue => 1,
-            Place::Worker(worker) => 2 + worker,
+            Place::Lock => 2,
+            Place::Worker(worker) => 3 + worker,
         };
         self.place.store(number, Ordering::Relaxed);
     }
@@ -332,7 +335,8 @@ impl Interrupt {
         match self.place.load(Ordering::Relaxed) {
             0 => Place::Here,
             1 => Place::Queue,
-            number => Place::Worker(number - 2),
+            2 => Place::Lock,
+            number => Place::Worker(number - 3),
         }
     }
 

@@ -12,6 +12,7 @@ use super::first::first_objects;
 use super::{Catalog, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
+use crate::storage::advisory;
 use crate::storage::classes::Classes;
 use crate::storage::sequence::Blocks;
 
@@ -38,6 +39,11 @@ impl Numbers {
     /// The numbers of a life.
     pub fn from_life(life: u64) -> Numbers {
         Numbers { next: AtomicU64::new(life << COUNT_BITS) }
+    }
+
+    /// The life that the numbers are of.
+    pub fn life(&self) -> u64 {
+        self.next.load(Ordering::Relaxed) >> COUNT_BITS
     }
 
     /// The next number.
@@ -77,8 +83,13 @@ impl HostCatalog {
     pub fn open(&self, tx: &mut dyn Access, verifier: Option<&str>) -> Result<u64> {
         if saved::version(tx, &self.classes)?.is_none() {
             saved::create(tx, &self.classes, &first_objects(verifier))?;
+        } else {
+            saved::complete(tx, &self.classes)?;
         }
-        saved::take_life(tx, &self.classes)
+        let life = saved::take_life(tx, &self.classes)?;
+        // Those of earlier lives of this host, and of hosts that are gone, are removed by looking at them.
+        advisory::all(tx, &self.classes)?;
+        Ok(life)
     }
 
     /// From here on the host gives numbers of this life.

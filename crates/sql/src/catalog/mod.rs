@@ -16,7 +16,7 @@ mod depend;
 mod first;
 mod host;
 pub mod object;
-mod saved;
+pub(crate) mod saved;
 mod types;
 
 use std::collections::BTreeMap;

@@ -3,9 +3,11 @@
 //! ```text
 //! object 1, descriptions   key: oid u32 | part u32           body: version u64 | len u16 | JSON, in parts
 //! object 2, state          key: what u64                     body: value u64
-//!     what 0: the catalog's version, a copy in every place; 1: next oid; 2: next host life (both in place 0)
+//!     what 0: the catalog's version, a copy in every place; in place 0: 1: next oid; 2: next host life;
+//!     256 + h: the life of host h
 //! object 3, sequences      key: oid u32 | 0                  body: storage/sequence.rs
 //! object 4, garbage        key: object u32 | words, body     body: storage/garbage.rs
+//! object 5, advisory       storage/advisory.rs
 //! ```
 //!
 //! Invariants:
@@ -39,16 +41,19 @@ pub(crate) const STATE: RowsAt = fixed(2, 16);
 pub(crate) const SEQUENCES: RowsAt = fixed(3, 32);
 /// Objects that are gone and whose rows are not.
 pub(crate) const GARBAGE: RowsAt = fixed(4, 16);
+/// Advisory locks.
+const ADVISORY: RowsAt = RowsAt { object: ObjectId(5), size: ClassSize { words: 4, body: 16 } };
 /// Everything that is there before the first table.
-pub(crate) const PARTS: [RowsAt; 4] = [OBJECTS, STATE, SEQUENCES, GARBAGE];
+pub(crate) const PARTS: [RowsAt; 5] = [OBJECTS, STATE, SEQUENCES, GARBAGE, ADVISORY];
 
 /// The sizes of classes that the catalog itself needs.
-pub const OWN_SIZES: [ClassSize; 3] = [STATE.size, SEQUENCES.size, OBJECTS.size];
+pub const OWN_SIZES: [ClassSize; 4] = [STATE.size, SEQUENCES.size, OBJECTS.size, ADVISORY.size];
 
 const HEAD: usize = 10;
 const VERSION: u64 = 0;
 const NEXT_OID: u64 = 1;
 const NEXT_LIFE: u64 = 2;
+const LIFE_OF_HOST: u64 = 256;
 
 fn state_key(classes: &Classes, place: u16, what: u64) -> Result<(Home, liger_engine::Key)> {
     let state = home(classes, STATE)?;
@@ -105,7 +110,33 @@ pub(crate) fn take_oids(tx: &mut dyn Access, classes: &Classes, count: u32) -> R
 pub(crate) fn take_life(tx: &mut dyn Access, classes: &Classes) -> Result<u64> {
     let next = read_number(tx, classes, 0, NEXT_LIFE)?.unwrap_or(1);
     set_number(tx, classes, 0, NEXT_LIFE, next + 1)?;
+    let own = LIFE_OF_HOST + u64::from(tx.host());
+    match read_number(tx, classes, 0, own)? {
+        Some(_) => set_number(tx, classes, 0, own, next)?,
+        None => put_number(tx, classes, 0, own, next)?,
+    }
     Ok(next)
+}
+
+/// Whether a life of a host goes on: the host is a member of the pod and has begun no other.
+pub(crate) fn lives(tx: &mut dyn Access, classes: &Classes, host: u8, life: u64) -> Result<bool> {
+    Ok(tx.is_member(host) && read_number(tx, classes, 0, LIFE_OF_HOST + u64::from(host))? == Some(life))
+}
+
+/// Where advisory locks are.
+pub(crate) fn advisory(classes: &Classes) -> Result<Home> {
+    home(classes, ADVISORY)
+}
+
+/// Makes the parts that a pod does not have whose catalog an older program made.
+pub(crate) fn complete(tx: &mut dyn Access, classes: &Classes) -> Result<()> {
+    for part in PARTS {
+        let part = home(classes, part)?;
+        if !tx.get(part.table, &part.edge(0), &mut |_| {})? {
+            put_edges(tx, &part)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes the catalog of a new pod.

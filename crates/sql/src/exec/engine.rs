@@ -172,6 +172,12 @@ impl EngineStore {
         self.broken.set(true);
     }
 
+    /// Gives the worker of a transaction back that has done nothing yet.
+    pub(crate) fn let_go(&self) {
+        debug_assert!(self.points.borrow().is_empty(), "a savepoint is something");
+        self.rollback();
+    }
+
     /// Whether a commit has failed since this was asked last.
     pub(crate) fn take_uncommitted(&self) -> bool {
         self.uncommitted.take()
@@ -505,6 +511,10 @@ impl Store for EngineStore {
 
     fn observed(&self) -> Option<&Observed> {
         Some(self.host.slots.observed())
+    }
+
+    fn host(&self) -> Option<&Arc<SqlHost>> {
+        Some(&self.host)
     }
 
     fn census(&self, table: Oid) -> Result<TableCensus> {

@@ -1,5 +1,6 @@
 //! Running statements: sessions, plans, changes of rows and of the catalog.
 
+mod advisory;
 mod aggregate;
 mod change;
 mod constraint;

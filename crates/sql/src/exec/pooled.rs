@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::advisory::{self, Kept};
 use super::engine::{EngineStore, SqlHost};
 use super::session::{LocalSession, Portal, in_characters};
+use super::store::Store;
 use super::system::Surroundings;
 use crate::error::{Result, SqlError, SqlState};
 use crate::panics::caught;
@@ -27,6 +29,7 @@ use crate::session::{
     Session, SessionStart, Sink, Timeouts, TransactionState,
 };
 use crate::storage::access::is_conflict;
+use crate::storage::advisory::{Lock, Mode};
 use crate::types::Oid;
 
 /// How long a conflict is retried, and how often at least: a long statement has a second chance, too.
@@ -151,14 +154,25 @@ impl PooledSession {
         mut body: impl FnMut(&mut LocalSession<EngineStore>, &mut dyn Sink) -> Result<R>,
     ) -> Result<R> {
         let alone = !self.own.store.has_worker() && self.own.state == TransactionState::Idle;
-        let (statements, told) = (self.own.statements.len(), sink.told());
+        let (statements, told, state) = (self.own.statements.len(), sink.told(), self.own.state);
+        let is_first = !self.own.store.has_worker() && state != TransactionState::Failed;
         let mut begun = None;
         for conflicts in 0u32.. {
+            let locks = self.own.shared.advisory.keep();
+            self.own.shared.advisory.may_start_over.set(is_first);
             let result = self.once(defines, |own| body(own, &mut *sink));
+            self.own.shared.advisory.may_start_over.set(false);
             // What was told of a statement whose commit failed is not true.
             let Err(error) = result else { return result };
             if is_conflict(&error) {
                 self.host.slots.observed().count_conflict(&error);
+            }
+            if let Some(wanted) = self.own.shared.advisory.wanted.take()
+                && sink.unsay(told)
+            {
+                self.start_over(state, &locks);
+                self.await_lock(wanted)?;
+                continue;
             }
             if self.own.store.take_uncommitted() || is_conflict(&error) {
                 let unsaid = sink.unsay(told);
@@ -168,14 +182,38 @@ impl PooledSession {
                 if is_conflict(&error) && alone && unsaid && unchanged && !is_over {
                     self.interrupt.check()?;
                     self.back_off(conflicts);
-                    // The conflict has closed them.
-                    self.own.portals.append(&mut self.own.closed);
+                    self.start_over(state, &locks);
                     continue;
                 }
             }
             return Err(error);
         }
         unreachable!("a statement met 2^32 conflicts")
+    }
+
+    /// After a statement that has undone itself, all is as before it.
+    fn start_over(&mut self, state: TransactionState, locks: &Kept) {
+        if state == TransactionState::Idle {
+            // Its end has closed them.
+            self.own.portals.append(&mut self.own.closed);
+        } else {
+            self.own.store.let_go();
+            self.own.state = state;
+        }
+        self.own.shared.advisory.restore(locks);
+    }
+
+    /// Waits for an advisory lock, without a worker.
+    fn await_lock(&mut self, wanted: (Lock, Mode)) -> Result<()> {
+        self.interrupt.show(Place::Lock);
+        let waited = advisory::wait(&self.host, &self.own.shared, wanted, false);
+        self.interrupt.show(Place::Here);
+        waited.inspect_err(|_| self.own.failed())
+    }
+
+    /// Gives back the advisory locks that the session has no more.
+    fn settle_locks(&self) {
+        self.own.shared.advisory.settle(&self.host, self.own.shared.process_id);
     }
 
     fn back_off(&self, conflicts: u32) {
@@ -219,10 +257,21 @@ impl PooledSession {
 
     fn run_one(&mut self, one: &Parsed, sql: &str, last: bool, sink: &mut dyn Sink) -> Result<()> {
         let own = self.own();
-        if needs_no_worker(&one.statement, &own.portals) || !own.store.has_worker() && ends(&one.statement) {
-            return own.simple_one(one, sql, last, sink);
-        }
-        self.with_worker(sink, defines(&one.statement), |own, sink| own.simple_one(one, sql, last, sink))
+        let free = needs_no_worker(&one.statement, &own.portals);
+        let ran = if free || !own.store.has_worker() && ends(&one.statement) {
+            own.simple_one(one, sql, last, sink)
+        } else {
+            self.with_worker(sink, defines(&one.statement), |own, sink| own.simple_one(one, sql, last, sink))
+        };
+        self.settle_locks();
+        ran
+    }
+}
+
+impl Drop for PooledSession {
+    fn drop(&mut self) {
+        self.own.store.rollback();
+        self.own.shared.advisory.leave(&self.host, self.own.shared.process_id);
     }
 }
 
@@ -278,12 +327,14 @@ impl Session for PooledSession {
         let statement = own.portals.get(portal).and_then(|portal| portal.prepared.statement.as_ref());
         let free =
             |statement: &Statement| needs_no_worker(statement, &own.portals) || none && ends(statement);
-        let here = statement.is_none_or(free);
-        if here {
-            return own.execute(portal, max_rows, false, sink);
-        }
-        let defines = statement.is_some_and(defines);
-        self.with_worker(sink, defines, |own, sink| own.execute(portal, max_rows, last, sink))
+        let ran = if statement.is_none_or(free) {
+            own.execute(portal, max_rows, false, sink)
+        } else {
+            let defines = statement.is_some_and(defines);
+            self.with_worker(sink, defines, |own, sink| own.execute(portal, max_rows, last, sink))
+        };
+        self.settle_locks();
+        ran
     }
 
     fn close_statement(&mut self, name: &str) -> Result<()> {
@@ -295,7 +346,9 @@ impl Session for PooledSession {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.own().sync()
+        let ended = self.own().sync();
+        self.settle_locks();
+        ended
     }
 
     fn statement_text(&self, name: &str) -> Option<Arc<str>> {
@@ -304,6 +357,7 @@ impl Session for PooledSession {
 
     fn fail(&mut self) {
         self.own().failed();
+        self.settle_locks();
     }
 
     fn transaction_state(&self) -> TransactionState {

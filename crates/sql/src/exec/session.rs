@@ -8,7 +8,7 @@
 mod counted;
 mod portal;
 mod read_only;
-mod run;
+pub(super) mod run;
 pub(crate) mod settings;
 mod show;
 mod transaction;
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Waiting;
+use super::advisory::Counts;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::bind::Binder;
@@ -40,6 +41,8 @@ pub(crate) struct Savepoint {
     pub(crate) name: String,
     pub(crate) mark: Mark,
     pub(crate) waiting: usize,
+    /// Advisory locks of the transaction.
+    pub(crate) locks: Counts,
 }
 
 /// A session that runs its statements over `S` itself, without a pod's workers.
@@ -148,6 +151,7 @@ impl<S: Store> LocalSession<S> {
             }
         }
         self.open = false;
+        self.shared.advisory.end_transaction(None);
         self.state = TransactionState::Idle;
         self.savepoints.clear();
         self.waiting.clear();
@@ -170,6 +174,7 @@ impl<S: Store> LocalSession<S> {
             let _ = self.end(false);
         } else {
             self.state = TransactionState::Failed;
+            self.shared.advisory.end_transaction(self.savepoints.last().map(|savepoint| &savepoint.locks));
         }
     }
 

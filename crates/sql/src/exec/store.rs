@@ -7,6 +7,7 @@
 //! 3. The catalog's calls see what this transaction has changed.
 use std::sync::Arc;
 
+use super::SqlHost;
 use crate::catalog::object::{Index, Object, Table};
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
@@ -153,6 +154,11 @@ pub trait Store {
 
     /// What is known of this host; nothing without one.
     fn observed(&self) -> Option<&Observed> {
+        None
+    }
+
+    /// The host, for what is of all its sessions; nothing without one.
+    fn host(&self) -> Option<&Arc<SqlHost>> {
         None
     }
 

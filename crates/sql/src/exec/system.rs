@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::advisory::{self, Advisory};
 use super::privilege;
 use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     /// Last numbers of sequences in this session, and the last sequence.
     pub(crate) current: RefCell<BTreeMap<Oid, i64>>,
     pub(crate) last: RefCell<Option<Oid>>,
+    /// Advisory locks.
+    pub(crate) advisory: Advisory,
 }
 
 impl Shared {
@@ -58,6 +61,7 @@ impl Shared {
             superuser: std::cell::Cell::new(None),
             current: RefCell::default(),
             last: RefCell::default(),
+            advisory: Advisory::default(),
         }
     }
 }
@@ -401,6 +405,9 @@ impl System for SessionSystem<'_> {
         if super::sleep::SOURCES.contains(&source) {
             return super::sleep::call(self, arguments.first());
         }
+        if advisory::knows(source) {
+            return advisory::call(self, source, arguments);
+        }
         let first = arguments.first();
         Ok(match source {
             "format_type" if first.is_none_or(Value::is_null) => Value::Null,
@@ -429,6 +436,7 @@ impl System for SessionSystem<'_> {
 
     fn has(&self, source: &str) -> bool {
         [SEQUENCES, SESSION, OTHERS, super::sleep::SOURCES].iter().any(|list| list.contains(&source))
+            || advisory::knows(source)
             || calls::knows(source)
     }
 }

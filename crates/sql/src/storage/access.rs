@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
 use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
 use liger_fabric::{Cx, Fabric};
+use liger_pod::membership::members;
 
 use crate::error::{Result, SqlError, SqlState};
 
@@ -21,6 +22,12 @@ pub trait Access {
 
     /// Whether rows of a place are in this host's own memory.
     fn is_own(&self, place: u16) -> bool;
+
+    /// This host's number.
+    fn host(&self) -> u8;
+
+    /// Whether a host is a member of the pod: one that died is until it has been ruled out.
+    fn is_member(&self, host: u8) -> bool;
 
     /// 64 random bits.
     fn random(&self) -> u64;
@@ -91,6 +98,14 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
 
     fn is_own(&self, place: u16) -> bool {
         self.host.owner(place) == self.host.id()
+    }
+
+    fn host(&self) -> u8 {
+        self.host.id().0
+    }
+
+    fn is_member(&self, host: u8) -> bool {
+        members(self.cx, self.host.plan()) & 1u16.checked_shl(host.into()).unwrap_or(0) != 0
     }
 
     fn random(&self) -> u64 {

@@ -7,9 +7,10 @@
 //!   they get;
 //! * [`overflow`]: values that do not fit a row; [`sequence`]: numbers; [`garbage`]: rows of objects that are
 //!   gone; [`check`]: whether all of it fits together;
-//! * [`slots`]: workers that run transactions for sessions.
+//! * [`slots`]: workers that run transactions for sessions; [`advisory`]: locks that sessions name.
 
 pub mod access;
+pub mod advisory;
 pub mod census;
 pub mod check;
 pub mod classes;

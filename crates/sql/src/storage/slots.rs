@@ -27,10 +27,11 @@
 //!
 //! This is not for the simulator: there, transactions are run directly.
 
+mod bell;
 mod worker;
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -48,6 +49,7 @@ use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::types::Oid;
+pub use bell::{Bell, Ringing};
 use worker::{Attendant, Worker, lend};
 
 /// How often who waits for a worker looks whether it is to stop.
@@ -70,7 +72,12 @@ type Job = Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>;
 /// A transaction of one job for worker 0, which is run again after conflicts.
 struct Order {
     job: Job,
-    said: Sender<Result<()>>,
+    /// `None`: nobody waits for it, and it outlasts [`Slots::close`].
+    said: Option<Sender<Result<()>>>,
+    /// It needs the catalog; otherwise it runs also while somebody changes that.
+    reads_catalog: bool,
+    /// What is rung after its commit.
+    rings: Option<Bell>,
 }
 
 /// Where a worker is: in here when nobody uses it, empty once it was taken away for good.
@@ -93,6 +100,10 @@ pub struct Slots {
     /// An announcement that was waited for in vain: its host has died.
     stale: AtomicU64,
     observed: Observed,
+    advisory: Ringing,
+    /// Sessions that wait for a worker, and workers that are lent to sessions that wait for an advisory lock.
+    wanting: AtomicU32,
+    stuck: AtomicU32,
 }
 
 fn shut_down() -> SqlError {
@@ -108,7 +119,8 @@ impl Slots {
     pub fn new() -> Arc<Slots> {
         let (freed, came_for_attendant) = (Condvar::new(), Condvar::new());
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
-        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed })
+        let (advisory, wanting, stuck) = (Ringing::default(), AtomicU32::new(0), AtomicU32::new(0));
+        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed, advisory, wanting, stuck })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -143,7 +155,7 @@ impl Slots {
     pub fn close(&self) {
         let mut pool = lock(&self.pool);
         pool.closed = true;
-        pool.orders.clear();
+        pool.orders.retain(|order| order.said.is_none());
         drop(pool);
         self.freed.notify_all();
         self.came_for_attendant.notify_all();
@@ -192,6 +204,13 @@ impl Slots {
 
     /// Waits for a free worker.
     fn borrow(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
+        self.wanting.fetch_add(1, Ordering::Relaxed);
+        let borrowed = self.borrow_one(goes_on);
+        self.wanting.fetch_sub(1, Ordering::Relaxed);
+        borrowed
+    }
+
+    fn borrow_one(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
         let mut pool = lock(&self.pool);
         loop {
             if pool.closed {
@@ -239,6 +258,28 @@ impl Slots {
     /// As [`Slots::once`].
     pub fn aside<R: Send + 'static>(
         &self,
+        job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        self.ordered(true, None, job)
+    }
+
+    /// As [`Slots::aside`], for rows that have nothing to do with the catalog, whoever is changing that;
+    /// `rings` after the commit.
+    ///
+    /// # Errors
+    /// As [`Slots::once`].
+    pub fn beside<R: Send + 'static>(
+        &self,
+        rings: Option<Bell>,
+        job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        self.ordered(false, rings, job)
+    }
+
+    fn ordered<R: Send + 'static>(
+        &self,
+        reads_catalog: bool,
+        rings: Option<Bell>,
         mut job: impl FnMut(&mut Running<'_>) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         let ((said, answers), (out, made)) = (channel(), channel());
@@ -250,11 +291,45 @@ impl Slots {
         if pool.closed {
             return Err(shut_down());
         }
-        pool.orders.push_back(Order { job, said });
+        pool.orders.push_back(Order { job, said: Some(said), reads_catalog, rings });
         drop(pool);
         self.came_for_attendant.notify_one();
         answers.recv().map_err(|_| shut_down())??;
         Ok(made.try_iter().last().expect("the job has returned"))
+    }
+
+    /// As [`Slots::beside`], and waits for nothing: it is done when there are workers, as long as this host
+    /// lives.
+    pub fn later(
+        &self,
+        rings: Option<Bell>,
+        job: impl FnMut(&mut Running<'_>) -> Result<()> + Send + 'static,
+    ) {
+        let order = Order { job: Box::new(job), said: None, reads_catalog: false, rings };
+        lock(&self.pool).orders.push_back(order);
+        self.came_for_attendant.notify_one();
+    }
+
+    /// A bell as this host hears it.
+    pub fn bell(&self, bell: Bell) -> &Ringing {
+        match bell {
+            Bell::Advisory => &self.advisory,
+        }
+    }
+
+    /// The session that has a worker waits for an advisory lock, or does no longer.
+    pub fn note_stuck(&self, begins: bool) {
+        match begins {
+            true => self.stuck.fetch_add(1, Ordering::Relaxed),
+            false => self.stuck.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether all workers are lent to sessions that wait for advisory locks, while others wait for a worker:
+    /// whoever could give a lock back is perhaps among these.
+    pub fn is_stuck(&self) -> bool {
+        let workers = lock(&self.pool).all.len();
+        self.wanting.load(Ordering::Relaxed) > 0 && self.stuck.load(Ordering::Relaxed) as usize >= workers
     }
 
     /// The next number of a sequence: `nextval`. Not for sequences that the caller's own transaction has made

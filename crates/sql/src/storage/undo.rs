@@ -123,6 +123,14 @@ impl Access for Undoing<'_> {
         self.below.is_own(place)
     }
 
+    fn host(&self) -> u8 {
+        self.below.host()
+    }
+
+    fn is_member(&self, host: u8) -> bool {
+        self.below.is_member(host)
+    }
+
     fn random(&self) -> u64 {
         self.below.random()
     }

@@ -34,7 +34,7 @@ impl PlannedStatement {
     }
 }
 
-pub(super) fn warning(state: SqlState, message: &str) -> SqlError {
+pub(crate) fn warning(state: SqlState, message: &str) -> SqlError {
     SqlError::notice(Severity::Warning, state, message)
 }
 
@@ -153,6 +153,7 @@ impl<S: Store> LocalSession<S> {
             let mut rows = 0;
             let changed = exec.run(plan, &mut |row| {
                 rows += 1;
+                self.shared.advisory.may_start_over.set(false);
                 sink.row(&ctx, &row)?;
                 Ok(true)
             })?;
@@ -264,6 +265,7 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::unsupported("this form of DO block"));
         }
         self.ensure_open()?;
+        self.shared.advisory.may_start_over.set(false);
         let mark = self.store.mark();
         for parsed in crate::parse::parse(statements)? {
             let text = &statements[parsed.start as usize..parsed.end as usize];

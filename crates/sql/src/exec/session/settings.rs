@@ -85,8 +85,13 @@ const KNOWN: &[(&str, &str, bool, bool)] = &[
 ];
 
 /// Settings with a unit of time, in milliseconds.
-const TIMES: &[&str] =
-    &["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"];
+const TIMES: &[&str] = &[
+    "statement_timeout",
+    "lock_timeout",
+    "deadlock_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+];
 
 const SESSION_ROLE: &str = "session_authorization";
 
@@ -394,7 +399,7 @@ fn is_true(value: &str) -> bool {
     boolean(value) == Some(true)
 }
 
-fn milliseconds(value: &str) -> Option<u64> {
+pub(crate) fn milliseconds(value: &str) -> Option<u64> {
     let value = value.trim();
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let number: u64 = value[..digits].parse().ok()?;

@@ -150,6 +150,7 @@ impl<S: Store> LocalSession<S> {
             self.shared.variables.borrow_mut().reset_all();
             self.shared.current.borrow_mut().clear();
             *self.shared.last.borrow_mut() = None;
+            self.shared.advisory.end_session();
         }
         Ok(format!("DISCARD {}", what.to_uppercase()))
     }

@@ -114,7 +114,8 @@ impl<S: Store> LocalSession<S> {
                 self.require_block(block, "SAVEPOINT")?;
                 let mark = self.store.mark();
                 let waiting = self.waiting.len();
-                self.savepoints.push(Savepoint { name: name.text.clone(), mark, waiting });
+                let locks = self.shared.advisory.of_transaction();
+                self.savepoints.push(Savepoint { name: name.text.clone(), mark, waiting, locks });
                 Ok("SAVEPOINT")
             }
             Transaction::Release(name) => {
@@ -129,6 +130,7 @@ impl<S: Store> LocalSession<S> {
                 let (mark, waiting) = (self.savepoints[at].mark, self.savepoints[at].waiting);
                 self.store.undo_to(mark)?;
                 self.waiting.truncate(waiting);
+                self.shared.advisory.end_transaction(Some(&self.savepoints[at].locks));
                 self.savepoints.truncate(at + 1);
                 self.state = TransactionState::Active;
                 Ok("ROLLBACK")

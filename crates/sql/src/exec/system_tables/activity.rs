@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use liger_engine::row::Wait;
 
+use crate::error::Result;
 use crate::exec::Row;
+use crate::exec::advisory;
 use crate::exec::privilege;
 use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
@@ -62,6 +64,7 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
         (ActivityState::Starting, _) => ("", ""),
         (ActivityState::Active, Place::Here) => ("", ""),
         (ActivityState::Active, Place::Queue) => ("Pod", "Worker"),
+        (ActivityState::Active, Place::Lock) => ("Lock", "advisory"),
         (ActivityState::Active, Place::Worker(worker)) => {
             match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(worker)) {
                 Wait::Owner => ("Pod", "MoveIn"),
@@ -74,28 +77,39 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
     }
 }
 
-/// Rows of `pg_lock_status()`: each transaction's lock on itself, and rows that are waited for.
-pub(super) fn locks(on: &SessionSystem<'_>) -> Vec<Row> {
+fn lock_row(session: i32, kind: &str, mode: &str, granted: bool) -> Row {
+    let own = format!("{}/{}", session >> 24, session & 0x00ff_ffff);
+    let mut row = vec![Value::Null; 16];
+    row[0] = text(kind);
+    row[1] = Value::Oid(super::roles::DATABASE);
+    row[5] = if kind == "virtualxid" { text(&own) } else { Value::Null };
+    row[10] = text(&own);
+    row[11] = Value::Int4(session);
+    (row[12], row[13], row[14]) = (text(mode), Value::Bool(granted), Value::Bool(false));
+    row
+}
+
+/// Rows of `pg_lock_status()`: each transaction's lock on itself, and rows that are waited for, of this host;
+/// advisory locks of all.
+pub(super) fn locks(on: &SessionSystem<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for session in on.shared.server.activity().iter().filter(|session| session.transaction_start_us != 0) {
-        let number = session.process_id & 0x00ff_ffff;
-        let own = format!("{}/{number}", session.process_id >> 24);
-        let mut row = |kind: &str, mode: &str, granted: bool| {
-            let mut row = vec![Value::Null; 16];
-            row[0] = text(kind);
-            row[1] = Value::Oid(super::roles::DATABASE);
-            row[5] = if kind == "virtualxid" { text(&own) } else { Value::Null };
-            row[10] = text(&own);
-            row[11] = Value::Int4(session.process_id);
-            (row[12], row[13], row[14]) = (text(mode), Value::Bool(granted), Value::Bool(false));
-            rows.push(row);
-        };
-        row("virtualxid", "ExclusiveLock", true);
+        rows.push(lock_row(session.process_id, "virtualxid", "ExclusiveLock", true));
         if waits_for(on, session) == ("Lock", "Row") {
-            row("tuple", "ExclusiveLock", false);
+            rows.push(lock_row(session.process_id, "tuple", "ExclusiveLock", false));
         }
     }
-    rows
+    for entry in advisory::all(on.store)? {
+        let request = entry.request;
+        let mut row = lock_row(request.holder.process_id, "advisory", request.mode.name(), entry.granted);
+        let (class, object, sub) = request.lock.parts();
+        (row[7], row[8], row[9]) = (Value::Oid(class), Value::Oid(object), Value::Int2(sub));
+        if !entry.granted {
+            row[15] = Value::Timestamptz(entry.since_us);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// Rows of `pg_stat_activity`, in the order of its columns.

@@ -88,7 +88,6 @@ const ONE: &[&str] = &[
     "inet_client_port",
     "inet_server_port",
     "pg_trigger_depth",
-    "pg_advisory_unlock_all",
     "acldefault_sql",
     "_pg_index_position/2",
     "_pg_char_max_length/2",
@@ -145,7 +144,7 @@ pub(in crate::exec) fn rows(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_timezone_names" => activity::time_zones(on),
         "pg_prepared_statement" => activity::statements(on),
         "pg_cursor" => activity::cursors(on),
-        "pg_lock_status" => activity::locks(on),
+        "pg_lock_status" => activity::locks(on)?,
         "pg_options_to_table" => activity::options(first),
         "aclexplode" => activity::privileges(on, first),
         "_pg_expandarray/1" => match first {
@@ -219,7 +218,6 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
         "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate)?,
         "pg_collation_for" => Value::text("\"default\""),
-        "pg_advisory_unlock_all" => Value::Void,
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
         "_pg_index_position/2" => on.index_position(number, second.and_then(Value::as_i64).unwrap_or(0)),
         source if source.starts_with("_pg_") => of_type(

@@ -23,7 +23,7 @@ mod keys;
 mod pods;
 mod privileges;
 mod relations;
-mod roles;
+pub(crate) mod roles;
 mod types;
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::types::Oid;
 use crate::types::value::Value;
 
 /// The number of the only database.
-pub(super) const DATABASE: Oid = 5;
+pub(crate) const DATABASE: Oid = 5;
 /// UTF8 among PostgreSQL's encodings.
 const UTF8: i32 = 6;
 

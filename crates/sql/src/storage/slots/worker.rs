@@ -10,7 +10,7 @@ use liger_engine::row::policy::Patient;
 use liger_engine::row::{OwnedSession, RowSession, Wait};
 use liger_fabric::{Cx, Fabric, SyncAddr};
 
-use super::{Order, Running, Slots, lock};
+use super::{Bell, Order, Running, Slots, lock};
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
 use crate::error::{Result, SqlError, SqlState};
@@ -158,7 +158,7 @@ impl<F: Fabric + Send> Worker for Lent<F> {
         let Self { session, slots, catalog, .. } = self;
         let ended = session.with(|session| {
             enter(session, slots, changes_catalog);
-            run_whole(session, catalog, step)
+            run_whole(session, catalog, true, step)
         });
         self.leave();
         ended?;
@@ -218,13 +218,15 @@ fn nap(rest: Duration) {
 fn run_whole<F: Fabric>(
     session: &mut RowSession<'_, F>,
     catalog: &HostCatalog,
+    reads_catalog: bool,
     step: Step<'_>,
 ) -> Result<()> {
     let cx = session.cx();
     let started = cx.now_ns();
     for conflicts in 1u32.. {
         let ended = attempt(session, |tx| {
-            let mut working = Working::new(catalog.begin(tx)?);
+            let now = if reads_catalog { catalog.begin(tx)? } else { catalog.cached() };
+            let mut working = Working::new(now);
             step(&mut Running { tx, catalog: &mut working, undo: &mut UndoLog::default(), host: catalog })
         });
         match ended {
@@ -290,11 +292,8 @@ impl Attendant<'_> {
                 pool.orders.pop_front()
             };
             let is_busy = served > 0 || order.is_some();
-            if let Some(Order { mut job, said }) = order {
-                let ended = run_whole(session, self.catalog, &mut job);
-                // Who is gone waits for nothing.
-                let _ = said.send(ended.and_then(|()| settle(session)));
-            }
+            order.into_iter().for_each(|order| self.obey(session, order));
+            self.listen(session);
             let now_ns = session.cx().now_ns();
             painter.paint(session, now_ns, self.slots.observed());
             if is_busy {
@@ -314,6 +313,30 @@ impl Attendant<'_> {
             if pool.orders.is_empty() && !pool.closed {
                 // A few microseconds more or less do not matter, and neither does a panic elsewhere.
                 let _ = self.slots.came_for_attendant.wait_timeout(pool, rest);
+            }
+        }
+    }
+
+    /// Runs a short transaction for somebody.
+    fn obey<F: Fabric>(&self, session: &mut RowSession<'_, F>, mut order: Order) {
+        let ended = run_whole(session, self.catalog, order.reads_catalog, &mut order.job);
+        if let (Ok(()), Some(bell)) = (&ended, order.rings) {
+            session.cx().fetch_add(session.host().plan().counter(bell.counter()), 1);
+        }
+        match (&order.said, ended) {
+            // Who is gone waits for nothing.
+            (Some(said), ended) => _ = said.send(ended.and_then(|()| settle(session))),
+            (None, Err(error)) if is_conflict(&error) => lock(&self.slots.pool).orders.push_back(order),
+            (None, _) => {}
+        }
+    }
+
+    /// Wakes those for whom a bell has rung.
+    fn listen<F: Fabric>(&self, session: &RowSession<'_, F>) {
+        for bell in Bell::ALL {
+            let ringing = self.slots.bell(bell);
+            if ringing.is_awaited() {
+                ringing.hear(session.cx().load(session.host().plan().counter(bell.counter())));
             }
         }
     }

@@ -1,0 +1,297 @@
+//! Advisory locks of a session: how often it has taken which, and waiting for one.
+//!
+//! That a session holds a lock is a row that all hosts see (storage/advisory.rs); how often, and whether to
+//! the end of its transaction or of the session, is known here.
+//!
+//! Invariants:
+//! 1. A lock is given back behind the statement that takes its last count away, and behind the commit or the
+//!    rollback where it ends with the transaction. So a statement that met a conflict and runs again finds
+//!    all counts as they were before it ([`Advisory::keep`]), and loses no lock to another session meanwhile.
+//! 2. Who waits occupies no worker where his transaction has done nothing yet: the statement gives its worker
+//!    back, waits, and begins anew with the lock at hand.
+//! 3. All workers lent to sessions that wait for locks, and others that wait for a worker, are a deadlock.
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::SqlHost;
+use super::session::run::warning;
+use super::session::settings::milliseconds;
+use super::store::Store;
+use super::system::{SessionSystem, Shared};
+use super::system_tables::roles::DATABASE;
+use crate::error::{Result, SqlError, SqlState};
+use crate::session::Place;
+use crate::storage::access::is_conflict;
+use crate::storage::advisory::{self, Entry, Holder, Lock, Mode, Request};
+use crate::storage::slots::{Bell, Running};
+use crate::types::value::Value;
+
+/// How long nobody looks whether the statement shall end.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long who waits trusts that a lock that has been given back is rung for.
+const TRUST_US: i64 = 250_000;
+
+/// A lock, and how.
+type Held = (Lock, Mode);
+
+/// How often a lock has been taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    /// For the session.
+    session: u32,
+    /// For the transaction.
+    transaction: u32,
+}
+
+/// How often which locks have been taken.
+pub(crate) type Counts = BTreeMap<Held, u32>;
+
+/// The locks of a session.
+#[derive(Default)]
+pub(crate) struct Advisory {
+    counts: RefCell<BTreeMap<Held, Count>>,
+    /// Rows that are there.
+    held: RefCell<BTreeSet<Held>>,
+    /// The statement can begin anew: nothing of it has been seen, and its transaction has done nothing else.
+    pub(crate) may_start_over: Cell<bool>,
+    /// What it waits for before it does.
+    pub(crate) wanted: Cell<Option<Held>>,
+}
+
+/// All counts at some time.
+pub(crate) struct Kept(BTreeMap<Held, Count>);
+
+impl Advisory {
+    /// The counts of now.
+    pub(crate) fn keep(&self) -> Kept {
+        Kept(self.counts.borrow().clone())
+    }
+
+    /// Back to these counts.
+    pub(crate) fn restore(&self, kept: &Kept) {
+        self.counts.borrow_mut().clone_from(&kept.0);
+    }
+
+    /// What the transaction has taken so far.
+    pub(crate) fn of_transaction(&self) -> Counts {
+        self.counts.borrow().iter().map(|(held, count)| (*held, count.transaction)).collect()
+    }
+
+    /// The transaction, or a part of it, has ended: of what it has taken only this is left.
+    pub(crate) fn end_transaction(&self, left: Option<&Counts>) {
+        for (held, count) in &mut *self.counts.borrow_mut() {
+            count.transaction = left.and_then(|left| left.get(held)).map_or(0, |n| count.transaction.min(*n));
+        }
+    }
+
+    /// `pg_advisory_unlock_all`.
+    pub(crate) fn end_session(&self) {
+        self.counts.borrow_mut().values_mut().for_each(|count| count.session = 0);
+    }
+
+    /// Gives back what is not counted any more.
+    pub(crate) fn settle(&self, host: &Arc<SqlHost>, process_id: i32) {
+        let mut held = self.held.borrow_mut();
+        if held.is_empty() {
+            return;
+        }
+        let mut counts = self.counts.borrow_mut();
+        counts.retain(|_, count| count.session + count.transaction > 0);
+        let gone: Vec<Held> = held.iter().filter(|held| !counts.contains_key(held)).copied().collect();
+        if !gone.is_empty() {
+            held.retain(|one| counts.contains_key(one));
+            let release = releasing(host, process_id, gone);
+            if host.slots.beside(Some(Bell::Advisory), release.clone()).is_err() {
+                host.slots.later(Some(Bell::Advisory), release);
+            }
+        }
+    }
+
+    /// The session ends: nothing is left, soon.
+    pub(crate) fn leave(&self, host: &Arc<SqlHost>, process_id: i32) {
+        let held: Vec<Held> = std::mem::take(&mut *self.held.borrow_mut()).into_iter().collect();
+        if !held.is_empty() {
+            host.slots.later(Some(Bell::Advisory), releasing(host, process_id, held));
+        }
+    }
+
+    fn count(&self, held: Held, transaction: bool) {
+        self.held.borrow_mut().insert(held);
+        let mut counts = self.counts.borrow_mut();
+        let count = counts.entry(held).or_default();
+        if transaction { count.transaction += 1 } else { count.session += 1 }
+    }
+
+    fn unlock(&self, held: Held) -> bool {
+        let mut counts = self.counts.borrow_mut();
+        let Some(count) = counts.get_mut(&held).filter(|count| count.session > 0) else { return false };
+        count.session -= 1;
+        true
+    }
+}
+
+fn request(running: &Running<'_>, process_id: i32, (lock, mode): Held) -> Request {
+    let life = running.host.numbers().life() as u32;
+    Request { lock, mode, holder: Holder { host: running.tx.host(), life, process_id } }
+}
+
+/// A job that gives locks back.
+fn releasing(
+    host: &Arc<SqlHost>,
+    process_id: i32,
+    these: Vec<Held>,
+) -> impl FnMut(&mut Running<'_>) -> Result<()> + Send + Clone + 'static {
+    let classes = host.catalog.classes().clone();
+    move |running| {
+        let mut release = |held: &Held| {
+            let request = request(running, process_id, *held);
+            advisory::release(running.tx, &classes, &request)
+        };
+        these.iter().try_for_each(&mut release)
+    }
+}
+
+fn take(host: &SqlHost, process_id: i32, held: Held, waits_since: Option<i64>) -> Result<bool> {
+    let classes = host.catalog.classes().clone();
+    host.slots.beside(None, move |running| {
+        let wanted = request(running, process_id, held);
+        advisory::acquire(running.tx, &classes, &wanted, waits_since)
+    })
+}
+
+/// Rows of all sessions of the pod.
+pub(super) fn all(store: &dyn Store) -> Result<Vec<Entry>> {
+    let Some(host) = store.host() else { return Ok(Vec::new()) };
+    let classes = host.catalog.classes().clone();
+    host.slots.beside(None, move |running| advisory::all(running.tx, &classes))
+}
+
+fn deadlock(detail: String) -> SqlError {
+    SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").detail(detail)
+}
+
+/// 40P01 if the session waits for itself; it waits no longer then.
+fn look_for_circle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
+    let classes = host.catalog.classes().clone();
+    let found = host.slots.beside(None, move |running| {
+        let wanted = request(running, process_id, held);
+        advisory::stop_in_circle(running.tx, &classes, &wanted)
+    })?;
+    let Some(circle) = found else { return Ok(()) };
+    let line = |(wish, by): &(Request, Holder)| {
+        let (class, object, sub) = wish.lock.parts();
+        let (waits, mode, by) = (wish.holder.process_id, wish.mode.name(), by.process_id);
+        format!(
+            "Process {waits} waits for {mode} on advisory lock [{DATABASE},{class},{object},{sub}]; \
+             blocked by process {by}."
+        )
+    };
+    let lines: Vec<String> = circle.iter().map(line).collect();
+    Err(deadlock(lines.join("\n")).hint("See server log for query details."))
+}
+
+/// Waits until the session has a lock; `worker`: it occupies one meanwhile.
+pub(super) fn wait(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> Result<()> {
+    let waited = wait_for(host, shared, held, worker);
+    match &waited {
+        Ok(()) => _ = shared.advisory.held.borrow_mut().insert(held),
+        Err(_) => host.slots.later(Some(Bell::Advisory), releasing(host, shared.process_id, vec![held])),
+    }
+    waited
+}
+
+fn wait_for(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> Result<()> {
+    let now = || shared.surroundings.clock_us();
+    let timeout_us = |name| {
+        let set = shared.variables.borrow().get(name).ok().and_then(|value| milliseconds(&value));
+        set.map_or(0, |ms| i64::try_from(ms).map_or(i64::MAX, |ms| ms.saturating_mul(1000)))
+    };
+    let (timeout, deadlock_timeout) = (timeout_us("lock_timeout"), timeout_us("deadlock_timeout").max(1));
+    let begun = now();
+    let mut circle_at = begun.saturating_add(deadlock_timeout);
+    let waiting = host.slots.bell(Bell::Advisory).begin();
+    loop {
+        let number = waiting.number();
+        match take(host, shared.process_id, held, Some(begun)) {
+            Ok(true) => return Ok(()),
+            Err(error) if !is_conflict(&error) => return Err(error),
+            _ => {}
+        }
+        let looked = now();
+        loop {
+            shared.interrupt.check()?;
+            let at = now();
+            if timeout > 0 && at - begun >= timeout {
+                let message = "canceling statement due to lock timeout";
+                return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+            }
+            if at >= circle_at {
+                circle_at = at.saturating_add(deadlock_timeout);
+                look_for_circle(host, shared.process_id, held)?;
+                if worker && host.slots.is_stuck() {
+                    return Err(deadlock("All workers of the host wait for advisory locks.".to_string()));
+                }
+            }
+            if waiting.wait(number, LOOK) || at - looked >= TRUST_US {
+                break;
+            }
+        }
+    }
+}
+
+/// Whether this is a function of advisory locks.
+pub(super) fn knows(source: &str) -> bool {
+    source == "pg_advisory_unlock_all"
+        || source
+            .strip_prefix("pg_")
+            .is_some_and(|name| name.trim_start_matches("try_").starts_with("advisory_"))
+}
+
+/// Calls one of them.
+pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) -> Result<Value> {
+    let own = &on.shared.advisory;
+    if source == "pg_advisory_unlock_all" {
+        own.end_session();
+        return Ok(Value::Void);
+    }
+    let number = |at: usize| arguments.get(at).and_then(Value::as_i64).unwrap_or(0);
+    let lock = match source.strip_suffix("_int4") {
+        Some(_) => Lock::Two(number(0) as i32, number(1) as i32),
+        None => Lock::One(number(0)),
+    };
+    let mode = if source.contains("_shared") { Mode::Shared } else { Mode::Exclusive };
+    let held = (lock, mode);
+    if source.starts_with("pg_advisory_unlock") {
+        let unlocked = own.unlock(held);
+        if !unlocked {
+            let message = format!("you don't own a lock of type {}", mode.name());
+            on.shared.notices.borrow_mut().push(warning(SqlState::WARNING, &message));
+        }
+        return Ok(Value::Bool(unlocked));
+    }
+    let tries = source.starts_with("pg_try");
+    let has = own.held.borrow().contains(&held);
+    if !has
+        && let Some(host) = on.store.host()
+        && !take(host, on.shared.process_id, held, None)?
+    {
+        if tries {
+            return Ok(Value::Bool(false));
+        }
+        if own.may_start_over.get() {
+            own.wanted.set(Some(held));
+            return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "could not obtain advisory lock"));
+        }
+        let place = on.shared.interrupt.place();
+        on.shared.interrupt.show(Place::Lock);
+        host.slots.note_stuck(true);
+        let waited = wait(host, on.shared, held, true);
+        host.slots.note_stuck(false);
+        on.shared.interrupt.show(place);
+        waited?;
+    }
+    own.count(held, source.contains("_xact_"));
+    Ok(if tries { Value::Bool(true) } else { Value::Void })
+}

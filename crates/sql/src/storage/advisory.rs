@@ -1,0 +1,335 @@
+//! Advisory locks: who holds which, and who waits for which, in rows.
+//!
+//! ```text
+//! key    kind u8 (1: a bigint, 2: two ints) | lock u64 | host u8 | life u32 | process id u32 | mode u8
+//! body   granted u8 | since when it waits, microseconds since 2000, i64
+//! ```
+//!
+//! Every step is a short transaction of its own, so a lock is not undone with the transaction of the session
+//! that asked for it; how often a session has taken a lock it counts itself (exec/advisory.rs).
+//!
+//! Invariants:
+//! 1. Of two granted rows of one lock, of different sessions and one of them exclusive, never both count: who
+//!    takes a lock reads all rows of it in the same transaction.
+//! 2. A row counts as long as the life of its host does (`catalog/saved.rs`): the host is a member of the pod
+//!    and has not begun another life. What no longer counts is removed by whoever meets it, and by each host
+//!    that opens its catalog.
+//! 3. Who waits says so in a row: so that others see it, and that two who wait for each other are found.
+//!
+//! It does not wait, and lets nobody overtake or be overtaken: who comes first when a lock is free has it.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use liger_engine::Key;
+
+use super::access::Access;
+use super::classes::{Bound, Classes, Home};
+use super::table::new_row;
+use crate::catalog::saved;
+use crate::error::Result;
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// By one session.
+    Exclusive,
+    /// By any number of sessions.
+    Shared,
+}
+
+impl Mode {
+    /// As PostgreSQL calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "ExclusiveLock",
+            Self::Shared => "ShareLock",
+        }
+    }
+}
+
+/// What is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lock {
+    /// `pg_advisory_lock(bigint)`.
+    One(i64),
+    /// `pg_advisory_lock(int, int)`.
+    Two(i32, i32),
+}
+
+impl Lock {
+    /// `classid`, `objid` and `objsubid` in `pg_locks`.
+    pub fn parts(self) -> (u32, u32, i16) {
+        match self {
+            Self::One(key) => ((key as u64 >> 32) as u32, key as u32, 1),
+            Self::Two(first, second) => (first as u32, second as u32, 2),
+        }
+    }
+
+    fn of(kind: u8, word: u64) -> Lock {
+        match kind {
+            2 => Self::Two((word >> 32) as i32, word as i32),
+            _ => Self::One(word as i64),
+        }
+    }
+
+    fn bytes(self) -> [u8; 9] {
+        let (high, low, kind) = self.parts();
+        let mut bytes = [kind as u8; 9];
+        bytes[1..5].copy_from_slice(&high.to_be_bytes());
+        bytes[5..].copy_from_slice(&low.to_be_bytes());
+        bytes
+    }
+}
+
+/// A session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// Its host.
+    pub host: u8,
+    /// That host's life.
+    pub life: u32,
+    /// Its process id.
+    pub process_id: i32,
+}
+
+/// A session's wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
+    /// What it wants.
+    pub lock: Lock,
+    /// How.
+    pub mode: Mode,
+    /// Who wants it.
+    pub holder: Holder,
+}
+
+/// A row: a wish that is granted, or waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The wish.
+    pub request: Request,
+    /// Whether it is granted.
+    pub granted: bool,
+    /// Since when it waits.
+    pub since_us: i64,
+}
+
+impl Entry {
+    fn of(home: &Home, key: &Key, row: &[u8]) -> Entry {
+        let mut bytes = Vec::new();
+        home.bytes_of(key, &mut bytes);
+        let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let lock = Lock::of(bytes[0], u64::from(word(1)) << 32 | u64::from(word(5)));
+        let holder = Holder { host: bytes[9], life: word(10), process_id: word(14) as i32 };
+        let mode = if bytes[18] == Mode::Shared as u8 { Mode::Shared } else { Mode::Exclusive };
+        let at = home.size.body_at();
+        let since_us = i64::from_le_bytes(row[at + 1..at + 9].try_into().expect("8 bytes"));
+        Entry { request: Request { lock, mode, holder }, granted: row[at] != 0, since_us }
+    }
+
+    fn body(&self) -> [u8; 9] {
+        let mut body = [u8::from(self.granted); 9];
+        body[1..].copy_from_slice(&self.since_us.to_le_bytes());
+        body
+    }
+
+    /// Whether it keeps another session from having `wanted`.
+    fn is_in_the_way(&self, wanted: &Request) -> bool {
+        self.granted
+            && self.request.lock == wanted.lock
+            && self.request.holder != wanted.holder
+            && (self.request.mode == Mode::Exclusive || wanted.mode == Mode::Exclusive)
+    }
+}
+
+/// Which holders are of hosts that live, each asked once.
+#[derive(Default)]
+struct Living(BTreeMap<(u8, u32), bool>);
+
+impl Living {
+    fn counts(&mut self, tx: &mut dyn Access, classes: &Classes, holder: Holder) -> Result<bool> {
+        let life = (holder.host, holder.life);
+        if let Some(known) = self.0.get(&life) {
+            return Ok(*known);
+        }
+        let lives = saved::lives(tx, classes, holder.host, u64::from(holder.life))?;
+        self.0.insert(life, lives);
+        Ok(lives)
+    }
+}
+
+fn place_of(tx: &dyn Access, lock: Lock) -> u16 {
+    let (high, low, _) = lock.parts();
+    let mixed = (u64::from(high) << 32 | u64::from(low)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed >> 32) % u64::from(tx.places())) as u16
+}
+
+fn key(tx: &dyn Access, home: &Home, request: &Request) -> Key {
+    let mut bytes = request.lock.bytes().to_vec();
+    bytes.push(request.holder.host);
+    bytes.extend_from_slice(&request.holder.life.to_be_bytes());
+    bytes.extend_from_slice(&request.holder.process_id.to_be_bytes());
+    bytes.push(request.mode as u8);
+    home.key(place_of(tx, request.lock), &bytes)
+}
+
+/// Rows of a range that count; those that do not are removed.
+fn living(
+    tx: &mut dyn Access,
+    classes: &Classes,
+    home: &Home,
+    ranges: impl Iterator<Item = liger_engine::KeyRange>,
+) -> Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    for range in ranges {
+        tx.scan(home.table, &range, &mut |key, row| {
+            found.push((*key, Entry::of(home, key, row)));
+            ControlFlow::Continue(())
+        })?;
+    }
+    let (mut lives, mut counting) = (Living::default(), Vec::new());
+    for (key, entry) in found {
+        if lives.counts(tx, classes, entry.request.holder)? {
+            counting.push(entry);
+        } else {
+            tx.delete(home.table, &key)?;
+        }
+    }
+    Ok(counting)
+}
+
+/// Takes a lock if nobody is in the way; `waits_since`: otherwise says that the session waits for it.
+///
+/// # Errors
+/// Conflicts, and those of the engine; so do all that follow.
+pub fn acquire(
+    tx: &mut dyn Access,
+    classes: &Classes,
+    wanted: &Request,
+    waits_since: Option<i64>,
+) -> Result<bool> {
+    let home = saved::advisory(classes)?;
+    let range = home.range_of_prefix(place_of(tx, wanted.lock), &wanted.lock.bytes());
+    let entries = living(tx, classes, &home, std::iter::once(range))?;
+    let granted = !entries.iter().any(|entry| entry.is_in_the_way(wanted));
+    let own = entries.iter().find(|entry| entry.request == *wanted);
+    let (key, at) = (key(tx, &home, wanted), home.size.body_at());
+    let now = Entry { request: *wanted, granted, since_us: waits_since.unwrap_or(0) };
+    match own {
+        Some(own) if own.granted == granted => {}
+        Some(_) => _ = tx.update(home.table, &key, &mut |row| row.put_bytes(at, &now.body()))?,
+        None if granted || waits_since.is_some() => {
+            tx.insert(home.table, &new_row(&home, &key, &now.body()))?;
+        }
+        None => {}
+    }
+    Ok(granted)
+}
+
+/// Gives a lock back, or waits no longer.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn release(tx: &mut dyn Access, classes: &Classes, request: &Request) -> Result<()> {
+    let home = saved::advisory(classes)?;
+    tx.delete(home.table, &key(tx, &home, request)).map(|_| ())
+}
+
+/// All that is held and waited for.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn all(tx: &mut dyn Access, classes: &Classes) -> Result<Vec<Entry>> {
+    let home = saved::advisory(classes)?;
+    let ranges: Vec<_> = (0..tx.places()).map(|p| home.range(p, Bound::Open, Bound::Open)).collect();
+    living(tx, classes, &home, ranges.into_iter())
+}
+
+/// If a session waits for itself around others, stops its waiting: the wishes of the circle and of whom each
+/// waits for, its own first. As this is one transaction, one session of a circle stops and not two.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn stop_in_circle(
+    tx: &mut dyn Access,
+    classes: &Classes,
+    wanted: &Request,
+) -> Result<Option<Vec<(Request, Holder)>>> {
+    let entries = all(tx, classes)?;
+    let found = circle(&entries, wanted);
+    if found.is_some() {
+        release(tx, classes, wanted)?;
+    }
+    Ok(found)
+}
+
+/// A way from whoever is in the way of `wanted` back to its holder.
+fn circle(entries: &[Entry], wanted: &Request) -> Option<Vec<(Request, Holder)>> {
+    let blockers = |wish: &Request| -> Vec<Holder> {
+        entries.iter().filter(|entry| entry.is_in_the_way(wish)).map(|entry| entry.request.holder).collect()
+    };
+    // Whoever has been reached, by which wish, and whose wish that was.
+    let mut reached: BTreeMap<Holder, (Request, Option<Holder>)> = BTreeMap::new();
+    let mut next: Vec<(Holder, Request)> = blockers(wanted).into_iter().map(|b| (b, *wanted)).collect();
+    while let Some((holder, by)) = next.pop() {
+        if reached.contains_key(&holder) {
+            continue;
+        }
+        let from = Some(by.holder).filter(|from| *from != wanted.holder);
+        reached.insert(holder, (by, from));
+        if holder == wanted.holder {
+            let (mut way, mut at) = (Vec::new(), Some(holder));
+            while let Some(blocker) = at {
+                let (wish, from) = reached[&blocker];
+                way.push((wish, blocker));
+                at = from;
+            }
+            way.reverse();
+            return Some(way);
+        }
+        let waits = entries.iter().filter(|entry| !entry.granted && entry.request.holder == holder);
+        for entry in waits {
+            next.extend(blockers(&entry.request).into_iter().map(|b| (b, entry.request)));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(process_id: i32, lock: i64, mode: Mode, granted: bool) -> Entry {
+        let holder = Holder { host: 0, life: 1, process_id };
+        Entry { request: Request { lock: Lock::One(lock), mode, holder }, granted, since_us: 0 }
+    }
+
+    #[test]
+    fn a_circle_is_found_and_a_queue_is_none() {
+        use Mode::{Exclusive, Shared};
+        let held = [entry(1, 1, Exclusive, true), entry(2, 2, Shared, true), entry(3, 2, Shared, true)];
+        let wish = entry(3, 1, Exclusive, false);
+        let queue = [&held[..], &[wish]].concat();
+        assert_eq!(circle(&queue, &wish.request), None);
+        let other = entry(1, 2, Exclusive, false);
+        let round = [&queue[..], &[other]].concat();
+        let found = circle(&round, &wish.request).expect("3 waits for 1, which waits for 3");
+        let ids: Vec<_> = found.iter().map(|(r, by)| (r.holder.process_id, by.process_id)).collect();
+        assert_eq!(ids, [(3, 1), (1, 3)]);
+        // 2 holds what 1 wants, and waits for nothing: only who is in a circle has one.
+        let beside = entry(2, 1, Shared, false);
+        let more = [&queue[..], &[beside]].concat();
+        assert_eq!(circle(&more, &beside.request), None);
+    }
+
+    #[test]
+    fn a_lock_is_its_parts() {
+        assert_eq!(Lock::One(-1).parts(), (u32::MAX, u32::MAX, 1));
+        assert_eq!(Lock::Two(-2, 7).parts(), (u32::MAX - 1, 7, 2));
+        for lock in [Lock::One(i64::MIN), Lock::Two(3, -4), Lock::One(5 << 40)] {
+            let bytes = lock.bytes();
+            assert_eq!(Lock::of(bytes[0], u64::from_be_bytes(bytes[1..].try_into().expect("8"))), lock);
+        }
+    }
+}
