@@ -171,6 +171,26 @@ fn a_statement_before_sync_is_its_transaction_s_last() {
 }
 
 #[test]
+fn a_limit_locks_little_more_than_it_shows() {
+    with_pod(1, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[0]));
+        rows(&mut a, "create table t (id int primary key, name text)");
+        rows(&mut a, "insert into t select g, repeat('long ', 500) || g from generate_series(1, 60) g");
+        rows(&mut a, "begin");
+        assert_eq!(rows(&mut a, "select id from t order by id limit 1"), ["1"]);
+        assert_eq!(rows(&mut a, "select id from t where id > 1 order by id limit 1 offset 1"), ["3"]);
+        assert_eq!(rows(&mut a, "select exists (select from t where id >= 2)"), ["t"]);
+        rows(&mut b, "begin");
+        // Two rows of each of the four partitions, at most, are locked.
+        rows(&mut b, "update t set name = 'new' where id >= 25");
+        assert_eq!(rows(&mut b, "select count(*), min(name) from t where id > 24"), ["36|new"]);
+        assert_eq!(answer(&mut *b, "update t set name = 'new' where id = 3"), ["ERROR 40001"]);
+        rows(&mut b, "rollback");
+        rows(&mut a, "commit");
+    });
+}
+
+#[test]
 fn a_block_knows_tables_that_were_made_just_now() {
     with_pod(2, 3, |databases| {
         let (mut maker, mut other) = (connect(&databases[0]), connect(&databases[1]));

@@ -110,7 +110,7 @@ pub(crate) fn walk_ctes(ctes: &mut [Cte], depth: u16, visit: Visit<'_>) {
 }
 
 impl Select {
-    fn walk(&mut self, depth: u16, visit: Visit<'_>) {
+    pub(crate) fn walk(&mut self, depth: u16, visit: Visit<'_>) {
         self.from.walk(depth, visit);
         self.filter.iter_mut().chain(&mut self.having).for_each(|e| e.walk(depth, visit));
         if let Some(group) = &mut self.group {

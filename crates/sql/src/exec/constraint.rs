@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::rows::same;
-use super::store::{Found, Purpose, Range, lost};
+use super::store::{Cursor, Found, Purpose, Range, lost};
 use super::{Exec, Row, Waiting};
 use crate::bind::Binder;
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table};
@@ -166,7 +166,7 @@ impl Exec<'_> {
             }
         }
         let range = Range { index: Some(Arc::new(index)), equal, ..Range::default() };
-        Ok(!self.store.scan(&parent, &range, Purpose::Read, None, 1)?.is_empty())
+        Ok(!self.store.scan(&parent, &range, Purpose::Read, &mut Cursor::default(), 1)?.is_empty())
     }
 
     /// A value as a column of another type has it; `None` if that type has none.
@@ -245,17 +245,13 @@ impl Exec<'_> {
                 !row[at].is_null() && same(ty, &row[at], value)
             })
         };
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
+        let (mut found, mut cursor) = (Vec::new(), Cursor::default());
+        while !cursor.done && found.len() < most {
             self.interrupt.check()?;
-            let batch = self.store.scan(child, &range, Purpose::Read, after.as_ref(), 256)?;
-            let last = batch.len() < 256;
-            after = batch.last().cloned();
+            let batch = self.store.scan(child, &range, Purpose::Read, &mut cursor, 256)?;
             found.extend(batch.into_iter().filter(|row| fits(&row.values)));
-            if last || found.len() >= most {
-                return Ok(found);
-            }
         }
+        Ok(found)
     }
 
     fn check_parent(&self, child: &Arc<Table>, key: &ForeignKey<'_>, waiting: &Waiting) -> Result<()> {
@@ -340,18 +336,13 @@ impl Exec<'_> {
     /// All rows of a table have what a new foreign key asks for.
     pub(crate) fn check_all(&self, child: &Arc<Table>, constraint: &Constraint) -> Result<()> {
         let Some(key) = foreign_key(constraint) else { return Ok(()) };
-        let mut after = None;
-        loop {
+        let mut cursor = Cursor::default();
+        while !cursor.done {
             self.interrupt.check()?;
-            let batch = self.store.scan(child, &Range::default(), Purpose::Read, after.as_ref(), 256)?;
-            let last = batch.len() < 256;
-            after = batch.last().cloned();
-            for row in batch {
+            for row in self.store.scan(child, &Range::default(), Purpose::Read, &mut cursor, 256)? {
                 self.check_child(child, &key, &row.values)?;
             }
-            if last {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 }

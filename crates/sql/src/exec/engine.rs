@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use liger_engine::{Key, MAX_KEY_WORDS};
 
-use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
@@ -48,11 +48,9 @@ pub struct SqlHost {
 /// Scans that may be gone on with, at most.
 const SCANS_MAX: usize = 16;
 
-/// A scan that stopped at its limit: the table, which range, and the last row that it gave.
+/// A scan that stopped at its limit, and the number that its cursor has.
 struct Stopped {
-    table: Oid,
-    range: String,
-    last: RowKey,
+    number: u64,
     scan: Scan,
 }
 
@@ -83,12 +81,6 @@ fn plain_row(found: &Found) -> Row {
     Row { key: engine_key(&found.key), values: found.values.clone() }
 }
 
-/// What tells this range of a table from others.
-fn name_of(range: &Range) -> String {
-    let Range { index, equal, low, high, reverse } = range;
-    format!("{:?} {equal:?} {low:?} {high:?} {reverse}", index.as_ref().map(|index| index.oid))
-}
-
 /// The range as the storage has it: the primary key's index is the table's own key.
 fn scan_range(range: &Range, wanted: usize) -> scan::Range {
     let edge = |edge: &super::store::Edge| (edge.value.clone(), edge.inclusive);
@@ -99,6 +91,7 @@ fn scan_range(range: &Range, wanted: usize) -> scan::Range {
         high: range.high.as_ref().map(edge),
         backwards: range.reverse,
         wanted: Some(wanted),
+        columns: range.columns.clone(),
     }
 }
 
@@ -112,6 +105,8 @@ pub(crate) struct EngineStore {
     changes: Cell<u64>,
     points: RefCell<Vec<Point>>,
     stopped: RefCell<Vec<Stopped>>,
+    /// How many scans have stopped: the last number.
+    scans: Cell<u64>,
     broken: Cell<bool>,
     uncommitted: Cell<bool>,
 }
@@ -127,6 +122,7 @@ impl EngineStore {
             changes: Cell::new(0),
             points: RefCell::default(),
             stopped: RefCell::default(),
+            scans: Cell::new(0),
             broken: Cell::new(false),
             uncommitted: Cell::new(false),
         }
@@ -249,28 +245,25 @@ impl EngineStore {
         let row = self.step(|tx, _, _| {
             let key = rows.key_of(tx, &equal)?;
             match purpose {
-                Purpose::Read => rows.get(tx, &key),
+                Purpose::Read => rows.get_some(tx, &key, range.columns.as_deref()),
                 Purpose::Change => rows.lock(tx, &key),
             }
         })?;
         Ok(row.map(found).into_iter().collect())
     }
 
-    /// The scan that gave `after` last, or one that has been brought there.
-    fn resume(&self, rows: &TableRows, range: &Range, after: Option<&Found>, limit: usize) -> Result<Scan> {
-        let scan = |wanted| self.step(|tx, _, _| rows.scan(tx, &scan_range(range, wanted)));
-        let Some(after) = after else { return scan(limit) };
+    /// The scan that a cursor belongs to, or one that has been brought there.
+    fn resume(&self, rows: &TableRows, range: &Range, cursor: &Cursor, limit: usize) -> Result<Scan> {
         let mut stopped = self.stopped.borrow_mut();
-        let named = name_of(range);
-        let fits = |one: &Stopped| one.table == rows.oid && one.last == after.key && one.range == named;
-        if let Some(at) = stopped.iter().position(fits) {
+        if let Some(at) = stopped.iter().position(|one| one.number == cursor.kept) {
             return Ok(stopped.swap_remove(at).scan);
         }
         drop(stopped);
-        let mut scan = scan(limit)?;
+        let mut scan = self.step(|tx, _, _| rows.scan(tx, &scan_range(range, limit)))?;
+        let Some(after) = &cursor.after else { return Ok(scan) };
         self.step(|tx, _, _| {
             while let Some(row) = scan.next(tx, rows)? {
-                if row_key(&row.key) == after.key {
+                if row_key(&row.key) == *after {
                     break;
                 }
             }
@@ -361,17 +354,18 @@ impl Store for EngineStore {
         table: &Arc<Table>,
         range: &Range,
         purpose: Purpose,
-        after: Option<&Found>,
+        cursor: &mut Cursor,
         limit: usize,
     ) -> Result<Vec<Found>> {
         let rows = self.rows(table.oid)?;
-        if self.point(&rows, range) {
-            return match after {
-                Some(_) => Ok(Vec::new()),
-                None => self.get(&rows, range, purpose),
-            };
+        if cursor.done {
+            return Ok(Vec::new());
         }
-        let mut scan = self.resume(&rows, range, after, limit)?;
+        if self.point(&rows, range) {
+            cursor.done = true;
+            return self.get(&rows, range, purpose);
+        }
+        let mut scan = self.resume(&rows, range, cursor, limit)?;
         let mut batch = Vec::new();
         self.step(|tx, _, _| {
             while batch.len() < limit {
@@ -384,13 +378,16 @@ impl Store for EngineStore {
             }
             Ok(())
         })?;
-        if let Some(last) = batch.last().filter(|_| batch.len() == limit) {
-            let (range, last) = (name_of(range), last.key.clone());
+        cursor.done = batch.len() < limit;
+        if let (false, Some(last)) = (cursor.done, batch.last()) {
+            cursor.after = Some(last.key.clone());
+            cursor.kept = self.scans.get() + 1;
+            self.scans.set(cursor.kept);
             let mut stopped = self.stopped.borrow_mut();
             if stopped.len() == SCANS_MAX {
                 stopped.remove(0);
             }
-            stopped.push(Stopped { table: table.oid, range, last, scan });
+            stopped.push(Stopped { number: cursor.kept, scan });
         }
         Ok(batch)
     }

@@ -359,7 +359,7 @@ impl<'p> Exec<'p> {
             return Ok(rows.clone());
         }
         let mut rows = Vec::new();
-        self.run_query(&subquery.query, Some(env), &mut |row| {
+        self.run_some(&subquery.query, Some(env), most, &mut |row| {
             rows.push(row);
             Ok(rows.len() < most)
         })?;

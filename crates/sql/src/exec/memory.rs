@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rows::{compare_values, same};
-use super::store::{Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use super::table::within;
 use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
@@ -120,6 +120,45 @@ fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
     error
 }
 
+impl Memory {
+    /// The rows of a range behind this one.
+    fn scan_after(
+        &self,
+        table: &Table,
+        range: &Range,
+        after: Option<&RowKey>,
+        limit: usize,
+    ) -> Result<Vec<Found>> {
+        let state = self.state.borrow();
+        let rows = state.rows.get(&table.oid).ok_or_else(|| lost(table.oid))?;
+        let found =
+            |(number, values): (&u64, &Vec<Value>)| Found { key: key_of(*number), values: values.clone() };
+        let Some(index) = &range.index else {
+            let from = after.map_or(0, |key| number_of(key) + 1);
+            return Ok(rows.range(from..).take(limit).map(found).collect());
+        };
+        let columns = columns(table, index);
+        let fits = |values: &[Value]| {
+            columns
+                .iter()
+                .enumerate()
+                .take(range.equal.len() + 1)
+                .all(|(i, (at, ty, _))| within(range, i, *ty, &values[*at]))
+        };
+        let mut all: Vec<Found> = rows.iter().filter(|(_, values)| fits(values)).map(found).collect();
+        let part =
+            |found: &Found| columns.iter().map(|(at, ..)| found.values[*at].clone()).collect::<Vec<_>>();
+        let order = |a: &Found, b: &Found| {
+            compare_values(columns.iter().map(|(.., key)| key), &part(a), &part(b))
+                .then_with(|| a.key.cmp(&b.key))
+        };
+        all.sort_by(|a, b| if range.reverse { order(b, a) } else { order(a, b) });
+        let from =
+            after.and_then(|after| all.iter().position(|found| found.key == *after)).map_or(0, |at| at + 1);
+        Ok(all.into_iter().skip(from).take(limit).collect())
+    }
+}
+
 impl Store for Memory {
     fn object(&self, oid: Oid) -> Option<Arc<Object>> {
         let state = self.state.borrow();
@@ -217,37 +256,13 @@ impl Store for Memory {
         table: &Arc<Table>,
         range: &Range,
         _: Purpose,
-        after: Option<&Found>,
+        cursor: &mut Cursor,
         limit: usize,
     ) -> Result<Vec<Found>> {
-        let state = self.state.borrow();
-        let rows = state.rows.get(&table.oid).ok_or_else(|| lost(table.oid))?;
-        let found =
-            |(number, values): (&u64, &Vec<Value>)| Found { key: key_of(*number), values: values.clone() };
-        let Some(index) = &range.index else {
-            let from = after.map_or(0, |found| number_of(&found.key) + 1);
-            return Ok(rows.range(from..).take(limit).map(found).collect());
-        };
-        let columns = columns(table, index);
-        let fits = |values: &[Value]| {
-            columns
-                .iter()
-                .enumerate()
-                .take(range.equal.len() + 1)
-                .all(|(i, (at, ty, _))| within(range, i, *ty, &values[*at]))
-        };
-        let mut all: Vec<Found> = rows.iter().filter(|(_, values)| fits(values)).map(found).collect();
-        let part =
-            |found: &Found| columns.iter().map(|(at, ..)| found.values[*at].clone()).collect::<Vec<_>>();
-        let order = |a: &Found, b: &Found| {
-            compare_values(columns.iter().map(|(.., key)| key), &part(a), &part(b))
-                .then_with(|| a.key.cmp(&b.key))
-        };
-        all.sort_by(|a, b| if range.reverse { order(b, a) } else { order(a, b) });
-        let from = after
-            .and_then(|after| all.iter().position(|found| found.key == after.key))
-            .map_or(0, |at| at + 1);
-        Ok(all.into_iter().skip(from).take(limit).collect())
+        let batch = self.scan_after(table, range, cursor.after.as_ref(), limit)?;
+        cursor.done = batch.len() < limit;
+        cursor.after = batch.last().map(|found| found.key.clone());
+        Ok(batch)
     }
 
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {

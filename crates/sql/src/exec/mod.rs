@@ -34,6 +34,7 @@ use crate::func::EvalContext;
 use crate::session::Interrupt;
 use crate::types::value::Value;
 use store::Store;
+use table::BATCH_FIRST;
 
 /// Values of a row.
 pub(crate) type Row = Vec<Value>;
@@ -77,6 +78,8 @@ pub(crate) struct Exec<'p> {
     case: RefCell<Vec<Value>>,
     sets: RefCell<Vec<Value>>,
     pub(crate) waiting: RefCell<Vec<Waiting>>,
+    /// How many rows a scan that begins now asks for first: no more than its query is known to need.
+    first_batch: Cell<usize>,
     /// How deep actions of foreign keys call one another.
     depth: Cell<usize>,
 }
@@ -102,6 +105,7 @@ impl<'p> Exec<'p> {
             case: RefCell::default(),
             sets: RefCell::default(),
             waiting: RefCell::default(),
+            first_batch: Cell::new(BATCH_FIRST),
             depth: Cell::new(0),
         }
     }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::rows::{self, RowMap};
+use super::table::BATCH_FIRST;
 use super::{Emit, Env, Exec, Row};
 use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SetCall};
 use crate::error::{Result, SqlError, SqlState};
@@ -11,12 +12,41 @@ use crate::parse::ast::SetKind;
 use crate::types::Oid;
 use crate::types::value::{Record, Value};
 
+/// Whether each row of a level's FROM that its condition lets pass is a row of the body.
+fn is_plain(body: &Body) -> bool {
+    matches!(body, Body::Select(select) if select.group.is_none() && select.windows.is_empty())
+}
+
 impl<'p> Exec<'p> {
     /// All rows of a query, its visible columns only; false if the receiver wanted no more.
     pub(crate) fn run_query(
         &self,
         query: &'p Query,
         outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        self.run_some(query, outer, usize::MAX, emit)
+    }
+
+    /// As [`Exec::run_query`], for a receiver that will want no more than `most` rows.
+    pub(crate) fn run_some(
+        &self,
+        query: &'p Query,
+        outer: Option<&Env<'_>>,
+        most: usize,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
+        let before = self.first_batch.replace(BATCH_FIRST);
+        let result = self.run_counted(query, outer, most, emit);
+        self.first_batch.set(before);
+        result
+    }
+
+    fn run_counted(
+        &self,
+        query: &'p Query,
+        outer: Option<&Env<'_>>,
+        most: usize,
         emit: Emit<'_>,
     ) -> Result<bool> {
         self.ctes(&query.ctes, outer)?;
@@ -39,6 +69,10 @@ impl<'p> Exec<'p> {
                 _ => None,
             };
             let mut more = true;
+            if seen.is_none() && is_plain(&query.body) {
+                let wanted = limit.unwrap_or(u64::MAX).min(most as u64).saturating_add(offset);
+                self.first_batch.set(wanted.min(BATCH_FIRST as u64) as usize);
+            }
             self.run_body(&query.body, outer, &mut |mut row| {
                 if seen.as_mut().is_some_and(|seen| !seen.number(&row).1) {
                     return Ok(true);

@@ -40,6 +40,8 @@ pub struct Range {
     pub high: Option<Edge>,
     /// Backwards.
     pub reverse: bool,
+    /// The columns that are wanted: others may be NULL in what is found. `None`: all.
+    pub columns: Option<Arc<[bool]>>,
 }
 
 /// A row as a scan finds it.
@@ -47,8 +49,19 @@ pub struct Range {
 pub struct Found {
     /// Its name.
     pub key: RowKey,
-    /// A value for each column of the table, dropped ones too.
+    /// A value for each column of the table, dropped ones too; NULL for those that were not asked for.
     pub values: Vec<Value>,
+}
+
+/// How far a scan has come. A new one stands before the first row.
+#[derive(Debug, Default)]
+pub struct Cursor {
+    /// The last row that it gave.
+    pub after: Option<RowKey>,
+    /// It has given all rows.
+    pub done: bool,
+    /// The number under which the store keeps what it needs to go on, if it does.
+    pub kept: u64,
 }
 
 /// What rows are read for.
@@ -104,13 +117,13 @@ pub trait Store {
     /// Removes an object and its rows.
     fn remove(&self, oid: Oid) -> Result<()>;
 
-    /// At most `limit` rows of the range after the row `after` (of the same range, from the start if `None`).
+    /// The next rows of the range, at most `limit`. What is not asked for is not locked.
     fn scan(
         &self,
         table: &Arc<Table>,
         range: &Range,
         purpose: Purpose,
-        after: Option<&Found>,
+        cursor: &mut Cursor,
         limit: usize,
     ) -> Result<Vec<Found>>;
 

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows::{hash, same};
-use super::store::{Edge, Found, Purpose, Range, RowKey};
+use super::store::{Cursor, Edge, Purpose, Range, RowKey};
 use super::{Env, Exec, Row};
 use crate::bind::tree::{Expr, SetCall};
 use crate::error::{Result, SqlError, SqlState};
@@ -20,7 +20,7 @@ use crate::types::{Oid, oid, order};
 pub(super) type Next<'n> = &'n mut dyn FnMut(&mut Row) -> Result<bool>;
 
 /// How many rows the first call of a scan asks for; later ones ask for more.
-const BATCH_FIRST: usize = 16;
+pub(super) const BATCH_FIRST: usize = 16;
 const BATCH_MOST: usize = 512;
 
 /// A value as an index's column has it.
@@ -230,7 +230,10 @@ impl<'p> Exec<'p> {
         self.ranges(&scan.path, &Env { row, outer }, &mut ranges)?;
         let several = ranges.len() > 1;
         let mut seen = BTreeSet::new();
-        for range in ranges {
+        for mut range in ranges {
+            if !scan.target && scan.lock.is_none() {
+                range.columns.clone_from(&scan.columns);
+            }
             if !self.scan_range(scan, &range, several.then_some(&mut seen), row, outer, next)? {
                 return Ok(false);
             }
@@ -249,14 +252,11 @@ impl<'p> Exec<'p> {
     ) -> Result<bool> {
         let purpose = if scan.target || scan.lock.is_some() { Purpose::Change } else { Purpose::Read };
         let (at, width) = (scan.at, scan.table.columns.len());
-        let mut after: Option<Found> = None;
-        let mut size = BATCH_FIRST;
-        loop {
+        let (mut cursor, mut size) = (Cursor::default(), self.first_batch.get());
+        while !cursor.done {
             self.interrupt.check()?;
-            let batch = self.store.scan(&scan.table, range, purpose, after.as_ref(), size);
+            let batch = self.store.scan(&scan.table, range, purpose, &mut cursor, size);
             let batch = batch.map_err(|error| not_available(scan, error))?;
-            let last = batch.len() < size;
-            let end = if last { None } else { batch.last().cloned() };
             for found in batch {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
                     continue;
@@ -271,12 +271,9 @@ impl<'p> Exec<'p> {
                     return Ok(false);
                 }
             }
-            if last {
-                return Ok(true);
-            }
-            after = end;
             size = (size * 4).min(BATCH_MOST);
         }
+        Ok(true)
     }
 
     /// The ranges that a path reads, its expressions evaluated.
@@ -286,7 +283,7 @@ impl<'p> Exec<'p> {
             Path::Index { index, equal, low, high, reverse } => {
                 let Some(equal) = self.keys(equal, env)? else { return Ok(()) };
                 let mut range =
-                    Range { index: Some(index.clone()), equal, low: None, high: None, reverse: *reverse };
+                    Range { index: Some(index.clone()), equal, reverse: *reverse, ..Range::default() };
                 for (edge, is_low) in [(low, true), (high, false)] {
                     let Some((part, inclusive)) = edge else { continue };
                     let edge = match self.key(part, env)? {

@@ -191,7 +191,15 @@ impl Planner<'_> {
                 let free = |expr: &Expr| within(expr, bound);
                 let (path, _) = access::choose(self.store, &table, at, &own, &free);
                 let filter = Expr::all(own);
-                Node::Scan(Box::new(Scan { table, at, path, filter, lock: None, target: false }))
+                Node::Scan(Box::new(Scan {
+                    table,
+                    at,
+                    path,
+                    filter,
+                    lock: None,
+                    columns: None,
+                    target: false,
+                }))
             }
             From::System { table, at, width } => Node::System { table, at, width, filter: Expr::all(own) },
             From::Query { mut query, lateral, at, width } => {

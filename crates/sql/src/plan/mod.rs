@@ -75,6 +75,8 @@ pub(crate) struct Scan {
     pub(crate) path: Path,
     pub(crate) filter: Option<Expr>,
     pub(crate) lock: Option<(LockStrength, LockWait)>,
+    /// The columns that somebody looks at; `None`: all.
+    pub(crate) columns: Option<Arc<[bool]>>,
     /// The rows' names are wanted (UPDATE, DELETE).
     pub(crate) target: bool,
 }

@@ -142,6 +142,7 @@ impl<'a> Planner<'a> {
         }
         select.windows.iter_mut().for_each(|call| call.walk(0, &mut |part, _| self.whole(part)));
         select.sets.iter_mut().for_each(|call| call.walk(0, &mut |part, _| self.whole(part)));
+        only_wanted_columns(select);
     }
 
     fn whole(&self, expr: &mut Expr) -> bool {
@@ -238,6 +239,27 @@ impl Node {
             }),
         }
     }
+}
+
+/// Tells each scan of a level which of its columns the level looks at. Slots of a grouped row count as if
+/// they were columns, which is a column too many at worst.
+fn only_wanted_columns(select: &mut Select) {
+    let mut wanted = vec![false; select.slots];
+    select.walk(0, &mut |part, depth| {
+        let slots = match part {
+            Expr::Column { depth: own, slot } if *own == depth => *slot..*slot + 1,
+            Expr::WholeRow { depth: own, from, names, .. } if *own == depth => *from..*from + names.len(),
+            _ => return false,
+        };
+        let end = wanted.len();
+        wanted[slots.start.min(end)..slots.end.min(end)].fill(true);
+        false
+    });
+    let From::Planned(node) = &mut select.from else { return };
+    node.each_scan(&mut |scan| {
+        let own = &wanted[scan.at..scan.at + scan.table.columns.len()];
+        scan.columns = own.contains(&false).then(|| own.into());
+    });
 }
 
 /// Lets an index scan give the order that is asked for, if one can.

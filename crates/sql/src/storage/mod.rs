@@ -19,6 +19,7 @@ pub mod garbage;
 mod index;
 pub mod key;
 pub mod overflow;
+mod reading;
 pub mod row;
 pub mod scan;
 pub mod sequence;

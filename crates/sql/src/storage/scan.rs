@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use liger_engine::{Key, KeyRange};
 
@@ -43,6 +44,8 @@ pub struct Range {
     pub backwards: bool,
     /// How many rows will be wanted, if that is known.
     pub wanted: Option<usize>,
+    /// Which columns will be; the others are NULL in the rows that are found. `None`: all.
+    pub columns: Option<Arc<[bool]>>,
 }
 
 const FIRST_BATCH: usize = 8;
@@ -57,8 +60,8 @@ struct Part {
     rest: Option<KeyRange>,
     /// What has been read: keys, and values unless they are an index's.
     read: VecDeque<(Key, Found)>,
-    /// How many rows to read next, backwards.
-    back: usize,
+    /// How many rows to read next.
+    batch: usize,
 }
 
 enum Found {
@@ -66,13 +69,20 @@ enum Found {
     Entry(Key),
 }
 
+/// What a scan reads: a table, by an index or not, and which of its columns.
+struct What<'a> {
+    table: &'a TableRows,
+    index: Option<Oid>,
+    columns: Option<&'a [bool]>,
+}
+
 /// A running scan. It borrows nothing, so that other steps may come between its rows.
 pub struct Scan {
     index: Option<Oid>,
     parts: Vec<Part>,
-    batch: usize,
     backwards: bool,
     is_ordered: bool,
+    columns: Option<Arc<[bool]>>,
 }
 
 impl TableRows {
@@ -101,14 +111,14 @@ impl TableRows {
         let batch = range.wanted.unwrap_or(FIRST_BATCH).clamp(1, BATCH_MAX);
         let part = |place| {
             let rest = Some(ends.range(&home, place, is_exact));
-            Part { rest, read: VecDeque::new(), back: batch }
+            Part { rest, read: VecDeque::new(), batch }
         };
         Ok(Scan {
             index: range.index,
             parts: places.map(part).collect(),
-            batch,
             backwards: range.backwards,
             is_ordered: is_exact,
+            columns: range.columns.clone(),
         })
     }
 
@@ -242,7 +252,7 @@ impl Scan {
         let Some((key, found)) = self.next_found(tx, table)? else { return Ok(None) };
         match found {
             Found::Row(values, outside) => table.complete(tx, key, values, outside).map(Some),
-            Found::Entry(row) => match table.get(tx, &row)? {
+            Found::Entry(row) => match table.get_some(tx, &row, self.columns.as_deref())? {
                 Some(row) => Ok(Some(row)),
                 None => {
                     let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
@@ -264,17 +274,17 @@ impl Scan {
     }
 
     fn next_found(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(Key, Found)>> {
-        let (mut batch, backwards) = (self.batch, self.backwards);
+        let backwards = self.backwards;
+        let what = What { table, index: self.index, columns: self.columns.as_deref() };
         for part in &mut self.parts {
             if !part.read.is_empty() || part.rest.is_none() {
                 continue;
             }
             if backwards {
-                part.fetch_back(tx, table, self.index)?;
+                part.fetch_back(tx, &what)?;
             } else {
-                part.fetch(tx, table, self.index, batch)?;
-                batch = batch.max(self.batch);
-                self.batch = (2 * batch).min(BATCH_MAX);
+                part.fetch(tx, &what, part.batch)?;
+                part.batch = (2 * part.batch).min(BATCH_MAX);
             }
         }
         // Places are no part of the order: keys are compared from their second word on.
@@ -301,11 +311,13 @@ impl Scan {
 
 impl Part {
     /// Reads the last rows or entries of what is left.
-    fn fetch_back(&mut self, tx: &mut dyn Access, table: &TableRows, index: Option<Oid>) -> Result<()> {
+    fn fetch_back(&mut self, tx: &mut dyn Access, what: &What<'_>) -> Result<()> {
         let Some(all) = self.rest.take() else { return Ok(()) };
-        let most = if self.back > BACK_BATCH_MAX { usize::MAX - 1 } else { self.back };
-        self.back = self.back.saturating_mul(BACK_GROWTH);
-        let home = index.map_or(Ok(table.home), |index| table.index(index).map(|index| index.home))?;
+        let most = if self.batch > BACK_BATCH_MAX { usize::MAX - 1 } else { self.batch };
+        self.batch = self.batch.saturating_mul(BACK_GROWTH);
+        let home = what
+            .index
+            .map_or(Ok(what.table.home), |index| what.table.index(index).map(|index| index.home))?;
         let end = all.high.expect("a scan's range ends at the object's edge at last");
         // There are more than `most` rows from `low` on, and none from `high` on.
         let (mut low, mut high, mut start) = (all.low, end, all.low);
@@ -323,20 +335,15 @@ impl Part {
             start = middle(&low, &high);
         }
         self.rest = Some(KeyRange { low: start, high: all.high });
-        self.fetch(tx, table, index, usize::MAX)?;
+        self.fetch(tx, what, usize::MAX)?;
         self.rest = (start > all.low).then_some(KeyRange { low: all.low, high: Some(start) });
         Ok(())
     }
 
     /// Reads up to `most` rows or entries.
-    fn fetch(
-        &mut self,
-        tx: &mut dyn Access,
-        table: &TableRows,
-        index: Option<Oid>,
-        most: usize,
-    ) -> Result<()> {
+    fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
+        let What { table, index, columns } = *what;
         let index = index.map(|index| table.index(index)).transpose()?;
         let home = index.map_or(table.home, |index| index.home);
         let (mut last, mut damage) = (None, None);
@@ -346,7 +353,8 @@ impl Part {
             let found = match index {
                 Some(index) => Ok(Found::Entry(table.key_in(index, row))),
                 None => {
-                    table.decode(&row[home.size.body_at()..]).map(|(values, out)| Found::Row(values, out))
+                    let body = &row[home.size.body_at()..];
+                    table.decode(body, columns).map(|(values, out)| Found::Row(values, out))
                 }
             };
             match found {

@@ -26,7 +26,7 @@ pub use super::index::{Computed, PlainColumns};
 use super::index::{Entry, IndexRows, hashed_place, is_exact};
 use super::key::{KeyColumn, fit};
 use super::overflow;
-use super::row::{Encoded, Found, Outside, RowLayout, damaged, differences};
+use super::row::{Encoded, RowLayout, damaged, differences};
 use super::sizing::{base_type, stored_of};
 use crate::catalog::object::{Column, Placing, Rule};
 use crate::catalog::{Catalog, Numbers};
@@ -225,59 +225,6 @@ impl TableRows {
             n => own[(number % n as u64) as usize],
         };
         self.home.key(place, &number.to_be_bytes())
-    }
-
-    /// Reads the row with this key.
-    ///
-    /// # Errors
-    /// Conflicts; damage. So do all that follow.
-    pub fn get(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
-        let mut decoded = None;
-        let at = self.home.size.body_at();
-        if !tx.get(self.home.table, key, &mut |row| decoded = Some(self.decode(&row[at..])))? {
-            return Ok(None);
-        }
-        let (values, outside) = decoded.expect("shown above")?;
-        Ok(Some(self.complete(tx, *key, values, outside)?))
-    }
-
-    /// Locks the row with this key for changes, and reads it.
-    pub fn lock(&self, tx: &mut dyn Access, key: &Key) -> Result<Option<Row>> {
-        let mut body = Vec::new();
-        if !tx.update(self.home.table, key, &mut |row| row.copy_to(&mut body))? {
-            return Ok(None);
-        }
-        let (values, outside) = self.decode(&body[self.home.size.body_at()..])?;
-        Ok(Some(self.complete(tx, *key, values, outside)?))
-    }
-
-    /// The values of a body, and where those are that lie outside.
-    pub(super) fn decode(&self, body: &[u8]) -> Result<(Vec<Value>, Outside)> {
-        let mut outside = Vec::new();
-        let values = (0..self.columns()).map(|column| match self.layout.decode(body, column)? {
-            Found::Value(value) => Ok(value),
-            Found::Outside(reference) => {
-                outside.push((column, reference));
-                Ok(Value::Null)
-            }
-        });
-        Ok((values.collect::<Result<_>>()?, outside))
-    }
-
-    /// Fetches what lies outside.
-    pub(super) fn complete(
-        &self,
-        tx: &mut dyn Access,
-        key: Key,
-        mut values: Vec<Value>,
-        outside: Outside,
-    ) -> Result<Row> {
-        for (column, reference) in outside {
-            let home = self.overflow.as_ref().ok_or_else(|| damaged("a value that lies outside"))?;
-            let bytes = overflow::get(tx, home, Home::place_of(&key), reference)?;
-            values[column] = self.layout.value_of(column, &bytes)?;
-        }
-        Ok(Row { key, values })
     }
 
     /// The row that a new one of these values would be a duplicate of, by the given unique indexes or all;

@@ -5,7 +5,7 @@ use super::index_of;
 use crate::catalog::object::{Constraint, Identity, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
-use crate::exec::store::{Purpose, Range, Store, lost};
+use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
 use crate::exec::{Env, Exec};
 use crate::parse::ast::{self, AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
 use crate::types::Type;
@@ -394,17 +394,13 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn each_row(&self, table: &Arc<Table>, mut check: impl FnMut(&[Value]) -> Result<()>) -> Result<()> {
-        let mut after = None;
-        loop {
+        let mut cursor = Cursor::default();
+        while !cursor.done {
             self.start.interrupt.check()?;
-            let batch = self.store.scan(table, &Range::default(), Purpose::Read, after.as_ref(), 256)?;
-            let last = batch.len() < 256;
+            let batch = self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)?;
             batch.iter().try_for_each(|row| check(&row.values))?;
-            after = batch.into_iter().last();
-            if last {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Looks at all rows for a new constraint.
