@@ -1,10 +1,12 @@
-// pgx and lib/pq. Arguments: the ports of two hosts.
+// pgx, lib/pq and goose. Arguments: the ports of two hosts.
 package main
 
 import (
 	"fmt"
 	"os"
 	"runtime/debug"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
 func version(path string) string {
@@ -22,7 +24,9 @@ func main() {
 	fmt.Printf("pgx %s: %d passed, %d failed\n", version("github.com/jackc/pgx/v5"), passed, failed)
 	pqPassed, pqFailed := pqChecks()
 	fmt.Printf("lib/pq %s: %d passed, %d failed\n", version("github.com/lib/pq"), pqPassed, pqFailed)
-	if failed+pqFailed > 0 {
+	goosePassed, gooseFailed := gooseChecks()
+	fmt.Printf("goose %s: %d passed, %d failed\n", version("github.com/pressly/goose/v3"), goosePassed, gooseFailed)
+	if failed+pqFailed+gooseFailed > 0 {
 		os.Exit(1)
 	}
 }

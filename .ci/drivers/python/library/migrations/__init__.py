@@ -1,0 +1,1 @@
+"""Two migrations; the second one alters what the first has made."""
