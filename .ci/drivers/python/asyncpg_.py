@@ -166,6 +166,21 @@ async def cancel_and_time_out(c):
 
 
 @plain
+async def listeners(c):
+    other, came = await connect(1), asyncio.Queue()
+
+    def put(_, pid, channel, payload):
+        came.put_nowait((pid, channel, payload))
+
+    await c.add_listener("ap_news", put)
+    async with other.transaction():
+        await other.execute("select pg_notify('ap_news', $1)", "one")
+    same(await asyncio.wait_for(came.get(), 5), (other.get_server_pid(), "ap_news", "one"))
+    await c.remove_listener("ap_news", put)
+    await other.close()
+
+
+@plain
 async def reset_and_settings(c):
     await c.execute("set application_name = 'x'")
     await c.reset()
@@ -176,5 +191,6 @@ async def reset_and_settings(c):
 checks = Checks("asyncpg", asyncpg.__version__)
 checks.all([
     setup, types_round_trip, types_that_are_looked_up, many_rows, prepared_statements, copy_both_ways, cursors,
-    transactions_and_savepoints, errors_with_states, pools_and_conflicts, cancel_and_time_out, reset_and_settings,
+    transactions_and_savepoints, errors_with_states, pools_and_conflicts, cancel_and_time_out, listeners,
+    reset_and_settings,
 ])

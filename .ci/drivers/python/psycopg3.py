@@ -176,19 +176,35 @@ def cancel_and_time_out():
         assert time.monotonic() - start < 5, "slow to end"
 
 
-def notifications_or_a_refusal():
-    with connect(autocommit=True) as c, connect(autocommit=True) as other:
-        try:
-            c.execute("listen p3_news")
-        except errors.FeatureNotSupported:
-            return
+def notifications_between_hosts():
+    with connect(autocommit=True) as c, connect(1, autocommit=True) as d, connect(1) as other:
+        c.execute("listen p3_news")
+        d.execute("listen p3_news")
         other.execute("select pg_notify('p3_news', 'hello')")
-        same([n.payload for n in c.notifies(timeout=3, stop_after=1)], ["hello"])
+        other.execute("notify p3_news, 'again'")
+        other.commit()
+        for listener in (c, d):
+            came = list(listener.notifies(timeout=5, stop_after=2))
+            same([(n.channel, n.payload, n.pid) for n in came],
+                 [("p3_news", text, other.info.backend_pid) for text in ("hello", "again")])
+
+
+def advisory_locks_between_hosts():
+    with connect(autocommit=True) as c, connect(1, autocommit=True) as d:
+        c.execute("select pg_advisory_lock(%s)", [4711])
+        same(d.execute("select pg_try_advisory_lock(4711)").fetchone(), (False,))
+        waits = threading.Thread(target=d.execute, args=("select pg_advisory_lock(4711)",))
+        waits.start()
+        time.sleep(0.2)
+        assert waits.is_alive(), "nobody waited"
+        same(c.execute("select pg_advisory_unlock(4711)").fetchone(), (True,))
+        waits.join(5)
+        same(d.execute("select pg_advisory_unlock(4711)").fetchone(), (True,))
 
 
 checks = Checks("psycopg", psycopg.__version__)
 checks.all([
     setup, types_round_trip_in_text_and_binary, json_enums_and_arrays_of_them, prepared_statements,
     executemany_with_returning, pipelines, copy_text_and_binary, transactions_and_savepoints, errors_with_states,
-    cursors, cancel_and_time_out, notifications_or_a_refusal,
+    cursors, cancel_and_time_out, notifications_between_hosts, advisory_locks_between_hosts,
 ])

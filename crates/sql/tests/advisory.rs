@@ -5,77 +5,23 @@
 
 mod client;
 mod databases;
+mod sessions;
 mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use client::{Printed, start};
-use databases::with_hosts;
-use liger_sql::exec::{EngineDatabase, Surroundings};
-use liger_sql::session::{Database, Interrupt, InterruptReason, Session, SessionStart};
+use client::Printed;
+use liger_sql::session::{Interrupt, InterruptReason};
 use liger_sql::storage::advisory::{Holder, Lock, Mode, Request, acquire, all};
-
-type Connected = Box<dyn Session + Send>;
-
-/// The clock of the machine.
-struct Ticking;
-
-impl Surroundings for Ticking {
-    fn clock_us(&self) -> i64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros() as i64
-    }
-
-    fn random_u64(&self) -> u64 {
-        self.clock_us() as u64
-    }
-}
-
-static SESSIONS: AtomicI32 = AtomicI32::new(100);
-
-fn connect_with(database: &EngineDatabase, interrupt: Arc<Interrupt>) -> Connected {
-    let process_id = SESSIONS.fetch_add(1, Ordering::Relaxed);
-    database.open(SessionStart { process_id, interrupt, ..start() }).expect("a session opens")
-}
-
-fn connect(database: &EngineDatabase) -> Connected {
-    connect_with(database, Arc::default())
-}
-
-fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
-    with_hosts(hosts, workers, |all| {
-        let open = |host: &Arc<_>| EngineDatabase::new(Arc::clone(host), || Box::new(Ticking));
-        body(&all.iter().map(open).collect::<Vec<_>>());
-    });
-}
-
-#[track_caller]
-fn ask(session: &mut Connected, sql: &str) -> String {
-    let mut printed = Printed::default();
-    session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error} {:?}", error.detail));
-    printed.lines.join(" ")
-}
-
-#[track_caller]
-fn error_of(session: &mut Connected, sql: &str) -> String {
-    let error = session.simple(sql, &mut Printed::default()).expect_err("it fails");
-    format!("{} {}", error.state, error.message)
-}
+use sessions::{Connected, ask, connect, connect_with, error_of, until, with_pod};
 
 /// Advisory locks as any session sees them.
 fn shown(session: &mut Connected) -> String {
     let sql = "select classid, objid, objsubid, mode, granted from pg_locks where locktype = 'advisory' \
                order by classid, objid, mode, granted";
     ask(session, sql)
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::advisory;
 use crate::storage::classes::Classes;
+use crate::storage::notices;
 use crate::storage::sequence::Blocks;
 
 /// The catalog of one host.
@@ -89,6 +90,7 @@ impl HostCatalog {
         let life = saved::take_life(tx, &self.classes)?;
         // Those of earlier lives of this host, and of hosts that are gone, are removed by looking at them.
         advisory::all(tx, &self.classes)?;
+        notices::forget(tx, &self.classes)?;
         Ok(life)
     }
 

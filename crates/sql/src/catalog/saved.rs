@@ -4,10 +4,11 @@
 //! object 1, descriptions   key: oid u32 | part u32           body: version u64 | len u16 | JSON, in parts
 //! object 2, state          key: what u64                     body: value u64
 //!     what 0: the catalog's version, a copy in every place; in place 0: 1: next oid; 2: next host life;
-//!     256 + h: the life of host h
+//!     256 + h: the life of host h; 512: which hosts listen
 //! object 3, sequences      key: oid u32 | 0                  body: storage/sequence.rs
 //! object 4, garbage        key: object u32 | words, body     body: storage/garbage.rs
 //! object 5, advisory       storage/advisory.rs
+//! objects 6, 7, inboxes    storage/notices.rs
 //! ```
 //!
 //! Invariants:
@@ -43,17 +44,22 @@ pub(crate) const SEQUENCES: RowsAt = fixed(3, 32);
 pub(crate) const GARBAGE: RowsAt = fixed(4, 16);
 /// Advisory locks.
 const ADVISORY: RowsAt = RowsAt { object: ObjectId(5), size: ClassSize { words: 4, body: 16 } };
+/// Notifications on their way: those whose body is short, and others.
+const INBOX: RowsAt = RowsAt { object: ObjectId(6), size: ClassSize { words: 3, body: 192 } };
+const LONG_INBOX: RowsAt = RowsAt { object: ObjectId(7), size: ClassSize { words: 3, body: 8192 } };
 /// Everything that is there before the first table.
-pub(crate) const PARTS: [RowsAt; 5] = [OBJECTS, STATE, SEQUENCES, GARBAGE, ADVISORY];
+pub(crate) const PARTS: [RowsAt; 7] = [OBJECTS, STATE, SEQUENCES, GARBAGE, ADVISORY, INBOX, LONG_INBOX];
 
 /// The sizes of classes that the catalog itself needs.
-pub const OWN_SIZES: [ClassSize; 4] = [STATE.size, SEQUENCES.size, OBJECTS.size, ADVISORY.size];
+pub const OWN_SIZES: [ClassSize; 6] =
+    [STATE.size, SEQUENCES.size, OBJECTS.size, ADVISORY.size, INBOX.size, LONG_INBOX.size];
 
 const HEAD: usize = 10;
 const VERSION: u64 = 0;
 const NEXT_OID: u64 = 1;
 const NEXT_LIFE: u64 = 2;
 const LIFE_OF_HOST: u64 = 256;
+const LISTENING: u64 = 512;
 
 fn state_key(classes: &Classes, place: u16, what: u64) -> Result<(Home, liger_engine::Key)> {
     let state = home(classes, STATE)?;
@@ -136,7 +142,30 @@ pub(crate) fn complete(tx: &mut dyn Access, classes: &Classes) -> Result<()> {
             put_edges(tx, &part)?;
         }
     }
-    Ok(())
+    match read_number(tx, classes, 0, LISTENING)? {
+        Some(_) => Ok(()),
+        None => put_number(tx, classes, 0, LISTENING, 0),
+    }
+}
+
+/// Which hosts listen to something, bit h for host h.
+pub(crate) fn listening(tx: &mut dyn Access, classes: &Classes) -> Result<u64> {
+    Ok(read_number(tx, classes, 0, LISTENING)?.unwrap_or(0))
+}
+
+/// Sets which hosts listen.
+pub(crate) fn set_listening(tx: &mut dyn Access, classes: &Classes, hosts: u64) -> Result<()> {
+    set_number(tx, classes, 0, LISTENING, hosts)
+}
+
+/// Where notifications with a body of so many bytes are.
+pub(crate) fn inbox(classes: &Classes, bytes: usize) -> Result<Home> {
+    home(classes, if bytes <= usize::from(INBOX.size.body) { INBOX } else { LONG_INBOX })
+}
+
+/// Where notifications are.
+pub(crate) fn inboxes(classes: &Classes) -> Result<[Home; 2]> {
+    Ok([home(classes, INBOX)?, home(classes, LONG_INBOX)?])
 }
 
 /// Makes the catalog of a new pod.
@@ -147,6 +176,7 @@ pub(crate) fn create(tx: &mut dyn Access, classes: &Classes, objects: &[Object])
     (0..tx.places()).try_for_each(|place| put_number(tx, classes, place, VERSION, 1))?;
     put_number(tx, classes, 0, NEXT_OID, super::object::FIRST_USER_OID.into())?;
     put_number(tx, classes, 0, NEXT_LIFE, 1)?;
+    put_number(tx, classes, 0, LISTENING, 0)?;
     objects.iter().try_for_each(|object| save(tx, classes, object, 1))
 }
 

@@ -211,7 +211,7 @@ fn wait_for(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> R
     let (timeout, deadlock_timeout) = (timeout_us("lock_timeout"), timeout_us("deadlock_timeout").max(1));
     let begun = now();
     let mut circle_at = begun.saturating_add(deadlock_timeout);
-    let waiting = host.slots.bell(Bell::Advisory).begin();
+    let waiting = host.slots.advisory().begin();
     loop {
         let number = waiting.number();
         match take(host, shared.process_id, held, Some(begun)) {

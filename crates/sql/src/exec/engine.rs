@@ -28,9 +28,10 @@ use crate::panics::uncaught;
 use crate::session::InterruptReason;
 use crate::storage::access::is_conflict;
 use crate::storage::census::TableCensus;
+use crate::storage::notices::{self, Notice};
 use crate::storage::scan::{self, Scan};
 use crate::storage::sequence;
-use crate::storage::slots::{Running, Slot, Slots};
+use crate::storage::slots::{Bell, Running, Slot, Slots};
 use crate::storage::table::{Row, TableRows};
 use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
@@ -109,6 +110,8 @@ pub(crate) struct EngineStore {
     scans: Cell<u64>,
     broken: Cell<bool>,
     uncommitted: Cell<bool>,
+    /// What is rung after the commit.
+    rings: Cell<Option<Bell>>,
 }
 
 impl EngineStore {
@@ -125,6 +128,7 @@ impl EngineStore {
             scans: Cell::new(0),
             broken: Cell::new(false),
             uncommitted: Cell::new(false),
+            rings: Cell::new(None),
         }
     }
 
@@ -519,6 +523,12 @@ impl Store for EngineStore {
         self.step(|tx, _, _| Ok(rows.census(tx)))
     }
 
+    fn notify(&self, notices: &[Notice]) -> Result<bool> {
+        let put = self.step(|tx, _, host| notices::put(tx, host.classes(), host.numbers(), notices))?;
+        self.rings.set(put.then_some(Bell::Notices));
+        Ok(put)
+    }
+
     fn mark(&self) -> Mark {
         let slot = self.slot.borrow_mut();
         let slot = slot.as_ref().expect("savepoints are made on a worker");
@@ -558,13 +568,15 @@ impl Store for EngineStore {
     fn commit(&self) -> Result<()> {
         self.changes.set(0);
         self.points.borrow_mut().clear();
-        let ended = self.slot.take().map_or(Ok(()), Slot::commit);
+        let rings = self.rings.take();
+        let ended = self.slot.take().map_or(Ok(()), |slot| slot.commit(rings));
         self.uncommitted.set(ended.is_err());
         ended
     }
 
     fn rollback(&self) {
         self.slot.take();
+        self.rings.take();
         self.changes.set(0);
         self.points.borrow_mut().clear();
         self.broken.set(false);

@@ -9,6 +9,7 @@ mod define;
 mod engine;
 mod eval;
 pub mod memory;
+mod notify;
 mod pooled;
 pub(crate) mod privilege;
 mod query;

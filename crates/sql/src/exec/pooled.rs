@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use super::advisory::{self, Kept};
 use super::engine::{EngineStore, SqlHost};
+use super::notify::Point;
 use super::session::{LocalSession, Portal, in_characters};
 use super::store::Store;
 use super::system::Surroundings;
@@ -103,9 +104,6 @@ fn needs_no_worker(statement: &Statement, portals: &BTreeMap<String, Portal>) ->
             | Statement::Discard(_)
             | Statement::Deallocate(_)
             | Statement::Close(_)
-            | Statement::Listen(_)
-            | Statement::Unlisten(_)
-            | Statement::Notify(..)
             | Statement::Lock { .. }
             | Statement::Unsupported(_)
     )
@@ -131,6 +129,9 @@ fn defines(statement: &Statement) -> bool {
                 | Statement::Declare { .. }
                 | Statement::Copy(_)
                 | Statement::Explain { .. }
+                | Statement::Listen(_)
+                | Statement::Unlisten(_)
+                | Statement::Notify(..)
                 | Statement::Maintenance { .. }
                 | Statement::Do(_)
         )
@@ -158,7 +159,7 @@ impl PooledSession {
         let is_first = !self.own.store.has_worker() && state != TransactionState::Failed;
         let mut begun = None;
         for conflicts in 0u32.. {
-            let locks = self.own.shared.advisory.keep();
+            let before = (self.own.shared.advisory.keep(), self.own.shared.notify.point());
             self.own.shared.advisory.may_start_over.set(is_first);
             let result = self.once(defines, |own| body(own, &mut *sink));
             self.own.shared.advisory.may_start_over.set(false);
@@ -170,7 +171,7 @@ impl PooledSession {
             if let Some(wanted) = self.own.shared.advisory.wanted.take()
                 && sink.unsay(told)
             {
-                self.start_over(state, &locks);
+                self.start_over(state, &before);
                 self.await_lock(wanted)?;
                 continue;
             }
@@ -182,7 +183,7 @@ impl PooledSession {
                 if is_conflict(&error) && alone && unsaid && unchanged && !is_over {
                     self.interrupt.check()?;
                     self.back_off(conflicts);
-                    self.start_over(state, &locks);
+                    self.start_over(state, &before);
                     continue;
                 }
             }
@@ -192,7 +193,7 @@ impl PooledSession {
     }
 
     /// After a statement that has undone itself, all is as before it.
-    fn start_over(&mut self, state: TransactionState, locks: &Kept) {
+    fn start_over(&mut self, state: TransactionState, (locks, told): &(Kept, Point)) {
         if state == TransactionState::Idle {
             // Its end has closed them.
             self.own.portals.append(&mut self.own.closed);
@@ -201,6 +202,7 @@ impl PooledSession {
             self.own.state = state;
         }
         self.own.shared.advisory.restore(locks);
+        self.own.shared.notify.back_to(*told);
     }
 
     /// Waits for an advisory lock, without a worker.
@@ -272,6 +274,7 @@ impl Drop for PooledSession {
     fn drop(&mut self) {
         self.own.store.rollback();
         self.own.shared.advisory.leave(&self.host, self.own.shared.process_id);
+        self.own.shared.notify.leave(&self.host, self.own.shared.process_id);
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Waiting;
 use super::advisory::Counts;
+use super::notify::Point;
 use super::store::{Mark, Store};
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::bind::Binder;
@@ -43,6 +44,8 @@ pub(crate) struct Savepoint {
     pub(crate) waiting: usize,
     /// Advisory locks of the transaction.
     pub(crate) locks: Counts,
+    /// What it will tell others.
+    pub(crate) told: Point,
 }
 
 /// A session that runs its statements over `S` itself, without a pod's workers.
@@ -143,12 +146,15 @@ impl<S: Store> LocalSession<S> {
         let mut committed = commit;
         if self.open {
             if commit {
-                result = self.check_waiting().and_then(|()| self.store.commit());
+                result = self.check_waiting();
+                result = result.and_then(|()| self.shared.notify.before_commit(&self.store, &self.shared));
+                result = result.and_then(|()| self.store.commit());
                 committed = result.is_ok();
             }
             if !committed {
                 self.store.rollback();
             }
+            self.shared.notify.after_end(&self.store, &self.shared, committed);
         }
         self.open = false;
         self.shared.advisory.end_transaction(None);

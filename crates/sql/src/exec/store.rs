@@ -12,6 +12,7 @@ use crate::catalog::object::{Index, Object, Table};
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
 use crate::storage::census::TableCensus;
+use crate::storage::notices::Notice;
 use crate::types::Oid;
 use crate::types::value::Value;
 
@@ -178,6 +179,11 @@ pub trait Store {
     /// How many rows of a table this host has.
     fn census(&self, _table: Oid) -> Result<TableCensus> {
         Ok(TableCensus::default())
+    }
+
+    /// Leaves notifications for all who listen when this transaction commits; whether there is anybody.
+    fn notify(&self, _notices: &[Notice]) -> Result<bool> {
+        Ok(false)
     }
 
     /// A point of this transaction.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::advisory::{self, Advisory};
+use super::notify::{self, Notify};
 use super::privilege;
 use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
@@ -45,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) last: RefCell<Option<Oid>>,
     /// Advisory locks.
     pub(crate) advisory: Advisory,
+    /// LISTEN and NOTIFY.
+    pub(crate) notify: Notify,
+    /// Where notifications go.
+    pub(crate) client: Arc<dyn crate::session::Client>,
 }
 
 impl Shared {
@@ -62,6 +67,8 @@ impl Shared {
             current: RefCell::default(),
             last: RefCell::default(),
             advisory: Advisory::default(),
+            notify: Notify::default(),
+            client: start.client.clone(),
         }
     }
 }
@@ -325,7 +332,14 @@ const SESSION: &[&str] = &[
     "show_config_by_name_missing_ok",
     "set_config_by_name",
 ];
-const OTHERS: &[&str] = &["format_type", "pg_get_serial_sequence", "to_regclass", "to_regtype"];
+const OTHERS: &[&str] = &[
+    "format_type",
+    "pg_get_serial_sequence",
+    "to_regclass",
+    "to_regtype",
+    "pg_notify",
+    "pg_notification_queue_usage",
+];
 
 impl System for SessionSystem<'_> {
     fn clock_us(&self) -> i64 {
@@ -410,6 +424,9 @@ impl System for SessionSystem<'_> {
         }
         let first = arguments.first();
         Ok(match source {
+            "pg_notify" => notify::call(self.shared, arguments)?,
+            // Rows wait for as long as they have to.
+            "pg_notification_queue_usage" => Value::Float8(0.0),
             "format_type" if first.is_none_or(Value::is_null) => Value::Null,
             "format_type" => {
                 let modifier = arguments.get(1).and_then(Value::as_i64).unwrap_or(-1) as i32;

@@ -7,7 +7,8 @@
 //!   they get;
 //! * [`overflow`]: values that do not fit a row; [`sequence`]: numbers; [`garbage`]: rows of objects that are
 //!   gone; [`check`]: whether all of it fits together;
-//! * [`slots`]: workers that run transactions for sessions; [`advisory`]: locks that sessions name.
+//! * [`slots`]: workers that run transactions for sessions; [`advisory`]: locks that sessions name;
+//!   [`notices`]: what they tell one another.
 
 pub mod access;
 pub mod advisory;
@@ -18,6 +19,7 @@ pub mod codec;
 pub mod garbage;
 mod index;
 pub mod key;
+pub mod notices;
 pub mod overflow;
 mod reading;
 pub mod row;

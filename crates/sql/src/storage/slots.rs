@@ -28,6 +28,7 @@
 //! This is not for the simulator: there, transactions are run directly.
 
 mod bell;
+mod post;
 mod worker;
 
 use std::collections::VecDeque;
@@ -42,6 +43,8 @@ use liger_engine::row::RowSession;
 use liger_fabric::native::HostMemory;
 
 use super::access::Access;
+use super::classes::Classes;
+use super::notices;
 use super::sequence;
 use super::undo::UndoLog;
 use crate::catalog::HostCatalog;
@@ -50,6 +53,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::types::Oid;
 pub use bell::{Bell, Ringing};
+pub use post::Post;
 use worker::{Attendant, Worker, lend};
 
 /// How often who waits for a worker looks whether it is to stop.
@@ -71,7 +75,8 @@ type Job = Box<dyn FnMut(&mut Running<'_>) -> Result<()> + Send>;
 
 /// A transaction of one job for worker 0, which is run again after conflicts.
 struct Order {
-    job: Job,
+    /// `None`: to hand over what is in this host's inbox.
+    job: Option<Job>,
     /// `None`: nobody waits for it, and it outlasts [`Slots::close`].
     said: Option<Sender<Result<()>>>,
     /// It needs the catalog; otherwise it runs also while somebody changes that.
@@ -101,6 +106,7 @@ pub struct Slots {
     stale: AtomicU64,
     observed: Observed,
     advisory: Ringing,
+    post: Arc<Post>,
     /// Sessions that wait for a worker, and workers that are lent to sessions that wait for an advisory lock.
     wanting: AtomicU32,
     stuck: AtomicU32,
@@ -119,8 +125,9 @@ impl Slots {
     pub fn new() -> Arc<Slots> {
         let (freed, came_for_attendant) = (Condvar::new(), Condvar::new());
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
-        let (advisory, wanting, stuck) = (Ringing::default(), AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed, advisory, wanting, stuck })
+        let (advisory, post) = (Ringing::default(), Arc::default());
+        let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
+        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed, advisory, post, wanting, stuck })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -291,7 +298,7 @@ impl Slots {
         if pool.closed {
             return Err(shut_down());
         }
-        pool.orders.push_back(Order { job, said: Some(said), reads_catalog, rings });
+        pool.orders.push_back(Order { job: Some(job), said: Some(said), reads_catalog, rings });
         drop(pool);
         self.came_for_attendant.notify_one();
         answers.recv().map_err(|_| shut_down())??;
@@ -305,16 +312,45 @@ impl Slots {
         rings: Option<Bell>,
         job: impl FnMut(&mut Running<'_>) -> Result<()> + Send + 'static,
     ) {
-        let order = Order { job: Box::new(job), said: None, reads_catalog: false, rings };
+        let order = Order { job: Some(Box::new(job)), said: None, reads_catalog: false, rings };
         lock(&self.pool).orders.push_back(order);
         self.came_for_attendant.notify_one();
     }
 
-    /// A bell as this host hears it.
-    pub fn bell(&self, bell: Bell) -> &Ringing {
-        match bell {
-            Bell::Advisory => &self.advisory,
+    /// How sessions learn that advisory locks have been given back.
+    pub fn advisory(&self) -> &Ringing {
+        &self.advisory
+    }
+
+    /// Who listens to what.
+    pub fn post(&self) -> &Post {
+        &self.post
+    }
+
+    /// Hands over what is in this host's inbox, before it returns if there are workers.
+    pub fn deliver(&self) {
+        let (said, answers) = channel();
+        let mut pool = lock(&self.pool);
+        if !pool.closed {
+            pool.orders.push_back(Order { job: None, said: Some(said), reads_catalog: false, rings: None });
+            drop(pool);
+            self.came_for_attendant.notify_one();
+            // What is not handed over now is when there are workers again.
+            let _ = answers.recv();
         }
+    }
+
+    /// Soon tells all hosts that nobody here listens, if that is so then.
+    pub fn fall_silent(&self, classes: Arc<Classes>) {
+        let post = self.post.clone();
+        self.later(None, move |running| {
+            if post.is_wanted() {
+                return Ok(());
+            }
+            notices::set_listening(running.tx, &classes, false)?;
+            while !notices::take(running.tx, &classes)?.1 {}
+            Ok(())
+        });
     }
 
     /// The session that has a worker waits for an advisory lock, or does no longer.
@@ -398,12 +434,12 @@ impl Slot {
         })
     }
 
-    /// Commits, and returns once that is as durable as the host's sessions are.
+    /// Commits, and returns once that is as durable as the host's sessions are; `rings` then.
     ///
     /// # Errors
     /// 40001 and those of the engine; nothing has happened then, but after `IO_ERROR` nobody knows.
-    pub fn commit(self) -> Result<()> {
-        self.on_worker(|worker| worker.commit())
+    pub fn commit(self, rings: Option<Bell>) -> Result<()> {
+        self.on_worker(|worker| worker.commit(rings))
     }
 }
 

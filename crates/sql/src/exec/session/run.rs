@@ -101,10 +101,10 @@ impl<S: Store> LocalSession<S> {
                 self.ensure_open()?;
                 self.copy(copy, sink).map(Some)
             }
-            // Nobody would ever be told anything. Who listens to nothing can stop it.
-            Statement::Listen(_) => Err(SqlError::unsupported("LISTEN")),
-            Statement::Notify(..) => Err(SqlError::unsupported("NOTIFY")),
-            Statement::Unlisten(_) => tag("UNLISTEN"),
+            Statement::Listen(_) | Statement::Notify(..) | Statement::Unlisten(_) => {
+                self.ensure_open()?;
+                self.listen_or_notify(statement).map(Some)
+            }
             Statement::Lock { .. } if self.state == TransactionState::Idle => {
                 let message = "LOCK TABLE can only be used in transaction blocks";
                 Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
@@ -213,6 +213,27 @@ impl<S: Store> LocalSession<S> {
             );
             exec.eval(&expr, &Env::EMPTY)
         })
+    }
+
+    fn listen_or_notify(&self, statement: &Statement) -> Result<String> {
+        let notify = &self.shared.notify;
+        let tag = match statement {
+            Statement::Listen(channel) => {
+                notify.listen(&channel.text);
+                "LISTEN"
+            }
+            Statement::Unlisten(channel) => {
+                notify.unlisten(channel.as_ref().map(|channel| channel.text.as_str()));
+                "UNLISTEN"
+            }
+            Statement::Notify(channel, payload) => {
+                let payload = payload.as_deref().unwrap_or_default();
+                notify.notify(self.shared.process_id, &channel.text, payload)?;
+                "NOTIFY"
+            }
+            _ => return Err(SqlError::unsupported("this statement")),
+        };
+        Ok(tag.to_string())
     }
 
     fn maintain(&mut self, tables: &[Path]) -> Result<()> {

@@ -151,6 +151,8 @@ impl<S: Store> LocalSession<S> {
             self.shared.current.borrow_mut().clear();
             *self.shared.last.borrow_mut() = None;
             self.shared.advisory.end_session();
+            self.ensure_open()?;
+            self.shared.notify.unlisten(None);
         }
         Ok(format!("DISCARD {}", what.to_uppercase()))
     }

@@ -114,8 +114,9 @@ impl<S: Store> LocalSession<S> {
                 self.require_block(block, "SAVEPOINT")?;
                 let mark = self.store.mark();
                 let waiting = self.waiting.len();
-                let locks = self.shared.advisory.of_transaction();
-                self.savepoints.push(Savepoint { name: name.text.clone(), mark, waiting, locks });
+                let (locks, told) = (self.shared.advisory.of_transaction(), self.shared.notify.point());
+                let name = name.text.clone();
+                self.savepoints.push(Savepoint { name, mark, waiting, locks, told });
                 Ok("SAVEPOINT")
             }
             Transaction::Release(name) => {
@@ -131,6 +132,7 @@ impl<S: Store> LocalSession<S> {
                 self.store.undo_to(mark)?;
                 self.waiting.truncate(waiting);
                 self.shared.advisory.end_transaction(Some(&self.savepoints[at].locks));
+                self.shared.notify.back_to(self.savepoints[at].told);
                 self.savepoints.truncate(at + 1);
                 self.state = TransactionState::Active;
                 Ok("ROLLBACK")

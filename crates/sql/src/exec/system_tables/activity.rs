@@ -187,6 +187,11 @@ pub(super) fn cursors(on: &SessionSystem<'_>) -> Vec<Row> {
     on.portals.iter().filter(|(name, _)| !name.is_empty()).map(row).collect()
 }
 
+/// Rows of `pg_listening_channels()`.
+pub(super) fn channels(on: &SessionSystem<'_>) -> Vec<Row> {
+    on.shared.notify.channels().into_iter().map(|channel| vec![Value::text(channel)]).collect()
+}
+
 /// Rows of `pg_get_keywords()`: those words that are more than names.
 pub(super) fn keywords() -> Vec<Row> {
     let row = |(word, class, bare): (&'static str, char, bool)| {

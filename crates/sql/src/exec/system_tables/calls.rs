@@ -140,6 +140,7 @@ pub(in crate::exec) fn rows(on: &SessionSystem<'_>, source: &str, arguments: &[V
     let first = arguments.first().unwrap_or(&Value::Null);
     Ok(match source {
         "show_all_settings" => activity::settings(on),
+        "pg_listening_channels" => activity::channels(on),
         "pg_get_keywords" => activity::keywords(),
         "pg_timezone_names" => activity::time_zones(on),
         "pg_prepared_statement" => activity::statements(on),

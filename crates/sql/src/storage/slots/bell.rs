@@ -17,15 +17,16 @@ use std::time::Duration;
 pub enum Bell {
     /// An advisory lock has been given back.
     Advisory,
+    /// A notification is in an inbox.
+    Notices,
 }
 
 impl Bell {
-    pub(super) const ALL: [Bell; 1] = [Bell::Advisory];
-
     /// The pod's counter.
     pub(super) fn counter(self) -> u64 {
         match self {
             Self::Advisory => 61,
+            Self::Notices => 60,
         }
     }
 }

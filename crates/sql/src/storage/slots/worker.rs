@@ -17,6 +17,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Painter;
 use crate::storage::access::{Access, RowAccess, attempt, is_conflict};
 use crate::storage::garbage;
+use crate::storage::notices;
 use crate::storage::undo::UndoLog;
 
 /// The pod's counter in which changes of the catalog are announced.
@@ -32,6 +33,8 @@ const REST: (Duration, Duration) = (Duration::from_micros(20), Duration::from_mi
 /// How long worker 0 looks without rest after somebody wanted something: a host that puts many rows here asks
 /// for each, and a rest takes several times as long as an answer.
 const AWAKE_NS: u64 = 50_000;
+/// How long worker 0 trusts that the bell rings when there are notifications.
+const TRUST_NS: u64 = 1_000_000_000;
 /// Turns of rest of worker 0 between two looks for garbage, and rows that it removes at once: whoever wants
 /// something then waits for so many.
 const SWEEP: (u32, usize) = (1024, 16);
@@ -49,8 +52,8 @@ pub(super) trait Worker: Send {
     /// Runs a step in it.
     fn step(&mut self, step: Step<'_>) -> Result<()>;
 
-    /// Commits, and waits until that is durable.
-    fn commit(&mut self) -> Result<()>;
+    /// Commits, waits until that is durable, and rings.
+    fn commit(&mut self, rings: Option<Bell>) -> Result<()>;
 
     /// Undoes what is open, if anything.
     fn roll_back(&mut self);
@@ -126,7 +129,7 @@ impl<F: Fabric + Send> Worker for Lent<F> {
         }
     }
 
-    fn commit(&mut self) -> Result<()> {
+    fn commit(&mut self, rings: Option<Bell>) -> Result<()> {
         let announced = std::mem::take(&mut self.announced);
         let observed = self.slots.observed();
         let ended = self.session.with(|session| {
@@ -136,7 +139,9 @@ impl<F: Fabric + Send> Worker for Lent<F> {
             }
             observed.count(session.cx().worker().0, ended.is_ok());
             ended?;
-            settle(session)
+            settle(session)?;
+            rings.into_iter().for_each(|bell| ring(session, bell));
+            Ok(())
         });
         self.leave();
         ended
@@ -208,6 +213,15 @@ fn await_changes<F: Fabric>(cx: &Cx<F>, ddl: SyncAddr, slots: &Slots) {
     }
 }
 
+fn ring<F: Fabric>(session: &RowSession<'_, F>, bell: Bell) {
+    session.cx().fetch_add(session.host().plan().counter(bell.counter()), 1);
+}
+
+/// How often a bell has rung.
+fn rung<F: Fabric>(session: &RowSession<'_, F>, bell: Bell) -> u64 {
+    session.cx().load(session.host().plan().counter(bell.counter()))
+}
+
 /// Rests without a task.
 fn nap(rest: Duration) {
     // Nobody ever sends.
@@ -274,6 +288,7 @@ impl Attendant<'_> {
         goes_on: &mut dyn FnMut(&RowSession<'_, F>) -> bool,
     ) -> Result<()> {
         let (mut rest, mut turns, mut busy_ns) = (REST.0, 0u32, 0);
+        let mut heard = (0, 0);
         let mut painter = Painter::new(session.host());
         loop {
             if session.host().is_overruled() {
@@ -293,7 +308,7 @@ impl Attendant<'_> {
             };
             let is_busy = served > 0 || order.is_some();
             order.into_iter().for_each(|order| self.obey(session, order));
-            self.listen(session);
+            self.listen(session, &mut heard);
             let now_ns = session.cx().now_ns();
             painter.paint(session, now_ns, self.slots.observed());
             if is_busy {
@@ -319,9 +334,12 @@ impl Attendant<'_> {
 
     /// Runs a short transaction for somebody.
     fn obey<F: Fabric>(&self, session: &mut RowSession<'_, F>, mut order: Order) {
-        let ended = run_whole(session, self.catalog, order.reads_catalog, &mut order.job);
+        let ended = match &mut order.job {
+            Some(job) => run_whole(session, self.catalog, order.reads_catalog, job),
+            None => self.hand_over(session),
+        };
         if let (Ok(()), Some(bell)) = (&ended, order.rings) {
-            session.cx().fetch_add(session.host().plan().counter(bell.counter()), 1);
+            ring(session, bell);
         }
         match (&order.said, ended) {
             // Who is gone waits for nothing.
@@ -331,12 +349,31 @@ impl Attendant<'_> {
         }
     }
 
-    /// Wakes those for whom a bell has rung.
-    fn listen<F: Fabric>(&self, session: &RowSession<'_, F>) {
-        for bell in Bell::ALL {
-            let ringing = self.slots.bell(bell);
-            if ringing.is_awaited() {
-                ringing.hear(session.cx().load(session.host().plan().counter(bell.counter())));
+    /// Looks after those for whom a bell has rung; `heard`: how often, and when, it did for notifications.
+    fn listen<F: Fabric>(&self, session: &mut RowSession<'_, F>, heard: &mut (u64, u64)) {
+        if self.slots.advisory.is_awaited() {
+            self.slots.advisory.hear(rung(session, Bell::Advisory));
+        }
+        if self.slots.post.is_wanted() {
+            let now = (rung(session, Bell::Notices), session.cx().now_ns());
+            if (now.0 != heard.0 || now.1 - heard.1 > TRUST_NS) && self.hand_over(session).is_ok() {
+                *heard = now;
+            }
+        }
+    }
+
+    /// Hands the notifications of this host's inbox over to its sessions.
+    fn hand_over<F: Fabric>(&self, session: &mut RowSession<'_, F>) -> Result<()> {
+        let classes = self.catalog.classes();
+        loop {
+            let mut taken = (Vec::new(), true);
+            run_whole(session, self.catalog, false, &mut |running| {
+                taken = notices::take(running.tx, classes)?;
+                Ok(())
+            })?;
+            self.slots.post.hand_over(&taken.0);
+            if taken.1 {
+                return Ok(());
             }
         }
     }

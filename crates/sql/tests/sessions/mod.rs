@@ -1,0 +1,80 @@
+//! Sessions of a pod's hosts that have a clock and process ids of their own, for tests.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use liger_sql::exec::{EngineDatabase, Surroundings};
+use liger_sql::session::{Database, Interrupt, Session, SessionStart};
+
+use crate::client::{Printed, start};
+use crate::databases::with_hosts;
+
+/// A session.
+pub type Connected = Box<dyn Session + Send>;
+
+/// The clock of the machine.
+pub struct Ticking;
+
+impl Surroundings for Ticking {
+    fn clock_us(&self) -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros() as i64
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.clock_us() as u64
+    }
+}
+
+static SESSIONS: AtomicI32 = AtomicI32::new(100);
+
+/// A session with a process id of its own, and that.
+pub fn open(database: &EngineDatabase, start: SessionStart) -> (Connected, i32) {
+    let process_id = SESSIONS.fetch_add(1, Ordering::Relaxed);
+    let session = database.open(SessionStart { process_id, ..start }).expect("a session opens");
+    (session, process_id)
+}
+
+/// A session that can be interrupted.
+pub fn connect_with(database: &EngineDatabase, interrupt: Arc<Interrupt>) -> Connected {
+    open(database, SessionStart { interrupt, ..start() }).0
+}
+
+/// A session.
+pub fn connect(database: &EngineDatabase) -> Connected {
+    connect_with(database, Arc::default())
+}
+
+/// Runs `body` with a database of each host of a pod, whose clock goes.
+pub fn with_pod(hosts: u8, workers: u8, body: impl FnOnce(&[EngineDatabase])) {
+    with_hosts(hosts, workers, |all| {
+        let open = |host: &Arc<_>| EngineDatabase::new(Arc::clone(host), || Box::new(Ticking));
+        body(&all.iter().map(open).collect::<Vec<_>>());
+    });
+}
+
+/// What a session answers.
+#[track_caller]
+pub fn ask(session: &mut Connected, sql: &str) -> String {
+    let mut printed = Printed::default();
+    session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error} {:?}", error.detail));
+    printed.lines.join(" ")
+}
+
+/// The error that a session answers.
+#[track_caller]
+pub fn error_of(session: &mut Connected, sql: &str) -> String {
+    let error = session.simple(sql, &mut Printed::default()).expect_err("it fails");
+    format!("{} {}", error.state, error.message)
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
