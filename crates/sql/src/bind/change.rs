@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::from::no_relation;
 use super::scope::{CteName, Entry, Place, ScopeColumn, columns_of};
+use super::tree::DomainCheck;
 use super::tree::{
     Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning, Target, Update,
 };
@@ -43,7 +44,7 @@ impl Change {
     }
 }
 
-const GENERATED_ALWAYS: SqlState = SqlState::new(*b"428C9");
+pub(super) const GENERATED_ALWAYS: SqlState = SqlState::new(*b"428C9");
 
 impl Binder<'_> {
     pub(crate) fn statement(&self, ast: &ast::Statement) -> Result<BoundStatement> {
@@ -95,8 +96,13 @@ impl Binder<'_> {
     }
 
     pub(crate) fn target(&self, table: &Arc<Table>) -> Result<Arc<Target>> {
-        let mut target =
-            Target { table: table.clone(), checks: Vec::new(), generated: Vec::new(), domains: Vec::new() };
+        let mut target = Target {
+            table: table.clone(),
+            checks: Vec::new(),
+            options: Vec::new(),
+            generated: Vec::new(),
+            domains: Vec::new(),
+        };
         for constraint in &table.constraints {
             if let Rule::Check { condition } = &constraint.rule {
                 let check = self.table_expr(table, &condition.sql, Some(Type::of(oid::BOOL)))?;
@@ -108,24 +114,39 @@ impl Binder<'_> {
             if let Some(generated) = &column.generated {
                 target.generated.push((at, self.table_expr(table, &generated.sql, Some(column.ty()))?));
             }
-            self.domain_checks(&mut target, at, column.type_oid)?;
+            self.domain_checks(&mut target.domains, (at, false), column.type_oid)?;
         }
         Ok(Arc::new(target))
     }
 
-    fn domain_checks(&self, target: &mut Target, at: usize, ty: u32) -> Result<()> {
+    fn domain_checks(&self, found: &mut Vec<DomainCheck>, (at, each): (usize, bool), ty: u32) -> Result<()> {
         let Some(object) = self.store.object(ty) else { return Ok(()) };
         let Object::Type(user) = &*object else { return Ok(()) };
         let UserTypeKind::Domain { base, not_null, checks, .. } = &user.kind else { return Ok(()) };
-        self.domain_checks(target, at, *base)?;
+        let each = each || user.array == ty;
+        self.domain_checks(found, (at, each), *base)?;
+        let check = |check: &str, condition| DomainCheck {
+            column: at,
+            each,
+            domain: user.name.clone(),
+            check: check.to_string(),
+            condition,
+        };
         if *not_null {
-            target.domains.push((at, user.name.clone(), String::new(), None));
+            found.push(check("", None));
         }
-        for (name, check) in checks {
-            let condition = self.domain_check(*base, &check.sql)?;
-            target.domains.push((at, user.name.clone(), name.clone(), Some(condition)));
+        for (name, sql) in checks {
+            let condition = self.domain_check(*base, &sql.sql)?;
+            found.push(check(name, Some(condition)));
         }
         Ok(())
+    }
+
+    /// The checks of a domain and of those under it.
+    pub(super) fn checks_of(&self, domain: Oid) -> Result<Vec<DomainCheck>> {
+        let mut found = Vec::new();
+        self.domain_checks(&mut found, (0, false), domain)?;
+        Ok(found)
     }
 
     /// A check of a domain over `base`: its value is [`Expr::CaseOperand`].
@@ -185,7 +206,7 @@ impl Binder<'_> {
         Ok(numbers)
     }
 
-    fn column_number(&self, table: &Table, name: &Ident) -> Result<usize> {
+    pub(super) fn column_number(&self, table: &Table, name: &Ident) -> Result<usize> {
         let found = table.columns.iter().position(|column| !column.dropped && column.name == name.text);
         found.ok_or_else(|| {
             let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
@@ -198,7 +219,7 @@ impl Binder<'_> {
         let bound_ctes = self.with(parent, false, &mut names, ast.with.as_ref())?;
         let changed = self.changed(&ast.table, Changing::Insert)?;
         let table = changed.table.clone();
-        let target = self.target(&table)?;
+        let target = changed.checked(self.target(&table)?);
         let columns = match ast.columns.is_empty() {
             true => changed.order.clone(),
             false => self.column_list(&changed.shown, &ast.columns)?,
@@ -282,10 +303,15 @@ impl Binder<'_> {
             ty => ty,
         });
         let types = types.collect();
-        self.retype(&mut source, types)?;
+        let places = super::query::first_places(query);
+        self.retype(&mut source, types, &places)?;
         for (slot, at) in columns.iter().take(source.columns.len()).enumerate() {
             self.refuse_generated(table, *at, ast.overriding)?;
-            let typed = Typed::new(Expr::slot(slot), source.columns[slot].ty, query.pos);
+            let typed = Typed::new(
+                Expr::slot(slot),
+                source.columns[slot].ty,
+                places.get(slot).copied().unwrap_or(query.pos),
+            );
             let column = &table.columns[*at];
             values[*at] = self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr;
         }
@@ -333,7 +359,9 @@ impl Binder<'_> {
         changed: &Changed,
     ) -> Result<Conflict> {
         let index = self.arbiter(&changed.shown, &conflict.target)?;
-        let Some((set, filter)) = &conflict.update else { return Ok(Conflict { index, update: None }) };
+        let Some((set, filter)) = &conflict.update else {
+            return Ok(Conflict { index, update: None, seen: None });
+        };
         if index.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
             let hint = "For example, ON CONFLICT (column_name).";
@@ -348,7 +376,8 @@ impl Binder<'_> {
             // Which row is met is read.
             self.need(relation.oid(), privilege::UPDATE | privilege::SELECT);
         }
-        Ok(Conflict { index, update: Some((set, filter)) })
+        let seen = changed.among(None).map(|filter| (changed.shown.name.clone(), filter));
+        Ok(Conflict { index, update: Some((set, filter)), seen })
     }
 
     /// The unique index that ON CONFLICT means.
@@ -408,56 +437,6 @@ impl Binder<'_> {
         }
     }
 
-    fn assignments(
-        &self,
-        scope: &mut Scope<'_>,
-        changed: &Changed,
-        list: &[ast::Assignment],
-    ) -> Result<Vec<(usize, Expr)>> {
-        let table = &changed.table;
-        let mut set: Vec<(usize, Expr)> = Vec::new();
-        for assignment in list {
-            let values: Vec<Option<Typed>> = match (&assignment.value.kind, assignment.row) {
-                (Kind::Default, false) => vec![None],
-                (_, false) => vec![Some(self.expr(scope, &assignment.value)?)],
-                (Kind::Row(exprs, _), true) => {
-                    let bind = |expr: &ast::Expr| match expr.kind {
-                        Kind::Default => Ok(None),
-                        _ => self.expr(scope, expr).map(Some),
-                    };
-                    exprs.iter().map(bind).collect::<Result<_>>()?
-                }
-                (Kind::Scalar(query), true) => {
-                    self.row_columns(scope, query, assignment.value.pos)?.into_iter().map(Some).collect()
-                }
-                (_, true) => vec![Some(self.expr(scope, &assignment.value)?)],
-            };
-            if values.len() != assignment.columns.len() {
-                let message = "number of columns does not match number of values";
-                return fail(SqlState::SYNTAX_ERROR, assignment.columns[0].pos, message);
-            }
-            for (name, value) in assignment.columns.iter().zip(values) {
-                let at = self.column_number(&changed.shown, name)?;
-                if set.iter().any(|(other, _)| *other == at) {
-                    let message = format!("multiple assignments to same column \"{}\"", name.text);
-                    return fail(SqlState::SYNTAX_ERROR, name.pos, message);
-                }
-                let column = &table.columns[at];
-                let only_default = column.generated.is_some() || column.identity.is_some_and(|i| i.always);
-                if value.is_some() && only_default {
-                    let message = format!("column \"{}\" can only be updated to DEFAULT", name.text);
-                    return fail(GENERATED_ALWAYS, name.pos, message);
-                }
-                let expr = match value {
-                    Some(typed) => self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr,
-                    None => self.default_of(table, at)?,
-                };
-                set.push((at, expr));
-            }
-        }
-        Ok(set)
-    }
-
     /// The target's table joined with the other tables of the statement.
     fn with_others(
         &self,
@@ -477,7 +456,7 @@ impl Binder<'_> {
         let mut names = ctes.to_vec();
         let bound_ctes: Vec<Cte> = self.with(parent, false, &mut names, ast.with.as_ref())?;
         let changed = self.changed(&ast.table, Changing::Update)?;
-        let target = self.target(&changed.table)?;
+        let target = changed.checked(self.target(&changed.table)?);
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let from = self.with_others(&mut scope, &changed.table, &ast.from)?;
         let set = self.assignments(&mut scope, &changed, &ast.set)?;

@@ -3,6 +3,7 @@
 use super::tree::{Const, Expr};
 use super::types::{full_type_text, type_text};
 use super::{Binder, Typed, fail};
+use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 pub(crate) use crate::func::CastContext as Context;
 use crate::func::{CastPath, find_cast, select_common_type};
@@ -56,7 +57,10 @@ impl Binder<'_> {
                 if matches!(target.oid, oid::ANY | oid::UNKNOWN) {
                     return Ok(Typed::new(Expr::value(Value::Text(literal)), target, pos));
                 }
-                let base = Type { oid: self.types().base_of(target.oid), modifier: -1 };
+                let base = self.types().base_of(target.oid);
+                // The fields of an interval's type say what its numbers count.
+                let modifier = if base == oid::INTERVAL { target.modifier } else { -1 };
+                let base = Type { oid: base, modifier };
                 let value = text::input(&self.ctx, base, &literal).map_err(|error| error.at(pos + 1))?;
                 if let (oid::REGCLASS, Value::Oid(relation)) = (base.oid, &value) {
                     self.spelled(pos, *relation, true);
@@ -114,10 +118,31 @@ impl Binder<'_> {
     /// A cast that is written.
     pub(crate) fn cast(&self, typed: Typed, target: Type) -> Result<Typed> {
         let (source, pos) = (typed.ty.oid, typed.pos);
-        match self.coerce(typed, target, Context::Explicit)? {
+        match self.coerce_written(typed, target)? {
             Some(typed) => Ok(typed),
             None => Err(self.cannot_cast(source, target.oid, pos)),
         }
+    }
+
+    /// A cast that is written, where there is one: to a domain it keeps the domain's length and checks.
+    pub(super) fn coerce_written(&self, typed: Typed, target: Type) -> Result<Option<Typed>> {
+        let Some(base) = self.under_domain(target.oid) else {
+            return self.coerce(typed, target, Context::Explicit);
+        };
+        let Some(typed) = self.coerce(typed, base, Context::Explicit)? else { return Ok(None) };
+        let checks = self.checks_of(target.oid)?;
+        let expr = Expr::Checked { expr: Box::new(typed.expr), checks };
+        Ok(Some(Typed::new(expr, target, typed.pos)))
+    }
+
+    /// The type under a domain, with the length that the domain gives it.
+    fn under_domain(&self, oid: Oid) -> Option<Type> {
+        let Some(Object::Type(user)) = self.store.object(oid).as_deref().cloned() else { return None };
+        let UserTypeKind::Domain { base, modifier, .. } = user.kind else { return None };
+        if user.oid != oid {
+            return None;
+        }
+        Some(self.under_domain(base).filter(|_| modifier < 0).unwrap_or(Type { oid: base, modifier }))
     }
 
     /// An argument whose type was found to fit.
@@ -131,6 +156,12 @@ impl Binder<'_> {
 
     /// A value for a column (`name`) of type `target`.
     pub(crate) fn coerce_assign(&self, typed: Typed, target: Type, name: Option<&str>) -> Result<Typed> {
+        if let Some(base) =
+            self.under_domain(target.oid).filter(|base| base.modifier >= 0 && typed.ty.oid != target.oid)
+        {
+            let typed = self.coerce_assign(typed, base, name)?;
+            return Ok(Typed { ty: target, ..typed });
+        }
         let (source, pos) = (typed.ty, typed.pos);
         if let Some(typed) = self.coerce(typed, target, Context::Assignment)? {
             return Ok(typed);

@@ -55,7 +55,7 @@ impl Binder<'_> {
             }
             Kind::AnyArray { left, op, all, array } => self.any_array(scope, left, op, *all, array, pos),
             Kind::AnyQuery { left, op, all, query } => self.any_query(scope, left, op, *all, query, pos),
-            Kind::Cast(inner, name) => self.cast_expr(scope, inner, name, pos),
+            Kind::Cast(inner, name, at) => self.cast_expr(scope, inner, name, pos, *at),
             Kind::Func(call) => self.call(scope, call, pos),
             Kind::SqlValue(name, precision) => self.sql_value(name, *precision, pos),
             Kind::Case { operand, whens, otherwise } => {
@@ -84,7 +84,7 @@ impl Binder<'_> {
             Kind::FieldStar(_) => {
                 fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here")
             }
-            Kind::Collate(inner, name) => self.collate(scope, inner, name),
+            Kind::Collate(inner, name) => self.collate(scope, inner, name, pos),
         }
     }
 
@@ -103,7 +103,8 @@ impl Binder<'_> {
     }
 
     fn numeric(&self, digits: &str, pos: Pos) -> Result<Typed> {
-        let value = text::input(&self.ctx, Type::of(oid::NUMERIC), digits)?;
+        let value =
+            text::input(&self.ctx, Type::of(oid::NUMERIC), digits).map_err(|error| error.at(pos + 1))?;
         Ok(Typed::new(Expr::value(value), Type::of(oid::NUMERIC), pos))
     }
 
@@ -170,6 +171,7 @@ impl Binder<'_> {
         inner: &ast::Expr,
         name: &ast::TypeName,
         pos: Pos,
+        at: Pos,
     ) -> Result<Typed> {
         let target = self.resolve_type(name)?;
         if let Kind::Array(list) = &inner.kind {
@@ -183,7 +185,9 @@ impl Binder<'_> {
         if !operand.is_open() {
             operand.pos = pos;
         }
-        self.cast(operand, target)
+        let source = operand.ty.oid;
+        let cast = self.coerce_written(operand, target)?;
+        cast.ok_or_else(|| self.cannot_cast(source, target.oid, at))
     }
 
     fn sql_value(&self, name: &str, precision: Option<i64>, pos: Pos) -> Result<Typed> {
@@ -317,25 +321,17 @@ impl Binder<'_> {
             let message = format!("cannot subscript type {name} because it does not support subscripting");
             return fail(SqlState::DATATYPE_MISMATCH, base.pos, message);
         }
-        let int = |binder: &Self, scope: &mut Scope<'_>, expr: &ast::Expr| -> Result<Expr> {
-            let typed = binder.expr(scope, expr)?;
-            let at = typed.pos;
-            match binder.coerce(typed, Type::of(oid::INT4), super::Context::Assignment)? {
-                Some(typed) => Ok(typed.expr),
-                None => fail(SqlState::DATATYPE_MISMATCH, at, "array subscript must have type integer"),
-            }
-        };
         let base_expr = Box::new(base.expr);
         if list.iter().any(|subscript| matches!(subscript, Subscript::Slice(..))) {
             let mut bounds = Vec::new();
             for subscript in list {
                 bounds.push(match subscript {
                     Subscript::Index(index) => {
-                        (Some(Expr::value(Value::Int4(1))), Some(int(self, scope, index)?))
+                        (Some(Expr::value(Value::Int4(1))), Some(self.array_index(scope, index)?))
                     }
                     Subscript::Slice(low, high) => {
-                        let low = low.as_ref().map(|low| int(self, scope, low)).transpose()?;
-                        (low, high.as_ref().map(|high| int(self, scope, high)).transpose()?)
+                        let low = low.as_ref().map(|low| self.array_index(scope, low)).transpose()?;
+                        (low, high.as_ref().map(|high| self.array_index(scope, high)).transpose()?)
                     }
                 });
             }
@@ -344,11 +340,20 @@ impl Binder<'_> {
         let mut indexes = Vec::new();
         for subscript in list {
             if let Subscript::Index(index) = subscript {
-                indexes.push(int(self, scope, index)?);
+                indexes.push(self.array_index(scope, index)?);
             }
         }
         let ty = Type { oid: element, modifier: base.ty.modifier };
         Ok(Typed::new(Expr::Subscript { base: base_expr, indexes }, ty, pos))
+    }
+
+    pub(super) fn array_index(&self, scope: &mut Scope<'_>, expr: &ast::Expr) -> Result<Expr> {
+        let typed = self.expr(scope, expr)?;
+        let at = typed.pos;
+        match self.coerce(typed, Type::of(oid::INT4), super::Context::Assignment)? {
+            Some(typed) => Ok(typed.expr),
+            None => fail(SqlState::DATATYPE_MISMATCH, at, "array subscript must have type integer"),
+        }
     }
 
     /// Subscripts of jsonb are a path, as `#>` has one.
@@ -360,19 +365,35 @@ impl Binder<'_> {
         pos: Pos,
     ) -> Result<Typed> {
         let mut args = vec![base];
+        args.extend(self.json_path(scope, list, pos)?);
+        self.call_named("jsonb_extract_path", args, pos)
+    }
+
+    pub(super) fn json_path(
+        &self,
+        scope: &mut Scope<'_>,
+        list: &[Subscript],
+        pos: Pos,
+    ) -> Result<Vec<Typed>> {
+        let mut path = Vec::new();
         for subscript in list {
             let Subscript::Index(index) = subscript else {
-                return fail(SqlState::DATATYPE_MISMATCH, pos, "jsonb subscript does not support slices");
+                return fail(
+                    SqlState::DATATYPE_MISMATCH,
+                    slice_place(subscript, pos),
+                    "jsonb subscript does not support slices",
+                );
             };
             let index = self.expr(scope, index)?;
             if !matches!(index.ty.oid, oid::INT2 | oid::INT4 | oid::INT8 | oid::TEXT | oid::UNKNOWN) {
                 let name = super::type_text(self.types(), index.ty.oid);
                 let message = format!("subscript type {name} is not supported");
-                return fail(SqlState::DATATYPE_MISMATCH, index.pos, message);
+                let hint = "jsonb subscript must be coercible to either integer or text.";
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint).at(index.pos + 1));
             }
-            args.push(self.cast(index, Type::of(oid::TEXT))?);
+            path.push(self.cast(index, Type::of(oid::TEXT))?);
         }
-        self.call_named("jsonb_extract_path", args, pos)
+        Ok(path)
     }
 
     fn field(&self, scope: &mut Scope<'_>, base: &ast::Expr, name: &str, pos: Pos) -> Result<Typed> {
@@ -415,7 +436,14 @@ impl Binder<'_> {
                 Ok(Typed::new(Expr::Field { base: Box::new(base.expr), index }, ty, pos))
             }
             (None, Some(_)) => {
-                let message = format!("could not identify column \"{name}\" in record data type");
+                let table = match &base.expr {
+                    Expr::WholeRow { from, .. } => scope.entries.iter().find(|entry| entry.at == *from),
+                    _ => None,
+                };
+                let message = match table {
+                    Some(table) => format!("column {}.{name} does not exist", table.name),
+                    None => format!("could not identify column \"{name}\" in record data type"),
+                };
                 fail(SqlState::UNDEFINED_COLUMN, pos, message)
             }
             _ => {
@@ -427,7 +455,7 @@ impl Binder<'_> {
         }
     }
 
-    fn collate(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::Path) -> Result<Typed> {
+    fn collate(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::Path, pos: Pos) -> Result<Typed> {
         let typed = self.expr(scope, inner)?;
         let typed = self.settled(typed)?;
         let collatable = self
@@ -438,7 +466,7 @@ impl Binder<'_> {
             let ty = super::type_text(self.types(), typed.ty.oid);
             return fail(
                 SqlState::DATATYPE_MISMATCH,
-                name.pos,
+                pos,
                 format!("collations are not supported by type {ty}"),
             );
         }
@@ -448,8 +476,16 @@ impl Binder<'_> {
             }
             other => {
                 let message = format!("collation \"{other}\" for encoding \"UTF8\" does not exist");
-                fail(SqlState::UNDEFINED_OBJECT, name.pos, message)
+                fail(SqlState::UNDEFINED_OBJECT, pos, message)
             }
         }
+    }
+}
+
+/// Where the last bound of a slice stands that is there.
+fn slice_place(subscript: &Subscript, otherwise: Pos) -> Pos {
+    match subscript {
+        Subscript::Slice(_, Some(bound)) | Subscript::Slice(Some(bound), None) => bound.pos,
+        _ => otherwise,
     }
 }

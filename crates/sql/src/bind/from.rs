@@ -52,7 +52,7 @@ impl Binder<'_> {
                 let columns = columns_of(&bound, at, &names(Some(alias)));
                 self.check_names(alias, columns.len())?;
                 scope.slots += width;
-                self.add(scope, &alias.name.text, columns, at, alias.name.pos)?;
+                self.add(scope, &alias.name.text, columns, at)?;
                 Ok(From::Query { query: Box::new(bound), lateral: *lateral, at, width })
             }
             FromKind::Functions { calls, ordinality, .. } => self.functions(scope, calls, *ordinality, alias),
@@ -72,27 +72,21 @@ impl Binder<'_> {
         fail(SqlState::INVALID_COLUMN_REFERENCE, alias.name.pos, message)
     }
 
-    fn add(
-        &self,
-        scope: &mut Scope<'_>,
-        name: &str,
-        columns: Vec<ScopeColumn>,
-        at: usize,
-        pos: Pos,
-    ) -> Result<()> {
-        self.check_free(scope, name, None, pos)?;
+    fn add(&self, scope: &mut Scope<'_>, name: &str, columns: Vec<ScopeColumn>, at: usize) -> Result<()> {
+        self.check_free(scope, name, None)?;
         let (name, table) = (name.to_string(), None);
         let entry = Entry { name, schema: None, columns, at, table, scalar: false, hidden: false };
         scope.add_entry(entry, true);
         Ok(())
     }
 
-    fn check_free(&self, scope: &Scope<'_>, name: &str, schema: Option<&str>, pos: Pos) -> Result<()> {
+    fn check_free(&self, scope: &Scope<'_>, name: &str, schema: Option<&str>) -> Result<()> {
         let taken = |entry: &&Entry| !entry.hidden && entry.name == name && entry.schema.as_deref() == schema;
         if name.is_empty() || !scope.entries.iter().any(|entry| taken(&entry)) {
             return Ok(());
         }
-        fail(SqlState::DUPLICATE_ALIAS, pos, format!("table name \"{name}\" specified more than once"))
+        let message = format!("table name \"{name}\" specified more than once");
+        Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message))
     }
 
     fn table(&self, scope: &mut Scope<'_>, path: &Path, alias: Option<&Alias>) -> Result<From> {
@@ -105,7 +99,7 @@ impl Binder<'_> {
             let (id, width) = (cte.id, cte.columns.len());
             let columns = out_columns(&cte.columns, at, &renamed);
             scope.slots += width;
-            self.add(scope, &name, columns, at, path.pos)?;
+            self.add(scope, &name, columns, at)?;
             return Ok(From::Cte { id, at, width });
         }
         if let Some(alias) = alias.filter(|alias| !alias.definitions.is_empty()) {
@@ -119,7 +113,7 @@ impl Binder<'_> {
                 }
                 let width = table.columns.len();
                 let schema = system_schema(path, alias);
-                self.check_free(scope, &name, schema.as_deref(), path.pos)?;
+                self.check_free(scope, &name, schema.as_deref())?;
                 scope.add_table(&table, &name, Some(&renamed), at, true);
                 if let Some(entry) = scope.entries.last_mut() {
                     entry.schema = schema;
@@ -149,7 +143,7 @@ impl Binder<'_> {
             Object::Sequence(sequence) => {
                 let table = std::sync::Arc::new(crate::exec::system_tables::of_sequence(sequence));
                 let schema = if alias.is_none() { self.schema_name(table.schema) } else { None };
-                self.check_free(scope, &name, schema.as_deref(), path.pos)?;
+                self.check_free(scope, &name, schema.as_deref())?;
                 scope.add_table(&table, &name, Some(&renamed), at, true);
                 if let Some(entry) = scope.entries.last_mut() {
                     entry.schema = schema;
@@ -159,7 +153,7 @@ impl Binder<'_> {
             Object::Table(table) => {
                 let table = std::sync::Arc::new(table.clone());
                 let schema = if alias.is_none() { self.schema_name(table.schema) } else { None };
-                self.check_free(scope, &name, schema.as_deref(), path.pos)?;
+                self.check_free(scope, &name, schema.as_deref())?;
                 if let Some(alias) = alias {
                     self.check_names(alias, table.columns.iter().filter(|c| !c.dropped).count())?;
                 }
@@ -211,7 +205,7 @@ impl Binder<'_> {
         let mut columns = columns_of(&bound, at, &merged);
         columns.iter_mut().enumerate().for_each(|(i, column)| column.origin = (view.oid, i as i16 + 1));
         scope.slots += width;
-        self.add(scope, name, columns, at, pos)?;
+        self.add(scope, name, columns, at)?;
         Ok(From::Query { query: Box::new(bound), lateral: false, at, width })
     }
 
@@ -283,7 +277,7 @@ impl Binder<'_> {
         };
         let name = alias.map_or(first, |alias| alias.name.text.clone());
         scope.slots += width;
-        self.add(scope, &name, columns, at, calls[0].pos)?;
+        self.add(scope, &name, columns, at)?;
         if let Some(entry) = scope.entries.last_mut() {
             entry.scalar = scalar;
         }
@@ -339,7 +333,7 @@ impl Binder<'_> {
                 column.name = name;
             }
             scope.entries[first_entry..].iter_mut().for_each(|entry| entry.hidden = true);
-            self.add(scope, &alias.name.text, columns, usize::MAX, alias.name.pos)?;
+            self.add(scope, &alias.name.text, columns, usize::MAX)?;
         }
         let kind = if kind == JoinKind::Cross { JoinKind::Inner } else { kind };
         Ok(From::Join { kind, left: Box::new(left), right: Box::new(right), on })
@@ -438,8 +432,8 @@ impl Binder<'_> {
         let schema = schema.last().map(String::as_str);
         let mut level = Some(scope);
         let mut depth = 0;
-        while let Some(scope) = level {
-            if let Some(entry) = scope.entry(table, schema, pos)? {
+        while let Some(outer) = level {
+            if let Some(entry) = outer.entry(table, schema, pos)? {
                 let mut columns = entry.columns.clone();
                 for column in &mut columns {
                     column.expr.walk(0, &mut |part, _| {
@@ -451,11 +445,10 @@ impl Binder<'_> {
                 }
                 return Ok(columns);
             }
-            level = scope.parent;
+            level = outer.parent;
             depth += 1;
         }
-        let message = format!("missing FROM-clause entry for table \"{table}\"");
-        fail(SqlState::UNDEFINED_TABLE, pos, message)
+        Err(scope.no_entry(table, pos))
     }
 }
 

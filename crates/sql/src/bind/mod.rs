@@ -7,6 +7,7 @@
 //! 3. Binding reads the catalog and never a table's rows.
 
 mod aggregate;
+mod assign;
 mod call;
 mod change;
 mod coerce;
@@ -147,16 +148,21 @@ impl<'a> Binder<'a> {
         };
         if let Some(found) = &found {
             self.used.borrow_mut().push(found.oid());
-            self.need(found.schema(), privilege::USAGE);
+            self.need_at(found.schema(), privilege::USAGE, path.pos + 1);
         }
         Ok(found)
     }
 
     /// Notes that the statement needs privileges on an object.
     pub(crate) fn need(&self, object: Oid, bits: u32) {
-        let need = Need { object, bits, by: self.acting.get() };
+        self.need_at(object, bits, 0);
+    }
+
+    fn need_at(&self, object: Oid, bits: u32, at: u32) {
+        let need = Need { object, bits, by: self.acting.get(), at };
         let mut needs = self.needs.borrow_mut();
-        if !needs.contains(&need) {
+        let same = |other: &Need| Need { at: 0, ..*other } == Need { at: 0, ..need };
+        if !needs.iter().any(same) {
             needs.push(need);
         }
     }

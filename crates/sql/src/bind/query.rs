@@ -19,7 +19,7 @@ impl Binder<'_> {
             let settled =
                 |column: &OutColumn| if column.ty.oid == oid::UNKNOWN { oid::TEXT } else { column.ty.oid };
             let types = query.columns.iter().map(settled).collect();
-            self.retype(&mut query, types)?;
+            self.retype(&mut query, types, &[])?;
         }
         Ok(query)
     }
@@ -38,9 +38,10 @@ impl Binder<'_> {
             ast::Body::Select(select) => self.select(parent, blocked, &names, select, ast)?,
             ast::Body::Values(rows) => self.values(parent, blocked, &names, rows)?,
             ast::Body::Set { kind, all, left, right } => {
+                let places = [first_places(left), first_places(right)];
                 let left = self.open_query(parent, blocked, &names, left)?;
                 let right = self.open_query(parent, blocked, &names, right)?;
-                self.set_operation(*kind, *all, left, right, ast.pos)?
+                self.set_operation(*kind, *all, left, right, places)?
             }
         };
         query.ctes = bound;
@@ -136,8 +137,9 @@ impl Binder<'_> {
         all: bool,
         mut left: Query,
         mut right: Query,
-        pos: u32,
+        places: [Vec<u32>; 2],
     ) -> Result<Query> {
+        let place = |side: usize, at: usize| places[side].get(at).copied().unwrap_or(0);
         let word = match kind {
             SetKind::Union => "UNION",
             SetKind::Intersect => "INTERSECT",
@@ -145,44 +147,53 @@ impl Binder<'_> {
         };
         if left.columns.len() != right.columns.len() {
             let message = format!("each {word} query must have the same number of columns");
-            return fail(SqlState::SYNTAX_ERROR, pos, message);
+            return fail(SqlState::SYNTAX_ERROR, place(1, 0), message);
         }
         let mut types = Vec::new();
         let mut columns = left.columns.clone();
-        for (out, (l, r)) in columns.iter_mut().zip(left.columns.iter().zip(&right.columns)) {
+        for (at, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
+            let out = &mut columns[at];
             let ty = if l.ty.oid == oid::UNKNOWN && r.ty.oid == oid::UNKNOWN {
                 oid::TEXT
             } else {
-                crate::func::select_common_type(self.types(), &[l.ty.oid, r.ty.oid], word)?
+                crate::func::select_common_type(self.types(), &[l.ty.oid, r.ty.oid], word)
+                    .map_err(|error| error.at(place(1, at) + 1))?
             };
             out.ty = if l.ty == r.ty { l.ty } else { Type::of(ty) };
             (out.table, out.attribute) = (0, 0);
             types.push(ty);
         }
-        self.retype(&mut left, types.clone())?;
-        self.retype(&mut right, types.clone())?;
+        self.retype(&mut left, types.clone(), &places[0])?;
+        self.retype(&mut right, types.clone(), &places[1])?;
         let body = Body::Set { kind, all, left: Box::new(left), right: Box::new(right), types };
         Ok(plain(body, columns))
     }
 
-    /// Brings the visible columns of a query to these types.
-    pub(crate) fn retype(&self, query: &mut Query, types: Vec<Oid>) -> Result<()> {
+    /// Brings the visible columns of a query to these types; they stand at these places of the text.
+    pub(crate) fn retype(&self, query: &mut Query, types: Vec<Oid>, places: &[u32]) -> Result<()> {
         for (at, wanted) in types.iter().enumerate() {
             let ty = query.columns[at].ty;
             if ty.oid == *wanted {
                 continue;
             }
-            self.retype_column(query, at, ty, *wanted)?;
+            let place = places.get(at).copied().unwrap_or(0);
+            self.retype_column(query, at, (ty, *wanted), place)?;
         }
         Ok(())
     }
 
-    fn retype_column(&self, query: &mut Query, at: usize, from: Type, wanted: Oid) -> Result<()> {
+    fn retype_column(
+        &self,
+        query: &mut Query,
+        at: usize,
+        (from, wanted): (Type, Oid),
+        place: u32,
+    ) -> Result<()> {
         let cast = |expr: &mut Expr| -> Result<()> {
-            let typed = Typed::new(std::mem::replace(expr, Expr::null()), from, 0);
+            let typed = Typed::new(std::mem::replace(expr, Expr::null()), from, place);
             match self.coerce(typed, Type::of(wanted), super::Context::Assignment)? {
                 Some(typed) => *expr = typed.expr,
-                None => return Err(self.cannot_cast(from.oid, wanted, 0)),
+                None => return Err(self.cannot_cast(from.oid, wanted, place)),
             }
             Ok(())
         };
@@ -202,8 +213,8 @@ impl Binder<'_> {
             }
             Body::Values(rows) => rows.iter_mut().try_for_each(|row| cast(&mut row[at]))?,
             Body::Set { left, right, types, .. } => {
-                self.retype_column(left, at, from, wanted)?;
-                self.retype_column(right, at, from, wanted)?;
+                self.retype_column(left, at, (from, wanted), place)?;
+                self.retype_column(right, at, (from, wanted), place)?;
                 types[at] = wanted;
             }
         }
@@ -244,6 +255,15 @@ impl Binder<'_> {
             keys.push(sort_key(at, query.columns[at].ty.oid, sort));
         }
         Ok(keys)
+    }
+}
+
+/// Where the columns of a query's first SELECT or VALUES stand in the text.
+pub(super) fn first_places(query: &ast::Query) -> Vec<u32> {
+    match &query.body {
+        ast::Body::Select(select) => select.targets.iter().map(|target| target.expr.pos).collect(),
+        ast::Body::Values(rows) => rows.first().into_iter().flatten().map(|expr| expr.pos).collect(),
+        ast::Body::Set { left, .. } => first_places(left),
     }
 }
 

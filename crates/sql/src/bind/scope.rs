@@ -286,6 +286,28 @@ impl<'p> Scope<'p> {
         }
     }
 
+    /// The error about a table's name that stands for no entry that may be named here.
+    pub(super) fn no_entry(&self, table: &str, pos: Pos) -> SqlError {
+        let invalid = || {
+            let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
+            SqlError::new(SqlState::UNDEFINED_TABLE, message).at(pos + 1)
+        };
+        let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
+        let mut entries = scopes().flat_map(|scope| &scope.entries);
+        if let Some(alias) =
+            entries.find(|e| e.name != table && e.table.as_ref().is_some_and(|t| t.name == table))
+        {
+            return invalid()
+                .hint(format!("Perhaps you meant to reference the table alias \"{}\".", alias.name));
+        }
+        if scopes().any(|scope| scope.entries.iter().any(|e| e.name == table)) {
+            let place = "but it cannot be referenced from this part of the query.";
+            return invalid().hint(format!("There is an entry for table \"{table}\", {place}"));
+        }
+        let message = format!("missing FROM-clause entry for table \"{table}\"");
+        SqlError::new(SqlState::UNDEFINED_TABLE, message).at(pos + 1)
+    }
+
     fn no_column(&self, parts: &[String], pos: Pos) -> SqlError {
         let error = match parts {
             [.., table, name] => {
@@ -300,12 +322,7 @@ impl<'p> Scope<'p> {
                     let message = format!("column {table}.{name} does not exist");
                     return SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(pos + 1);
                 }
-                let message =
-                    match self.entries.iter().any(|e| e.table.as_ref().is_some_and(|t| t.name == *table)) {
-                        true => format!("invalid reference to FROM-clause entry for table \"{table}\""),
-                        false => format!("missing FROM-clause entry for table \"{table}\""),
-                    };
-                SqlError::new(SqlState::UNDEFINED_TABLE, message)
+                return self.no_entry(table, pos);
             }
             _ => {
                 let name = parts.join(".");

@@ -390,7 +390,7 @@ fn named(expr: &ast::Expr) -> Option<(String, u8)> {
         Kind::Column(parts) => parts.last().map(|name| (name.clone(), 2)),
         Kind::Func(call) => Some((call.name.last().to_string(), 2)),
         Kind::SqlValue(name, _) => Some(((*name).to_string(), 2)),
-        Kind::Cast(inner, ty) => {
+        Kind::Cast(inner, ty, _) => {
             named(inner).filter(|(_, sure)| *sure == 2).or_else(|| Some((ty.name.last().to_string(), 1)))
         }
         Kind::Case { otherwise, .. } => {

@@ -100,7 +100,7 @@ impl Binder<'_> {
             heads.push(head);
         }
         let mut query = query;
-        self.retype(&mut query, heads.iter().map(|head| head.types[1]).collect())?;
+        self.retype(&mut query, heads.iter().map(|head| head.types[1]).collect(), &[])?;
         let kind = SubqueryKind::Any { left: lefts, heads, all, negated };
         Ok(Typed::new(subquery(kind, query), Type::of(oid::BOOL), pos))
     }

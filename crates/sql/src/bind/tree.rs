@@ -153,6 +153,21 @@ pub(crate) enum Expr {
         base: Box<Expr>,
         indexes: Vec<Expr>,
     },
+    /// A value of a domain, checked.
+    Checked {
+        expr: Box<Expr>,
+        checks: Vec<DomainCheck>,
+    },
+    /// A value with a part of it replaced: an element, a slice, or what a path leads to in a document.
+    Replaced {
+        base: Box<Expr>,
+        /// For an element or a step of a path, its second part only.
+        bounds: Vec<(Option<Expr>, Option<Expr>)>,
+        slice: bool,
+        /// Of an array; 0 for a document.
+        element: Oid,
+        value: Box<Expr>,
+    },
     Slice {
         base: Box<Expr>,
         bounds: Vec<(Option<Expr>, Option<Expr>)>,
@@ -417,6 +432,8 @@ pub(crate) struct Conflict {
     pub(crate) index: Option<Oid>,
     /// Assignments over the row `old | excluded`; `None`: nothing is done.
     pub(crate) update: Option<ConflictUpdate>,
+    /// The view that is changed through, and which rows it has.
+    pub(crate) seen: Option<(String, Expr)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -453,10 +470,24 @@ pub(crate) struct Target {
     pub(crate) table: Arc<Table>,
     /// (name, condition).
     pub(crate) checks: Vec<(String, Expr)>,
+    /// Conditions of WITH CHECK OPTION of the views that are changed through: (view, condition).
+    pub(crate) options: Vec<(String, Expr)>,
     /// (column, expression).
     pub(crate) generated: Vec<(usize, Expr)>,
-    /// Checks of domains: (column, domain's name, check's name, condition over CaseOperand).
-    pub(crate) domains: Vec<(usize, String, String, Option<Expr>)>,
+    /// Checks of domains.
+    pub(crate) domains: Vec<DomainCheck>,
+}
+
+/// A check of a domain that a column has.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DomainCheck {
+    pub(crate) column: usize,
+    /// The column is an array of the domain.
+    pub(crate) each: bool,
+    pub(crate) domain: String,
+    pub(crate) check: String,
+    /// Over CaseOperand; `None`: it is not NULL.
+    pub(crate) condition: Option<Expr>,
 }
 
 impl Expr {

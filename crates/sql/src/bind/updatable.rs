@@ -4,13 +4,13 @@
 //!    views allow it (55000 otherwise). Views with computed columns are refused altogether (0A000), where
 //!    PostgreSQL refuses only to change these.
 //! 2. Names are those of the relation that the statement names, numbers of columns are the table's.
-//! 3. Rows that a view does not show are neither updated nor deleted through it; they may be made, since
+//! 3. Rows that a view does not show are neither updated nor deleted through it; they may be made where
 //!    there is no CHECK OPTION.
 
 use std::sync::Arc;
 
 use super::scope::{Place, ScopeColumn};
-use super::tree::Expr;
+use super::tree::{Expr, Target};
 use super::{Binder, Scope};
 use crate::catalog::object::{Object, Table, View};
 use crate::error::{Result, SqlError, SqlState};
@@ -26,13 +26,25 @@ pub(super) struct Changed {
     pub(super) order: Vec<usize>,
     /// Which rows there are, over the table's row; all without.
     filter: Option<Expr>,
+    /// Conditions of WITH CHECK OPTION, by view; those of the views beneath first.
+    checks: Vec<(String, Expr)>,
 }
 
 impl Changed {
     fn of(table: Arc<Table>) -> Changed {
         let there = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
         let order = there.map(|(at, _)| at).collect();
-        Changed { shown: table.clone(), table, order, filter: None }
+        Changed { shown: table.clone(), table, order, filter: None, checks: Vec::new() }
+    }
+
+    /// The target with the conditions that views demand of new rows.
+    pub(super) fn checked(&self, target: Arc<Target>) -> Arc<Target> {
+        if self.checks.is_empty() {
+            return target;
+        }
+        let mut target = Target::clone(&target);
+        target.options = self.checks.clone();
+        Arc::new(target)
     }
 
     /// The condition of a statement, for the rows that there are.
@@ -52,7 +64,7 @@ impl Binder<'_> {
             self.need(relation.oid(), what.privilege());
         }
         match found.as_deref() {
-            Some(Object::View(view)) => self.acting_as(view.owner, || self.through(view, what, 0)),
+            Some(Object::View(view)) => self.acting_as(view.owner, || self.through(view, what, 0, false)),
             _ => self.target_table(path).map(Changed::of),
         }
     }
@@ -84,7 +96,7 @@ impl Binder<'_> {
 
     /// Whether rows may be changed through a view.
     pub(crate) fn is_updatable(&self, view: &View) -> bool {
-        self.through(view, Changing::Update, 0).is_ok()
+        self.through(view, Changing::Update, 0, false).is_ok()
     }
 
     /// The scope of what is changed, at slot 0.
@@ -112,7 +124,10 @@ impl Binder<'_> {
         scope
     }
 
-    fn through(&self, view: &View, what: Changing, deep: usize) -> Result<Changed> {
+    /// `cascaded`: a view above asks for the conditions of all those beneath.
+    fn through(&self, view: &View, what: Changing, deep: usize, cascaded: bool) -> Result<Changed> {
+        let option = view.options.iter().find(|(name, _)| name == "check_option");
+        let cascaded = cascaded || option.is_some_and(|(_, kind)| kind == "cascaded");
         let refused = |why: &str| Err(what.refused(&view.name, why));
         let mut parsed = crate::parse::parse(&view.query.sql)?;
         let Some(ast::Statement::Query(query)) = parsed.pop().map(|parsed| parsed.statement) else {
@@ -131,7 +146,7 @@ impl Binder<'_> {
         let inner = match found.as_deref() {
             Some(Object::Table(table)) => Changed::of(Arc::new(table.clone())),
             Some(Object::View(inner)) if deep < super::from::VIEWS_DEEP => {
-                self.acting_as(inner.owner, || self.through(inner, what, deep + 1))?
+                self.acting_as(inner.owner, || self.through(inner, what, deep + 1, cascaded))?
             }
             _ => return refused(OTHER_SOURCE),
         };
@@ -155,8 +170,12 @@ impl Binder<'_> {
             }
             (own.dropped, own.name) = (false, column.name.clone());
         }
-        let filter = inner.among(own);
-        Ok(Changed { table: inner.table, shown: Arc::new(shown), order, filter })
+        let filter = inner.among(own.clone());
+        let mut checks = inner.checks;
+        if let Some(own) = own.filter(|_| cascaded || option.is_some()) {
+            checks.push((view.name.clone(), own));
+        }
+        Ok(Changed { table: inner.table, shown: Arc::new(shown), order, filter, checks })
     }
 }
 

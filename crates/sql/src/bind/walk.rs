@@ -60,6 +60,20 @@ impl Expr {
                 base.walk(depth, visit);
                 walk_list(indexes, depth, visit);
             }
+            Expr::Checked { expr, checks } => {
+                expr.walk(depth, visit);
+                checks
+                    .iter_mut()
+                    .filter_map(|check| check.condition.as_mut())
+                    .for_each(|e| e.walk(depth, visit));
+            }
+            Expr::Replaced { base, bounds, value, .. } => {
+                base.walk(depth, visit);
+                for (low, high) in bounds {
+                    low.iter_mut().chain(high).for_each(|e| e.walk(depth, visit));
+                }
+                value.walk(depth, visit);
+            }
             Expr::Slice { base, bounds } => {
                 base.walk(depth, visit);
                 for (low, high) in bounds {

@@ -73,7 +73,11 @@ impl Binder<'_> {
             let mut step = self.open_query(parent, blocked, &inner, right)?;
             if step.columns.len() != columns.len() {
                 let message = "each UNION query must have the same number of columns";
-                return fail(SqlState::SYNTAX_ERROR, right.pos, message);
+                return fail(
+                    SqlState::SYNTAX_ERROR,
+                    super::query::first_places(right).first().copied().unwrap_or(0),
+                    message,
+                );
             }
             let types: Vec<Oid> = columns.iter().map(|column| column.ty.oid).collect();
             for (at, (column, wanted)) in step.columns.iter().zip(&types).enumerate() {
@@ -89,7 +93,7 @@ impl Binder<'_> {
                         .at(left.pos + 1));
                 }
             }
-            self.retype(&mut step, types.clone())?;
+            self.retype(&mut step, types.clone(), &super::query::first_places(right))?;
             base.ctes.splice(0..0, ctes);
             let kind = CteKind::Recursive { base: Box::new(base), step: Box::new(step), all: *all, types };
             return Ok((kind, columns));

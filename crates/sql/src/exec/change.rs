@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::store::{Found, Inserted, RowKey, Tolerated};
 use super::{Emit, Env, Exec, Row};
-use crate::bind::tree::{Change, Conflict, Delete, Expr, From, Insert, Returning, Target, Update};
+use crate::bind::tree::{Change, Conflict, Delete, DomainCheck, From, Insert, Returning, Target, Update};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
@@ -106,6 +106,12 @@ impl<'p> Exec<'p> {
             let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
                         constrained values.";
             return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
+        }
+        if let Some((view, seen)) = insert.conflict.as_ref().and_then(|conflict| conflict.seen.as_ref())
+            && !self.holds(Some(seen), &Env { row: &met.values, outer: None })?
+        {
+            let message = format!("conflicting row is not visible through view \"{view}\"");
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
         let both: Row = met.values.iter().chain(&row).cloned().collect();
         let env = Env { row: &both, outer };
@@ -209,8 +215,14 @@ impl<'p> Exec<'p> {
             row[*column] = self.eval(expr, &Env { row, outer: None })?;
         }
         let table = &target.table;
-        for (column, domain, check, condition) in &target.domains {
-            self.domain(row[*column].clone(), domain, check, condition.as_ref())?;
+        for check in &target.domains {
+            match &row[check.column] {
+                Value::Array(array) if check.each => {
+                    array.elements.iter().try_for_each(|element| self.domain(element.clone(), check))?;
+                }
+                _ if check.each => {}
+                value => self.domain(value.clone(), check)?,
+            }
         }
         for (value, column) in row.iter().zip(&table.columns) {
             if column.not_null && !column.dropped && value.is_null() {
@@ -235,10 +247,18 @@ impl<'p> Exec<'p> {
                 return Err(self.about(error, table));
             }
         }
+        for (view, condition) in &target.options {
+            if self.eval(condition, &Env { row, outer: None })?.as_bool() != Some(true) {
+                let message = format!("new row violates check option for view \"{view}\"");
+                let error = SqlError::new(SqlState::WITH_CHECK_OPTION_VIOLATION, message);
+                return Err(error.detail(self.failing(table, row)));
+            }
+        }
         Ok(())
     }
 
-    fn domain(&self, value: Value, domain: &str, check: &str, condition: Option<&'p Expr>) -> Result<()> {
+    pub(crate) fn domain(&self, value: Value, check: &'p DomainCheck) -> Result<()> {
+        let DomainCheck { domain, check, condition, .. } = check;
         let Some(condition) = condition else {
             if value.is_null() {
                 let message = format!("domain {domain} does not allow null values");
@@ -250,7 +270,7 @@ impl<'p> Exec<'p> {
         if result.as_bool() == Some(false) {
             let message = format!("value for domain {domain} violates check constraint \"{check}\"");
             let mut error = SqlError::new(SqlState::CHECK_VIOLATION, message);
-            error.constraint = Some(check.to_string());
+            error.constraint = Some(check.clone());
             return Err(error);
         }
         Ok(())

@@ -119,7 +119,7 @@ impl<S: Store> LocalSession<S> {
         let mut loader = self.loader(copy)?;
         loader.line = u64::from(options.header != Header::None);
         let table = loader.target.table.clone();
-        let need = |object, bits| Need { object, bits, by: 0 };
+        let need = |object, bits| Need { object, bits, by: 0, at: 0 };
         self.allow(&[need(table.schema, privilege::USAGE), need(table.oid, privilege::INSERT)])?;
         let name = |at: &usize| table.columns[*at].name.clone();
         sink.copy_in(&options.shape(loader.columns.len()))?;

@@ -46,8 +46,8 @@ impl<S: Store> LocalSession<S> {
                 self.alter_sequence(name, *if_exists, options)?;
                 "ALTER SEQUENCE"
             }
-            Statement::CreateView { name, replace, columns, query, text } => {
-                self.create_view(name, *replace, columns, query, text)?;
+            Statement::CreateView { name, replace, columns, options, query, text } => {
+                self.create_view(name, *replace, columns, options, (query, text))?;
                 "CREATE VIEW"
             }
             Statement::CreateType { name, kind } => {
@@ -124,7 +124,12 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(crate) fn notice(&self, message: String) {
-        let notice = SqlError::notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message);
+        self.notice_of(SqlState::SUCCESSFUL_COMPLETION, message);
+    }
+
+    /// A notice with the code of what would be an error otherwise.
+    pub(crate) fn notice_of(&self, state: SqlState, message: String) {
+        let notice = SqlError::notice(Severity::Notice, state, message);
         self.shared.notices.borrow_mut().push(notice);
     }
 
@@ -132,7 +137,7 @@ impl<S: Store> LocalSession<S> {
     pub(crate) fn target_schema(&self, path: &Path) -> Result<Oid> {
         let schema = self.schema_for(path)?;
         if let Some(object) = self.store.object(schema) {
-            self.allow_on(&object, privilege::CREATE)?;
+            self.allow_on(&object, privilege::CREATE).map_err(|error| error.at(path.pos + 1))?;
         }
         Ok(schema)
     }
@@ -170,10 +175,43 @@ impl<S: Store> LocalSession<S> {
             return Ok(false);
         }
         if fine {
-            self.notice(format!("relation \"{name}\" already exists, skipping"));
+            self.notice_of(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists, skipping"),
+            );
             return Ok(true);
         }
         Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")))
+    }
+
+    /// An object's name, with its schema where the search path does not lead there.
+    pub(crate) fn visible_name(&self, object: &Object) -> String {
+        let name = crate::exec::system::quoted(object.name());
+        let schema = self.store.object(object.schema());
+        match schema.filter(|schema| !self.search_path().iter().any(|known| known == schema.name())) {
+            Some(schema) => format!("{}.{name}", crate::exec::system::quoted(schema.name())),
+            None => name,
+        }
+    }
+
+    /// `view v`, `table s.t`: an object as messages about dependencies name it.
+    pub(crate) fn spelled(&self, object: &Object) -> String {
+        format!("{} {}", object.kind(), self.visible_name(object))
+    }
+
+    /// The notice about what went with something that was dropped.
+    pub(crate) fn tell_cascade(&self, gone: &[String]) {
+        let message = match gone {
+            [] => return,
+            [only] => format!("drop cascades to {only}"),
+            several => format!("drop cascades to {} other objects", several.len()),
+        };
+        let mut notice = SqlError::notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message);
+        if gone.len() > 1 {
+            let lines: Vec<String> = gone.iter().map(|what| format!("drop cascades to {what}")).collect();
+            notice = notice.detail(lines.join("\n"));
+        }
+        self.shared.notices.borrow_mut().push(notice);
     }
 
     /// A name of the form `base` that no relation of the schema has.
@@ -204,7 +242,10 @@ impl<S: Store> LocalSession<S> {
         let name = name.or(owner).unwrap_or_default();
         if self.store.schema(name).is_some() {
             if fine {
-                self.notice(format!("schema \"{name}\" already exists, skipping"));
+                self.notice_of(
+                    SqlState::DUPLICATE_SCHEMA,
+                    format!("schema \"{name}\" already exists, skipping"),
+                );
                 return Ok(());
             }
             return Err(SqlError::new(

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Env, Exec, Row};
+use crate::bind::tree::DomainCheck;
 use crate::bind::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::cast::{apply_modifier, cast_value};
@@ -90,6 +91,10 @@ impl<'p> Exec<'p> {
             Expr::Array { elements, element, nested } => self.array(elements, *element, *nested, env),
             Expr::Subscript { base, indexes } => self.subscript(base, indexes, env),
             Expr::Slice { base, bounds } => self.slice(base, bounds, env),
+            Expr::Checked { expr, checks } => self.in_domain(expr, checks, env),
+            Expr::Replaced { base, bounds, slice, element, value } => {
+                self.replaced(base, bounds, (*slice, *element), value, env)
+            }
             Expr::Field { base, index } => match self.eval(base, env)? {
                 Value::Record(record) => Ok(record.values.get(*index).cloned().unwrap_or(Value::Null)),
                 _ => Ok(Value::Null),
@@ -310,6 +315,58 @@ impl<'p> Exec<'p> {
             at = at * dimension.len as usize + offset as usize;
         }
         Ok(array.elements[at].clone())
+    }
+
+    fn in_domain(&self, expr: &'p Expr, checks: &'p [DomainCheck], env: &Env<'_>) -> Result<Value> {
+        let value = self.eval(expr, env)?;
+        checks.iter().try_for_each(|check| self.domain(value.clone(), check))?;
+        Ok(value)
+    }
+
+    /// A value with a part of it replaced ([`crate::func::with_element`] and its kin).
+    fn replaced(
+        &self,
+        base: &'p Expr,
+        bounds: &'p [(Option<Expr>, Option<Expr>)],
+        (slice, element): (bool, crate::types::Oid),
+        value: &'p Expr,
+        env: &Env<'_>,
+    ) -> Result<Value> {
+        let (base, value) = (self.eval(base, env)?, self.eval(value, env)?);
+        let mut found = Vec::with_capacity(bounds.len());
+        for (low, high) in bounds {
+            let bound = |expr: &'p Option<Expr>| expr.as_ref().map(|expr| self.eval(expr, env)).transpose();
+            let pair = (bound(low)?, bound(high)?);
+            if [&pair.0, &pair.1].into_iter().flatten().any(Value::is_null) {
+                let what = if element == 0 { "jsonb" } else { "array" };
+                let message = format!("{what} subscript in assignment must not be null");
+                return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+            }
+            found.push(pair);
+        }
+        if element == 0 {
+            let step = |(_, step): &(Option<Value>, Option<Value>)| {
+                step.as_ref().and_then(Value::as_str).unwrap_or_default().to_string()
+            };
+            let path: Vec<String> = found.iter().map(step).collect();
+            let document = if let Value::Jsonb(document) = &base { Some(&**document) } else { None };
+            let value = match &value {
+                Value::Jsonb(value) => (**value).clone(),
+                _ => crate::types::json::Json::Null,
+            };
+            return Ok(Value::Jsonb(Arc::new(crate::func::in_document(document, &path, &value)?)));
+        }
+        let array = if let Value::Array(array) = &base { Some(&**array) } else { None };
+        let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_i64).map(|n| n as i32);
+        if !slice {
+            let at: Vec<i32> = found.iter().map(|(_, at)| number(at).unwrap_or(0)).collect();
+            return crate::func::with_element(array, element, &at, value)
+                .map(|made| Value::Array(Arc::new(made)));
+        }
+        let Value::Array(source) = value else { return Ok(base) };
+        let bounds: Vec<_> = found.iter().map(|(low, high)| (number(low), number(high))).collect();
+        let made = crate::func::with_slice(array, element, &bounds, &source)?;
+        Ok(Value::Array(Arc::new(made)))
     }
 
     fn slice(

@@ -88,7 +88,7 @@ impl State {
                 continue;
             }
             let columns = columns(table, &index);
-            if columns.iter().any(|(at, ..)| row[*at].is_null()) {
+            if !index.nulls_not_distinct && columns.iter().any(|(at, ..)| row[*at].is_null()) {
                 continue;
             }
             let equal = |other: &[Value]| columns.iter().all(|(at, ty, _)| same(*ty, &row[*at], &other[*at]));
@@ -108,8 +108,9 @@ fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
     let ctx = crate::func::EvalContext::new(&settings, &crate::func::NoSystem, 0);
     let columns = columns(table, index);
     let name = |(at, ..): &(usize, Oid, SortKey)| table.columns[*at].name.clone();
-    let shown = |(at, ty, _): &(usize, Oid, SortKey)| {
-        crate::types::text::output(&ctx, *ty, &row[*at]).unwrap_or_default()
+    let shown = |(at, ty, _): &(usize, Oid, SortKey)| match &row[*at] {
+        Value::Null => "null".to_string(),
+        value => crate::types::text::output(&ctx, *ty, value).unwrap_or_default(),
     };
     let names: Vec<String> = columns.iter().map(name).collect();
     let values: Vec<String> = columns.iter().map(shown).collect();

@@ -2,6 +2,7 @@
 
 mod advisory;
 mod aggregate;
+mod bare;
 mod change;
 mod constraint;
 mod copy;
@@ -14,6 +15,7 @@ mod pooled;
 pub(crate) mod privilege;
 mod query;
 mod rows;
+mod seed;
 mod session;
 mod sleep;
 pub mod store;

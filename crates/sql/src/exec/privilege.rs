@@ -47,6 +47,8 @@ pub(crate) struct Need {
     pub(crate) object: Oid,
     pub(crate) bits: u32,
     pub(crate) by: Oid,
+    /// Where the name of what is in a schema stands in the text, from 1; 0 for what is no schema.
+    pub(crate) at: u32,
 }
 
 /// All privileges that there are on a kind of object.
@@ -235,7 +237,8 @@ impl<S: Store> LocalSession<S> {
         let by = if need.by == 0 { asks } else { need.by };
         match self.store.object(need.object) {
             Some(object) if held(&self.store, by, &object, need.bits, false) != need.bits => {
-                Err(denied(&object))
+                let error = denied(&object);
+                Err(if need.at == 0 { error } else { error.at(need.at) })
             }
             Some(_) => Ok(()),
             None => match system_tables::by_oid(need.object) {

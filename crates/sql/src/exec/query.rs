@@ -398,6 +398,11 @@ impl<'p> Exec<'p> {
     /// The rows of a call that returns a set (or of one that does not: one row).
     pub(crate) fn set_rows(&self, call: &'p SetCall, env: &Env<'_>) -> Result<Vec<Row>> {
         let args = self.arguments(&call.args, call.spread, env)?;
+        if let [only] = args.as_slice()
+            && let Some(rows) = crate::func::told_rows(&self.ctx, call.head.function.source, only, &call.told)
+        {
+            return rows;
+        }
         if call.scalar {
             if call.head.types.is_empty() && !call.args.is_empty() {
                 return Ok(vec![args]);

@@ -12,12 +12,12 @@ use super::session::{Portal, Prepared};
 use super::store::Store;
 use super::system_tables::{self, INFORMATION_SCHEMA, calls};
 use crate::bind::tree::OutColumn;
-use crate::catalog::object::{Object, UserTypeKind};
+use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::System;
 use crate::session::SessionStart;
-use crate::types::value::{EnumLabel, Value};
-use crate::types::{Oid, Type, TypeInfo, builtin, builtin_by_name, format_builtin, oid};
+use crate::types::value::Value;
+use crate::types::{Oid, Type, TypeInfo, builtin_by_name, format_builtin, oid};
 
 /// Clock and randomness of the host.
 pub trait Surroundings: Send {
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) server: Arc<dyn crate::session::ServerView>,
     pub(crate) surroundings: Box<dyn Surroundings>,
     pub(crate) notices: RefCell<Vec<SqlError>>,
+    /// Random numbers after `setseed`.
+    pub(crate) seeded: std::cell::Cell<Option<super::seed::Seeded>>,
     /// Whether the current role is a superuser, at this number of the catalog and of roles.
     pub(crate) superuser: std::cell::Cell<Option<((u64, u64), bool)>>,
     /// Last numbers of sequences in this session, and the last sequence.
@@ -63,6 +65,7 @@ impl Shared {
             server: start.server.clone(),
             surroundings,
             notices: RefCell::default(),
+            seeded: std::cell::Cell::new(None),
             superuser: std::cell::Cell::new(None),
             current: RefCell::default(),
             last: RefCell::default(),
@@ -333,6 +336,7 @@ const SESSION: &[&str] = &[
     "set_config_by_name",
 ];
 const OTHERS: &[&str] = &[
+    "setseed",
     "format_type",
     "pg_get_serial_sequence",
     "to_regclass",
@@ -350,13 +354,15 @@ impl System for SessionSystem<'_> {
         self.shared.surroundings.random_u64()
     }
 
+    fn seeded_u64(&self) -> u64 {
+        let Some(seeded) = self.shared.seeded.get() else { return self.random_u64() };
+        let (number, next) = seeded.next();
+        self.shared.seeded.set(Some(next));
+        number
+    }
+
     fn type_info(&self, oid: Oid) -> Option<Cow<'_, TypeInfo>> {
-        if let Some(info) = builtin(oid) {
-            return Some(Cow::Borrowed(info));
-        }
-        let object = self.store.object(oid)?;
-        let under = |base| self.type_info(base).map(Cow::into_owned);
-        crate::catalog::type_of_object(&object, oid, under).map(Cow::Owned)
+        super::bare::type_info(self.store, oid)
     }
 
     fn enum_label(&self, oid: Oid, label: &str) -> Option<Value> {
@@ -364,12 +370,7 @@ impl System for SessionSystem<'_> {
     }
 
     fn enum_labels(&self, oid: Oid) -> Vec<Value> {
-        let Some(Object::Type(user)) = self.store.object(oid).as_deref().cloned() else { return Vec::new() };
-        let UserTypeKind::Enum(labels) = user.kind else { return Vec::new() };
-        let value = |(order, label): (f32, String)| {
-            Value::Enum(Arc::new(EnumLabel { oid, order, label: label.into() }))
-        };
-        labels.into_iter().map(value).collect()
+        super::bare::enum_labels(self.store, oid)
     }
 
     fn reg_in(&self, reg: Oid, name: &str) -> Result<Oid> {
@@ -389,6 +390,10 @@ impl System for SessionSystem<'_> {
             oid::REGPROC | oid::REGPROCEDURE => {
                 let plain = name.split('(').next().unwrap_or(name);
                 let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
+                if reg == oid::REGPROC && crate::func::functions(plain).len() > 1 {
+                    let message = format!("more than one function named \"{name}\"");
+                    return Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, message));
+                }
                 (
                     crate::func::functions(plain).first().map(|f| f.oid),
                     SqlState::UNDEFINED_FUNCTION,
@@ -427,6 +432,10 @@ impl System for SessionSystem<'_> {
             "pg_notify" => notify::call(self.shared, arguments)?,
             // Rows wait for as long as they have to.
             "pg_notification_queue_usage" => Value::Float8(0.0),
+            "setseed" => {
+                self.shared.seeded.set(Some(super::seed::Seeded::from(first)?));
+                Value::Text("".into())
+            }
             "format_type" if first.is_none_or(Value::is_null) => Value::Null,
             "format_type" => {
                 let modifier = arguments.get(1).and_then(Value::as_i64).unwrap_or(-1) as i32;

@@ -181,7 +181,15 @@ impl<'p> Exec<'p> {
     ) -> Result<bool> {
         let args = self.arguments(&call.args, call.spread, &Env { row, outer })?;
         let ctx = self.ctx.for_call(&call.head.types, call.head.result);
-        for (number, found) in call.head.function.call_set(&ctx, &args)?.enumerate() {
+        let told = match args.as_slice() {
+            [only] => crate::func::told_rows(&ctx, call.head.function.source, only, &call.told),
+            _ => None,
+        };
+        let rows: crate::func::SetRows = match told {
+            Some(rows) => Box::new(rows?.into_iter().map(Ok)),
+            None => call.head.function.call_set(&ctx, &args)?,
+        };
+        for (number, found) in rows.enumerate() {
             let mut found = found?;
             found.resize(call.width, Value::Null);
             if ordinality {

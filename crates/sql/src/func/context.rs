@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Result, SqlError};
+use crate::types::datetime::interval_style::IntervalStyle;
 use crate::types::value::Value;
 use crate::types::{BuiltinTypes, Oid, TypeInfo, Types};
 
@@ -15,6 +16,8 @@ pub struct Settings {
     pub time_zone_name: String,
     /// `DateStyle`'s order of day, month and year in input.
     pub date_order: DateOrder,
+    /// `IntervalStyle`.
+    pub interval_style: IntervalStyle,
     /// `bytea_output` is `escape` instead of `hex`.
     pub bytea_escape: bool,
     /// `extra_float_digits`: 1 and more prints the shortest digits that read back.
@@ -37,6 +40,7 @@ impl Default for Settings {
             time_zone: jiff::tz::TimeZone::UTC,
             time_zone_name: "UTC".to_string(),
             date_order: DateOrder::Mdy,
+            interval_style: IntervalStyle::default(),
             bytea_escape: false,
             extra_float_digits: 1,
         }
@@ -51,6 +55,11 @@ pub trait System {
 
     /// 64 random bits.
     fn random_u64(&self) -> u64;
+
+    /// 64 random bits, those of the seed once there is one (`setseed`).
+    fn seeded_u64(&self) -> u64 {
+        self.random_u64()
+    }
 
     /// A type, built in or a user's.
     fn type_info(&self, oid: Oid) -> Option<Cow<'_, TypeInfo>> {

@@ -10,7 +10,7 @@
 //! 3. Order of rows, functions and candidates never depends on addresses or hash seeds.
 
 mod bodies;
-pub(crate) use bodies::encoding::decode_hex;
+pub(crate) use bodies::encoding::{bad_bytes, decode_hex};
 mod call;
 pub mod context;
 mod polymorphic;
@@ -21,7 +21,9 @@ pub mod window;
 pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
 pub use bodies::convert::extreme;
 pub use bodies::like::like;
+pub use bodies::parts::{in_document, with_element, with_slice};
 pub use bodies::strings::{quote_ident, quote_literal};
+pub(crate) use bodies::told::told_rows;
 pub use context::{DateOrder, EvalContext, NoSystem, Settings, System};
 pub use polymorphic::is_polymorphic;
 pub use registry::{

@@ -334,9 +334,16 @@ fn spelled(types: &dyn Types, name: &str, left: Option<Oid>, right: Oid) -> Stri
 #[cold]
 fn no_operator(types: &dyn Types, name: &str, left: Option<Oid>, right: Oid) -> SqlError {
     let message = format!("operator does not exist: {}", spelled(types, name, left, right));
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(
-        "No operator matches the given name and argument types. You might need to add explicit type casts.",
-    )
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(match left {
+        Some(_) => {
+            "No operator matches the given name and argument types. You might need to add explicit type \
+             casts."
+        }
+        None => {
+            "No operator matches the given name and argument type. You might need to add an explicit type \
+             cast."
+        }
+    })
 }
 
 /// The type that the branches of a CASE, COALESCE, VALUES, UNION or array constructor have in common; text if

@@ -180,6 +180,8 @@ pub(crate) struct Locking {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Assignment {
     pub(crate) columns: Vec<Ident>,
+    /// Behind the only column: the part of it that is assigned to.
+    pub(crate) part: Vec<Subscript>,
     /// `(a, b) = (..)`: the value is a row or a query; without, one column.
     pub(crate) row: bool,
     pub(crate) value: Expr,
@@ -266,6 +268,7 @@ pub(crate) enum Statement {
         name: Path,
         replace: bool,
         columns: Vec<Ident>,
+        options: Vec<(String, String)>,
         query: Box<Query>,
         text: String,
     },

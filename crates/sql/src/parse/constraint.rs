@@ -48,9 +48,9 @@ impl Parser<'_> {
             self.index_parameters()?;
             ConstraintKind::PrimaryKey(Vec::new())
         } else if self.accept_word("unique") {
-            self.nulls_clause()?;
+            let equal = self.nulls_clause();
             self.index_parameters()?;
-            ConstraintKind::Unique(Vec::new())
+            ConstraintKind::Unique(Vec::new(), equal)
         } else if self.accept_word("check") {
             self.check()?
         } else if self.accept_word("references") {
@@ -65,12 +65,11 @@ impl Parser<'_> {
         Ok(Some(Constraint { name, kind, deferrable, deferred, not_valid, pos }))
     }
 
-    pub(super) fn nulls_clause(&mut self) -> Res<()> {
-        if self.accept_words(&["nulls", "not", "distinct"]) {
-            return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
-        }
+    /// `NULLS NOT DISTINCT`: whether NULLs are equal to one another.
+    pub(super) fn nulls_clause(&mut self) -> bool {
+        let equal = self.accept_words(&["nulls", "not", "distinct"]);
         self.accept_words(&["nulls", "distinct"]);
-        Ok(())
+        equal
     }
 
     fn index_parameters(&mut self) -> Res<()> {
@@ -167,10 +166,10 @@ impl Parser<'_> {
             }
         } else if self.is_word("unique") {
             self.advance();
-            self.nulls_clause()?;
+            let equal = self.nulls_clause();
             match self.using_index(false)? {
                 Some(kind) => kind,
-                None => ConstraintKind::Unique(self.names_in_parens()?),
+                None => ConstraintKind::Unique(self.names_in_parens()?, equal),
             }
         } else if self.accept_word("check") {
             self.check()?

@@ -5,7 +5,7 @@ use super::ast::{
 };
 use super::lexer::Tok;
 use super::{Parser, Res};
-use crate::error::SqlError;
+use crate::error::{SqlError, SqlState};
 
 impl Parser<'_> {
     pub(super) fn create(&mut self) -> Res<Statement> {
@@ -44,7 +44,12 @@ impl Parser<'_> {
             "type" => self.create_type(),
             "domain" => self.create_domain(),
             "role" | "user" | "group" => {
+                let at = self.pos();
                 let name = self.label()?;
+                if matches!(name.text.as_str(), "public" | "none") {
+                    let message = format!("role name \"{}\" is reserved", name.text);
+                    return Err(SqlError::new(SqlState::RESERVED_NAME, message).at(at + 1));
+                }
                 let options = self.role_options()?;
                 Ok(Statement::CreateRole { name, user: word == "user", options })
             }
@@ -79,19 +84,18 @@ impl Parser<'_> {
     fn create_view(&mut self, replace: bool) -> Res<Statement> {
         let name = self.path()?;
         let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
-        if self.accept_word("with") {
-            self.storage_options()?;
-        }
+        let mut options = if self.accept_word("with") { self.storage_options()? } else { Vec::new() };
         self.expect_word("as")?;
         let start = self.pos();
         let query = Box::new(self.query()?);
         let text = self.text_since(start);
         if self.accept_word("with") {
-            self.accept_any(&["cascaded", "local"]);
+            let kind = if self.accept_word("local") { "local" } else { "cascaded" };
+            self.accept_word("cascaded");
             self.expect_words(&["check", "option"])?;
-            return Err(SqlError::unsupported("WITH CHECK OPTION"));
+            options.push(("check_option".to_string(), kind.to_string()));
         }
-        Ok(Statement::CreateView { name, replace, columns, query, text })
+        Ok(Statement::CreateView { name, replace, columns, options, query, text })
     }
 
     pub(super) fn sequence_options(&mut self) -> Res<Vec<SequenceOption>> {
@@ -150,7 +154,7 @@ impl Parser<'_> {
         let columns = self.list(Parser::index_column)?;
         self.expect(')')?;
         let include = if self.accept_word("include") { self.names_in_parens()? } else { Vec::new() };
-        self.nulls_clause()?;
+        let nulls_equal = self.nulls_clause();
         if self.accept_word("with") {
             self.storage_options()?;
         }
@@ -164,7 +168,8 @@ impl Parser<'_> {
         } else {
             None
         };
-        let index = CreateIndex { name, if_not_exists, unique, table, method, columns, include, filter };
+        let index =
+            CreateIndex { name, if_not_exists, unique, nulls_equal, table, method, columns, include, filter };
         Ok(Statement::CreateIndex(Box::new(index)))
     }
 

@@ -112,15 +112,16 @@ impl Parser<'_> {
             let columns = self.names_in_parens()?;
             self.expect_op()?;
             let value = self.expr()?;
-            return Ok(Assignment { columns, row: true, value });
+            return Ok(Assignment { columns, part: Vec::new(), row: true, value });
         }
         let name = self.name()?;
-        if self.is('.') || self.is('[') {
-            return Err(SqlError::unsupported("assignment to a part of a column"));
+        if self.is('.') {
+            return Err(SqlError::unsupported("assignment to a field of a column"));
         }
+        let part = self.subscript_list()?;
         self.expect_op()?;
         let value = self.expr()?;
-        Ok(Assignment { columns: vec![name], row: false, value })
+        Ok(Assignment { columns: vec![name], part, row: false, value })
     }
 
     fn expect_op(&mut self) -> Res<()> {

@@ -15,7 +15,7 @@ const NOT: u8 = 3;
 const IS: u8 = 4;
 const COMPARE: u8 = 5;
 const LIKE: u8 = 6;
-const OTHER: u8 = 7;
+pub(super) const OTHER: u8 = 7;
 const ADD: u8 = 8;
 const MULTIPLY: u8 = 9;
 const POWER: u8 = 10;
@@ -39,6 +39,11 @@ fn strength(op: &str) -> u8 {
         "^" => POWER,
         _ => OTHER,
     }
+}
+
+/// A number with the other sign.
+fn negated(number: &str) -> String {
+    number.strip_prefix('-').map_or_else(|| format!("-{number}"), str::to_string)
 }
 
 pub(super) fn node(pos: Pos, kind: Kind) -> Expr {
@@ -95,8 +100,8 @@ impl Parser<'_> {
                 let least = if op == "-" || op == "+" { SIGN } else { ADD };
                 let operand = self.expr_above(least)?;
                 match (op.as_str(), operand.kind) {
-                    ("-", Kind::Integer(text)) => Ok(node(pos, Kind::Integer(format!("-{text}")))),
-                    ("-", Kind::Float(text)) => Ok(node(pos, Kind::Float(format!("-{text}")))),
+                    ("-", Kind::Integer(text)) => Ok(node(pos, Kind::Integer(negated(&text)))),
+                    ("-", Kind::Float(text)) => Ok(node(pos, Kind::Float(negated(&text)))),
                     (_, kind) => {
                         let operand = Box::new(Expr { pos: operand.pos, kind });
                         Ok(node(pos, Kind::Unary(Operator { schema: None, name: op }, operand)))
@@ -134,7 +139,7 @@ impl Parser<'_> {
             Tok::Punct(CAST) if least <= TYPECAST => {
                 self.advance();
                 let name = self.type_name()?;
-                Ok(Some(node(left.pos, Kind::Cast(Box::new(left.clone()), name))))
+                Ok(Some(node(left.pos, Kind::Cast(Box::new(left.clone()), name, pos))))
             }
             Tok::Punct('[') if least <= SUBSCRIPT => self.subscripts(left).map(Some),
             Tok::Op(op) if strength(&op) >= least => {
@@ -294,7 +299,7 @@ impl Parser<'_> {
         Ok(node(pos, Kind::Like { kind, expr, pattern, escape, negated }))
     }
 
-    fn subscripts(&mut self, base: &Expr) -> Res<Expr> {
+    pub(super) fn subscript_list(&mut self) -> Res<Vec<Subscript>> {
         let mut subscripts = Vec::new();
         while self.accept('[') {
             let low = if self.is(':') { None } else { Some(self.expr()?) };
@@ -308,6 +313,11 @@ impl Parser<'_> {
             self.expect(']')?;
             subscripts.push(subscript);
         }
+        Ok(subscripts)
+    }
+
+    fn subscripts(&mut self, base: &Expr) -> Res<Expr> {
+        let subscripts = self.subscript_list()?;
         let mut expr = node(base.pos, Kind::Subscript(Box::new(base.clone()), subscripts));
         while self.is('.') && !matches!(base.kind, Kind::Column(_)) {
             expr = self.field(expr)?;
@@ -403,12 +413,16 @@ impl Parser<'_> {
             self.at = start;
             return Ok(None);
         };
+        if name.array {
+            self.at -= 1;
+            return self.error();
+        }
         let literal = node(self.pos(), Kind::Str(text));
         self.advance();
         if name.name.last() == "interval" && name.fields.is_none() {
-            name.fields = self.interval_fields()?;
+            self.interval_fields(&mut name)?;
         }
-        Ok(Some(node(pos, Kind::Cast(Box::new(literal), name))))
+        Ok(Some(node(pos, Kind::Cast(Box::new(literal), name, pos))))
     }
 
     fn column_or_call(&mut self) -> Res<Expr> {
@@ -440,7 +454,7 @@ impl Parser<'_> {
             let literal = node(self.pos(), Kind::Str(text));
             self.advance();
             let name = super::types::named(Path { parts, pos });
-            return Ok(node(pos, Kind::Cast(Box::new(literal), name)));
+            return Ok(node(pos, Kind::Cast(Box::new(literal), name, pos)));
         }
         Ok(node(pos, Kind::Column(parts)))
     }

@@ -1,7 +1,7 @@
 //! Expressions that begin with a keyword: CASE, CAST, EXTRACT, ARRAY, EXISTS and their kin.
 
 use super::ast::{Expr, Kind};
-use super::expr::{call, node};
+use super::expr::{OTHER, call, node};
 use super::lexer::Tok;
 use super::{Parser, Pos, Res};
 
@@ -64,7 +64,7 @@ impl Parser<'_> {
                 self.expect_word("as")?;
                 let name = self.type_name()?;
                 self.expect(')')?;
-                node(pos, Kind::Cast(Box::new(expr), name))
+                node(pos, Kind::Cast(Box::new(expr), name, pos))
             }
             "extract" | "position" | "overlay" | "substring" | "trim" | "normalize" if opens => {
                 self.keyword_call(word, pos)?
@@ -198,7 +198,8 @@ impl Parser<'_> {
     }
 
     fn substring(&mut self, pos: Pos) -> Res<Expr> {
-        let mut args = vec![self.expr()?];
+        let whole = self.expr_above(OTHER)?;
+        let mut args = vec![whole];
         if self.accept_word("from") {
             args.push(self.expr()?);
             if self.accept_word("for") {
@@ -213,8 +214,9 @@ impl Parser<'_> {
             }
             args.push(length);
         } else if self.accept_word("similar") {
-            args.push(self.expr()?);
+            let pattern = self.expr_above(OTHER)?;
             self.expect_word("escape")?;
+            args.push(pattern);
             args.push(self.expr()?);
         } else if self.accept(',') {
             args.extend(self.exprs()?);

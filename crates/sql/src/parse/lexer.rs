@@ -8,7 +8,9 @@
 //!
 //! Not here: `standard_conforming_strings = off`; it cannot be turned off.
 use super::syntax_error;
+use super::unicode::unicode_escapes;
 use crate::error::{SqlError, SqlState};
+use crate::func::bad_bytes;
 
 /// Byte offset into the text.
 pub(crate) type Pos = u32;
@@ -160,7 +162,9 @@ impl Lexer<'_> {
             (b'u' | b'U', b'&') if self.peek(2) == b'"' => {
                 let name = self.skip(2).quoted_identifier()?;
                 let start = self.at;
-                Ok(Tok::Quoted(unicode_escapes(&name).map_err(|e| e.at(start as u32 + 1))?))
+                let escape = self.uescape()?;
+                let name = unicode_escapes(&name, escape).map_err(|(error, _)| error.at(start as u32 + 1))?;
+                Ok(Tok::Quoted(truncated(name)))
             }
             (b'"', _) => Ok(Tok::Quoted(truncated(self.quoted_identifier()?))),
             (b'$', b'0'..=b'9') => self.parameter(),
@@ -254,7 +258,8 @@ impl Lexer<'_> {
             self.digits();
         }
         if starts_identifier(self.peek(0)) {
-            let end = self.at + 1;
+            let rest = self.bytes[self.at..].iter();
+            let end = self.at + rest.take_while(|byte| continues_identifier(**byte)).count();
             let near = self.text.get(start..end).unwrap_or_default();
             let text = format!("trailing junk after numeric literal at or near \"{near}\"");
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, text).at(start as u32 + 1));
@@ -315,16 +320,13 @@ impl Lexer<'_> {
                 }
             }
         }
-        let bad = || {
-            SqlError::new(
-                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-                "invalid byte sequence for encoding \"UTF8\"",
-            )
-        };
         if value.contains(&0) {
-            return Err(bad());
+            return Err(bad_bytes(&[0]));
         }
-        String::from_utf8(value).map(Tok::Str).map_err(|_| bad())
+        String::from_utf8(value).map(Tok::Str).map_err(|error| {
+            let from = error.utf8_error().valid_up_to();
+            bad_bytes(&error.as_bytes()[from..])
+        })
     }
 
     /// After a closing quote: blanks with a line end in them and another quote go on with the literal.
@@ -390,8 +392,42 @@ impl Lexer<'_> {
         let start = self.at;
         self.at += 2;
         match self.string(start, false)? {
-            Tok::Str(raw) => unicode_escapes(&raw).map(Tok::Str).map_err(|e| e.at(start as u32 + 1)),
+            Tok::Str(raw) => {
+                let escape = self.uescape()?;
+                unicode_escapes(&raw, escape)
+                    .map(Tok::Str)
+                    .map_err(|(error, at)| error.at((start + 3 + at) as u32 + 1))
+            }
             other => Ok(other),
+        }
+    }
+
+    /// `UESCAPE '!'` behind a literal: the character that begins its escapes.
+    fn uescape(&mut self) -> Result<char, SqlError> {
+        let behind = self.at;
+        self.skip_blanks()?;
+        let is_there =
+            self.text.get(self.at..self.at + 7).is_some_and(|word| word.eq_ignore_ascii_case("uescape"));
+        if !is_there {
+            self.at = behind;
+            return Ok('\\');
+        }
+        self.at += 7;
+        self.skip_blanks()?;
+        let start = self.at;
+        let bad = |text: &str, start: usize| {
+            let near = text[start..].split([' ', ';']).next().unwrap_or_default();
+            let message = format!("invalid Unicode escape character at or near \"{near}\"");
+            SqlError::new(SqlState::SYNTAX_ERROR, message).at(start as u32 + 1)
+        };
+        if self.peek(0) != b'\'' {
+            return Err(bad(self.text, start));
+        }
+        let Tok::Str(given) = self.string(start, false)? else { return Err(bad(self.text, start)) };
+        let mut letters = given.chars();
+        match (letters.next(), letters.next()) {
+            (Some(c), None) if !c.is_ascii_hexdigit() && !matches!(c, '+' | '\'' | '"' | ' ') => Ok(c),
+            _ => Err(bad(self.text, start)),
         }
     }
 
@@ -417,26 +453,4 @@ impl Lexer<'_> {
 fn push(value: &mut Vec<u8>, byte: u8) -> Result<(), SqlError> {
     value.push(byte);
     Ok(())
-}
-
-/// `\` with 4 and `\+` with 6 hexadecimal digits, of `U&'..'`.
-fn unicode_escapes(raw: &str) -> Result<String, SqlError> {
-    let bad = || SqlError::new(SqlState::SYNTAX_ERROR, "invalid Unicode escape");
-    let mut out = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('\\') {
-            out.push('\\');
-            rest = after;
-            continue;
-        }
-        let (from, digits) = if rest.starts_with('+') { (1, 6) } else { (0, 4) };
-        let code = rest.get(from..from + digits).and_then(|d| u32::from_str_radix(d, 16).ok());
-        out.push(code.and_then(char::from_u32).ok_or_else(bad)?);
-        rest = &rest[from + digits..];
-    }
-    out.push_str(rest);
-    Ok(out)
 }

@@ -25,11 +25,14 @@ mod query;
 mod table;
 mod transaction;
 mod types;
+mod unicode;
 mod utility;
 
 use std::ops::ControlFlow;
 
 use crate::error::{SqlError, SqlState};
+pub(crate) use unicode::unistr;
+
 use ast::{Expr, Ident, Path, Statement, TypeName};
 pub(crate) use keywords::{keywords, needs_quotes};
 pub(crate) use lexer::{Pos, tokens};

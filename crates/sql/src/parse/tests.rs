@@ -22,7 +22,7 @@ fn shape(expr: &Expr) -> String {
         Kind::Not(e) => format!("(not {})", shape(e)),
         Kind::And(list) => format!("({})", list.iter().map(shape).collect::<Vec<_>>().join(" and ")),
         Kind::Or(list) => format!("({})", list.iter().map(shape).collect::<Vec<_>>().join(" or ")),
-        Kind::Cast(e, name) => format!("{}::{}", shape(e), name.name.last()),
+        Kind::Cast(e, name, _) => format!("{}::{}", shape(e), name.name.last()),
         Kind::Is { expr, .. } => format!("({} is ..)", shape(expr)),
         Kind::Between { expr, low, high, .. } => {
             format!("({} in {}..{})", shape(expr), shape(low), shape(high))

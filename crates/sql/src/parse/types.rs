@@ -3,6 +3,7 @@
 use super::ast::{Path, TypeName};
 use super::lexer::Tok;
 use super::{Parser, Res, keywords};
+use crate::error::{SqlError, SqlState};
 
 /// Words that begin a type of several words or with modifiers, so that a literal may come much later.
 pub(super) const LONG_TYPES: &[&str] = &[
@@ -103,7 +104,15 @@ impl Parser<'_> {
             }
             "float" => {
                 self.advance();
+                let at = self.tokens[(self.at + 1).min(self.tokens.len() - 1)].start;
                 let digits = self.modifiers()?.first().copied().unwrap_or(53);
+                if !(1..54).contains(&digits) {
+                    let message = match digits {
+                        ..1 => "precision for type float must be at least 1 bit",
+                        _ => "precision for type float must be less than 54 bits",
+                    };
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).at(at + 1));
+                }
                 Ok(base(if digits <= 24 { "float4" } else { "float8" }))
             }
             "character" | "char" | "nchar" | "national" => self.character_type(),
@@ -116,8 +125,9 @@ impl Parser<'_> {
             "interval" => {
                 self.advance();
                 let modifiers = self.modifiers()?;
-                let fields = self.interval_fields()?;
-                Ok(TypeName { modifiers, fields, ..base("interval") })
+                let mut name = TypeName { modifiers, ..base("interval") };
+                self.interval_fields(&mut name)?;
+                Ok(name)
             }
             _ => {
                 let first = self.name_if(|word| {
@@ -160,12 +170,12 @@ impl Parser<'_> {
     }
 
     /// `HOUR TO MINUTE` and the like, with `SECOND(p)`.
-    pub(super) fn interval_fields(&mut self) -> Res<Option<i32>> {
+    pub(super) fn interval_fields(&mut self, name: &mut TypeName) -> Res<()> {
         let field = |parser: &Self| {
             let Tok::Word(word) = parser.peek() else { return None };
             FIELDS.iter().position(|(name, _)| name == word)
         };
-        let Some(from) = field(self) else { return Ok(None) };
+        let Some(from) = field(self) else { return Ok(()) };
         self.advance();
         let mut to = from;
         if self.is_word("to") {
@@ -175,11 +185,12 @@ impl Parser<'_> {
             to = last;
         }
         if FIELDS[to].0 == "second" {
-            self.modifiers()?;
+            name.modifiers.extend(self.modifiers()?);
         }
         if to < from {
             return self.error();
         }
-        Ok(Some(FIELDS[from..=to].iter().map(|(_, bit)| bit).sum()))
+        name.fields = Some(FIELDS[from..=to].iter().map(|(_, bit)| bit).sum());
+        Ok(())
     }
 }

@@ -46,8 +46,10 @@ impl Reader<'_> {
     /// Reads `{...}` at this depth.
     fn level(&mut self, depth: usize) -> Result<()> {
         if depth >= DIMENSIONS_MAX {
-            let message =
-                format!("number of array dimensions exceeds the maximum allowed ({DIMENSIONS_MAX})");
+            let message = format!(
+                "number of array dimensions ({}) exceeds the maximum allowed ({DIMENSIONS_MAX})",
+                depth + 1
+            );
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
         }
         if self.lengths.len() == depth {

@@ -80,16 +80,43 @@ impl<'a> Reader<'a> {
         bytes.get(self.at).copied()
     }
 
-    fn unexpected(&self) -> SqlError {
-        match self.text[self.at..].chars().next() {
-            None => invalid("The input string ended unexpectedly."),
-            Some(c) if c.is_alphanumeric() || c == '_' => {
-                let rest = &self.text[self.at..];
-                let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-                invalid(format!("Token \"{}\" is invalid.", &rest[..end]))
+    /// What is next where something else was `expected`, or is no token at all.
+    fn unexpected(&mut self, expected: &str) -> SqlError {
+        let next = self.peek();
+        let rest = &self.text[self.at..];
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
+        let found = match next {
+            None => return invalid("The input string ended unexpectedly."),
+            Some(b'{' | b'}' | b'[' | b']' | b',' | b':') => &rest[..1],
+            Some(b'"') => {
+                let from = self.at;
+                match self.string(None) {
+                    Ok(()) => &self.text[from..self.at],
+                    Err(error) => return error,
+                }
             }
-            Some(c) => invalid(format!("Unexpected \"{c}\".")),
-        }
+            Some(b'-' | b'0'..=b'9') => match self.number() {
+                Ok(number) => number,
+                Err(error) => return error,
+            },
+            Some(_) => {
+                let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+                let end = end.max(rest.chars().next().map_or(0, char::len_utf8));
+                match &rest[..end] {
+                    token @ ("true" | "false" | "null") => token,
+                    token => return invalid(format!("Token \"{token}\" is invalid.")),
+                }
+            }
+        };
+        invalid(format!("Expected {expected}, but found \"{found}\"."))
+    }
+
+    /// What begins like a number and is none.
+    fn bad_number(&self, read: usize) -> SqlError {
+        let rest = &self.text[self.at..];
+        let more = rest[read..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii()));
+        let end = more.map_or(rest.len(), |more| read + more);
+        invalid(format!("Token \"{}\" is invalid.", &rest[..end]))
     }
 
     fn eat(&mut self, byte: u8) -> bool {
@@ -98,8 +125,8 @@ impl<'a> Reader<'a> {
         eats
     }
 
-    fn expect(&mut self, byte: u8) -> Result<()> {
-        if self.eat(byte) { Ok(()) } else { Err(self.unexpected()) }
+    fn expect(&mut self, byte: u8, expected: &str) -> Result<()> {
+        if self.eat(byte) { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
     fn literal(&mut self) -> Result<&'a str> {
@@ -110,7 +137,7 @@ impl<'a> Reader<'a> {
                 self.at += end;
                 Ok(word)
             }
-            _ => Err(self.unexpected()),
+            _ => Err(self.unexpected("JSON value")),
         }
     }
 
@@ -134,7 +161,7 @@ impl<'a> Reader<'a> {
         }
         valid &= !bytes.get(end).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'.');
         if !valid {
-            return Err(self.unexpected());
+            return Err(self.bad_number(end));
         }
         let number = &self.text[self.at..self.at + end];
         self.at += end;
@@ -143,7 +170,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a string; appends its characters to `to` if there is one.
     fn string(&mut self, mut to: Option<&mut String>) -> Result<()> {
-        self.expect(b'"')?;
+        self.expect(b'"', "string")?;
         loop {
             let rest = &self.text[self.at..];
             let stop = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < b' ');
@@ -168,7 +195,10 @@ impl<'a> Reader<'a> {
     }
 
     fn escape(&mut self, decodes: bool) -> Result<char> {
-        let escape = self.text[self.at..].chars().next().ok_or_else(|| self.unexpected())?;
+        let escape = self.text[self.at..]
+            .chars()
+            .next()
+            .ok_or_else(|| invalid("The input string ended unexpectedly."))?;
         self.at += escape.len_utf8();
         Ok(match escape {
             '"' | '\\' | '/' => escape,
@@ -230,12 +260,10 @@ impl<'a> Reader<'a> {
                 self.enter()?;
                 let mut members = Vec::new();
                 while !self.eat(b'}') {
-                    if !members.is_empty() {
-                        self.expect(b',')?;
-                    }
+                    self.next_member(members.is_empty())?;
                     let mut key = String::new();
                     self.string(Some(&mut key))?;
-                    self.expect(b':')?;
+                    self.expect(b':', "\":\"")?;
                     members.push((key, self.value()?));
                 }
                 self.depth -= 1;
@@ -246,7 +274,7 @@ impl<'a> Reader<'a> {
                 let mut elements = Vec::new();
                 while !self.eat(b']') {
                     if !elements.is_empty() {
-                        self.expect(b',')?;
+                        self.expect(b',', "\",\" or \"]\"")?;
                     }
                     elements.push(self.value()?);
                 }
@@ -279,16 +307,15 @@ impl<'a> Reader<'a> {
                 let closing = if opening == b'{' { b'}' } else { b']' };
                 let mut is_first = true;
                 while !self.eat(closing) {
-                    if !is_first {
-                        self.expect(b',')?;
-                    }
-                    is_first = false;
                     let mut key = String::new();
                     if opening == b'{' {
-                        self.peek();
+                        self.next_member(is_first)?;
                         self.string(Some(&mut key))?;
-                        self.expect(b':')?;
+                        self.expect(b':', "\":\"")?;
+                    } else if !is_first {
+                        self.expect(b',', "\",\" or \"]\"")?;
                     }
+                    is_first = false;
                     let inner = self.skip(&mut |_, _| {})?;
                     found((opening == b'{').then_some(key.as_str()), inner);
                 }
@@ -314,7 +341,19 @@ impl<'a> Reader<'a> {
     fn end(&mut self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
-            Some(_) => Err(self.unexpected()),
+            Some(_) => Err(self.unexpected("end of input")),
+        }
+    }
+
+    /// Up to the key of a member of an object.
+    fn next_member(&mut self, is_first: bool) -> Result<()> {
+        if !is_first {
+            self.expect(b',', "\",\" or \"}\"")?;
+        }
+        match (self.peek(), is_first) {
+            (Some(b'"'), _) => Ok(()),
+            (_, true) => Err(self.unexpected("string or \"}\"")),
+            (_, false) => Err(self.unexpected("string")),
         }
     }
 }

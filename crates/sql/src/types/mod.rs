@@ -363,6 +363,7 @@ pub fn format_builtin(ty: Type) -> Option<String> {
             Some((first, rest)) => format!("{first}({modifier}) {rest}"),
             None => format!("{name}({modifier})"),
         },
+        oid::INTERVAL => name.to_string() + &datetime::interval::fields_of(modifier),
         _ => name.to_string(),
     })
 }

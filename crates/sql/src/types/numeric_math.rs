@@ -125,6 +125,9 @@ pub fn sqrt(number: &Numeric) -> Result<Numeric> {
     at_scale(root, digits, scale)
 }
 
+/// Where PostgreSQL gives up on exponents (`NUMERIC_MAX_RESULT_SCALE * 3`).
+const EXPONENT_MAX: f64 = 6000.0;
+
 /// e to the number.
 ///
 /// # Errors
@@ -136,7 +139,8 @@ pub fn exp(number: &Numeric) -> Result<Numeric> {
         _ => {}
     }
     let places = number.to_f64() * std::f64::consts::LOG10_E;
-    if places > 131_072.0 {
+    // The bound is PostgreSQL's: it does not try larger ones.
+    if number.to_f64().abs() >= EXPONENT_MAX && places > 0.0 {
         return Err(overflow());
     }
     let scale = result_scale(DIGITS - places.clamp(-2000.0, 2000.0) as i64, i64::from(number.scale()));

@@ -261,7 +261,9 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
         }
         Value::Timestamp(timestamp) => datetime::write_timestamp(*timestamp, None, to),
         Value::Timestamptz(timestamp) => datetime::write_timestamptz(*timestamp, zone, to),
-        Value::Interval(interval) => datetime::interval::write(*interval, to),
+        Value::Interval(interval) => {
+            datetime::interval_style::write(*interval, ctx.settings.interval_style, to)
+        }
         Value::Uuid(uuid) => {
             for (i, byte) in uuid.iter().enumerate() {
                 to.push_str(if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" });

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_sql::exec::Surroundings;
 use liger_sql::session::{
@@ -16,8 +17,10 @@ use liger_sql::session::{
 use liger_sql::types::text;
 use liger_sql::{EvalContext, SqlError, Value};
 
-/// A clock that stands, and a client and a server that nobody needs.
+/// A clock that stands, numbers that are no better than counted, and a client and a server that nobody needs.
 pub struct Fixed;
+
+static COUNTED: AtomicU64 = AtomicU64::new(4);
 
 impl Surroundings for Fixed {
     fn clock_us(&self) -> i64 {
@@ -25,7 +28,7 @@ impl Surroundings for Fixed {
     }
 
     fn random_u64(&self) -> u64 {
-        4
+        COUNTED.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
@@ -53,6 +56,7 @@ pub struct Printed {
     types: Vec<u32>,
     pub lines: Vec<String>,
     pub tags: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 impl Sink for Printed {
@@ -86,7 +90,8 @@ impl Sink for Printed {
         Ok(())
     }
 
-    fn notice(&mut self, _notice: &SqlError) -> Result<(), SqlError> {
+    fn notice(&mut self, notice: &SqlError) -> Result<(), SqlError> {
+        self.notices.extend(told(notice));
         Ok(())
     }
 
@@ -152,22 +157,31 @@ pub fn start() -> SessionStart {
     }
 }
 
-/// The answer to a text, as the logic files have it.
+/// The answer to a text: its rows, sorted unless the text does, its tags, and the code of its error.
 pub fn answer(session: &mut dyn Session, sql: &str) -> Vec<String> {
-    let mut printed = Printed::default();
-    let result = session.simple(sql, &mut printed);
-    let mut lines = printed.lines;
+    let (mut printed, error) = ask(session, sql);
     if !sql.to_ascii_lowercase().contains("order by") {
-        lines.sort();
+        printed.lines.sort();
     }
-    lines.extend(printed.tags.into_iter().filter(|tag| !tag.starts_with("COPY")));
-    if let Err(error) = result {
-        lines.push(format!("ERROR {}", error.state));
-        if std::env::var_os("LOGIC_ALL").is_some() {
-            lines.push(format!("  ({})", error.message));
-        }
-    }
-    lines
+    printed.lines.extend(printed.tags);
+    printed.lines.extend(error.map(|error| format!("ERROR {}", error.state)));
+    printed.lines
+}
+
+fn ask(session: &mut dyn Session, sql: &str) -> (Printed, Option<SqlError>) {
+    let mut printed = Printed::default();
+    let error = session.simple(sql, &mut printed).err();
+    printed.tags.retain(|tag| !tag.starts_with("COPY"));
+    (printed, error)
+}
+
+/// An error or a notice, in as many lines as it has parts, as the logic files have it.
+fn told(error: &SqlError) -> Vec<String> {
+    let at = error.position.map_or_else(String::new, |position| format!(" at {position}"));
+    let mut lines = vec![format!("{} {}{at}: {}", error.severity.as_str(), error.state, error.message)];
+    lines.extend(error.detail.iter().map(|detail| format!("DETAIL: {detail}")));
+    lines.extend(error.hint.iter().map(|hint| format!("HINT: {hint}")));
+    lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }
 
 /// Runs a logic file; how many statements were answered right, of how many.
@@ -176,28 +190,23 @@ pub fn run(path: &Path, session: &mut dyn Session, report: &mut String) -> (usiz
     let (mut good, mut all) = (0, 0);
     for case in text.split_inclusive("====\n") {
         let Some((sql, wanted)) = case.split_once("\n----\n") else { continue };
-        let mut wanted: Vec<String> = wanted.trim_end_matches("====\n").lines().map(str::to_string).collect();
-        if !sql.to_ascii_lowercase().contains("order by") {
-            let is_row = |line: &&String| {
-                line.chars().next().is_some_and(|c| !c.is_ascii_uppercase()) || line.contains('|')
-            };
-            let rows = wanted.iter().take_while(is_row).count();
-            wanted[..rows].sort();
-        }
-        let got = answer(session, sql);
-        let plain: Vec<&String> = got.iter().filter(|line| !line.starts_with("  (")).collect();
+        let wanted: Vec<&str> = wanted.trim_end_matches("====\n").lines().collect();
+        let (printed, error) = ask(session, sql);
+        let mut got = [printed.lines, printed.tags, printed.notices].concat();
+        got.extend(error.iter().flat_map(told));
+        let got: Vec<&str> = got.iter().flat_map(|line| line.split('\n')).collect();
         all += 1;
-        let mut a: Vec<&String> = plain.clone();
-        let mut b: Vec<&String> = wanted.iter().collect();
+        let (mut a, mut b) = (got.clone(), wanted.clone());
         if !sql.to_ascii_lowercase().contains("order by") {
-            a.sort();
-            b.sort();
+            a.sort_unstable();
+            b.sort_unstable();
         }
         if a == b {
             good += 1;
         } else {
             let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let _ = writeln!(report, "-- {name}\n{sql}\n  wanted {wanted:?}\n  got    {got:?}\n");
+            let (wanted, got) = (wanted.join("\n    "), got.join("\n    "));
+            let _ = writeln!(report, "-- {name}\n{sql}\n  wanted\n    {wanted}\n  got\n    {got}\n");
         }
     }
     (good, all)

@@ -170,7 +170,7 @@ impl<S: Store> LocalSession<S> {
             let message =
                 format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
             if fine {
-                self.notice(format!("{message}, skipping"));
+                self.notice_of(SqlState::DUPLICATE_COLUMN, format!("{message}, skipping"));
                 return Ok(());
             }
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
@@ -203,7 +203,7 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    fn alter_drop(&mut self, mut table: Table, at: usize, cascade: bool) -> Result<()> {
+    pub(super) fn alter_drop(&mut self, mut table: Table, at: usize, cascade: bool) -> Result<()> {
         let number = at as u16;
         for child in self.store.referencing(table.oid) {
             for constraint in &child.constraints {

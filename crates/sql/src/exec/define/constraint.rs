@@ -57,7 +57,7 @@ impl<S: Store> LocalSession<S> {
         };
         let oid = self.store.new_oid()?;
         let (name, rule) = match &ast.kind {
-            ConstraintKind::PrimaryKey(list) | ConstraintKind::Unique(list) => {
+            ConstraintKind::PrimaryKey(list) | ConstraintKind::Unique(list, _) => {
                 let primary = matches!(ast.kind, ConstraintKind::PrimaryKey(_));
                 let has = |c: &Constraint| matches!(c.rule, Rule::PrimaryKey { .. });
                 if primary && table.constraints.iter().any(has) {
@@ -83,7 +83,8 @@ impl<S: Store> LocalSession<S> {
                     self.store.replace(Object::Table(table.clone()))?;
                 }
                 let parts = columns.iter().map(|at| IndexColumn::of(*at)).collect();
-                let index = self.new_index(table, &name, parts, true, primary)?;
+                let nulls_equal = matches!(ast.kind, ConstraintKind::Unique(_, true));
+                let index = self.new_index(table, &name, parts, (primary, nulls_equal))?;
                 let rule = match primary {
                     true => Rule::PrimaryKey { columns, index },
                     false => Rule::Unique { columns, index },

@@ -4,12 +4,22 @@
 use std::sync::Arc;
 
 use super::index_of;
-use crate::catalog::object::{Column, Object, Rule};
+use crate::catalog::object::{Column, Index, Object, Rule, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{ObjectKind, Path};
+use crate::types::Oid;
+
+/// What could not be without an object that is dropped.
+enum Dependent {
+    View(Arc<Object>),
+    /// A constraint of a table.
+    Constraint(Oid, Oid),
+    /// Defaults of a table's columns.
+    Defaults(Oid),
+}
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn drop_named(
@@ -70,24 +80,20 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
+    /// Drops an object and, if they may go with it, those that depend on it.
     pub(crate) fn drop_object(&mut self, object: &Object, cascade: bool) -> Result<()> {
+        let mut gone = Vec::new();
+        self.drop_with(object, cascade, &mut gone)?;
+        self.tell_cascade(&gone);
+        Ok(())
+    }
+
+    fn drop_with(&mut self, object: &Object, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
         let oid = object.oid();
         if let Object::Index(index) = object {
-            let owner = self.store.object(index.table);
-            if let Some(Object::Table(table)) = owner.as_deref()
-                && let Some(constraint) =
-                    table.constraints.iter().find(|c| index_of(&c.rule) == Some(index.oid))
-            {
-                let (name, constraint) = (&index.name, &constraint.name);
-                let message = format!(
-                    "cannot drop index {name} because constraint {constraint} on table {} requires it",
-                    table.name
-                );
-                let hint = format!("You can drop constraint {constraint} on table {} instead.", table.name);
-                return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
-            }
+            self.refuse_constraint_index(index)?;
         }
-        self.drop_dependents(object, cascade)?;
+        self.drop_dependents(object, cascade, gone)?;
         if let Object::Table(_) = object {
             for index in self.store.indexes(oid) {
                 self.store.remove(index.oid)?;
@@ -103,79 +109,95 @@ impl<S: Store> LocalSession<S> {
         self.store.remove(oid)
     }
 
+    fn refuse_constraint_index(&self, index: &Index) -> Result<()> {
+        let owner = self.store.object(index.table);
+        if let Some(Object::Table(table)) = owner.as_deref()
+            && let Some(constraint) = table.constraints.iter().find(|c| index_of(&c.rule) == Some(index.oid))
+        {
+            let (name, constraint) = (&index.name, &constraint.name);
+            let own = self.visible_name(owner.as_ref().expect("it is there"));
+            let message = format!(
+                "cannot drop index {name} because constraint {constraint} on table {own} requires it"
+            );
+            let hint = format!("You can drop constraint {constraint} on table {own} instead.");
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
+        }
+        Ok(())
+    }
+
+    /// Refuses to drop something on which these depend.
+    fn depended_on(&self, what: &str, details: &[String]) -> SqlError {
+        let message = format!("cannot drop {what} because other objects depend on it");
+        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+        let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
+        error.detail(details.join("\n")).hint(hint)
+    }
+
     /// Objects that could not be without this one: refused, or dropped with it.
-    fn drop_dependents(&mut self, object: &Object, cascade: bool) -> Result<()> {
+    fn drop_dependents(&mut self, object: &Object, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
         let oid = object.oid();
-        let mut details = Vec::new();
-        let (mut views, mut keys, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
+        let mut dependents = Vec::new();
         for other in self.store.objects() {
             match &*other {
                 Object::View(view) if view.query.depends.contains(&oid) => {
-                    details.push(format!(
-                        "view {} depends on {} {}",
-                        view.name,
-                        object.kind(),
-                        object.name()
-                    ));
-                    views.push(other.clone());
+                    dependents.push((self.spelled(&other), Dependent::View(other.clone())));
                 }
                 Object::Table(table) if table.oid != oid => {
+                    let own = self.visible_name(&other);
                     for constraint in &table.constraints {
                         if let Rule::ForeignKey { table: parent, .. } = constraint.rule
                             && parent == oid
                         {
-                            let (name, own) = (&constraint.name, &table.name);
-                            details.push(format!(
-                                "constraint {name} on table {own} depends on table {}",
-                                object.name()
-                            ));
-                            keys.push((table.oid, constraint.oid));
+                            let what = format!("constraint {} on table {own}", constraint.name);
+                            dependents.push((what, Dependent::Constraint(table.oid, constraint.oid)));
+                        }
+                    }
+                    if !matches!(object, Object::Sequence(_)) {
+                        continue;
+                    }
+                    for column in table.columns.iter().filter(|column| !column.dropped) {
+                        if column.default.as_ref().is_some_and(|default| default.depends.contains(&oid)) {
+                            let what = format!("default value for column {} of table {own}", column.name);
+                            dependents.push((what, Dependent::Defaults(table.oid)));
                         }
                     }
                 }
                 _ => {}
             }
-            if let (Object::Sequence(sequence), Object::Table(table)) = (object, &*other) {
-                for column in &table.columns {
-                    let uses = column.default.as_ref().is_some_and(|default| default.depends.contains(&oid));
-                    if uses && !column.dropped {
-                        let (column, own) = (&column.name, &table.name);
-                        details.push(format!(
-                            "default value for column {column} of table {own} depends on sequence {}",
-                            sequence.name
-                        ));
-                        defaults.push(table.oid);
-                    }
-                }
-            }
         }
-        if details.is_empty() {
+        if dependents.is_empty() {
             return Ok(());
         }
+        let shown = self.spelled(object);
         if !cascade {
-            let message =
-                format!("cannot drop {} {} because other objects depend on it", object.kind(), object.name());
-            let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-            let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
-            return Err(error.detail(details.join("\n")).hint(hint));
+            let lines: Vec<String> =
+                dependents.iter().map(|(what, _)| format!("{what} depends on {shown}")).collect();
+            return Err(self.depended_on(&shown, &lines));
         }
-        for view in views {
-            if self.store.object(view.oid()).is_some() {
-                self.drop_object(&view, true)?;
-            }
-        }
-        for (table, constraint) in keys {
-            if let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() {
-                table.constraints.retain(|other| other.oid != constraint);
-                self.store.replace(Object::Table(table))?;
-            }
-        }
-        for table in defaults {
-            if let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() {
-                for column in &mut table.columns {
-                    column.default = column.default.take().filter(|default| !default.depends.contains(&oid));
+        for (what, dependent) in dependents {
+            match dependent {
+                Dependent::View(view) if self.store.object(view.oid()).is_some() => {
+                    gone.push(what);
+                    self.drop_with(&view, true, gone)?;
                 }
-                self.store.replace(Object::Table(table))?;
+                Dependent::View(_) => {}
+                Dependent::Constraint(table, constraint) => {
+                    gone.push(what);
+                    if let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() {
+                        table.constraints.retain(|other| other.oid != constraint);
+                        self.store.replace(Object::Table(table))?;
+                    }
+                }
+                Dependent::Defaults(table) => {
+                    gone.push(what);
+                    if let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() {
+                        for column in &mut table.columns {
+                            column.default =
+                                column.default.take().filter(|default| !default.depends.contains(&oid));
+                        }
+                        self.store.replace(Object::Table(table))?;
+                    }
+                }
             }
         }
         Ok(())
@@ -189,58 +211,79 @@ impl<S: Store> LocalSession<S> {
         if let Some(object) = self.store.object(schema) {
             self.must_own(&object)?;
         }
-        let within: Vec<_> =
-            self.store.objects().into_iter().filter(|object| object.schema() == schema).collect();
+        let owned = |object: &Object| {
+            matches!(object, Object::Index(_))
+                || matches!(object, Object::Sequence(sequence) if sequence.owned_by.is_some())
+        };
+        let within: Vec<_> = self
+            .store
+            .objects()
+            .into_iter()
+            .filter(|object| object.schema() == schema && !owned(object))
+            .collect();
         if !within.is_empty() && !cascade {
-            let message = format!("cannot drop schema {name} because other objects depend on it");
-            let shown = |object: &Arc<Object>| {
-                format!("{} {name}.{} depends on schema {name}", object.kind(), object.name())
-            };
-            let detail = within
-                .iter()
-                .filter(|o| !matches!(***o, Object::Index(_)))
-                .map(shown)
-                .collect::<Vec<_>>()
-                .join("\n");
-            let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .detail(detail)
-                .hint(hint));
+            let line = |object: &Arc<Object>| format!("{} depends on schema {name}", self.spelled(object));
+            let lines: Vec<String> = within.iter().map(line).collect();
+            return Err(self.depended_on(&format!("schema {name}"), &lines));
         }
+        let mut gone = Vec::new();
         for object in within {
-            if !matches!(*object, Object::Index(_)) && self.store.object(object.oid()).is_some() {
-                self.drop_object(&object, true)?;
+            let what = self.spelled(&object);
+            if self.store.object(object.oid()).is_some() {
+                gone.push(what);
+                match &*object {
+                    Object::Type(user) => self.drop_type_with(user, true, &mut gone)?,
+                    other => self.drop_with(other, true, &mut gone)?,
+                }
             }
         }
+        self.tell_cascade(&gone);
         self.store.remove(schema)
     }
 
     fn drop_type(&mut self, kind: ObjectKind, path: &Path, if_exists: bool, cascade: bool) -> Result<()> {
         let Ok(user) = self.user_type(path) else {
-            return self.missing(kind.word(), SqlState::UNDEFINED_OBJECT, path, if_exists);
+            return self.missing("type", SqlState::UNDEFINED_OBJECT, path, if_exists);
         };
+        if kind == ObjectKind::Domain && !matches!(user.kind, UserTypeKind::Domain { .. }) {
+            let message = format!("\"{}\" is not a domain", path.last());
+            let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+            return Err(error.hint("Use DROP TYPE to remove a type."));
+        }
         self.must_own_or_schema(&Object::Type(user.clone()))?;
-        let mut details = Vec::new();
+        let mut gone = Vec::new();
+        self.drop_type_with(&user, cascade, &mut gone)?;
+        self.tell_cascade(&gone);
+        Ok(())
+    }
+
+    fn drop_type_with(&mut self, user: &UserType, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
+        let shown = format!("type {}", self.visible_name(&Object::Type(user.clone())));
+        let mut columns = Vec::new();
         for object in self.store.objects() {
             let Object::Table(table) = &*object else { continue };
-            let uses = |column: &&Column| {
+            let uses = |column: &Column| {
                 !column.dropped && (column.type_oid == user.oid || column.type_oid == user.array)
             };
-            for column in table.columns.iter().filter(uses) {
-                details.push(format!(
-                    "column {} of table {} depends on type {}",
-                    column.name, table.name, user.name
-                ));
+            let own = self.visible_name(&object);
+            for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| uses(column)) {
+                let what = format!("column {} of table {own}", column.name);
+                columns.push((table.oid, at, column.type_oid == user.array, what));
             }
         }
-        if !details.is_empty() && !cascade {
-            let message = format!("cannot drop type {} because other objects depend on it", user.name);
-            let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-            let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
-            return Err(error.detail(details.join("\n")).hint(hint));
+        columns.sort_by_key(|(.., array, _)| !array);
+        if !columns.is_empty() && !cascade {
+            let line = |(_, _, array, what): &(Oid, usize, bool, String)| {
+                format!("{what} depends on {shown}{}", if *array { "[]" } else { "" })
+            };
+            let lines: Vec<String> = columns.iter().map(line).collect();
+            return Err(self.depended_on(&shown, &lines));
         }
-        if !details.is_empty() {
-            return Err(SqlError::unsupported("DROP TYPE CASCADE with columns of the type"));
+        for (table, at, _, what) in columns {
+            if let Some(Object::Table(table)) = self.store.object(table).as_deref().cloned() {
+                gone.push(what);
+                self.alter_drop(table, at, true)?;
+            }
         }
         self.store.remove(user.oid)
     }

@@ -176,7 +176,13 @@ impl<S: Store> LocalSession<S> {
                     0 => format!("no privileges were {done} for \"{name}\""),
                     _ => format!("not all privileges were {done} for \"{name}\""),
                 };
-                let warning = SqlError::notice(Severity::Warning, SqlState::WARNING, message);
+                let warning = {
+                    let state = match grant.grant {
+                        true => SqlState::WARNING_PRIVILEGE_NOT_GRANTED,
+                        false => SqlState::WARNING_PRIVILEGE_NOT_REVOKED,
+                    };
+                    SqlError::notice(Severity::Warning, state, message)
+                };
                 self.shared.notices.borrow_mut().push(warning);
             }
             (bits, grantor) = (may, role);

@@ -16,8 +16,7 @@ impl<S: Store> LocalSession<S> {
         table: &Table,
         name: &str,
         columns: Vec<IndexColumn>,
-        unique: bool,
-        primary: bool,
+        (primary, nulls_not_distinct): (bool, bool),
     ) -> Result<Oid> {
         let oid = self.store.new_oid()?;
         let index = Index {
@@ -27,8 +26,8 @@ impl<S: Store> LocalSession<S> {
             table: table.oid,
             columns,
             include: Vec::new(),
-            unique,
-            nulls_not_distinct: false,
+            unique: true,
+            nulls_not_distinct,
             primary,
             predicate: None,
             method: "btree".to_string(),
@@ -103,7 +102,7 @@ impl<S: Store> LocalSession<S> {
             columns: parts,
             include: self.columns_named(&table, &ast.include)?,
             unique: ast.unique,
-            nulls_not_distinct: false,
+            nulls_not_distinct: ast.nulls_equal,
             primary: false,
             predicate,
             method: ast.method.clone(),

@@ -37,7 +37,11 @@ impl<S: Store> LocalSession<S> {
     fn check_role_name(&self, name: &str) -> Result<()> {
         if name.starts_with("pg_") || matches!(name, "public" | "none") {
             let message = format!("role name \"{name}\" is reserved");
-            return Err(SqlError::new(SqlState::RESERVED_NAME, message));
+            let error = SqlError::new(SqlState::RESERVED_NAME, message);
+            return Err(match name.starts_with("pg_") {
+                true => error.detail("Role names starting with \"pg_\" are reserved."),
+                false => error,
+            });
         }
         if self.store.role(name).is_some() {
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("role \"{name}\" already exists")));
@@ -277,9 +281,18 @@ impl<S: Store> LocalSession<S> {
     /// What a role owns, and what it was given, in the words of an error's detail.
     fn depending_on(&self, role: &Role) -> Vec<String> {
         let mut details = Vec::new();
-        for object in self.store.objects() {
+        let mut objects = self.store.objects();
+        // A sequence of a column was made before its table.
+        objects.sort_by_key(|object| match &**object {
+            Object::Sequence(sequence) => {
+                sequence.owned_by.map_or((sequence.oid, 1), |(table, _)| (table, 0))
+            }
+            other => (other.oid(), 1),
+        });
+        for object in objects {
             let (owner, list) = privilege::owner_and_list(&object);
-            let (kind, name) = (object.kind(), object.name());
+            let kind = object.kind();
+            let name = self.visible_name(&object);
             if owner == role.oid && !matches!(*object, Object::Index(_)) {
                 details.push(format!("owner of {kind} {name}"));
             } else if list.iter().any(|grant| grant.grantee == role.oid || grant.grantor == role.oid) {

@@ -159,7 +159,9 @@ impl<S: Store> LocalSession<S> {
                     column.not_null = true;
                 }
                 ConstraintKind::PrimaryKey(_) => table_constraint.kind = ConstraintKind::PrimaryKey(own()),
-                ConstraintKind::Unique(_) => table_constraint.kind = ConstraintKind::Unique(own()),
+                ConstraintKind::Unique(_, equal) => {
+                    table_constraint.kind = ConstraintKind::Unique(own(), *equal);
+                }
                 ConstraintKind::ForeignKey(_, references) => {
                     table_constraint.kind = ConstraintKind::ForeignKey(own(), references.clone());
                 }
@@ -180,7 +182,7 @@ impl<S: Store> LocalSession<S> {
             let whole = matches!(
                 constraint.kind,
                 ConstraintKind::PrimaryKey(_)
-                    | ConstraintKind::Unique(_)
+                    | ConstraintKind::Unique(..)
                     | ConstraintKind::ForeignKey(..)
                     | ConstraintKind::Check(..)
             );

@@ -51,7 +51,10 @@ impl<S: Store> LocalSession<S> {
         base: &ast::TypeName,
         constraints: &[ast::Constraint],
     ) -> Result<()> {
-        let base = self.with_binder(|binder| binder.resolve_type(base))?;
+        let base = self.with_binder(|binder| binder.resolve_type(base)).map_err(|mut error| {
+            error.position = None;
+            error
+        })?;
         let (mut not_null, mut default, mut checks) = (false, None, Vec::new());
         for constraint in constraints {
             match &constraint.kind {
@@ -107,7 +110,10 @@ impl<S: Store> LocalSession<S> {
         };
         if labels.iter().any(|(_, known)| known == label) {
             if fine {
-                self.notice(format!("enum label \"{label}\" already exists, skipping"));
+                self.notice_of(
+                    SqlState::DUPLICATE_OBJECT,
+                    format!("enum label \"{label}\" already exists, skipping"),
+                );
                 return Ok(());
             }
             let message = format!("enum label \"{label}\" already exists");
@@ -138,6 +144,10 @@ impl<S: Store> LocalSession<S> {
         let UserTypeKind::Enum(labels) = &mut user.kind else {
             return Err(SqlError::unsupported("this type"));
         };
+        if labels.iter().any(|(_, label)| label == from) && labels.iter().any(|(_, label)| label == to) {
+            let message = format!("enum label \"{to}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
         match labels.iter_mut().find(|(_, label)| label == from) {
             Some((_, label)) => *label = to.to_string(),
             None => {

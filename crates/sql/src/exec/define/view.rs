@@ -12,9 +12,10 @@ impl<S: Store> LocalSession<S> {
         path: &Path,
         replace: bool,
         names: &[ast::Ident],
-        query: &ast::Query,
-        text: &str,
+        options: &[(String, String)],
+        (query, text): (&ast::Query, &str),
     ) -> Result<()> {
+        check_options(options)?;
         let schema = self.target_schema(path)?;
         let (columns, depends) = self.with_binder(|binder| {
             let bound = binder.query(None, false, query)?;
@@ -58,7 +59,12 @@ impl<S: Store> LocalSession<S> {
                     Some(_) => {}
                 }
             }
-            return self.store.replace(Object::View(View { columns: made, query, ..old.clone() }));
+            return self.store.replace(Object::View(View {
+                columns: made,
+                query,
+                options: options.to_vec(),
+                ..old.clone()
+            }));
         }
         self.relation_exists(schema, path.last(), false)?;
         let view = View {
@@ -68,8 +74,29 @@ impl<S: Store> LocalSession<S> {
             owner: self.role(),
             columns: made,
             query,
+            options: options.to_vec(),
             ..View::default()
         };
         self.store.create(self.own(Object::View(view)))
     }
+}
+
+/// Refuses what is no option of a view.
+fn check_options(options: &[(String, String)]) -> Result<()> {
+    for (name, value) in options {
+        match name.as_str() {
+            "check_option" if matches!(value.as_str(), "local" | "cascaded") => {}
+            "check_option" => {
+                let message = format!("invalid value for enum option \"check_option\": {value}");
+                let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+                return Err(error.detail("Valid values are \"local\" and \"cascaded\"."));
+            }
+            "security_barrier" | "security_invoker" => {}
+            _ => {
+                let message = format!("unrecognized parameter \"{name}\"");
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+        }
+    }
+    Ok(())
 }

@@ -5,9 +5,10 @@ use super::EngineStore;
 use crate::bind::Binder;
 use crate::catalog::object::{IndexColumn, Indexed};
 use crate::error::Result;
+use crate::exec::bare::BareSystem;
 use crate::exec::store::lost;
 use crate::exec::{Env, Exec};
-use crate::func::{EvalContext, NoSystem, Settings};
+use crate::func::{EvalContext, Settings};
 use crate::session::Interrupt;
 use crate::storage::table::Computed;
 use crate::types::value::Value;
@@ -24,8 +25,9 @@ impl Computed for Computing<'_> {
         let catalog = self.store.catalog();
         let index = catalog.index(index).ok_or_else(|| lost(index))?;
         let table = Arc::new(catalog.table(self.table).ok_or_else(|| lost(self.table))?.clone());
+        let system = BareSystem(self.store);
         let (settings, path) = (Settings::default(), ["public".to_owned()]);
-        let ctx = EvalContext::new(&settings, &NoSystem, 0);
+        let ctx = EvalContext::new(&settings, &system, 0);
         let interrupt = Interrupt::default();
         let eval = |sql: &str| {
             let binder = Binder::new(ctx, self.store, &path, Vec::new());
@@ -47,8 +49,8 @@ impl Computed for Computing<'_> {
     }
 
     fn show(&self, ty: Oid, value: &Value) -> String {
-        let settings = Settings::default();
-        let ctx = EvalContext::new(&settings, &NoSystem, 0);
+        let (settings, system) = (Settings::default(), BareSystem(self.store));
+        let ctx = EvalContext::new(&settings, &system, 0);
         if value.is_null() {
             return "null".to_owned();
         }

@@ -19,7 +19,9 @@ impl<S: Store> LocalSession<S> {
 }
 
 fn with(with: Option<&With>) -> Option<String> {
+    // As PostgreSQL names it: by the whole statement, not by the part that writes.
     with.and_then(|with| with.tables.iter().find_map(|table| written(&table.statement)))
+        .map(|_| "SELECT".to_string())
 }
 
 fn query(query: &Query) -> Option<String> {

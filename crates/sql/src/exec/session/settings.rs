@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{DateOrder, Settings};
 use crate::session::Timeouts;
+use crate::types::datetime::interval_style::IntervalStyle;
 
 /// Name, value at the start, whether clients are told of changes, whether it can be set.
 const KNOWN: &[(&str, &str, bool, bool)] = &[
@@ -92,6 +93,26 @@ const TIMES: &[&str] = &[
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
 ];
+
+/// Settings that are one of some words.
+const WORDS: &[(&str, &[&str])] = &[
+    ("backslash_quote", &["safe_encoding", "on", "off"]),
+    ("bytea_output", &["escape", "hex"]),
+    (
+        "client_min_messages",
+        &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"],
+    ),
+    ("default_transaction_isolation", LEVELS),
+    ("IntervalStyle", &["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
+    ("password_encryption", &["md5", "scram-sha-256"]),
+    ("plan_cache_mode", &["auto", "force_generic_plan", "force_custom_plan"]),
+    ("session_replication_role", &["origin", "replica", "local"]),
+    ("synchronous_commit", &["local", "remote_write", "remote_apply", "on", "off"]),
+    ("transaction_isolation", LEVELS),
+    ("xmloption", &["content", "document"]),
+];
+
+const LEVELS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
 const SESSION_ROLE: &str = "session_authorization";
 
@@ -205,8 +226,9 @@ impl Variables {
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
+        let given = name;
         let name = canonical(name);
-        let value = self.checked(&name, value)?;
+        let value = self.checked(&name, given, value)?;
         if local {
             let before = self.values.get(&name).cloned().unwrap_or_default();
             self.local.entry(name.clone()).or_insert(before);
@@ -265,7 +287,9 @@ impl Variables {
         self.apply_all();
     }
 
-    fn checked(&self, name: &str, value: &str) -> Result<String> {
+    /// The value in the form that is kept; errors name the setting as it was `given`, or by its own name
+    /// where PostgreSQL looks at the value itself.
+    fn checked(&self, name: &str, given: &str, value: &str) -> Result<String> {
         let invalid = || {
             let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
@@ -283,6 +307,19 @@ impl Variables {
         }
         if TIMES.contains(&name) {
             return milliseconds(value).map(shown_time).ok_or_else(invalid);
+        }
+        if let Some((_, words)) = WORDS.iter().find(|(known, _)| *known == name) {
+            let word = value.to_ascii_lowercase();
+            // A switch with more than two positions takes the other spellings of those two as well.
+            let switch = boolean(value).map(|on| if on { "on" } else { "off" });
+            return match words.iter().find(|known| **known == word || Some(**known) == switch) {
+                Some(known) => Ok((*known).to_string()),
+                None => {
+                    let message = format!("invalid value for parameter \"{given}\": \"{value}\"");
+                    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                        .hint(format!("Available values: {}.", words.join(", "))))
+                }
+            };
         }
         match name {
             "client_encoding" => {
@@ -304,14 +341,9 @@ impl Variables {
                 Ok(-15..=3) => Ok(value.to_string()),
                 _ => Err(invalid()),
             },
-            "default_transaction_isolation" | "transaction_isolation" => {
-                let level = value.to_ascii_lowercase();
-                let levels = ["serializable", "repeatable read", "read committed", "read uncommitted"];
-                if levels.contains(&level.as_str()) { Ok(level) } else { Err(invalid()) }
-            }
             _ if BOOLEANS.contains(start) => {
                 boolean(value).map(|on| if on { "on" } else { "off" }.to_string()).ok_or_else(|| {
-                    let message = format!("parameter \"{name}\" requires a Boolean value");
+                    let message = format!("parameter \"{given}\" requires a Boolean value");
                     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 })
             }
@@ -320,7 +352,15 @@ impl Variables {
     }
 
     fn apply_all(&mut self) {
-        let applied = ["TimeZone", "DateStyle", "bytea_output", "extra_float_digits", "role", SESSION_ROLE];
+        let applied = [
+            "TimeZone",
+            "DateStyle",
+            "IntervalStyle",
+            "bytea_output",
+            "extra_float_digits",
+            "role",
+            SESSION_ROLE,
+        ];
         applied.iter().chain(TIMES).for_each(|name| self.apply(name));
     }
 
@@ -340,6 +380,7 @@ impl Variables {
                     () => DateOrder::Mdy,
                 }
             }
+            "IntervalStyle" => eval.interval_style = IntervalStyle::named(&value),
             "bytea_output" => eval.bytea_escape = value == "escape",
             "extra_float_digits" => eval.extra_float_digits = value.parse().unwrap_or(1),
             "search_path" => self.search_path = schemas_of(&value, self.current_role(&self.user)),

@@ -294,7 +294,7 @@ impl Accumulator for Collected {
             let Value::Array(array) = value else {
                 return Err(bad(SqlState::NULL_VALUE_NOT_ALLOWED, "cannot accumulate null arrays"));
             };
-            if array.dimensions.is_empty() {
+            if inner.is_none() && array.dimensions.is_empty() {
                 return Err(bad(SqlState::ARRAY_SUBSCRIPT_ERROR, "cannot accumulate empty arrays"));
             }
             if inner.is_some_and(|first| first.dimensions != array.dimensions) {

@@ -195,7 +195,6 @@ fn concat(left: &Arc<Array>, right: &Arc<Array>) -> Result<Value> {
         let kept = if left.dimensions.is_empty() { right } else { left };
         return Ok(Value::Array(Arc::clone(kept)));
     }
-    let incompatible = || bad_subscript("cannot concatenate incompatible arrays");
     let (a, b) = (&left.dimensions, &right.dimensions);
     let lens = |dimensions: &[Dimension]| dimensions.iter().map(|d| d.len).collect::<Vec<_>>();
     let mut dimensions;
@@ -212,7 +211,20 @@ fn concat(left: &Arc<Array>, right: &Arc<Array>) -> Result<Value> {
             dimensions = b.clone();
             dimensions[0].len += 1;
         }
-        _ => return Err(incompatible()),
+        apart => {
+            let detail = match apart {
+                0 => "Arrays with differing element dimensions are not compatible for concatenation."
+                    .to_string(),
+                1 | -1 => {
+                    "Arrays with differing dimensions are not compatible for concatenation.".to_string()
+                }
+                _ => {
+                    let (a, b) = (a.len(), b.len());
+                    format!("Arrays of {a} and {b} dimensions are not compatible for concatenation.")
+                }
+            };
+            return Err(bad_subscript("cannot concatenate incompatible arrays").detail(detail));
+        }
     }
     made(left.element, dimensions, [&left.elements[..], &right.elements[..]].concat())
 }

@@ -1,16 +1,16 @@
 //! Arithmetic, casts and construction of dates, times and intervals.
 
 use super::{
-    date_of, float8, int4, interval_of, invalid_parameter, scalar, text, time_of, timestamp_of,
+    date_of, float8, int4, interval_of, invalid_parameter, scalar, text, time_format, time_of, timestamp_of,
     timestamptz_of,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::context::EvalContext;
 use crate::func::registry::Body;
 use crate::types::datetime::{
-    DAY_US, Day, SECOND_US, UNIX_EPOCH_DAYS, add_to_timestamp, add_to_timestamptz, date_in_range, day_of,
-    days_of, interval_out_of_range, is_infinite, local_to_utc, month_len, offset_at, split,
-    timestamp_in_range, timestamp_out_of_range, utc_to_local, zone,
+    DAY_US, Day, SECOND_US, UNIX_EPOCH_DAYS, abbreviation_at, add_to_timestamp, add_to_timestamptz,
+    date_in_range, day_of, days_of, interval_out_of_range, is_infinite, local_to_utc, month_len, offset_at,
+    split, timestamp_in_range, timestamp_out_of_range, utc_to_local, zone,
 };
 use crate::types::order::interval_span;
 use crate::types::value::{Interval, Value};
@@ -30,6 +30,11 @@ fn now(source: &str) -> Option<Body> {
     match source {
         "now" => scalar(|ctx, _| Ok(Value::Timestamptz(ctx.transaction_start_us))),
         "statement_timestamp" => scalar(|ctx, _| Ok(Value::Timestamptz(ctx.statement_start_us))),
+        "timeofday" => scalar(|ctx, _| {
+            let (utc, zone) = (ctx.system.clock_us(), &ctx.settings.time_zone);
+            let (days, micros) = split(utc_to_local(zone, utc));
+            Ok(Value::text(time_format::of_day(days, micros, &abbreviation_at(zone, utc))))
+        }),
         "clock_timestamp" => scalar(|ctx, _| Ok(Value::Timestamptz(ctx.system.clock_us()))),
         "date_finite" => scalar(|_, a| Ok(Value::Bool(!matches!(date_of(&a[0]), i32::MAX | i32::MIN)))),
         "timestamp_finite" => scalar(|_, a| {
@@ -122,6 +127,8 @@ fn cast(source: &str) -> Option<Body> {
             let day = date_to_timestamp(date_of(&a[1]))?;
             timestamp_in_range(i128::from(day) + i128::from(time_of(&a[0]))).map(Value::Timestamp)
         }),
+        "datetimetz_timestamptz" => scalar(|_, a| zoned(&a[0], &a[1])),
+        "timetzdate_pl/2" => scalar(|_, a| zoned(&a[1], &a[0])),
         "float8_timestamptz" => scalar(|_, a| {
             let seconds = float8(&a[0]);
             if seconds.is_nan() {
@@ -173,6 +180,8 @@ fn plus(source: &str) -> Option<Body> {
             let zone = &ctx.settings.time_zone;
             add_to_timestamptz(timestamptz_of(&a[1]), interval_of(&a[0]), zone).map(Value::Timestamptz)
         }),
+        "timetz_pl_interval" => scalar(|_, a| Ok(later(&a[0], interval_of(&a[1]).micros))),
+        "interval_pl_timetz/2" => scalar(|_, a| Ok(later(&a[1], interval_of(&a[0]).micros))),
         "time_pl_interval" => scalar(|_, a| {
             Ok(Value::Time((time_of(&a[0]) + interval_of(&a[1]).micros % DAY_US).rem_euclid(DAY_US)))
         }),
@@ -222,6 +231,7 @@ fn minus(source: &str) -> Option<Body> {
         "time_mi_time" => scalar(|_, a| {
             Ok(Value::Interval(Interval { micros: time_of(&a[0]) - time_of(&a[1]), ..Default::default() }))
         }),
+        "timetz_mi_interval" => scalar(|_, a| Ok(later(&a[0], -(interval_of(&a[1]).micros % DAY_US)))),
         "time_mi_interval" => scalar(|_, a| {
             Ok(Value::Time((time_of(&a[0]) - interval_of(&a[1]).micros % DAY_US).rem_euclid(DAY_US)))
         }),
@@ -237,6 +247,24 @@ fn minus(source: &str) -> Option<Body> {
             }
         }),
         _ => None,
+    }
+}
+
+/// A time of day with a zone, `micros` later.
+fn later(value: &Value, micros: i64) -> Value {
+    let Value::Timetz(time, west) = *value else { super::wrong("timetz", value) };
+    Value::Timetz((time + micros % DAY_US).rem_euclid(DAY_US), west)
+}
+
+/// A date at a time of day with a zone.
+fn zoned(date: &Value, time: &Value) -> Result<Value> {
+    let Value::Timetz(time, west) = *time else { super::wrong("timetz", time) };
+    match date_to_timestamp(date_of(date))? {
+        day if is_infinite(day) => Ok(Value::Timestamptz(day)),
+        day => {
+            let utc = i128::from(day) + i128::from(time) + i128::from(west) * i128::from(SECOND_US);
+            timestamp_in_range(utc).map(Value::Timestamptz)
+        }
     }
 }
 
@@ -419,38 +447,55 @@ fn zones(source: &str) -> Option<Body> {
 }
 
 fn overlaps(source: &str) -> Option<Body> {
-    if !matches!(source, "overlaps_timestamp" | "overlaps_time" | "overlaps_timetz") {
-        return None;
-    }
-    scalar(|_, a| {
-        let order = |x: &Value, y: &Value| crate::types::order::compare(0, x, y);
-        // Each period from its earlier to its later end; an open one counts as its known end.
-        let period = |x: &Value, y: &Value| match (x.is_null(), y.is_null()) {
-            (true, true) => None,
-            (true, false) => Some((y.clone(), None)),
-            (false, true) => Some((x.clone(), None)),
-            _ if order(x, y).is_gt() => Some((y.clone(), Some(x.clone()))),
-            _ => Some((x.clone(), Some(y.clone()))),
-        };
-        let (Some(first), Some(second)) = (period(&a[0], &a[1]), period(&a[2], &a[3])) else {
-            return Ok(Value::Null);
-        };
-        let (early, late) =
-            if order(&first.0, &second.0).is_gt() { (second, first) } else { (first, second) };
-        if order(&early.0, &late.0).is_eq() {
-            let open = early.1.is_none() || late.1.is_none();
-            return Ok(if open { Value::Null } else { Value::Bool(true) });
-        }
-        Ok(match early.1 {
-            None => Value::Null,
-            Some(end) if order(&late.0, &end).is_lt() => Value::Bool(true),
-            Some(_) => {
-                if late.1.is_none() {
-                    Value::Null
-                } else {
-                    Value::Bool(false)
-                }
+    match source {
+        "overlaps_timestamp" | "overlaps_time" | "overlaps_timetz" => scalar(|_, a| periods_overlap(a)),
+        "overlaps/4" => scalar(|ctx, a| {
+            // An interval is how long the period is that begins in front of it.
+            let mut ends = a.to_vec();
+            for at in [1, 3] {
+                let Value::Interval(long) = a[at] else { continue };
+                ends[at] = match a[at - 1] {
+                    Value::Timestamp(from) => Value::Timestamp(add_to_timestamp(from, long)?),
+                    Value::Timestamptz(from) => {
+                        Value::Timestamptz(add_to_timestamptz(from, long, &ctx.settings.time_zone)?)
+                    }
+                    Value::Time(from) => Value::Time((from + long.micros % DAY_US).rem_euclid(DAY_US)),
+                    _ => Value::Null,
+                };
             }
-        })
+            periods_overlap(&ends)
+        }),
+        _ => None,
+    }
+}
+
+fn periods_overlap(a: &[Value]) -> Result<Value> {
+    let order = |x: &Value, y: &Value| crate::types::order::compare(0, x, y);
+    // Each period from its earlier to its later end; an open one counts as its known end.
+    let period = |x: &Value, y: &Value| match (x.is_null(), y.is_null()) {
+        (true, true) => None,
+        (true, false) => Some((y.clone(), None)),
+        (false, true) => Some((x.clone(), None)),
+        _ if order(x, y).is_gt() => Some((y.clone(), Some(x.clone()))),
+        _ => Some((x.clone(), Some(y.clone()))),
+    };
+    let (Some(first), Some(second)) = (period(&a[0], &a[1]), period(&a[2], &a[3])) else {
+        return Ok(Value::Null);
+    };
+    let (early, late) = if order(&first.0, &second.0).is_gt() { (second, first) } else { (first, second) };
+    if order(&early.0, &late.0).is_eq() {
+        let open = early.1.is_none() || late.1.is_none();
+        return Ok(if open { Value::Null } else { Value::Bool(true) });
+    }
+    Ok(match early.1 {
+        None => Value::Null,
+        Some(end) if order(&late.0, &end).is_lt() => Value::Bool(true),
+        Some(_) => {
+            if late.1.is_none() {
+                Value::Null
+            } else {
+                Value::Bool(false)
+            }
+        }
     })
 }

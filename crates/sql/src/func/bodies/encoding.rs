@@ -18,27 +18,80 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "sha256_bytea" => scalar(|_, a| Ok(Value::bytea(Sha256::digest(bytea(&a[0])).to_vec()))),
         "sha384_bytea" => scalar(|_, a| Ok(Value::bytea(Sha384::digest(bytea(&a[0])).to_vec()))),
         "sha512_bytea" => scalar(|_, a| Ok(Value::bytea(Sha512::digest(bytea(&a[0])).to_vec()))),
-        "pg_convert_to" => scalar(|_, a| {
-            utf8_only(text(&a[1]))?;
-            Ok(Value::bytea(text(&a[0]).as_bytes()))
+        "pg_convert_to" => {
+            scalar(|_, a| encoded(text(&a[0]), charset(text(&a[1]), "destination")?).map(Value::bytea))
+        }
+        "pg_convert_from" => {
+            scalar(|_, a| read(bytea(&a[0]), charset(text(&a[1]), "source")?).map(Value::text))
+        }
+        "to_ascii_default" | "to_ascii_enc" | "to_ascii_encname" => scalar(|_, _| {
+            let message = "encoding conversion from UTF8 to ASCII not supported";
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
         }),
-        "pg_convert_from" => scalar(|_, a| {
-            utf8_only(text(&a[1]))?;
-            let text = std::str::from_utf8(bytea(&a[0])).ok().filter(|text| !text.contains('\0'));
-            text.map(Value::text).ok_or_else(|| {
-                let message = "invalid byte sequence for encoding \"UTF8\"";
-                SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
-            })
+        "pg_convert" => scalar(|_, a| {
+            let (from, to) = (charset(text(&a[1]), "source")?, charset(text(&a[2]), "destination")?);
+            encoded(&read(bytea(&a[0]), from)?, to).map(Value::bytea)
         }),
         _ => None,
     }
 }
 
-fn utf8_only(encoding: &str) -> Result<()> {
-    match encoding.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
-        "utf8" | "unicode" => Ok(()),
-        _ => Err(SqlError::unsupported(format_args!("encoding \"{encoding}\""))),
+/// How characters become bytes.
+#[derive(Clone, Copy, PartialEq)]
+enum Charset {
+    Utf8,
+    Latin1,
+}
+
+fn charset(name: &str, side: &str) -> Result<Charset> {
+    match name.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+        "utf8" | "unicode" => Ok(Charset::Utf8),
+        "latin1" | "iso88591" => Ok(Charset::Latin1),
+        _ => Err(invalid_parameter(format!("invalid {side} encoding name \"{name}\""))),
     }
+}
+
+fn encoded(text: &str, to: Charset) -> Result<Vec<u8>> {
+    if to == Charset::Utf8 {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let byte = |c: char| {
+        u8::try_from(u32::from(c)).map_err(|_| {
+            let bytes: Vec<String> =
+                c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("0x{byte:02x}")).collect();
+            let message = format!(
+                "character with byte sequence {} in encoding \"UTF8\" has no equivalent in encoding \
+                 \"LATIN1\"",
+                bytes.join(" ")
+            );
+            SqlError::new(SqlState::UNTRANSLATABLE_CHARACTER, message)
+        })
+    };
+    text.chars().map(byte).collect()
+}
+
+fn read(bytes: &[u8], from: Charset) -> Result<String> {
+    if from == Charset::Latin1 {
+        return Ok(bytes.iter().map(|byte| char::from(*byte)).collect());
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text.to_string()),
+        Ok(_) => Err(bad_bytes(&[0])),
+        Err(error) => Err(bad_bytes(&bytes[error.valid_up_to()..])),
+    }
+}
+
+/// What begins with these bytes is no text: as many are shown as the first one announces.
+pub(crate) fn bad_bytes(bytes: &[u8]) -> SqlError {
+    let announced = match bytes.first() {
+        Some(0xc0..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf7) => 4,
+        _ => 1,
+    };
+    let shown: Vec<String> = bytes.iter().take(announced).map(|byte| format!("0x{byte:02x}")).collect();
+    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+    SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
 }
 
 fn hex(bytes: &[u8]) -> String {

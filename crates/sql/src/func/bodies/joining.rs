@@ -121,8 +121,18 @@ fn format_text(ctx: &EvalContext<'_>, pattern: &str, a: &[Value]) -> Result<Stri
             left = true;
         }
         if chars.next_if_eq(&'*').is_some() {
-            let given = a.get(next).and_then(Value::as_i64).unwrap_or(0);
-            next += 1;
+            let given = match number(&mut chars) {
+                Some(at) if chars.next_if_eq(&'$').is_some() => {
+                    next = at + 1;
+                    a.get(at)
+                }
+                _ => {
+                    next += 1;
+                    a.get(next - 1)
+                }
+            };
+            let given = given.ok_or_else(|| invalid_parameter("too few arguments for format()"))?;
+            let given = given.as_i64().unwrap_or(0);
             left |= given < 0;
             width = Some(given.unsigned_abs() as usize);
         } else if width.is_none() {

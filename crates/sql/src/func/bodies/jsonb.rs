@@ -6,7 +6,7 @@ use super::json::{kind_name, wrong_kind};
 use super::{bool_of, document, int4, invalid_parameter, rows, scalar, set, text, texts};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::{Body, SetRows};
-use crate::types::json::{Json, Kind, object};
+use crate::types::json::{Json, object};
 use crate::types::value::Value;
 
 fn made(document: Json) -> Result<Value> {
@@ -289,8 +289,42 @@ fn changing(source: &str) -> Option<Body> {
         "jsonb_insert" => {
             scalar(|_, a| at_path(a, Change::Insert(document(&a[2]), a.get(3).is_some_and(bool_of))))
         }
+        "jsonb_set_lax" => scalar(set_lax),
         "jsonb_strip_nulls" => scalar(|_, a| made(strip_nulls(document(&a[0])))),
         _ => None,
+    }
+}
+
+/// `jsonb_set` with a choice of what a NULL does.
+fn set_lax(_: &crate::func::EvalContext<'_>, a: &[Value]) -> Result<Value> {
+    if a[0].is_null() || a[1].is_null() || a[3].is_null() {
+        return Ok(Value::Null);
+    }
+    if a[4].is_null() {
+        let message = "null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \
+                       \"raise_exception\"";
+        return Err(invalid_parameter(message));
+    }
+    let creates = bool_of(&a[3]);
+    if !a[2].is_null() {
+        return at_path(a, Change::Set(document(&a[2]), creates));
+    }
+    match text(&a[4]) {
+        "raise_exception" => {
+            let error = SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "JSON value must not be null");
+            let detail = "Exception was raised because null_value_treatment is \"raise_exception\".";
+            Err(error.detail(detail).hint(
+                "To avoid, either change the null_value_treatment argument or ensure that an SQL NULL \
+                 is not passed.",
+            ))
+        }
+        "use_json_null" => at_path(a, Change::Set(&Json::Null, creates)),
+        "delete_key" => at_path(a, Change::Delete),
+        "return_target" => Ok(a[0].clone()),
+        _ => Err(invalid_parameter(
+            "null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \
+             \"raise_exception\"",
+        )),
     }
 }
 
@@ -307,13 +341,7 @@ fn strip_nulls(document: &Json) -> Json {
 
 #[cold]
 fn no_cast(document: &Json, name: &str) -> SqlError {
-    let message = format!(
-        "cannot cast jsonb {} to type {name}",
-        match document.kind() {
-            Kind::Array | Kind::Object => format!("{} or {}", "array", "object"),
-            kind => kind_name(kind).to_string(),
-        }
-    );
+    let message = format!("cannot cast jsonb {} to type {name}", kind_name(document.kind()));
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 

@@ -76,6 +76,10 @@ fn matches<U: Unit>(text: &[U], pattern: &[U]) -> Result<bool> {
             Some(unit) => {
                 let escaped = *unit == U::BACKSLASH;
                 let Some(wanted) = pattern.get(p + usize::from(escaped)) else {
+                    // Where the text has ended before, PostgreSQL does not look at the rest of the pattern.
+                    if t == text.len() && back.is_none_or(|(after, _)| after != p) {
+                        return Ok(false);
+                    }
                     let message = "LIKE pattern must not end with escape character";
                     return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, message));
                 };
@@ -124,6 +128,11 @@ fn like_escape(pattern: &str, escape: &str) -> Result<String> {
         }
     }
     Ok(made)
+}
+
+/// The pattern of SIMILAR TO with this escape character as a regular expression.
+pub(super) fn similar_with(pattern: &str, escape: &str) -> Result<String> {
+    similar(pattern, one_char(escape)?)
 }
 
 /// The pattern of SIMILAR TO as a regular expression.

@@ -139,7 +139,7 @@ fn float(source: &str) -> Option<Body> {
         "radians" => scalar(|_, a| plain(a, |x| x * (std::f64::consts::PI / 180.0))),
         "dpi" => scalar(|_, _| Ok(Value::Float8(std::f64::consts::PI))),
         "drandom" => {
-            scalar(|ctx, _| Ok(Value::Float8((ctx.system.random_u64() >> 11) as f64 / (1u64 << 53) as f64)))
+            scalar(|ctx, _| Ok(Value::Float8((ctx.system.seeded_u64() >> 12) as f64 / (1u64 << 52) as f64)))
         }
         _ => None,
     }
@@ -255,6 +255,19 @@ fn buckets(source: &str) -> Option<Body> {
         SqlError::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET, message)
     }
     match source {
+        "width_bucket_array" => scalar(|_, a| {
+            let bounds = super::array(&a[1]);
+            if bounds.dimensions.len() > 1 {
+                let message = "thresholds must be one-dimensional array";
+                return Err(SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message));
+            }
+            if bounds.elements.iter().any(Value::is_null) {
+                let message = "thresholds array must not contain NULLs";
+                return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+            }
+            let order = |bound: &Value| crate::types::order::compare(bounds.element, bound, &a[0]);
+            Ok(Value::Int4(bounds.elements.partition_point(|bound| order(bound).is_le()) as i32))
+        }),
         "width_bucket_float8" => scalar(|_, a| {
             let (x, low, high, count) = (float8(&a[0]), float8(&a[1]), float8(&a[2]), int4(&a[3]));
             if count <= 0 {

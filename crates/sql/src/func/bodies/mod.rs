@@ -17,6 +17,7 @@ pub(super) mod like;
 mod math;
 mod number_format;
 mod numbers;
+pub(super) mod parts;
 mod regexp;
 mod series;
 mod statistics;
@@ -24,6 +25,7 @@ pub(super) mod strings;
 mod time_format;
 mod time_read;
 mod to_json;
+pub(super) mod told;
 
 use std::sync::Arc;
 

@@ -269,9 +269,14 @@ fn cast(source: &str) -> Option<Body> {
         "float4_numeric" => scalar(|_, a| Ok(Value::Numeric(Numeric::from_f32(float4(&a[0]))))),
         "numeric_float8" => scalar(|_, a| {
             let number = numeric(&a[0]);
-            checked(number.to_f64(), !number.is_finite(), true).map(Value::Float8)
+            checked(number.to_f64(), !number.is_finite(), true)
+                .map(Value::Float8)
+                .map_err(|_| too_large(number, "double precision"))
         }),
-        "numeric_float4" => scalar(|_, a| to_single(numeric(&a[0]).to_f64())),
+        "numeric_float4" => scalar(|_, a| {
+            let number = numeric(&a[0]);
+            to_single(number.to_f64()).map_err(|_| too_large(number, "real"))
+        }),
         // The modifier is applied after the cast.
         "numeric" => scalar(|_, a| Ok(a[0].clone())),
         "int4_bool" => scalar(|_, a| Ok(Value::Bool(int4(&a[0]) != 0))),
@@ -282,4 +287,9 @@ fn cast(source: &str) -> Option<Body> {
         "oidtoi8" => scalar(|_, a| Ok(Value::Int8(a[0].as_i64().expect("an oid is a number")))),
         _ => None,
     }
+}
+
+fn too_large(number: &Numeric, ty: &str) -> SqlError {
+    let message = format!("\"{number}\" is out of range for type {ty}");
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
 }

@@ -15,6 +15,9 @@ use crate::func::registry::Body;
 use crate::types::oid;
 use crate::types::value::Value;
 
+/// Most repetitions that `{m,n}` asks for, as in PostgreSQL.
+const REPEAT_MAX: u32 = 255;
+
 /// Most expressions that a thread keeps compiled.
 const COMPILED_MAX: usize = 64;
 
@@ -95,11 +98,27 @@ fn compile(pattern: &str, flags: &str) -> Result<Regex> {
     })
 }
 
+/// Refuses bounds behind `{` that no repetition has.
+fn check_bounds(rest: &str) -> Result<()> {
+    let end = rest.find('}').ok_or_else(|| invalid("braces {} not balanced"))?;
+    let (low, high) = rest[..end].split_once(',').unwrap_or((&rest[..end], &rest[..end]));
+    let bound = |text: &str| match text {
+        "" => Ok(REPEAT_MAX),
+        text => text.parse::<u32>().map_err(|_| invalid("invalid repetition count(s)")),
+    };
+    let (low, high) = (bound(low)?, bound(high)?);
+    if low > high || high > REPEAT_MAX {
+        return Err(invalid("invalid repetition count(s)"));
+    }
+    Ok(())
+}
+
 /// The expression in the syntax of fancy-regex.
 fn translate(pattern: &str) -> Result<String> {
     let mut made = String::new();
     let mut rest = pattern;
     let mut can_repeat = false;
+    let mut depth = 0usize;
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
         match c {
@@ -115,20 +134,7 @@ fn translate(pattern: &str) -> Result<String> {
                     'Z' => made.push_str(r"\z"),
                     'B' => made.push_str(r"\\"),
                     'e' => made.push_str(r"\x1B"),
-                    'a'
-                    | 'f'
-                    | 'n'
-                    | 'r'
-                    | 't'
-                    | 'v'
-                    | 'd'
-                    | 's'
-                    | 'w'
-                    | 'D'
-                    | 'S'
-                    | 'W'
-                    | '0'..='9'
-                    | 'x' => {
+                    same if same.is_ascii_digit() || "afnrtvdswDSWx".contains(same) => {
                         made.push('\\');
                         made.push(escaped);
                     }
@@ -166,7 +172,18 @@ fn translate(pattern: &str) -> Result<String> {
                 can_repeat = false;
             }
             '{' if !rest.starts_with(|c: char| c.is_ascii_digit()) => made.push_str(r"\{"),
+            '{' => {
+                check_bounds(rest)?;
+                made.push('{');
+            }
+            ')' if depth == 0 => made.push_str(r"\)"),
+            ')' => {
+                depth -= 1;
+                made.push(c);
+                can_repeat = true;
+            }
             '(' | '|' => {
+                depth += usize::from(c == '(');
                 made.push(c);
                 can_repeat = false;
                 if c == '(' && rest.starts_with('?') {
@@ -179,6 +196,9 @@ fn translate(pattern: &str) -> Result<String> {
                 can_repeat = c != '^';
             }
         }
+    }
+    if depth > 0 {
+        return Err(invalid("parentheses () not balanced"));
     }
     Ok(made)
 }
@@ -230,7 +250,13 @@ fn bracket<'a>(rest: &'a str, made: &mut String) -> Result<&'a str> {
                 made.push('\\');
                 made.push(c);
             }
-            c => made.push(c),
+            c => {
+                let last = tail.strip_prefix('-').and_then(|end| end.chars().next());
+                if last.is_some_and(|last| !matches!(last, ']' | '[' | '\\') && last < c) {
+                    return Err(invalid("invalid character range"));
+                }
+                made.push(c);
+            }
         }
         rest = tail;
         is_first = false;
@@ -281,16 +307,22 @@ fn matching(source: &str) -> Option<Body> {
             without_g(flags, "regexp_like()")?;
             is_match(text(&a[0]), text(&a[1]), flags).map(Value::Bool)
         }),
-        "textregexsubstr" => scalar(|_, a| {
-            let found = run(compiled(text(&a[1]), "")?.captures(text(&a[0])))?;
-            let piece = found.and_then(|found| {
-                let group = if found.len() > 1 { found.get(1) } else { found.get(0) };
-                group.map(|group| Value::text(group.as_str()))
-            });
-            Ok(piece.unwrap_or(Value::Null))
-        }),
+        "textregexsubstr" => scalar(|_, a| part(text(&a[0]), text(&a[1]))),
+        "substring/3" => {
+            scalar(|_, a| part(text(&a[0]), &super::like::similar_with(text(&a[1]), text(&a[2]))?))
+        }
         _ => None,
     }
+}
+
+/// What the first group matches, or all of it where there is none.
+fn part(whole: &str, pattern: &str) -> Result<Value> {
+    let found = run(compiled(pattern, "")?.captures(whole))?;
+    let piece = found.and_then(|found| {
+        let group = if found.len() > 1 { found.get(1) } else { found.get(0) };
+        group.map(|group| Value::text(group.as_str()))
+    });
+    Ok(piece.unwrap_or(Value::Null))
 }
 
 fn without_g(flags: &str, function: &str) -> Result<()> {

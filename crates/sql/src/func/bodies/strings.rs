@@ -30,6 +30,7 @@ fn basic(source: &str) -> Option<Body> {
         "upper" => scalar(|_, a| Ok(Value::text(map_chars(text(&a[0]), upper)))),
         "lower" => scalar(|_, a| Ok(Value::text(map_chars(text(&a[0]), lower)))),
         "initcap" => scalar(|_, a| Ok(Value::text(initcap(text(&a[0]))))),
+        "unistr" => scalar(|_, a| crate::parse::unistr(text(&a[0])).map(Value::text)),
         "text_reverse" => scalar(|_, a| Ok(Value::text(text(&a[0]).chars().rev().collect::<String>()))),
         "repeat" => scalar(|_, a| {
             let (piece, count) = (text(&a[0]), int4(&a[1]).max(0) as usize);
@@ -340,6 +341,15 @@ fn bytes(source: &str) -> Option<Body> {
             let mut bytes = bytea(&a[0]).to_vec();
             let at = byte_index(i64::from(int4(&a[1])), bytes.len())?;
             bytes[at] = int4(&a[2]) as u8;
+            Ok(Value::bytea(bytes))
+        }),
+        "byteaSetBit" => scalar(|_, a| {
+            let (mut bytes, at, bit) = (bytea(&a[0]).to_vec(), int8(&a[1]), int4(&a[2]));
+            let at = byte_index(at, 8 * bytes.len())?;
+            if !matches!(bit, 0 | 1) {
+                return Err(invalid_parameter("new bit must be 0 or 1"));
+            }
+            bytes[at / 8] = bytes[at / 8] & !(1 << (at % 8)) | ((bit as u8) << (at % 8));
             Ok(Value::bytea(bytes))
         }),
         "byteaGetBit" => scalar(|_, a| {

@@ -26,6 +26,12 @@ pub(super) enum Piece {
     Literal(char),
 }
 
+fn names_follow(rest: &str) -> bool {
+    ["MON", "DAY", "DY"]
+        .iter()
+        .any(|word| rest.get(..word.len()).is_some_and(|s| s.eq_ignore_ascii_case(word)))
+}
+
 /// Splits a pattern; the last TM and FX prefixes are passed over.
 pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
     let mut found = Vec::new();
@@ -36,7 +42,8 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
         let mut fill = false;
         let mut tail = rest;
         while let Some(prefix) = ["FM", "TM", "FX"].iter().find(|prefix| starts(tail, prefix)) {
-            fill |= *prefix == "FM";
+            // Names of a locale (TM) are not filled up either.
+            fill |= *prefix == "FM" || *prefix == "TM" && names_follow(&tail[2..]);
             tail = &tail[2..];
         }
         if let Some(word) = KEYWORDS.iter().find(|word| starts(tail, word)) {
@@ -238,6 +245,12 @@ fn format(moment: &Moment, pattern: &str) -> String {
         }
     }
     made
+}
+
+/// `Wed Feb 21 10:03:04.123456 2024 UTC`.
+pub(super) fn of_day(days: i64, micros: i64, zone: &str) -> String {
+    let moment = Moment { day: day_of(days), days, micros, zone: None, is_interval: false };
+    format!("{} {zone}", format(&moment, "Dy Mon DD HH24:MI:SS.US YYYY"))
 }
 
 fn of_interval(interval: Interval) -> Moment {

@@ -40,8 +40,10 @@ struct Fields {
 
 #[cold]
 fn bad_value(text: &str, word: &str) -> SqlError {
+    let text = text.split_whitespace().next().unwrap_or_default();
     let message = format!("invalid value \"{text}\" for \"{word}\"");
     SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
+        .detail("The given value did not match any of the allowed values for this field.")
 }
 
 #[cold]
@@ -80,13 +82,37 @@ fn name_at(rest: &str, names: &[&str], short: bool) -> Option<(usize, usize)> {
         .map(|at| (at, if short { 3 } else { names[at].len() }))
 }
 
+/// The error about a field, whose name is shown as the pattern has it.
+fn as_given(mut error: SqlError, word: &str, given: &str) -> SqlError {
+    error.message = error.message.replace(&format!("for \"{word}\""), &format!("for \"{given}\""));
+    error
+}
+
+/// Weeks as ISO counts them go with years that it counts, and the others with the others.
+fn one_convention(pieces: &[Piece]) -> Result<()> {
+    const ISO: &[&str] = &["IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I"];
+    const GREGORIAN: &[&str] = &[
+        "CC", "DDD", "DD", "D", "MM", "MONTH", "MON", "Q", "RM", "WW", "W", "Y,YYY", "YYYY", "YYY", "YY",
+        "Y", "BC", "AD", "B.C.", "A.D.",
+    ];
+    let any = |list: &[&str]| {
+        pieces.iter().any(|piece| matches!(piece, Piece::Field { word, .. } if list.contains(word)))
+    };
+    if !any(ISO) || !any(GREGORIAN) {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, "invalid combination of date conventions")
+        .hint("Do not mix Gregorian and ISO week date conventions in a formatting template."))
+}
+
 fn read(whole: &str, pattern: &str) -> Result<Fields> {
     let mut fields = Fields { zone_sign: 1, ..Fields::default() };
     let mut rest = whole;
     let pieces = pieces(pattern);
+    one_convention(&pieces)?;
     let is_separator = |c: char| !c.is_alphanumeric();
     for (i, piece) in pieces.iter().enumerate() {
-        let (word, fill, ending) = match piece {
+        let (word, given, fill, ending) = match piece {
             Piece::Literal(c) => {
                 if is_separator(*c) {
                     // Separators of the text and of the pattern may differ in kind and number.
@@ -104,13 +130,15 @@ fn read(whole: &str, pattern: &str) -> Result<Fields> {
                 }
                 continue;
             }
-            Piece::Field { word, fill, ordinal, .. } => (*word, *fill, ordinal.is_some()),
+            Piece::Field { word, given, fill, ordinal } => (*word, given, *fill, ordinal.is_some()),
         };
         rest = rest.trim_start();
         if !matches!(word, "TZH" | "OF" | "YYYY" | "Y,YYY") {
             rest = rest.trim_start_matches(|c: char| is_separator(c) && !matches!(c, '-' | '+'));
         }
-        if let Some(taken) = read_word(rest, word, &mut fields)? {
+        if let Some(taken) =
+            read_word(rest, word, &mut fields).map_err(|error| as_given(error, word, given))?
+        {
             rest = &rest[taken..];
             continue;
         }
@@ -131,7 +159,7 @@ fn read(whole: &str, pattern: &str) -> Result<Fields> {
                 break;
             }
             let shown: String = rest.chars().take(digits_max(word)).collect();
-            return Err(bad_value(&shown, word));
+            return Err(bad_value(&shown, given).detail("Value must be an integer."));
         }
         let digits = &rest[..len];
         let number: i64 = digits.parse().map_err(|_| out_of_range(whole))?;
@@ -247,7 +275,8 @@ fn store(fields: &mut Fields, word: &str, digits: &str, number: i64, whole: &str
         "HH" | "HH12" => {
             if !(1..=12).contains(&number) {
                 let message = format!("hour \"{number}\" is invalid for the 12-hour clock");
-                return Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message));
+                return Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
+                    .hint("Use the 24-hour clock, or give an hour between 1 and 12."));
             }
             (fields.hour, fields.twelve_hours) = (number, true);
         }

@@ -125,6 +125,7 @@ pub(super) fn key(ctx: &EvalContext<'_>, ty: Oid, value: &Value, place: usize) -
             let message = "key value must be scalar, not array, composite, or json";
             Err(invalid_parameter(message))
         }
+        Value::Bool(value) => Ok(if *value { "true" } else { "false" }.to_string()),
         value => text::output(ctx, ty, value),
     }
 }

@@ -32,7 +32,8 @@ pub(crate) enum ConstraintKind {
     },
     Generated(Expr, String),
     PrimaryKey(Vec<Ident>),
-    Unique(Vec<Ident>),
+    /// Whether NULLs are equal to one another.
+    Unique(Vec<Ident>, bool),
     /// With its text.
     Check(Expr, String),
     ForeignKey(Vec<Ident>, References),
@@ -95,6 +96,8 @@ pub(crate) struct CreateIndex {
     pub(crate) name: Option<Ident>,
     pub(crate) if_not_exists: bool,
     pub(crate) unique: bool,
+    /// `NULLS NOT DISTINCT`.
+    pub(crate) nulls_equal: bool,
     pub(crate) table: Path,
     pub(crate) method: String,
     pub(crate) columns: Vec<IndexColumn>,

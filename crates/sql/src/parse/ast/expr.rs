@@ -104,7 +104,8 @@ pub(crate) enum Kind {
         all: bool,
         query: Box<Query>,
     },
-    Cast(Box<Expr>, TypeName),
+    /// With the place of the `::` or CAST.
+    Cast(Box<Expr>, TypeName, Pos),
     Func(Box<FuncCall>),
     /// CURRENT_DATE and its kin, by name in lower case, with a precision.
     SqlValue(&'static str, Option<i64>),

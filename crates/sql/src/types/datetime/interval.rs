@@ -1,10 +1,9 @@
-//! Intervals: reading PostgreSQL's, SQL's and ISO 8601's forms, writing (IntervalStyle postgres), arithmetic.
-
-use std::fmt::Write;
+//! Intervals: reading PostgreSQL's, SQL's and ISO 8601's forms, arithmetic.
+//! [`super::interval_style`] writes them.
 
 use super::super::value::Interval;
 use super::parse::fraction;
-use super::{DAY_US, SECOND_US, interval_out_of_range, write_fraction};
+use super::{DAY_US, SECOND_US, interval_out_of_range};
 use crate::error::{Result, SqlError, SqlState};
 
 /// A unit of an interval or a field of a time.
@@ -225,6 +224,8 @@ fn postgres_form(text: &str, default: Unit, minutes_first: bool) -> std::result:
                 }
                 // `3 4:05:06`: days in front of a time.
                 Some(next) if at + 1 < end && next.contains(':') => Unit::Day,
+                // `2 3` as DAY TO HOUR: likewise.
+                Some(_) if at + 2 == end && default == Unit::Hour => Unit::Day,
                 _ => default,
             };
             part.add(number, rest, unit);
@@ -295,6 +296,30 @@ mod fields {
     pub const ALL: i32 = 0x7fff;
 }
 
+/// ` day to second(1)`: how a type with this modifier is written behind its name.
+pub fn fields_of(modifier: i32) -> String {
+    const NAMES: &[(i32, &str)] = &[
+        (1 << 2, "year"),
+        (fields::MONTH, "month"),
+        (fields::DAY, "day"),
+        (fields::HOUR, "hour"),
+        (fields::MINUTE, "minute"),
+        (fields::SECOND, "second"),
+    ];
+    let range = range_of(modifier);
+    let named = || NAMES.iter().filter(|(bit, _)| range & bit != 0).map(|(_, name)| *name);
+    let mut shown = match (named().next(), named().next_back()) {
+        _ if range == fields::ALL => String::new(),
+        (Some(first), Some(last)) if first != last => format!(" {first} to {last}"),
+        (Some(only), _) => format!(" {only}"),
+        _ => String::new(),
+    };
+    if modifier & 0xffff != 0xffff {
+        shown.push_str(&format!("({})", modifier & 0xffff));
+    }
+    shown
+}
+
 fn range_of(modifier: i32) -> i32 {
     if modifier < 0 { fields::ALL } else { (modifier >> 16) & 0x7fff }
 }
@@ -321,7 +346,14 @@ pub fn parse(text: &str, modifier: i32) -> Result<Interval> {
         SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, message)
     };
     match sum {
-        Ok(sum) => sum.interval().ok_or_else(out_of_range),
+        Ok(sum) => sum.interval().ok_or_else(|| {
+            let years = sum.months / 12;
+            if i32::try_from(years).is_ok() && i32::try_from(sum.months).is_err() {
+                interval_out_of_range()
+            } else {
+                out_of_range()
+            }
+        }),
         Err(Fault::Field) => Err(out_of_range()),
         Err(Fault::Syntax) => {
             let message = format!("invalid input syntax for type interval: \"{text}\"");
@@ -353,37 +385,6 @@ pub fn apply_modifier(interval: Interval, modifier: i32) -> Interval {
         };
     }
     Interval { months, days, micros: super::round_micros(micros, modifier & 0xffff) }
-}
-
-/// Appends `1 year 2 mons 3 days 04:05:06.7`.
-pub fn write(interval: Interval, to: &mut String) {
-    let start = to.len();
-    let mut after_negative = false;
-    let units = [
-        (i64::from(interval.months / 12), "year"),
-        (i64::from(interval.months % 12), "mon"),
-        (i64::from(interval.days), "day"),
-    ];
-    for (count, unit) in units.into_iter().filter(|(count, _)| *count != 0) {
-        let blank = if to.len() == start { "" } else { " " };
-        let plus = if after_negative && count > 0 { "+" } else { "" };
-        let plural = if count == 1 { "" } else { "s" };
-        write!(to, "{blank}{plus}{count} {unit}{plural}").expect("a string takes it");
-        after_negative = count < 0;
-    }
-    let micros = interval.micros.unsigned_abs();
-    if micros != 0 || to.len() == start {
-        let blank = if to.len() == start { "" } else { " " };
-        let sign = match interval.micros {
-            ..0 => "-",
-            _ if after_negative => "+",
-            _ => "",
-        };
-        let (hours, minutes) = (micros / 3_600_000_000, micros / 60_000_000 % 60);
-        let seconds = micros / 1_000_000 % 60;
-        write!(to, "{blank}{sign}{hours:02}:{minutes:02}:{seconds:02}").expect("a string takes it");
-        write_fraction((micros % 1_000_000) as i64, to);
-    }
 }
 
 impl Interval {

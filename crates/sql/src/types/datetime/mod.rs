@@ -4,6 +4,7 @@
 //! seconds west, as PostgreSQL does). `i64::MAX` and `i64::MIN` (`i32` for dates) are the infinities.
 
 pub mod interval;
+pub mod interval_style;
 pub mod parse;
 mod words;
 

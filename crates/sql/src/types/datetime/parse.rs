@@ -39,6 +39,8 @@ enum Special {
 pub(super) enum Fault {
     Syntax,
     Field,
+    /// A month or day that no month has: the order of the fields may be meant otherwise.
+    MonthOrDay,
     Displacement,
     Zone(String),
 }
@@ -57,6 +59,9 @@ impl Fault {
                 SqlState::DATETIME_FIELD_OVERFLOW,
                 format!("date/time field value out of range: \"{text}\""),
             ),
+            Fault::MonthOrDay => {
+                Fault::Field.error(what, text).hint("Perhaps you need a different \"datestyle\" setting.")
+            }
             Fault::Displacement => SqlError::new(
                 SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
                 format!("time zone displacement out of range: \"{text}\""),
@@ -271,7 +276,10 @@ impl Read {
         } else if year <= 0 {
             return Err(Fault::Field);
         }
-        if !(1..=12).contains(&month) || day < 1 || day > month_len(year, month) || year > 10_000_000 {
+        if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return Err(Fault::MonthOrDay);
+        }
+        if day > month_len(year, month) || year > 10_000_000 {
             return Err(Fault::Field);
         }
         Ok(days_of(Day { year, month, day }))
