@@ -62,7 +62,7 @@ const START_COUNTER: u64 = 0;
 const SETTLE_ROUNDS: u32 = 200_000;
 /// Statements wait so long for a row that another transaction holds: their clients have to do again what is
 /// given up, and other transactions mostly end within two messages of theirs.
-const SQL_WAIT: Patient = Patient { writers_ns: 1_000_000, readers_ns: 500_000 };
+const SQL_WAIT: Patient = Patient { writers_ns: 1_000_000, readers_ns: 500_000, colleagues_ns: 200_000_000 };
 /// A joining host waits so long for an answer; processes may share few processors.
 const SELF_TEST: Effort = Effort { answer_ns: 30_000_000_000, ..Effort::USUAL };
 

@@ -97,14 +97,15 @@ fn run(wait: &'static Patient, backwards: bool) -> (Vec<i64>, usize) {
 
 #[test]
 fn who_waits_long_enough_is_never_given_up() {
-    static LONG: Patient = Patient { writers_ns: 60_000_000_000, readers_ns: 60_000_000_000 };
+    static LONG: Patient =
+        Patient { writers_ns: 60_000_000_000, readers_ns: 60_000_000_000, colleagues_ns: 60_000_000_000 };
     let all = i64::from(HOSTS) * i64::from(WORKERS) * TIMES;
     assert_eq!(run(&LONG, false), (vec![all, all], 0));
 }
 
 #[test]
 fn who_waits_in_a_circle_gets_out_of_it() {
-    static SHORT: Patient = Patient { writers_ns: 200_000, readers_ns: 100_000 };
+    static SHORT: Patient = Patient { writers_ns: 200_000, readers_ns: 100_000, colleagues_ns: 200_000 };
     let all = i64::from(HOSTS) * i64::from(WORKERS) * TIMES;
     assert_eq!(run(&SHORT, true).0, vec![all, all]);
 }

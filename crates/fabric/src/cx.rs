@@ -142,6 +142,12 @@ impl<F: Fabric> Cx<F> {
         self.fabric.pause();
     }
 
+    /// See [`Fabric::rest`].
+    #[track_caller]
+    pub fn rest(&self, ns: u64) {
+        self.fabric.rest(ns);
+    }
+
     /// See [`Fabric::process`].
     pub fn process(&self) -> u64 {
         self.fabric.process()

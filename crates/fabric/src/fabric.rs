@@ -126,6 +126,13 @@ pub trait Fabric {
     #[track_caller]
     fn pause(&self);
 
+    /// A long turn of a wait loop, about so many nanoseconds in which the processor is free for others; where time is
+    /// virtual a turn like any other.
+    #[track_caller]
+    fn rest(&self, _ns: u64) {
+        self.pause();
+    }
+
     /// Charges host-local computation (timed simulation only).
     fn spend(&self, work: Work, times: u32) {
         let _ = (work, times);

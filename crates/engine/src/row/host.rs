@@ -24,6 +24,7 @@ use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeHost, Unfinished};
 
+use super::circles::Circles;
 use super::cold::Restoring;
 use super::keeper::{Keeper, Takeover};
 use super::leaving::Leaving;
@@ -173,6 +174,7 @@ pub struct RowHost {
     pub(super) log: Option<HostLog>,
     pub(super) moves: Moves,
     pub(super) waits: Waits,
+    pub(super) circles: Circles,
     pub(super) member: Member,
     pub(super) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
@@ -235,6 +237,7 @@ impl RowHost {
             log: options.log,
             moves: Moves::default(),
             waits: Waits::new(config.workers),
+            circles: Circles::new(config.workers),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
             waited_for: AtomicBool::new(false),

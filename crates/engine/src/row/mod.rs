@@ -15,6 +15,7 @@ mod borrowed;
 mod census;
 mod changes;
 mod check;
+mod circles;
 mod cold;
 mod commit;
 mod copy;

@@ -49,7 +49,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         mode: Mode,
         gap: bool,
     ) -> Result<bool, Conflict> {
-        let new = part.lock(self.cx, self.host.shared, row, self.me, mode, gap)?;
+        let locked = part.lock(self.cx, self.host.shared, row, self.me, mode, gap);
+        let new = locked.inspect_err(|_| self.in_the_way = part.others_at(row, self.me))?;
         if new {
             self.held.push(Place::Own { partition: place.0, table: place.1, row });
         }
@@ -176,7 +177,8 @@ impl<F: Fabric> RowTxn<'_, F> {
             return Ok(false);
         }
         if !self.cx.sabotaged("own.check-gap-on-insert") {
-            part.open_gap(self.cx, host.shared, before, next, Some(self.me), 1 << host.me.0)?;
+            let opened = part.open_gap(self.cx, host.shared, before, next, Some(self.me), 1 << host.me.0);
+            opened.inspect_err(|_| self.in_the_way = part.others_above(next, self.me))?;
         }
         let Some(row) = part.rows.alloc() else {
             part.link(self.cx, host.shared, before, next);

@@ -88,7 +88,7 @@ impl Partition {
     }
 }
 
-fn bit(worker: WorkerId) -> u32 {
+pub(super) fn bit(worker: WorkerId) -> u32 {
     1 << worker.0
 }
 
@@ -194,6 +194,18 @@ impl TablePart {
             self.rows.set_holders(row, holders);
         }
         Ok(before.readers & mine == 0 && before.writer != writer)
+    }
+
+    /// The workers that hold a row, but this one.
+    pub fn others_at(&self, row: RowId, me: WorkerId) -> u32 {
+        let holders = self.rows.holders(row);
+        let writer = holders.writer.checked_sub(1).map_or(0, |writer| 1 << writer);
+        (holders.readers | writer) & !bit(me)
+    }
+
+    /// The workers that hold the gap below a row, but this one.
+    pub fn others_above(&self, row: RowId, me: WorkerId) -> u32 {
+        self.rows.holders(row).gap & !bit(me)
     }
 
     /// The host's part of a lock: the tuple word of a shared row, and a DRAM copy that is current.

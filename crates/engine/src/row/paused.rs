@@ -74,6 +74,7 @@ impl Paused {
             writer: self.writer,
             record: self.record,
             replicas: self.replicas,
+            in_the_way: 0,
             wait: self.wait,
         }
     }

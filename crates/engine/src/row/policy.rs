@@ -38,8 +38,9 @@ impl Coherence for WriteThrough {
 /// What to do when a lock is held by somebody else.
 pub trait WaitPolicy {
     /// True to try again after a pause, having tried `tries` times for `waited_ns`; false to give the
-    /// transaction up.
-    fn wait(&self, conflict: Conflict, tries: u32, waited_ns: u64) -> bool;
+    /// transaction up. `by_colleagues`: those in the way are transactions of this host, and none of them waits
+    /// for this one, by way of others or itself.
+    fn wait(&self, conflict: Conflict, tries: u32, waited_ns: u64, by_colleagues: bool) -> bool;
 }
 
 /// Never waits, so there are no deadlocks: the transaction aborts and starts again.
@@ -47,14 +48,14 @@ pub trait WaitPolicy {
 pub struct NoWait;
 
 impl WaitPolicy for NoWait {
-    fn wait(&self, _conflict: Conflict, _tries: u32, _waited_ns: u64) -> bool {
+    fn wait(&self, _conflict: Conflict, _tries: u32, _waited_ns: u64, _by_colleagues: bool) -> bool {
         false
     }
 }
 
 /// Waits a while for rows that other transactions hold: for transactions that have done much already, or told
-/// somebody of it, and so are dear to begin again. Those that wait for each other in a circle find out by the
-/// time that it takes.
+/// somebody of it, and so are dear to begin again. Those of one host that wait for each other in a circle are
+/// told (see `circles`); across hosts they find out by the time that it takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Patient {
     /// For a row that another transaction changes, nanoseconds.
@@ -62,11 +63,16 @@ pub struct Patient {
     /// For a row or a gap that others have read and this one wants to change, nanoseconds. Shorter: two
     /// that have both read a row and want to change it wait for each other, and that is a usual case.
     pub readers_ns: u64,
+    /// For either, where it is known that waiting leads somewhere.
+    pub colleagues_ns: u64,
 }
 
 impl WaitPolicy for Patient {
-    fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64) -> bool {
+    fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64, by_colleagues: bool) -> bool {
         match conflict {
+            Conflict::WriteLocked | Conflict::ReadLocked | Conflict::Gap if by_colleagues => {
+                waited_ns < self.colleagues_ns
+            }
             Conflict::WriteLocked => waited_ns < self.writers_ns,
             Conflict::ReadLocked | Conflict::Gap => waited_ns < self.readers_ns,
             Conflict::Moved | Conflict::Validation | Conflict::Partition | Conflict::Memory => false,

@@ -289,6 +289,11 @@ impl Fabric for Native {
             std::thread::yield_now();
         }
     }
+
+    #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]
+    fn rest(&self, ns: u64) {
+        std::thread::sleep(std::time::Duration::from_nanos(ns));
+    }
 }
 
 #[cfg(test)]

@@ -71,8 +71,8 @@ fn gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 /// Transactions that try each step again for a while, what they hold held, as those of SQL do: writers that
 /// meet readers, and inserts into gaps that others have read.
 fn patient(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    static LITTLE: Patient = Patient { writers_ns: 20_000, readers_ns: 10_000 };
-    static MUCH: Patient = Patient { writers_ns: 400_000, readers_ns: 200_000 };
+    static LITTLE: Patient = Patient { writers_ns: 20_000, readers_ns: 10_000, colleagues_ns: 40_000 };
+    static MUCH: Patient = Patient { writers_ns: 400_000, readers_ns: 200_000, colleagues_ns: 2_000_000 };
     let (run, mut pick) = base(seed);
     let (hosts, workers) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 2, 3) as u8);
     let (keys, operations) = (between(&mut pick, 3, 8) as i32, between(&mut pick, 1, 4));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use liger_engine::Session;
 use liger_engine::log::Durability;
-use liger_engine::row::policy::Patient;
+use liger_engine::row::policy::{NoWait, Patient};
 use liger_engine::row::{OwnedSession, RowSession, Wait};
 use liger_fabric::{Cx, Fabric, SyncAddr};
 
@@ -25,7 +25,8 @@ const DDL_COUNTER: u64 = 62;
 /// How long a new transaction waits at most for an announced change of the catalog.
 const DDL_WAIT_NS: u64 = 50_000_000;
 /// How long a change of the catalog waits for those that were there before it was announced.
-static CHANGE_WAIT: Patient = Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS };
+static CHANGE_WAIT: Patient =
+    Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
 /// How long a conflict of a transaction that has told nobody anything is retried, at most.
 const RETRY_NS: u64 = 5_000_000_000;
 /// How long worker 0 rests when nobody wants anything; twice as long each time, from the first to the last.
@@ -289,6 +290,7 @@ impl Attendant<'_> {
     ) -> Result<()> {
         let (mut rest, mut turns, mut busy_ns) = (REST.0, 0u32, 0);
         let mut heard = (0, 0);
+        session.set_wait(Some(&NoWait));
         let mut painter = Painter::new(session.host());
         loop {
             if session.host().is_overruled() {
