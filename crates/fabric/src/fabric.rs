@@ -126,8 +126,8 @@ pub trait Fabric {
     #[track_caller]
     fn pause(&self);
 
-    /// A long turn of a wait loop, about so many nanoseconds in which the processor is free for others; where time is
-    /// virtual a turn like any other.
+    /// A long turn of a wait loop, about so many nanoseconds in which the processor is free for others; where
+    /// time is virtual a turn like any other.
     #[track_caller]
     fn rest(&self, _ns: u64) {
         self.pause();

@@ -1,9 +1,9 @@
-//! Which workers of a host wait for which others, to find circles: transactions that hold a lock while they wait for
-//! another wait for ever if each waits for the next.
+//! Which workers of a host wait for which others, to find circles: transactions that hold a lock while they
+//! wait for another wait for ever if each waits for the next.
 //!
-//! Who waits writes down for whom, and then looks whether these wait for it, by way of others or themselves. Whoever
-//! closes a circle sees all of it, as each has written before it looked; it gives up, and the others go on.
-//! A worker that waits for another host is in no circle that is seen here: that wait ends by time.
+//! Who waits writes down for whom, and then looks whether these wait for it, by way of others or themselves.
+//! Whoever closes a circle sees all of it, as each has written before it looked; it gives up, and the others
+//! go on. A worker that waits for another host is in no circle that is seen here: that wait ends by time.
 //!
 //! Nothing depends on the answer but how long somebody waits.
 

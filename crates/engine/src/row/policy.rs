@@ -38,8 +38,8 @@ impl Coherence for WriteThrough {
 /// What to do when a lock is held by somebody else.
 pub trait WaitPolicy {
     /// True to try again after a pause, having tried `tries` times for `waited_ns`; false to give the
-    /// transaction up. `by_colleagues`: those in the way are transactions of this host, and none of them waits
-    /// for this one, by way of others or itself.
+    /// transaction up. `by_colleagues`: those in the way are transactions of this host, and none of them
+    /// waits for this one, by way of others or itself.
     fn wait(&self, conflict: Conflict, tries: u32, waited_ns: u64, by_colleagues: bool) -> bool;
 }
 

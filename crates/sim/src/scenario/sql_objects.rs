@@ -61,7 +61,7 @@ fn objects(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let hosts = 2 + pick.below(2) as u8;
     let engine = Arc::new(EngineCatalog::new(&Classes::schemas_of(&sizes())).expect("the classes are right"));
     let mut pod_config = PodConfig::small(hosts, 1);
-    (pod_config.partitions, pod_config.max_tables) = (u16::from(hosts), 8);
+    (pod_config.partitions, pod_config.max_tables) = (u16::from(hosts), 16);
     let budget = Budget { hwcc_bytes: 1 << 20, cxl_bytes: 4096 + (pick.below(64) << 10) };
     let setup = PodSetup { budget: Some(budget), record: true, ..PodSetup::new(pod_config, engine) };
     let built = SimPod::new(&setup, |plan| config(plan, seed, hosts, left_out));

@@ -223,6 +223,9 @@ impl<S: Store> LocalSession<S> {
         let mut parameters = given.to_vec();
         parameters.resize(parameters.len().max(usize::from(parsed.parameters)), 0);
         let statement = parsed.statement;
+        if let Statement::Unsupported(name) = &statement {
+            return Err(SqlError::unsupported(name));
+        }
         let rows = matches!(
             statement,
             Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)

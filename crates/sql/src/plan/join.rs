@@ -139,11 +139,13 @@ impl Planner<'_> {
 
     fn next(&self, units: &[Unit], conjuncts: &[Expr], bound: &Slots) -> usize {
         let ready = |unit: &Unit| unit.needs.iter().all(|slot| holds(bound, *slot));
+        // A condition that also looks at what is not bound yet narrows nothing.
         let connected = |unit: &Unit| {
             conjuncts.iter().any(|conjunct| {
                 let slots = looks_at(conjunct);
                 slots.iter().any(|slot| holds(&unit.slots, *slot))
                     && slots.iter().any(|slot| holds(bound, *slot))
+                    && slots.iter().all(|slot| holds(&unit.slots, *slot) || holds(bound, *slot))
             })
         };
         let scored = units.iter().enumerate().filter(|(_, unit)| ready(unit));

@@ -239,7 +239,12 @@ impl<S: Store> LocalSession<S> {
     fn maintain(&mut self, tables: &[Path]) -> Result<()> {
         self.with_context(|ctx, path| {
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            tables.iter().try_for_each(|table| binder.target_table(table).map(|_| ()))
+            let system =
+                |table: &Path| crate::exec::system_tables::find(table.schema(), table.last(), path).is_some();
+            tables.iter().try_for_each(|table| match binder.find_relation(table)? {
+                None if system(table) => Ok(()),
+                _ => binder.target_table(table).map(|_| ()),
+            })
         })
     }
 

@@ -120,6 +120,36 @@ from pg_catalog.pg_class c join pg_catalog.pg_index x on c.oid = x.indrelid
   left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 't', 'm') and n.nspname not in ('pg_catalog', 'information_schema');
 
+-- pg_catalog.pg_stat_all_tables
+select c.oid as relid, n.nspname as schemaname, c.relname, 0::int8 as seq_scan, 0::int8 as seq_tup_read,
+  0::int8 as idx_scan, 0::int8 as idx_tup_fetch, 0::int8 as n_tup_ins, 0::int8 as n_tup_upd,
+  0::int8 as n_tup_del, 0::int8 as n_tup_hot_upd, 0::int8 as n_live_tup, 0::int8 as n_dead_tup,
+  0::int8 as n_mod_since_analyze, 0::int8 as n_ins_since_vacuum, null::timestamptz as last_vacuum,
+  null::timestamptz as last_autovacuum, null::timestamptz as last_analyze,
+  null::timestamptz as last_autoanalyze, 0::int8 as vacuum_count, 0::int8 as autovacuum_count,
+  0::int8 as analyze_count, 0::int8 as autoanalyze_count
+from pg_catalog.pg_class c left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 't', 'm', 'p');
+
+-- pg_catalog.pg_stat_all_indexes
+select c.oid as relid, i.oid as indexrelid, n.nspname as schemaname, c.relname, i.relname as indexrelname,
+  0::int8 as idx_scan, 0::int8 as idx_tup_read, 0::int8 as idx_tup_fetch
+from pg_catalog.pg_class c join pg_catalog.pg_index x on c.oid = x.indrelid
+  join pg_catalog.pg_class i on i.oid = x.indexrelid
+  left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 't', 'm');
+
+-- pg_catalog.pg_statio_all_tables
+select c.oid as relid, n.nspname as schemaname, c.relname, 0::int8 as heap_blks_read, 0::int8 as heap_blks_hit,
+  0::int8 as idx_blks_read, 0::int8 as idx_blks_hit, 0::int8 as toast_blks_read, 0::int8 as toast_blks_hit,
+  0::int8 as tidx_blks_read, 0::int8 as tidx_blks_hit
+from pg_catalog.pg_class c left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 't', 'm');
+
+-- pg_catalog.pg_statio_user_tables
+select * from pg_catalog.pg_statio_all_tables
+where schemaname not in ('pg_catalog', 'information_schema');
+
 -- pg_catalog.pg_seclabels
 select l.objoid, l.classoid, l.objsubid, null::text as objtype, null::oid as objnamespace,
   null::text as objname, l.provider, l.label
