@@ -4,12 +4,29 @@ use super::aggregate::sort_key;
 use super::call::head_of;
 use super::scope::Place;
 use super::tree::{Expr, Frame, WindowCall};
+use super::types::type_text;
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlState};
 use crate::func::{FunctionKind, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, FuncCall, Over, WindowDef};
 use crate::types::{Oid, Type, oid};
+
+/// Types whose values a RANGE frame can be a distance away from.
+const RANGED: [Oid; 12] = [
+    oid::INT2,
+    oid::INT4,
+    oid::INT8,
+    oid::FLOAT4,
+    oid::FLOAT8,
+    oid::NUMERIC,
+    oid::DATE,
+    oid::TIME,
+    oid::TIMETZ,
+    oid::TIMESTAMP,
+    oid::TIMESTAMPTZ,
+    oid::INTERVAL,
+];
 
 impl Binder<'_> {
     pub(crate) fn window_call(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<Typed> {
@@ -81,7 +98,7 @@ impl Binder<'_> {
             let typed = self.settled(typed)?;
             order.push((typed.expr, sort_key(0, typed.ty.oid, sort)));
         }
-        let frame = self.frame(scope, &def, &order)?;
+        let frame = self.frame(scope, &def, &mut order)?;
         let (head, result) = (head_of(&resolved), Type::of(resolved.result));
         Ok((WindowCall { head, args, filter, partition, order, frame }, result))
     }
@@ -116,7 +133,7 @@ impl Binder<'_> {
         &self,
         scope: &mut Scope<'_>,
         def: &WindowDef,
-        order: &[(Expr, super::tree::SortKey)],
+        order: &mut [(Expr, super::tree::SortKey)],
     ) -> Result<Frame> {
         let Some(frame) = &def.frame else {
             let (start, end) = (Bound::UnboundedPreceding, Bound::CurrentRow);
@@ -150,7 +167,7 @@ impl Binder<'_> {
             };
             let typed = binder.expr(scope, offset)?;
             let expr = if frame.unit == FrameUnit::Range {
-                let [(_, key)] = order else {
+                let [(_, key)] = &*order else {
                     let message =
                         "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column";
                     return fail(SqlState::WINDOWING_ERROR, frame.pos, message);
@@ -162,8 +179,17 @@ impl Binder<'_> {
                     }
                     (true, ty) => ty,
                 };
-                let plus = binder.head("+", key.ty, offset_type, offset.pos)?;
-                let minus = binder.head("-", key.ty, offset_type, offset.pos)?;
+                if !RANGED.contains(&key.ty) {
+                    let name = type_text(binder.types(), key.ty);
+                    let message = format!(
+                        "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {name}"
+                    );
+                    return fail(SqlState::FEATURE_NOT_SUPPORTED, offset.pos, message);
+                }
+                // A date and an interval make a timestamp: rows are compared as what the sum is.
+                let compared = binder.head("+", key.ty, offset_type, offset.pos)?.result;
+                let plus = binder.head("+", compared, offset_type, offset.pos)?;
+                let minus = binder.head("-", compared, offset_type, offset.pos)?;
                 let typed = binder.argument(typed, plus.types[1])?;
                 arithmetic = Some((plus, minus));
                 typed.expr
@@ -173,6 +199,12 @@ impl Binder<'_> {
             Ok(if preceding { Bound::Preceding(Box::new(expr)) } else { Bound::Following(Box::new(expr)) })
         };
         let (start, end) = (bound(self, &frame.start)?, bound(self, &frame.end)?);
+        if let (Some((plus, _)), [(expr, key)]) = (&arithmetic, order)
+            && plus.result != key.ty
+        {
+            let typed = Typed::new(std::mem::replace(expr, Expr::null()), Type::of(key.ty), frame.pos);
+            (*expr, key.ty) = (self.argument(typed, plus.result)?.expr, plus.result);
+        }
         Ok(Frame { unit: frame.unit, start, end, exclusion: frame.exclusion, arithmetic })
     }
 }
