@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Liger and PostgreSQL by turns on this machine, both without durable commit and with their files in memory: pgbench and sysbench, 1 and 4
-# clients. Usage: versus.sh LIGER [ROUNDS [SECONDS]]; prints one line for each run: who, what, clients, transactions per second. Needs the
+# clients. PostgreSQL runs with its default (READ COMMITTED) and with SERIALIZABLE, which is Liger's only level. Usage: versus.sh LIGER [ROUNDS [SECONDS]]; prints one line for each run: who, what, clients, transactions per second. Needs the
 # packages postgresql and sysbench, and to be root (PostgreSQL runs as its own user). Ports 25500 and 25600.
 set -euo pipefail
 liger=$1 rounds=${2:-3} seconds=${3:-4}
@@ -33,8 +33,9 @@ for port in 25500 25600; do
   sysbench_at "$port" oltp_read_write prepare >/dev/null
 done
 for _ in $(seq "$rounds"); do
-  for port in 25500 25600; do
-    [ "$port" = 25500 ] && who=postgresql || who=liger
+  for who in postgresql postgresql-serializable liger; do
+    [ "$who" = liger ] && port=25600 || port=25500
+    [ "$who" = postgresql-serializable ] && export PGOPTIONS='-c default_transaction_isolation=serializable' || unset PGOPTIONS
     for clients in 1 4; do
       for script in select-only tpcb-like; do
         tps=$(pgbench -h 127.0.0.1 -p "$port" -U postgres -n -b "$script" -M prepared -T "$seconds" -c "$clients" --max-tries=1000 postgres |
