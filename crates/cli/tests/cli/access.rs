@@ -72,12 +72,19 @@ fn roles_are_the_pods_and_passwords_are_asked_for() {
     fine(port + 1, app, "alter role app password 'two'");
     not(port, app, "select 1", "28P01");
     fine(port, ("app", "two"), "select 1");
-    let held: Vec<_> = (0..2).map(|_| hold(port, ("app", "two"))).collect();
-    let start = Instant::now();
-    while ask(port, ("app", "two"), "select 1").is_ok() {
-        assert!(start.elapsed() < Duration::from_secs(20), "two more connections are two too many");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let connected = |count: usize| {
+        let (start, sql) = (Instant::now(), "select count(*) as n from pg_stat_activity where usename = 'app'");
+        while fine(port, ROOT, sql) != format!(r#"{{"n":{count}}}"#) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{count} connections of app");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    connected(0);
+    let held = [1, 2].map(|count| {
+        let child = hold(port, ("app", "two"));
+        connected(count);
+        child
+    });
     not(port, ("app", "two"), "select 1", "53300: too many connections for role");
     for mut child in held {
         drop(child.stdin.take());
