@@ -73,7 +73,8 @@ fn roles_are_the_pods_and_passwords_are_asked_for() {
     not(port, app, "select 1", "28P01");
     fine(port, ("app", "two"), "select 1");
     let connected = |count: usize| {
-        let (start, sql) = (Instant::now(), "select count(*) as n from pg_stat_activity where usename = 'app'");
+        let (start, sql) =
+            (Instant::now(), "select count(*) as n from pg_stat_activity where usename = 'app'");
         while fine(port, ROOT, sql) != format!(r#"{{"n":{count}}}"#) {
             assert!(start.elapsed() < Duration::from_secs(20), "{count} connections of app");
             std::thread::sleep(Duration::from_millis(20));
