@@ -9,7 +9,8 @@
 //! 1. A key is in its home bucket (the hash's top bits) or, if that was full, in the first one behind it
 //!    that was not, around the end. Entries 0 to `count` - 1 of a bucket are in use.
 //! 2. `passed` is how many keys went past the bucket because it was full; at [`MANY`] it stays there. A
-//!    search ends at the first bucket that none has passed. So a removal moves nothing between buckets.
+//!    search ends at the first bucket that none has passed, or where it began: in a table of few buckets,
+//!    keys that came and went can have passed all of them. So a removal moves nothing between buckets.
 //! 3. At most four of five places are in use; the table doubles before more are, which takes the time of as
 //!    many insertions at once. It never shrinks: a table that was so large is likely to be so again.
 //! 4. The hash is fixed: the same operations make the same table.
@@ -87,17 +88,18 @@ impl Points {
     /// The row of `key`.
     #[inline]
     pub(super) fn get(&self, key: u64) -> Option<u32> {
-        let mut at = self.home(key);
+        let home = self.home(key);
+        let mut at = home;
         loop {
             let bucket = &self.buckets[at];
             let i = bucket.at(key);
             if i < bucket.used() {
                 return Some(bucket.rows[i]);
             }
-            if bucket.passed == 0 {
+            at = self.behind(at);
+            if bucket.passed == 0 || at == home {
                 return None;
             }
-            at = self.behind(at);
         }
     }
 
@@ -184,5 +186,36 @@ impl Points {
             let right = usize::from(bucket.passed) == passed || bucket.passed == MANY;
             assert!(right, "bucket {at} says that {} keys passed, not {passed}", bucket.passed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Points;
+
+    /// Keys come and go in tables of 1 to 4 buckets until each bucket was passed; who asks for a key that is
+    /// not there is told so, wherever the search began.
+    #[test]
+    fn a_search_ends_in_a_table_whose_buckets_have_all_been_passed() {
+        let (mut random, mut all_passed) = (1u64, 0);
+        for most in [3, 7, 15] {
+            let (mut points, mut keys) = (Points::new(), Vec::new());
+            for turn in 0..100_000u64 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let pick = (random >> 33) as usize;
+                if keys.len() == most || (!keys.is_empty() && pick % 3 == 0) {
+                    points.remove(keys.swap_remove(pick % keys.len()));
+                } else {
+                    points.insert(turn, turn as u32);
+                    keys.push(turn);
+                }
+                all_passed += usize::from(points.buckets.iter().all(|bucket| bucket.passed > 0));
+                assert_eq!(points.get(turn + 1), None);
+                assert!(keys.iter().all(|&key| points.get(key) == Some(key as u32)));
+            }
+            points.check(keys.len());
+        }
+        assert!(all_passed > 0, "not the case that this is about");
     }
 }
