@@ -11,8 +11,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::row::policy::Patient;
-use liger_engine::row::{Budget, Loader, RowHost, RowSession};
-use liger_engine::{Catalog, IndexId, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError, table};
+use liger_engine::row::{Budget, Loader, RowHost, RowSession, RowTxn};
+use liger_engine::{
+    Catalog, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
+};
 use liger_fabric::sim::{Adversary, Mode, Report, Sim, SimConfig, Site};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
@@ -106,6 +108,8 @@ pub struct Mix {
     pub scan_index: u64,
     /// Reads all rows from a key to the end of its partition.
     pub scan_rest: u64,
+    /// Looks at some rows from a key on that nobody holds, and changes those of them that are still free.
+    pub take: u64,
 }
 
 impl Mix {
@@ -119,6 +123,7 @@ impl Mix {
         update_range: 1,
         scan_index: 1,
         scan_rest: 1,
+        take: 0,
     };
     pub(crate) const NONE: Mix = Mix {
         get: 0,
@@ -129,6 +134,7 @@ impl Mix {
         update_range: 0,
         scan_index: 0,
         scan_rest: 0,
+        take: 0,
     };
     /// Rows come and go under the eyes of scanners.
     pub const GAPS: Mix = Mix { get: 1, insert: 5, delete: 5, scan: 4, scan_rest: 3, ..Mix::NONE };
@@ -136,13 +142,15 @@ impl Mix {
     pub const POINTS: Mix = Mix { get: 3, update: 5, ..Mix::NONE };
     /// Rows come and go.
     pub const CHURN: Mix = Mix { insert: 1, delete: 1, ..Mix::NONE };
+    /// Who wants a row that is taken goes on with the next.
+    pub const QUEUE: Mix = Mix { get: 1, update: 1, insert: 3, delete: 2, scan: 1, take: 6, ..Mix::NONE };
     /// Ranges are read.
     pub const SCANS: Mix = Mix { get: 1, scan: 4, scan_rest: 2, ..Mix::NONE };
 
     /// The number of the operation that a ticket stands for.
     fn choose(&self, pick: &mut crate::Picker) -> usize {
-        let Mix { get, update, insert, delete, scan, update_range, scan_index, scan_rest } = *self;
-        let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest];
+        let Mix { get, update, insert, delete, scan, update_range, scan_index, scan_rest, take } = *self;
+        let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest, take];
         let mut ticket = pick.below(weights.iter().sum());
         let passes = |weight: &u64| {
             let here = ticket < *weight;
@@ -353,9 +361,9 @@ fn work(cx: &Cx<Sim>, host: &RowHost, run: &RowsRun, tally: &Tally) {
 }
 
 /// The transaction that a number stands for; all values that it writes are that number.
-pub(crate) fn transaction<T: Transaction>(
+pub(crate) fn transaction(
     cx: &Cx<Sim>,
-    txn: &mut T,
+    txn: &mut RowTxn<'_, Sim>,
     run: &RowsRun,
     mix: &Mix,
     number: u64,
@@ -369,8 +377,8 @@ pub(crate) fn transaction<T: Transaction>(
     if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
 }
 
-fn operation<T: Transaction>(
-    txn: &mut T,
+fn operation(
+    txn: &mut RowTxn<'_, Sim>,
     run: &RowsRun,
     mix: &Mix,
     pick: &mut crate::Picker,
@@ -408,12 +416,38 @@ fn operation<T: Transaction>(
                 go_on()
             })?;
         }
-        _ => {
+        7 => {
             let open = KeyRange { low: key, high: None };
             let bounded = KeyRange::prefix(Key::build().i16(part), 1);
             let range = KeyRange { low: open.low, high: bounded.high };
             txn.scan(ITEMS, &range, |_, _| ControlFlow::Continue(()))?;
         }
+        _ => take(txn, part, &range, pick.below(4) as usize, value)?,
+    }
+    Ok(())
+}
+
+/// Looks at rows that nobody holds, and changes those of them that are free; what is shown is a whole row.
+fn take(
+    txn: &mut RowTxn<'_, Sim>,
+    part: i16,
+    range: &KeyRange,
+    most: usize,
+    value: i64,
+) -> Result<(), TxnError> {
+    let mut free = Vec::new();
+    txn.peek_range(ITEMS, range, &mut |key, bytes| {
+        let row = Row::new(bytes);
+        let (id, written) = (row.get(items::ID), row.get(items::VALUE));
+        assert!(
+            item_key(part, id) == *key && new_row(part, id, written).bytes() == bytes,
+            "a row is shown whole"
+        );
+        free.push(*key);
+        if free.len() <= most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    for key in &free {
+        txn.take_if_free(ITEMS, key, &mut |row| row.set(items::VALUE, value))?;
     }
     Ok(())
 }

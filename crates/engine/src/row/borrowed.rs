@@ -77,6 +77,18 @@ impl Borrowed {
         self.words.get(&word).map(|i| &self.list[*i])
     }
 
+    /// Forgets the row that was added last.
+    pub(super) fn pop(&mut self) {
+        let Some(row) = self.list.pop() else { return };
+        if self.list.len() < FEW {
+            self.names.clear();
+            self.words.clear();
+        } else {
+            self.names.remove(&row.name());
+            self.words.remove(&row.word);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.list.clear();
         self.names.clear();
@@ -128,6 +140,17 @@ mod tests {
                 assert_eq!(rows.of_word(SyncAddr::new(8 * held)).map(|row| row.hash), Some(held));
             }
             assert_eq!(rows.of_key(TableId(2), (n % 3) as u16, &Key::from_words(&[n])), None);
+        }
+        // Back below the number from which on keys are kept in order, and up again.
+        for n in (20..100).rev() {
+            rows.pop();
+            assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);
+            assert!(rows.of_word(SyncAddr::new(8 * n)).is_none());
+        }
+        for n in 20..60 {
+            assert_eq!(rows.add(row(n)) as u64, n);
+            assert_eq!(rows.of_key(TableId(1), 1, &Key::from_words(&[19])), Some(19));
+            assert_eq!(rows.of_word(SyncAddr::new(8 * n)).map(|row| row.hash), Some(n));
         }
         rows.clear();
         assert_eq!(rows.of_key(TableId(1), 0, &Key::from_words(&[0])), None);

@@ -270,7 +270,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         self.clear();
     }
 
-    fn release_foreign(&mut self, i: usize, committed: bool) {
+    pub(super) fn release_foreign(&mut self, i: usize, committed: bool) {
         let (cx, host) = (self.cx, self.host);
         let row = self.foreign[i];
         let change = self.changes.of(Place::Foreign(i as u32)).map(|change| &self.changes[change]);

@@ -74,7 +74,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Locks the row with this key, moving it in if need be; `None` if the owner knows no such row.
-    fn lock_foreign(
+    pub(super) fn lock_foreign(
         &mut self,
         relation: &Relation,
         partition: u16,
@@ -231,7 +231,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Shows a locked row of another host to the visitor. `None`: the transaction has deleted it.
-    fn show_foreign(
+    pub(super) fn show_foreign(
         &mut self,
         relation: &Relation,
         i: usize,

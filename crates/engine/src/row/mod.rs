@@ -39,6 +39,7 @@ mod session;
 mod settle;
 pub mod shared;
 mod shortage;
+mod skip;
 mod takeover;
 mod transaction;
 mod waits;

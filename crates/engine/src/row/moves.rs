@@ -374,10 +374,17 @@ impl RowHost {
             return Answer::Failed(error.into());
         }
         let rows = rows_to_share(part, range, limit);
+        let mut refused = None;
         for (key, row) in &rows {
-            if let Err(refused) = self.share_row(cx, part, (partition, table), key, *row) {
-                return refused;
+            match self.share_row(cx, part, (partition, table), key, *row) {
+                Ok(_) => {}
+                // Who passes over rows that others hold wants those behind it.
+                Err(Answer::Conflict) => refused = Some(Answer::Conflict),
+                Err(failed) => return failed,
             }
+        }
+        if let Some(refused) = refused {
+            return refused;
         }
         // Rows that were shared before may have lost sight of each other.
         if part.is_warm_below(&rows[0].0) {

@@ -41,7 +41,7 @@ enum Walked {
 
 impl<F: Fabric> RowTxn<'_, F> {
     /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
-    fn hold(
+    pub(super) fn hold(
         &mut self,
         part: &mut TablePart,
         place: (u16, u16),

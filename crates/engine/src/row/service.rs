@@ -104,6 +104,11 @@ impl RowHost {
         });
     }
 
+    /// How many requests this worker has made of other hosts, since the host began.
+    pub fn requests_of<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.mailboxes[usize::from(cx.worker().0)].lock(cx).request.into()
+    }
+
     /// Asks the owner of a partition for something and waits for the answer, serving meanwhile. No latch is
     /// held.
     pub(super) fn ask<F: Fabric>(

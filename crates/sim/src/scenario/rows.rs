@@ -22,6 +22,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-wide-words", run: wide_words },
     Scenario { name: "rows-index-churn", run: index_churn },
     Scenario { name: "rows-patient", run: patient },
+    Scenario { name: "rows-queue", run: queue },
 ];
 
 /// Verbs after which a run counts as stuck: some twenty times what the longest of them needs.
@@ -79,6 +80,14 @@ fn patient(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mix = [Mix::ALL, Mix::GAPS, Mix::POINTS][pick.below(3) as usize];
     let patience = Some([&LITTLE, &MUCH][pick.below(2) as usize]);
     ran(RowsRun { hosts, workers, keys, operations, mix, patience, transactions: 20, ..run }, left_out)
+}
+
+/// Rows that nobody holds are looked at and taken, from a few keys, while others put and remove them.
+fn queue(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let (run, mut pick) = base(seed);
+    let (hosts, workers) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 1, 3) as u8);
+    let (keys, operations) = (between(&mut pick, 4, 14) as i32, between(&mut pick, 1, 4));
+    ran(RowsRun { hosts, workers, keys, operations, mix: Mix::QUEUE, transactions: 20, ..run }, left_out)
 }
 
 /// Workers of one host against each other, in transactions that last.

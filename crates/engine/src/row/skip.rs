@@ -1,0 +1,221 @@
+//! Rows that others do not hold: what `SKIP LOCKED` asks for.
+//!
+//! Elsewhere a transaction reads all rows of a range or conflicts. Here it is shown those that it can have at
+//! once, without a promise about the others, and takes the ones that it wants one by one.
+//!
+//! Invariants:
+//! 1. What is shown was committed, or is this transaction's own, and was not being changed when it was read.
+//!    Nothing of it is held afterwards, and no gap: it may be gone or different a moment later. It is no read
+//!    of the transaction, and its history does not show it.
+//! 2. A row that was taken is held as if it had been read and changed, and was shown after that.
+//! 3. Meeting a row that somebody else holds changes nothing: the transaction goes on.
+//! 4. Rows that nobody holds are not missed, but those of another host's places that a restart or a shortage
+//!    of shared memory keeps from being moved.
+
+use std::ops::ControlFlow;
+
+use liger_fabric::{Fabric, SyncAddr};
+use liger_store::bwtree::{Entries, Trace, TreeError};
+
+use super::message::{Answer, Wish};
+use super::moves::sentinel_key;
+use super::partition::Mode;
+use super::transaction::{Place, RowTxn, Visitor};
+use super::tree_error;
+use crate::catalog::Relation;
+use crate::key::{Key, KeyRange};
+use crate::record::{Row, RowMut};
+use crate::txn::{Conflict, TableId, TxnError};
+
+/// Rows that another host is asked for at once.
+const BATCH: usize = 64;
+
+/// `None` instead of a conflict with somebody who holds the row.
+fn unless_held<T>(result: Result<T, TxnError>) -> Result<Option<T>, TxnError> {
+    use Conflict::{Gap, Moved, ReadLocked, WriteLocked};
+    match result {
+        Err(TxnError::Conflict(WriteLocked | ReadLocked | Gap | Moved)) => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(error) => Err(error),
+    }
+}
+
+impl<F: Fabric> RowTxn<'_, F> {
+    /// Shows the rows of a range, which lies in one partition, that nobody else is changing.
+    ///
+    /// # Errors
+    /// Of the engine; conflicts only with hosts that come or go, and for want of memory.
+    pub fn peek_range(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.host.catalog().relation(table)?;
+        let Some(partition) = relation.partition_of_range(range, self.host.partition_count()) else {
+            return Err(TxnError::Conflict(Conflict::Partition));
+        };
+        let mut rest = *range;
+        loop {
+            let keys = if self.host.owns(partition) {
+                self.keys_own(relation, partition, &rest)?
+            } else {
+                self.host.check_open(partition)?;
+                self.keys_foreign(relation, partition, &rest)?
+            };
+            for key in &keys {
+                let mut flow = ControlFlow::Continue(());
+                let mut see = |key: &Key, row: Row<'_>| {
+                    flow = visit(key, row.bytes());
+                    ControlFlow::Break(())
+                };
+                let visitor = &mut Visitor::Read(&mut see);
+                let (held, read) = (self.held.len(), self.record.as_ref().map_or(0, |r| r.reads.len()));
+                unless_held(self.free_row(relation, partition, key, visitor))?;
+                self.let_go_since(held);
+                self.record.iter_mut().for_each(|record| record.reads.truncate(read));
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
+            match keys.last().and_then(Key::next) {
+                Some(low) if keys.len() == BATCH => rest.low = low,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Locks a row for changes and shows it; false if there is none, or somebody else holds it.
+    ///
+    /// # Errors
+    /// As [`RowTxn::peek_range`].
+    pub fn take_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&mut RowMut<'_>),
+    ) -> Result<bool, TxnError> {
+        let relation = self.host.catalog().relation(table)?;
+        let partition = relation.partition_of(key, self.host.partition_count());
+        let mut once = |_: &Key, row: &mut RowMut<'_>| {
+            see(row);
+            ControlFlow::Break(())
+        };
+        let visitor = &mut Visitor::Write(&mut once);
+        Ok(unless_held(self.free_row(relation, partition, key, visitor))?.unwrap_or(false))
+    }
+
+    /// Locks and shows one row, without waiting and without its gap.
+    fn free_row(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
+        let host = self.host;
+        if !host.owns(partition) {
+            host.check_open(partition)?;
+            let Some(i) = self.lock_foreign(relation, partition, key, visitor.mode())? else {
+                return Ok(false);
+            };
+            return Ok(self.show_foreign(relation, i, visitor)?.is_some());
+        }
+        let place = (partition, relation.id.0);
+        let mut latched = host.warm_around(self.cx, place, key)?;
+        let part = latched.table(relation.id.0);
+        let Some(row) = part.find(self.cx, key) else { return Ok(false) };
+        let new = self.hold(part, place, row, visitor.mode(), false)?;
+        let version = part.rows.version(row);
+        if new && visitor.mode() == Mode::Write {
+            self.note_read(relation.id, key, Some(version));
+        }
+        let at = Place::Own { partition, table: relation.id.0, row };
+        Ok(self.show(relation, at, key, part.rows.bytes(row), version, visitor)?.is_some())
+    }
+
+    /// The next keys of a range in this host's memory.
+    fn keys_own(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+    ) -> Result<Vec<Key>, TxnError> {
+        let (host, place) = (self.host, (partition, relation.id.0));
+        loop {
+            let mut latched = host.partition(self.cx, partition);
+            let part = latched.table(relation.id.0);
+            let (mut keys, mut from) = (Vec::with_capacity(BATCH), range.low);
+            let mut at = part.tree.lower_bound(from.words());
+            let cold = loop {
+                let next = at.map(|cursor| Key::from_words(part.tree.entry(cursor).0));
+                let cold = part.first_cold_key(Some(&from), next.as_ref());
+                if cold.is_some_and(|cold| !range.ends_before(&cold)) {
+                    break cold;
+                }
+                let Some(key) = next.filter(|key| !range.ends_before(key)) else { break None };
+                keys.push(key);
+                if keys.len() == BATCH {
+                    break None;
+                }
+                from = key.next().expect("no row has the greatest key");
+                at = at.and_then(|cursor| part.tree.next(cursor));
+            };
+            drop(latched);
+            match cold {
+                Some(cold) => host.warm_key(self.cx, place, &cold)?,
+                None => return Ok(keys),
+            }
+        }
+    }
+
+    /// The next keys of a range in another host's memory, which are moved first.
+    fn keys_foreign(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+    ) -> Result<Vec<Key>, TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let wish = Wish::MoveInRange { range: *range, limit: BATCH as u32 };
+        match host.ask(cx, relation.id, partition, wish)? {
+            // Refused for rows that somebody is putting or removing, after all others have been moved.
+            Answer::RangeShared | Answer::Conflict => {}
+            Answer::Failed(failure) => return Err(failure.error(relation.id)),
+            _ => return Err(Conflict::Memory.into()),
+        }
+        let tree = host.foreign_index(relation, partition);
+        let (mut entries, mut trace) = (Entries::default(), Trace::new());
+        match tree.scan(cx, &host.tree_env(), range.low.words(), None, BATCH, &mut entries, &mut trace) {
+            Ok(()) | Err(TreeError::NotFormatted { .. }) => {}
+            Err(broken) => return Err(tree_error(relation.id, broken)),
+        }
+        let mut keys = Vec::with_capacity(BATCH);
+        for (words, word) in entries.iter() {
+            let key = Key::from_words(words);
+            if range.ends_before(&key) || key == sentinel_key(relation.key_words) {
+                break;
+            }
+            host.remote.learn(cx, host.remote.hash_of(relation.id, partition, &key), SyncAddr::new(word));
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+
+    /// Gives back what has been locked since there were so many locks.
+    fn let_go_since(&mut self, held: usize) {
+        while self.held.len() > held {
+            match self.held.pop().expect("there are more") {
+                Place::Foreign(i) => {
+                    self.release_foreign(i as usize, false);
+                    self.foreign.pop();
+                }
+                Place::Own { partition, table, row } => {
+                    let host = self.host;
+                    let mut latched = host.partition(self.cx, partition);
+                    latched.table(table).unlock(self.cx, host.shared, row, self.me);
+                }
+            }
+        }
+    }
+}
