@@ -11,14 +11,13 @@
 //! 3. No borrow of the transaction is held while code from above runs.
 
 mod computed;
+mod names;
 mod shape;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use liger_engine::{Key, MAX_KEY_WORDS};
-
-use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
+use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, Store, Tolerated, lost};
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
@@ -26,17 +25,18 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::panics::uncaught;
 use crate::session::InterruptReason;
-use crate::storage::access::is_conflict;
+use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::census::TableCensus;
 use crate::storage::notices::{self, Notice};
-use crate::storage::scan::{self, Scan};
+use crate::storage::scan::Scan;
 use crate::storage::sequence;
 use crate::storage::slots::{Bell, Running, Slot, Slots};
-use crate::storage::table::{Row, TableRows};
+use crate::storage::table::TableRows;
 use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
 use crate::types::value::Value;
 use computed::Computing;
+use names::{engine_key, found, plain_row, row_key, scan_range};
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -57,44 +57,6 @@ struct Stopped {
 
 /// A savepoint's undo mark and catalog.
 type Point = (undo::Mark, Kept);
-
-fn row_key(key: &Key) -> RowKey {
-    let mut bytes = [0; 8 * MAX_KEY_WORDS];
-    bytes.chunks_exact_mut(8).zip(key.words()).for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
-    bytes[..8 * key.width()].into()
-}
-
-fn engine_key(key: &RowKey) -> Key {
-    let mut words = [0; MAX_KEY_WORDS];
-    let chunks = key.chunks_exact(8);
-    let width = chunks.len();
-    chunks.zip(&mut words).for_each(|(bytes, word)| {
-        *word = u64::from_be_bytes(bytes.try_into().expect("chunks of 8"));
-    });
-    Key::from_words(&words[..width])
-}
-
-fn found(row: Row) -> Found {
-    Found { key: row_key(&row.key), values: row.values }
-}
-
-fn plain_row(found: &Found) -> Row {
-    Row { key: engine_key(&found.key), values: found.values.clone() }
-}
-
-/// The range as the storage has it: the primary key's index is the table's own key.
-fn scan_range(range: &Range, wanted: usize) -> scan::Range {
-    let edge = |edge: &super::store::Edge| (edge.value.clone(), edge.inclusive);
-    scan::Range {
-        index: range.index.as_ref().filter(|index| index.rows.is_some()).map(|index| index.oid),
-        equal: range.equal.clone(),
-        low: range.low.as_ref().map(edge),
-        high: range.high.as_ref().map(edge),
-        backwards: range.reverse,
-        wanted: Some(wanted),
-        columns: range.columns.clone(),
-    }
-}
 
 /// Catalog and rows of a pod as one session sees them.
 pub(crate) struct EngineStore {
@@ -249,7 +211,7 @@ impl EngineStore {
         let row = self.step(|tx, _, _| {
             let key = rows.key_of(tx, &equal)?;
             match purpose {
-                Purpose::Read => rows.get_some(tx, &key, range.columns.as_deref()),
+                Purpose::Read | Purpose::Free => rows.get_some(tx, &key, range.columns.as_deref()),
                 Purpose::Change => rows.lock(tx, &key),
             }
         })?;
@@ -257,13 +219,19 @@ impl EngineStore {
     }
 
     /// The scan that a cursor belongs to, or one that has been brought there.
-    fn resume(&self, rows: &TableRows, range: &Range, cursor: &Cursor, limit: usize) -> Result<Scan> {
+    fn resume(
+        &self,
+        rows: &TableRows,
+        (range, purpose): (&Range, Purpose),
+        cursor: &Cursor,
+        limit: usize,
+    ) -> Result<Scan> {
         let mut stopped = self.stopped.borrow_mut();
         if let Some(at) = stopped.iter().position(|one| one.number == cursor.kept) {
             return Ok(stopped.swap_remove(at).scan);
         }
         drop(stopped);
-        let mut scan = self.step(|tx, _, _| rows.scan(tx, &scan_range(range, limit)))?;
+        let mut scan = self.step(|tx, _, _| rows.scan(tx, &scan_range(range, purpose, limit)))?;
         let Some(after) = &cursor.after else { return Ok(scan) };
         self.step(|tx, _, _| {
             while let Some(row) = scan.next(tx, rows)? {
@@ -365,17 +333,17 @@ impl Store for EngineStore {
         if cursor.done {
             return Ok(Vec::new());
         }
-        if self.point(&rows, range) {
+        if purpose != Purpose::Free && self.point(&rows, range) {
             cursor.done = true;
             return self.get(&rows, range, purpose);
         }
-        let mut scan = self.resume(&rows, range, cursor, limit)?;
+        let mut scan = self.resume(&rows, (range, purpose), cursor, limit)?;
         let mut batch = Vec::new();
         self.step(|tx, _, _| {
             while batch.len() < limit {
                 let Some(row) = scan.next(tx, &rows)? else { break };
                 let row = match purpose {
-                    Purpose::Read => Some(row),
+                    Purpose::Read | Purpose::Free => Some(row),
                     Purpose::Change => rows.lock(tx, &row.key)?,
                 };
                 batch.extend(row.map(found));
@@ -394,6 +362,11 @@ impl Store for EngineStore {
             stopped.push(Stopped { number: cursor.kept, scan });
         }
         Ok(batch)
+    }
+
+    fn take_if_free(&self, table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
+        let rows = self.rows(table.oid)?;
+        self.step(|tx, _, _| Ok(rows.lock_if_free(tx, &engine_key(&row.key))?.map(found)))
     }
 
     fn ordered(&self, index: &Index) -> bool {
@@ -512,6 +485,10 @@ impl Store for EngineStore {
 
     fn observed(&self) -> Option<&Observed> {
         Some(self.host.slots.observed())
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.step(|tx, _, _| Ok(tx.traffic())).unwrap_or_default()
     }
 
     fn host(&self) -> Option<&Arc<SqlHost>> {

@@ -9,6 +9,7 @@ mod copy;
 mod define;
 mod engine;
 mod eval;
+mod measure;
 pub mod memory;
 mod notify;
 mod pooled;
@@ -85,6 +86,8 @@ pub(crate) struct Exec<'p> {
     first_batch: Cell<usize>,
     /// How deep actions of foreign keys call one another.
     depth: Cell<usize>,
+    /// What the nodes do is charged to them.
+    pub(crate) meter: Option<Rc<measure::Meter>>,
 }
 
 impl<'p> Exec<'p> {
@@ -110,6 +113,7 @@ impl<'p> Exec<'p> {
             waiting: RefCell::default(),
             first_batch: Cell::new(BATCH_FIRST),
             depth: Cell::new(0),
+            meter: None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! 3. Plans are kept with the number of the catalog that they were made at, and made again when it changed.
 
 mod counted;
+mod explain;
 mod portal;
 mod read_only;
 pub(super) mod run;

@@ -11,6 +11,7 @@ use super::SqlHost;
 use crate::catalog::object::{Index, Object, Table};
 use crate::error::{Result, SqlError};
 use crate::observe::Observed;
+use crate::storage::access::Traffic;
 use crate::storage::census::TableCensus;
 use crate::storage::notices::Notice;
 use crate::types::Oid;
@@ -72,6 +73,8 @@ pub enum Purpose {
     Read,
     /// They will be changed, or FOR UPDATE says so.
     Change,
+    /// Looking at those that nobody else is changing, without holding them: SKIP LOCKED takes some of them.
+    Free,
 }
 
 /// A point of the transaction to return to.
@@ -128,6 +131,11 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Found>>;
 
+    /// Locks a row that was looked at, as it is now; `None` if it is gone or somebody else holds it.
+    fn take_if_free(&self, _table: &Arc<Table>, row: &Found) -> Result<Option<Found>> {
+        Ok(Some(row.clone()))
+    }
+
     /// Whether scans of this index come in its order.
     fn ordered(&self, _index: &Index) -> bool {
         true
@@ -174,6 +182,11 @@ pub trait Store {
     /// The host, for what is of all its sessions; nothing without one.
     fn host(&self) -> Option<&Arc<SqlHost>> {
         None
+    }
+
+    /// What this transaction's worker has done to shared memory.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
     }
 
     /// How many rows of a table this host has.

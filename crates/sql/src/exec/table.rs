@@ -53,7 +53,27 @@ fn key_value(value: Value, source: Oid, column: Oid) -> Key {
 }
 
 impl<'p> Exec<'p> {
+    /// The rows of a node, one after the other; false if no more are wanted.
     pub(super) fn run_node(
+        &self,
+        node: &'p Node,
+        row: &mut Row,
+        outer: Option<&Env<'_>>,
+        next: Next<'_>,
+    ) -> Result<bool> {
+        let Some(meter) = &self.meter else { return self.run_unmeasured(node, row, outer, next) };
+        let above = meter.enter(self.store, node);
+        let ended = self.run_unmeasured(node, row, outer, &mut |row| {
+            meter.give(self.store, node, above);
+            let more = next(row);
+            meter.resume(self.store, node);
+            more
+        });
+        meter.leave(self.store, above);
+        ended
+    }
+
+    fn run_unmeasured(
         &self,
         node: &'p Node,
         row: &mut Row,
@@ -258,7 +278,12 @@ impl<'p> Exec<'p> {
         outer: Option<&Env<'_>>,
         next: Next<'_>,
     ) -> Result<bool> {
-        let purpose = if scan.target || scan.lock.is_some() { Purpose::Change } else { Purpose::Read };
+        let skips = matches!(scan.lock, Some((_, LockWait::Skip)));
+        let purpose = match scan.lock {
+            _ if skips => Purpose::Free,
+            None if !scan.target => Purpose::Read,
+            _ => Purpose::Change,
+        };
         let (at, width) = (scan.at, scan.table.columns.len());
         let (mut cursor, mut size) = (Cursor::default(), self.first_batch.get());
         while !cursor.done {
@@ -269,6 +294,18 @@ impl<'p> Exec<'p> {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
                     continue;
                 }
+                if skips {
+                    row[at..at + width]
+                        .iter_mut()
+                        .zip(&found.values)
+                        .for_each(|(slot, value)| slot.clone_from(value));
+                    if !self.holds(scan.filter.as_ref(), &Env { row, outer })? {
+                        continue;
+                    }
+                }
+                // What was only looked at may have changed: it is filtered again.
+                let taken = if skips { self.store.take_if_free(&scan.table, &found)? } else { Some(found) };
+                let Some(found) = taken else { continue };
                 for (slot, value) in row[at..at + width].iter_mut().zip(found.values) {
                     *slot = value;
                 }
@@ -312,9 +349,13 @@ impl<'p> Exec<'p> {
                     }
                 }
             }
-            Path::Elements { index, equal, array, element, column } => {
+            Path::Elements { index, equal, array, most, element, column } => {
                 let Some(equal) = self.keys(equal, env)? else { return Ok(()) };
                 let Value::Array(array) = self.eval(array, env)? else { return Ok(()) };
+                if array.elements.len() > *most {
+                    ranges.push(Range::default());
+                    return Ok(());
+                }
                 for value in &array.elements {
                     if let Key::Is(value) = key_value(value.clone(), *element, *column) {
                         let equal = equal.iter().cloned().chain([value]).collect();

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use super::join::gives_few;
 use super::{KeyPart, Path};
-use crate::bind::tree::{Expr, RowOp};
+use crate::bind::tree::{Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::catalog::object::{Index, Indexed, Table};
 use crate::exec::store::Store;
 use crate::types::{BuiltinTypes, Oid, Types, oid};
@@ -12,6 +13,12 @@ use crate::types::{BuiltinTypes, Oid, Types, oid};
 /// How good a path is; smaller is better.
 pub(super) type Score = u32;
 pub(super) const FULL: Score = 1000;
+/// Lookups of what a query gives, perhaps many: better than nothing.
+pub(super) const UNKNOWN: Score = 990;
+/// Up to here few rows are found, by whole keys.
+pub(super) const KEYS: Score = 300;
+/// So many lookups of what a query gives are still made.
+const MOST: usize = 1000;
 
 /// Does an expression look at slots of its level that are not among the bound ones?
 pub(super) type Bound<'b> = &'b dyn Fn(&Expr) -> bool;
@@ -122,10 +129,12 @@ fn path(
     }
     let next = columns.get(equal.len()).copied();
     if let Some(column) = next
-        && let Some((array, element)) = elements(table, at, column, conjuncts, bound)
+        && let Some((array, element, few)) = elements(table, at, column, conjuncts, bound)
+        && (few || equal.is_empty())
     {
-        let ty = base(table.columns[column].type_oid);
-        return Some((Path::Elements { index, equal, array, element, column: ty }, 200));
+        let column = base(table.columns[column].type_oid);
+        let (most, score) = if few { (usize::MAX, 200) } else { (MOST, UNKNOWN) };
+        return Some((Path::Elements { index, equal, array, most, element, column }, score));
     }
     let (mut low, mut high) = (None, None);
     if let Some(column) = next
@@ -286,23 +295,35 @@ fn alternative_key(
     (!key.is_empty()).then_some(key)
 }
 
-/// `column = ANY (array)`: the array and the type of its elements.
+/// `column = ANY (array)`, or `column IN (query)` of a query that is run once: the array, the type of its
+/// elements, and whether they are known to be few.
 fn elements(
     table: &Table,
     at: usize,
     column: usize,
     conjuncts: &[Expr],
     bound: Bound<'_>,
-) -> Option<(Expr, Oid)> {
+) -> Option<(Expr, Oid, bool)> {
     let ty = base(table.columns[column].type_oid);
+    let fits = |head: &Head, left: &Expr| {
+        head.operator.is_some_and(|operator| operator.name == "=")
+            && is_column(left, at + column)
+            && comparable(ty, head.types[1])
+    };
     conjuncts.iter().find_map(|conjunct| match conjunct {
-        Expr::AnyArray { head, left, array, all: false }
-            if head.operator.is_some_and(|operator| operator.name == "=")
-                && is_column(left, at + column)
-                && comparable(ty, head.types[1])
-                && bound(array) =>
-        {
-            Some(((**array).clone(), head.types[1]))
+        Expr::AnyArray { head, left, array, all: false } if fits(head, left) && bound(array) => {
+            Some(((**array).clone(), head.types[1], true))
+        }
+        Expr::Subquery(subquery) => {
+            let SubqueryKind::Any { left, heads, all: false, negated: false } = &subquery.kind else {
+                return None;
+            };
+            let ([left], [head], Some(_)) = (left.as_slice(), heads.as_slice(), subquery.cache) else {
+                return None;
+            };
+            let kind = SubqueryKind::Array(head.types[1]);
+            let array = Expr::Subquery(Box::new(Subquery { kind, ..(**subquery).clone() }));
+            fits(head, left).then(|| (array, head.types[1], gives_few(&subquery.query)))
         }
         _ => None,
     })

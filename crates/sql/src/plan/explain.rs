@@ -1,11 +1,32 @@
-//! EXPLAIN: a plan as lines.
+//! A plan as lines, for EXPLAIN.
 
 use super::{HashKind, Node, Path, PlannedStatement};
 use crate::bind::BoundStatement;
-use crate::bind::tree::{Body, Change, From, Query};
+use crate::bind::tree::{Body, Change, Expr, From, Query};
+
+/// A line of a plan.
+pub(crate) struct Line {
+    /// How far below the first.
+    pub(crate) depth: usize,
+    /// What is done.
+    pub(crate) text: String,
+    /// The address of the node that does it.
+    pub(crate) node: Option<usize>,
+}
+
+impl Line {
+    /// As EXPLAIN shows it.
+    pub(crate) fn shown(&self) -> String {
+        match self.depth {
+            0 => self.text.clone(),
+            depth => format!("{}  ->  {}", "      ".repeat(depth - 1), self.text),
+        }
+    }
+}
 
 impl PlannedStatement {
-    pub(crate) fn explain(&self) -> Vec<String> {
+    /// What it does, line by line.
+    pub(crate) fn explain(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         match &self.statement {
             BoundStatement::Query(query) => show_query(query, 0, &mut lines),
@@ -15,7 +36,7 @@ impl PlannedStatement {
                     Change::Update(update) => ("Update", Some(&update.from), None),
                     Change::Delete(delete) => ("Delete", Some(&delete.from), None),
                 };
-                lines.push(format!("{verb} on {}", change.target().table.name));
+                push(0, format!("{verb} on {}", change.target().table.name), &mut lines);
                 if let Some(From::Planned(node)) = from {
                     show_node(node, 1, &mut lines);
                 }
@@ -28,12 +49,11 @@ impl PlannedStatement {
     }
 }
 
-fn push(depth: usize, text: String, lines: &mut Vec<String>) {
-    let arrow = if depth == 0 { String::new() } else { format!("{}->  ", "      ".repeat(depth - 1) + "  ") };
-    lines.push(arrow + &text);
+fn push(depth: usize, text: String, lines: &mut Vec<Line>) {
+    lines.push(Line { depth, text, node: None });
 }
 
-fn show_query(query: &Query, depth: usize, lines: &mut Vec<String>) {
+fn show_query(query: &Query, depth: usize, lines: &mut Vec<Line>) {
     let mut depth = depth;
     if query.limit.is_some() || query.offset.is_some() {
         push(depth, "Limit".to_string(), lines);
@@ -67,7 +87,13 @@ fn show_query(query: &Query, depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-fn show_node(node: &Node, depth: usize, lines: &mut Vec<String>) {
+fn show_node(node: &Node, depth: usize, lines: &mut Vec<Line>) {
+    let own = lines.len();
+    show_parts(node, depth, lines);
+    lines[own].node = Some(std::ptr::from_ref(node).addr());
+}
+
+fn show_parts(node: &Node, depth: usize, lines: &mut Vec<Line>) {
     match node {
         Node::One => push(depth, "Result".to_string(), lines),
         Node::Scan(scan) => {
@@ -115,7 +141,10 @@ fn show_path(path: &Path, table: &str) -> String {
         Path::Points { index, keys } => {
             format!("Index Lookups using {} on {table} ({} keys)", index.name, keys.len())
         }
-        Path::Elements { index, .. } => format!("Index Lookups using {} on {table} (array)", index.name),
+        Path::Elements { index, array, .. } => {
+            let of = if matches!(array, Expr::Subquery(_)) { "subquery" } else { "array" };
+            format!("Index Lookups using {} on {table} ({of})", index.name)
+        }
         Path::Any(paths) => {
             let ways: Vec<String> = paths.iter().map(|path| show_path(path, table)).collect();
             format!("Any of: {}", ways.join(", "))

@@ -1,8 +1,10 @@
-//! Join order: first what a key finds, then what the rows so far find by a key, then by hash.
+//! Join order: first what a key finds, or few rows that lead to keys; then what the rows so far find by a
+//! key, then by hash. The target of an UPDATE or DELETE is looked up by what the others say where it can be:
+//! all that is read of it is locked.
 
-use super::access::{self, FULL};
+use super::access::{self, FULL, KEYS, UNKNOWN};
 use super::{HashJoin, HashKind, Node, Path, Planner, Scan};
-use crate::bind::tree::{Expr, From};
+use crate::bind::tree::{Body, Expr, From, Query};
 use crate::parse::ast::JoinKind;
 use crate::types::Oid;
 
@@ -54,6 +56,11 @@ fn slots_of(from: &From) -> Slots {
     }
 }
 
+/// Of a change's FROM: the table that is changed.
+fn is_target(from: &From) -> bool {
+    matches!(from, From::Table { at: 0, .. })
+}
+
 fn needs_of(from: &From) -> Vec<usize> {
     let mut needs = Vec::new();
     from.clone().walk(0, &mut |part, depth| {
@@ -93,14 +100,32 @@ fn split(conjuncts: &mut Vec<Expr>, take: impl Fn(&Expr) -> bool) -> Vec<Expr> {
     taken
 }
 
+/// So many rows are few.
+const FEW: i64 = 1000;
+
+/// Is it plain to see that a query gives few rows? Who gives no number with LIMIT is taken to mean few.
+pub(super) fn gives_few(query: &Query) -> bool {
+    let body = match &query.body {
+        Body::Values(rows) => rows.len() as i64 <= FEW,
+        Body::Select(select) => {
+            select.from == From::One || select.group.as_ref().is_some_and(|group| group.keys.is_empty())
+        }
+        Body::Set { left, right, .. } => gives_few(left) && gives_few(right),
+    };
+    body || match query.limit.as_ref().map(Expr::bare) {
+        Some(Expr::Const(most)) => most.0.as_i64().is_some_and(|most| most <= FEW),
+        limit => limit.is_some(),
+    }
+}
+
 impl Planner<'_> {
-    /// `outside`: slots of the level that are bound already.
-    pub(super) fn from(&self, from: From, mut conjuncts: Vec<Expr>, outside: &Slots) -> Node {
+    /// `outside`: slots of the level that are bound already. `changes`: see `level`.
+    pub(super) fn from(&self, from: From, mut conjuncts: Vec<Expr>, outside: &Slots, changes: bool) -> Node {
         let mut units = Vec::new();
         flatten(from, &mut units, &mut conjuncts);
         let mut bound = outside.clone();
         let mut node = Node::One;
-        if let Some(first) = self.first(&units, &conjuncts, &bound) {
+        if let Some(first) = self.first(&units, &conjuncts, &bound, changes) {
             let unit = units.remove(first);
             let own = self.own(&unit, &mut conjuncts, &bound);
             bound.extend(unit.slots.iter().copied());
@@ -131,10 +156,33 @@ impl Planner<'_> {
         }
     }
 
-    fn first(&self, units: &[Unit], conjuncts: &[Expr], bound: &Slots) -> Option<usize> {
+    fn first(&self, units: &[Unit], conjuncts: &[Expr], bound: &Slots, changes: bool) -> Option<usize> {
         let ready = |unit: &Unit| unit.needs.iter().all(|slot| holds(bound, *slot));
-        let scored = units.iter().enumerate().filter(|(_, unit)| ready(unit));
-        scored.min_by_key(|(_, unit)| self.score(unit, conjuncts, bound)).map(|(at, _)| at)
+        let score = |unit: &Unit| self.score(unit, conjuncts, bound);
+        let ready = || units.iter().enumerate().filter(|(_, unit)| ready(unit));
+        let (best, found) = ready().map(|(at, unit)| (at, score(unit))).min_by_key(|(_, score)| *score)?;
+        if found <= KEYS {
+            return Some(best);
+        }
+        let leads = |unit: &Unit| {
+            let few = self.few(&unit.from);
+            let then: Slots = [bound.clone(), unit.slots.clone()].concat();
+            units.iter().filter(|other| other.slots != unit.slots).any(|other| {
+                let (is_target, found) =
+                    (changes && is_target(&other.from), self.score(other, conjuncts, &then));
+                found < UNKNOWN && (few && found < score(other) || is_target && found == 0)
+            })
+        };
+        Some(ready().find(|(_, unit)| leads(unit)).map_or(best, |(at, _)| at))
+    }
+
+    fn few(&self, from: &From) -> bool {
+        match from {
+            From::Query { query, .. } => gives_few(query),
+            From::Cte { id, .. } => self.few.borrow().contains(id),
+            From::Functions { .. } => true,
+            _ => false,
+        }
     }
 
     fn next(&self, units: &[Unit], conjuncts: &[Expr], bound: &Slots) -> usize {
@@ -165,7 +213,7 @@ impl Planner<'_> {
         let free = |expr: &Expr| within(expr, bound);
         let inner_slots = unit.slots.clone();
         let by_key = match &unit.from {
-            From::Table { table, at } => access::choose(self.store, table, *at, conjuncts, &free).1 < FULL,
+            From::Table { table, at } => access::choose(self.store, table, *at, conjuncts, &free).1 < UNKNOWN,
             From::Functions { .. } | From::Query { lateral: true, .. } => true,
             _ => !unit.needs.is_empty(),
         };
@@ -237,17 +285,18 @@ impl Planner<'_> {
         let outer_reach: Slots = [bound.clone(), outer_slots.clone()].concat();
         if kind == JoinKind::Full {
             let keys = hash_keys(&on_parts, &outer_slots, &inner_slots);
-            let (outer, inner) = (self.from(left, Vec::new(), bound), self.from(right, Vec::new(), bound));
+            let (outer, inner) =
+                (self.from(left, Vec::new(), bound, false), self.from(right, Vec::new(), bound, false));
             let (kind, residual) = (HashKind::Full, Expr::all(on_parts));
             let join = HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots };
             return filtered(Node::Hash(Box::new(join)), own);
         }
         let to_outer = split(&mut own, |conjunct| within(conjunct, &outer_reach));
-        let outer = self.from(left, to_outer, bound);
+        let outer = self.from(left, to_outer, bound, false);
         let lateral = needs_of(&right).iter().any(|slot| holds(&outer_slots, *slot));
         let free = |expr: &Expr| within(expr, &outer_reach);
         let by_key = match &right {
-            From::Table { table, at } => access::choose(self.store, table, *at, &on_parts, &free).1 < FULL,
+            From::Table { table, at } => access::choose(self.store, table, *at, &on_parts, &free).1 < UNKNOWN,
             _ => false,
         };
         let joined = if lateral || by_key {
@@ -255,7 +304,7 @@ impl Planner<'_> {
                 let reach = [outer_reach.clone(), inner_slots.clone()].concat();
                 within(part, &reach) && looks_at(part).iter().any(|slot| holds(&inner_slots, *slot))
             });
-            let inner = Box::new(self.from(right, to_inner, &outer_reach));
+            let inner = Box::new(self.from(right, to_inner, &outer_reach, false));
             let on = Expr::all(on_parts);
             Node::Loop { outer: Box::new(outer), inner, on, left: true, inner_slots }
         } else {
@@ -264,7 +313,7 @@ impl Planner<'_> {
                 within(part, &inner_reach) && looks_at(part).iter().any(|slot| holds(&inner_slots, *slot))
             });
             let keys = hash_keys(&on_parts, &outer_slots, &inner_slots);
-            let inner = self.from(right, to_inner, bound);
+            let inner = self.from(right, to_inner, bound, false);
             let (kind, residual) = (HashKind::Left, Expr::all(on_parts));
             Node::Hash(Box::new(HashJoin { kind, outer, inner, keys, residual, outer_slots, inner_slots }))
         };

@@ -7,7 +7,7 @@
 //! 2. Join order changes nothing about slots: each table writes its own range of the level's row.
 
 mod access;
-mod explain;
+pub(crate) mod explain;
 mod join;
 mod prepare;
 
@@ -104,11 +104,13 @@ pub(crate) enum Path {
         index: Arc<Index>,
         keys: Vec<Vec<KeyPart>>,
     },
-    /// A lookup for each element of an array, after equal values.
+    /// A lookup for each element of an array, after equal values; all of the table if there are more than
+    /// `most`.
     Elements {
         index: Arc<Index>,
         equal: Vec<KeyPart>,
         array: Expr,
+        most: usize,
         element: Oid,
         column: Oid,
     },

@@ -1,13 +1,13 @@
 //! Planning of whole statements: every level's FROM, every query within an expression.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
-use super::{Node, Path};
+use super::{Node, Path, join};
 use crate::bind::BoundStatement;
 use crate::bind::tree::{
     Body, Change, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SortKey, SubqueryKind,
 };
-use crate::bind::walk::walk_list;
 use crate::catalog::object::Indexed;
 use crate::exec::privilege::Need;
 use crate::exec::store::Store;
@@ -27,6 +27,8 @@ pub(crate) struct PlannedStatement {
 pub(crate) struct Planner<'a> {
     pub(super) store: &'a dyn Store,
     caches: Cell<usize>,
+    /// The WITH queries that give few rows.
+    pub(super) few: RefCell<BTreeSet<usize>>,
 }
 
 /// Does the query look at rows of levels around it?
@@ -44,19 +46,42 @@ pub(super) fn looks_outside(query: &Query) -> bool {
 
 impl<'a> Planner<'a> {
     pub(crate) fn plan(store: &'a dyn Store, mut statement: BoundStatement, ctes: usize) -> PlannedStatement {
-        let planner = Planner { store, caches: Cell::new(0) };
+        let planner = Planner::new(store);
         match &mut statement {
-            BoundStatement::Query(query) => planner.query(query),
-            BoundStatement::Change(change) => planner.change(change),
+            BoundStatement::Query(query) => {
+                query.walk(0, &mut |part, _| planner.number(part));
+                planner.query(query);
+            }
+            BoundStatement::Change(change) => {
+                change.walk(0, &mut |part, _| planner.number(part));
+                planner.change(change);
+            }
         }
         PlannedStatement { statement, caches: planner.caches.get(), ctes, needs: Vec::new() }
     }
 
     /// An expression on its own: a default, a check.
     pub(crate) fn plan_expr(store: &'a dyn Store, expr: &mut Expr) -> usize {
-        let planner = Planner { store, caches: Cell::new(0) };
+        let planner = Planner::new(store);
+        expr.walk(0, &mut |part, _| planner.number(part));
         planner.expr(expr);
         planner.caches.get()
+    }
+
+    fn new(store: &'a dyn Store) -> Planner<'a> {
+        Planner { store, caches: Cell::new(0), few: RefCell::default() }
+    }
+
+    /// A query that does not look outside is run once. Its result has a number before parts of the plan are
+    /// copied: an access by index and the condition that it comes from then see the same rows, also those of
+    /// `SKIP LOCKED`, which are others each time.
+    fn number(&self, part: &mut Expr) -> bool {
+        if let Expr::Subquery(subquery) = part
+            && !looks_outside(&subquery.query)
+        {
+            subquery.cache = Some(self.new_cache());
+        }
+        false
     }
 
     pub(super) fn new_cache(&self) -> usize {
@@ -70,9 +95,6 @@ impl<'a> Planner<'a> {
             let Expr::Subquery(subquery) = part else { return false };
             if let SubqueryKind::Any { left, .. } = &mut subquery.kind {
                 left.iter_mut().for_each(|expr| self.expr(expr));
-            }
-            if !looks_outside(&subquery.query) {
-                subquery.cache = Some(self.new_cache());
             }
             self.query(&mut subquery.query);
             true
@@ -91,7 +113,12 @@ impl<'a> Planner<'a> {
                 CteKind::Change(_) => true,
             };
             match &mut cte.kind {
-                CteKind::Query(query) => self.query(query),
+                CteKind::Query(query) => {
+                    if join::gives_few(query) {
+                        self.few.borrow_mut().insert(cte.id);
+                    }
+                    self.query(query);
+                }
                 CteKind::Recursive { base, step, .. } => {
                     self.query(base);
                     self.query(step);
@@ -125,7 +152,7 @@ impl<'a> Planner<'a> {
         if let Some(filter) = select.filter.take() {
             filter.conjuncts(&mut conjuncts);
         }
-        let mut node = self.level(from, conjuncts);
+        let mut node = self.level(from, conjuncts, false);
         for (at, strength, wait) in &select.locks {
             node.each_scan(&mut |scan| {
                 if scan.at == *at {
@@ -150,10 +177,10 @@ impl<'a> Planner<'a> {
         true
     }
 
-    /// The rows of a level's FROM; queries within its predicates are planned too.
-    fn level(&self, from: From, mut conjuncts: Vec<Expr>) -> Node {
-        walk_list(&mut conjuncts, 0, &mut |_, _| true);
-        let mut node = self.from(from, conjuncts, &Vec::new());
+    /// The rows of a level's FROM; queries within its predicates are planned too. `changes`: its table at
+    /// slot 0 is an UPDATE's or DELETE's target.
+    fn level(&self, from: From, conjuncts: Vec<Expr>, changes: bool) -> Node {
+        let mut node = self.from(from, conjuncts, &Vec::new(), changes);
         node.each_expr(&mut |expr| self.expr(expr));
         node
     }
@@ -188,7 +215,7 @@ impl<'a> Planner<'a> {
         if let Some(filter) = filter.take() {
             filter.conjuncts(&mut conjuncts);
         }
-        let mut node = self.level(std::mem::replace(from, From::One), conjuncts);
+        let mut node = self.level(std::mem::replace(from, From::One), conjuncts, true);
         node.each_scan(&mut |scan| scan.target |= scan.at == 0);
         *from = From::Planned(Box::new(node));
     }

@@ -10,10 +10,31 @@ use std::ops::ControlFlow;
 
 use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
 use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Counts, Cx, Fabric};
 use liger_pod::membership::members;
 
 use crate::error::{Result, SqlError, SqlState};
+
+/// What a worker has done to shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// By itself.
+    pub counts: Counts,
+    /// Messages to owners of rows, each of which was answered.
+    pub requests: u64,
+}
+
+impl Traffic {
+    /// What has been done since `earlier`.
+    pub fn since(&self, earlier: &Traffic) -> Traffic {
+        Traffic { counts: self.counts.since(&earlier.counts), requests: self.requests - earlier.requests }
+    }
+
+    /// Both together.
+    pub fn plus(&self, other: &Traffic) -> Traffic {
+        Traffic { counts: self.counts.plus(&other.counts), requests: self.requests + other.requests }
+    }
+}
 
 /// A running transaction.
 pub trait Access {
@@ -41,6 +62,9 @@ pub trait Access {
     /// How many rows of a range this host has in a place; none where another host has that.
     fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census;
 
+    /// What its worker has done to shared memory since it began to work.
+    fn traffic(&self) -> Traffic;
+
     /// Whether a step is to be left out (mutation tests).
     fn is_left_out(&self, step: &'static str) -> bool;
 
@@ -61,6 +85,24 @@ pub trait Access {
 
     /// Locks the row with this key for changes, and changes it; false if there is none.
     fn update(&mut self, table: TableId, key: &Key, change: &mut dyn FnMut(&mut RowMut<'_>)) -> Result<bool>;
+
+    /// Locks the row with this key for changes and shows it; false if there is none, or somebody else holds
+    /// it.
+    fn take_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&mut RowMut<'_>),
+    ) -> Result<bool>;
+
+    /// Shows the rows of a range in one place that nobody else is changing, in key order until `see` breaks,
+    /// and holds none of them.
+    fn peek(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()>;
 
     /// Puts a new row; false if there is one with its key.
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool>;
@@ -124,6 +166,10 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
         self.host.census(self.cx, table, place, range)
     }
 
+    fn traffic(&self) -> Traffic {
+        Traffic { counts: self.cx.counts(), requests: self.host.requests_of(self.cx) }
+    }
+
     fn is_left_out(&self, step: &'static str) -> bool {
         self.cx.sabotaged(step)
     }
@@ -143,6 +189,24 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
 
     fn update(&mut self, table: TableId, key: &Key, change: &mut dyn FnMut(&mut RowMut<'_>)) -> Result<bool> {
         Ok(self.txn.update(table, key, |row| change(row))?.is_some())
+    }
+
+    fn take_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&mut RowMut<'_>),
+    ) -> Result<bool> {
+        Ok(self.txn.take_if_free(table, key, see)?)
+    }
+
+    fn peek(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        Ok(self.txn.peek_range(table, range, see)?)
     }
 
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool> {

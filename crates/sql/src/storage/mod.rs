@@ -16,6 +16,7 @@ pub mod census;
 pub mod check;
 pub mod classes;
 pub mod codec;
+mod free;
 pub mod garbage;
 mod index;
 pub mod key;

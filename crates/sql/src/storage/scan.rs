@@ -11,7 +11,8 @@
 //!    accordingly; within the batch the rows are as they were fetched. A statement that changes what it scans
 //!    reads first and changes then.
 //! 3. The engine scans forwards only. Backwards, the beginning of the last few rows is searched for by
-//!    halving the keys in question; after a few batches the rest is read at once and turned round.
+//!    halving the keys in question; after a few batches the rest is read at once and turned round. A scan of
+//!    what is free reads all of it at once.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -46,6 +47,8 @@ pub struct Range {
     pub wanted: Option<usize>,
     /// Which columns will be; the others are NULL in the rows that are found. `None`: all.
     pub columns: Option<Arc<[bool]>>,
+    /// Only what nobody else is changing, and nothing of it is locked: see [`Access::peek`].
+    pub free: bool,
 }
 
 const FIRST_BATCH: usize = 8;
@@ -69,11 +72,12 @@ enum Found {
     Entry(Key),
 }
 
-/// What a scan reads: a table, by an index or not, and which of its columns.
+/// What a scan reads: a table, by an index or not, which of its columns, and whether only what is free.
 struct What<'a> {
     table: &'a TableRows,
     index: Option<Oid>,
     columns: Option<&'a [bool]>,
+    free: bool,
 }
 
 /// A running scan. It borrows nothing, so that other steps may come between its rows.
@@ -81,6 +85,7 @@ pub struct Scan {
     index: Option<Oid>,
     parts: Vec<Part>,
     backwards: bool,
+    free: bool,
     is_ordered: bool,
     columns: Option<Arc<[bool]>>,
 }
@@ -117,6 +122,7 @@ impl TableRows {
             index: range.index,
             parts: places.map(part).collect(),
             backwards: range.backwards,
+            free: range.free,
             is_ordered: is_exact,
             columns: range.columns.clone(),
         })
@@ -249,17 +255,27 @@ impl Scan {
     /// # Errors
     /// Conflicts; damage.
     pub fn next(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<Row>> {
-        let Some((key, found)) = self.next_found(tx, table)? else { return Ok(None) };
-        match found {
-            Found::Row(values, outside) => table.complete(tx, key, values, outside).map(Some),
-            Found::Entry(row) => match table.get_some(tx, &row, self.columns.as_deref())? {
+        while let Some((key, found)) = self.next_found(tx, table)? {
+            let row = match found {
+                Found::Row(values, outside) => return table.complete(tx, key, values, outside).map(Some),
+                Found::Entry(row) => row,
+            };
+            if self.free {
+                // Somebody may be changing it, or have removed it since.
+                match table.peek(tx, &row, self.columns.as_deref())? {
+                    Some(row) => return Ok(Some(row)),
+                    None => continue,
+                }
+            }
+            return match table.get_some(tx, &row, self.columns.as_deref())? {
                 Some(row) => Ok(Some(row)),
                 None => {
                     let message = format!("an index of \"{}\" leads to a row that is not there", table.name);
                     Err(SqlError::new(SqlState::INDEX_CORRUPTED, message))
                 }
-            },
+            };
         }
+        Ok(None)
     }
 
     /// The key of the next row, which is not read if an index leads to it.
@@ -274,13 +290,15 @@ impl Scan {
     }
 
     fn next_found(&mut self, tx: &mut dyn Access, table: &TableRows) -> Result<Option<(Key, Found)>> {
-        let backwards = self.backwards;
-        let what = What { table, index: self.index, columns: self.columns.as_deref() };
+        let (backwards, free) = (self.backwards, self.free);
+        let what = What { table, index: self.index, columns: self.columns.as_deref(), free };
         for part in &mut self.parts {
             if !part.read.is_empty() || part.rest.is_none() {
                 continue;
             }
-            if backwards {
+            if backwards && free {
+                part.fetch(tx, &what, usize::MAX)?;
+            } else if backwards {
                 part.fetch_back(tx, &what)?;
             } else {
                 part.fetch(tx, &what, part.batch)?;
@@ -343,12 +361,12 @@ impl Part {
     /// Reads up to `most` rows or entries.
     fn fetch(&mut self, tx: &mut dyn Access, what: &What<'_>, most: usize) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
-        let What { table, index, columns } = *what;
+        let What { table, index, columns, free } = *what;
         let index = index.map(|index| table.index(index)).transpose()?;
         let home = index.map_or(table.home, |index| index.home);
         let (mut last, mut damage) = (None, None);
         let read = &mut self.read;
-        tx.scan(home.table, &range, &mut |key, row| {
+        let mut see = |key: &Key, row: &[u8]| {
             last = Some(*key);
             let found = match index {
                 Some(index) => Ok(Found::Entry(table.key_in(index, row))),
@@ -363,7 +381,11 @@ impl Part {
             }
             let go_on = damage.is_none() && read.len() < most;
             if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
+        };
+        match free {
+            true => tx.peek(home.table, &range, &mut see)?,
+            false => tx.scan(home.table, &range, &mut see)?,
+        }
         if let Some(error) = damage {
             return Err(error);
         }

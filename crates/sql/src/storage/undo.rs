@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use liger_engine::row::Census;
 use liger_engine::{Key, KeyRange, NewRow, RowMut, TableId};
 
-use super::access::Access;
+use super::access::{Access, Traffic};
 use super::row::differences;
 use crate::error::Result;
 
@@ -147,6 +147,10 @@ impl Access for Undoing<'_> {
         self.below.census(table, place, range)
     }
 
+    fn traffic(&self) -> Traffic {
+        self.below.traffic()
+    }
+
     fn is_left_out(&self, step: &'static str) -> bool {
         self.below.is_left_out(step)
     }
@@ -180,6 +184,24 @@ impl Access for Undoing<'_> {
             self.log.steps.push(Step::Restore(table, *key, spans));
         }
         Ok(there)
+    }
+
+    fn take_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&mut RowMut<'_>),
+    ) -> Result<bool> {
+        self.below.take_if_free(table, key, see)
+    }
+
+    fn peek(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        see: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.below.peek(table, range, see)
     }
 
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<bool> {

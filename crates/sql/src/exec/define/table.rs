@@ -275,7 +275,7 @@ impl<S: Store> LocalSession<S> {
         if !with_data {
             return Ok("CREATE TABLE AS".to_string());
         }
-        let (rows, count) = self.rows_of(&plan, &[])?;
+        let (rows, count) = self.rows_of(&plan, &[], None)?;
         let table = Arc::new(table);
         for row in rows {
             self.store.insert(&table, &row, Tolerated::None)?;

@@ -128,7 +128,7 @@ impl<S: Store> LocalSession<S> {
         let (types, values) = self.arguments.clone();
         let (plan, _) = self.plan(&statement, types)?;
         let columns = plan.columns().unwrap_or_default().to_vec();
-        let (rows, _) = self.rows_of(&plan, &values)?;
+        let (rows, _) = self.rows_of(&plan, &values, None)?;
         let described = self.described(&columns);
         let prepared = Prepared {
             sql: "".into(),
@@ -168,7 +168,7 @@ impl<S: Store> LocalSession<S> {
             let (prepared, parameters) = (portal.prepared.clone(), portal.parameters.clone());
             self.ensure_open()?;
             let plan = self.plan_of(&prepared)?;
-            let rows = self.rows_of(&plan, &parameters)?.0;
+            let rows = self.rows_of(&plan, &parameters, None)?.0;
             let portal = self.cursor(name)?;
             portal.columns = plan.columns().unwrap_or_default().to_vec();
             portal.rows = Some((Arc::new(rows), 0));
@@ -231,7 +231,8 @@ impl<S: Store> LocalSession<S> {
         let plan = self.plan_of(&prepared)?;
         if self.portals[name].rows.is_none() {
             let parameters = self.portals[name].parameters.clone();
-            let made = if self.portals[name].done { Vec::new() } else { self.rows_of(&plan, &parameters)?.0 };
+            let made =
+                if self.portals[name].done { Vec::new() } else { self.rows_of(&plan, &parameters, None)?.0 };
             if let Some(portal) = self.portals.get_mut(name) {
                 portal.rows = Some((Arc::new(made), 0));
             }

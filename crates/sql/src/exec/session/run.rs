@@ -1,10 +1,12 @@
 //! Running one statement of a session: over rows, or one that controls the session.
+use std::rc::Rc;
+
 use crate::bind::tree::{Expr, OutColumn};
 use crate::bind::{BoundStatement, Scope};
 use crate::error::{Result, Severity, SqlError, SqlState};
+use crate::exec::measure::Meter;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::exec::system::text_column;
 use crate::exec::{Emit, Env, Exec, Row};
 use crate::func::CastContext;
 use crate::parse::ast::{self, Path, Statement};
@@ -170,11 +172,13 @@ impl<S: Store> LocalSession<S> {
         &mut self,
         plan: &PlannedStatement,
         parameters: &[Value],
+        meter: Option<Rc<Meter>>,
     ) -> Result<(Vec<Row>, u64)> {
         self.allow(&plan.needs)?;
         let (rows, count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
-            let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
+            let mut exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
+            exec.meter = meter;
             let mut rows = Vec::new();
             let changed = exec.run(plan, &mut |row| {
                 rows.push(row);
@@ -246,33 +250,6 @@ impl<S: Store> LocalSession<S> {
                 _ => binder.target_table(table).map(|_| ()),
             })
         })
-    }
-
-    fn explain(
-        &mut self,
-        options: &[(String, String)],
-        statement: &Statement,
-        sink: &mut dyn Sink,
-    ) -> Result<String> {
-        let analyze = options
-            .iter()
-            .any(|(name, value)| name == "analyze" && !matches!(value.as_str(), "false" | "off"));
-        self.ensure_open()?;
-        let (types, values) = self.arguments.clone();
-        let (plan, _) = self.plan(statement, types)?;
-        self.allow(&plan.needs)?;
-        let mut lines = plan.explain();
-        if analyze {
-            let (_, count) = self.rows_of(&plan, &values)?;
-            lines.push(format!("Rows: {count}"));
-        }
-        if options.iter().any(|(name, value)| name == "format" && value == "json") {
-            let quoted: Vec<String> = lines.iter().map(|line| format!("{line:?}")).collect();
-            lines = vec![format!("[{{\"Plan\": {{\"Lines\": [{}]}}}}]", quoted.join(", "))];
-        }
-        let rows: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
-        self.tell_rows(&[text_column("QUERY PLAN")], &rows, sink)?;
-        Ok("EXPLAIN".to_string())
     }
 
     /// `BEGIN statements; EXCEPTION WHEN duplicate_object THEN null; END`: what clients send to create

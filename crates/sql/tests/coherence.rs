@@ -1,0 +1,105 @@
+//! `EXPLAIN (ANALYZE, COHERENCE)`: what the nodes of a plan do to shared memory.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "sessions are threads, and time passes")]
+
+mod client;
+mod databases;
+mod sessions;
+mod support;
+
+use client::Printed;
+use sessions::{Connected, ask, connect, error_of, with_pod};
+
+/// The answer's lines.
+fn lines(session: &mut Connected, sql: &str) -> Vec<String> {
+    let mut printed = Printed::default();
+    session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    printed.lines
+}
+
+/// The number behind `name=` in a line.
+fn number(line: &str, name: &str) -> u64 {
+    let at = line.find(&format!("{name}=")).unwrap_or_else(|| panic!("{name} in {line}"));
+    let digits = line[at + name.len() + 1..].chars().take_while(char::is_ascii_digit);
+    digits.collect::<String>().parse().expect("a number")
+}
+
+#[test]
+fn each_node_is_charged_with_what_it_does() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        ask(&mut a, "create table t (id int primary key, v text); create table u (id int primary key)");
+        ask(
+            &mut a,
+            "insert into t select g, 'v' from generate_series(1, 50) g; \
+             insert into u select g from generate_series(1, 12) g",
+        );
+        let plan = "explain (analyze, coherence) select * from generate_series(1, 3) g";
+        let none = lines(&mut a, plan);
+        assert!(
+            none[0].starts_with("Function Scan (actual rows=3 loops=1) (sync=0 hwcc bytes=0 "),
+            "{none:?}"
+        );
+        // Rows of another host cost sync words, messages and lines; the second time they are there.
+        let all = "explain (analyze, coherence) select * from t";
+        let (first, again) = (lines(&mut b, all), lines(&mut b, all));
+        println!("{first:#?} {again:#?}");
+        assert!(first[0].starts_with("Seq Scan on t (actual rows=50 loops=1) ("), "{first:?}");
+        assert!(number(&first[0], "messages") > 0 && number(&first[0], "invalidated") > 0);
+        assert_eq!(number(&first[0], "hwcc bytes"), 8 * number(&first[0], "sync"));
+        assert!(number(&again[0], "messages") < number(&first[0], "messages"));
+        // The scans of a join are charged each for itself.
+        let join = lines(&mut b, "explain (analyze, coherence) delete from u using t where t.id = u.id");
+        println!("{join:#?}");
+        assert!(join[0] == "Delete on u" && join.last().is_some_and(|line| line == "Rows: 12"), "{join:?}");
+        let sums = |lines: &[String], name: &str| {
+            let total = lines.iter().find(|line| line.starts_with("Coherence: ")).expect("a sum");
+            let nodes = lines.iter().filter(|line| line.contains("loops=")).map(|line| number(line, name));
+            (nodes.sum::<u64>(), number(total, name))
+        };
+        let (nodes, total) = sums(&join, "sync");
+        // The scan locks its target's rows for the change, and the change is written when the block commits.
+        assert!(nodes > 0 && total == nodes, "{join:?}");
+        assert_eq!(ask(&mut a, "select count(*) from u"), "0", "it has run");
+        // Making rows in another host's places is no node's.
+        let made = lines(&mut b, "explain (analyze, coherence) insert into u select id from t");
+        println!("{made:#?}");
+        let (nodes, total) = sums(&made, "messages");
+        assert!(total > nodes, "{made:?}");
+        assert_eq!(ask(&mut a, "select count(*) from u"), "50", "it has run");
+    });
+}
+
+#[test]
+fn options_are_checked_and_formats_are_two() {
+    with_pod(1, 3, |databases| {
+        let mut a = connect(&databases[0]);
+        let refused = "22023 EXPLAIN option COHERENCE requires ANALYZE";
+        assert_eq!(error_of(&mut a, "explain (coherence) select 1"), refused);
+        assert_eq!(error_of(&mut a, "explain (coherence on, analyze off) select 1"), refused);
+        assert_eq!(error_of(&mut a, "explain (wal) select 1"), "22023 EXPLAIN option WAL requires ANALYZE");
+        assert_eq!(
+            error_of(&mut a, "explain (nosuch) select 1"),
+            "42601 unrecognized EXPLAIN option \"nosuch\""
+        );
+        assert_eq!(
+            error_of(&mut a, "explain (analyze 7) select 1"),
+            "42601 analyze requires a Boolean value"
+        );
+        assert_eq!(ask(&mut a, "explain (coherence off, costs off, verbose) select 1"), "Result");
+        ask(&mut a, "create table t (id int primary key); insert into t values (1), (2)");
+        let json = ask(&mut a, "explain (analyze, coherence, format json) select * from t where id > 0");
+        let read: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+        let plan = &read[0]["Plan"];
+        assert_eq!(
+            (&plan["Nodes"][0]["Actual Rows"], &plan["Nodes"][0]["Actual Loops"]),
+            (&2.into(), &1.into())
+        );
+        assert!(plan["Nodes"][0]["Node"].as_str().is_some_and(|node| node.contains("t_pkey")), "{json}");
+        assert!(
+            plan["Coherence"]["Sync Operations"].is_u64() && plan["Coherence"]["Messages"] == 0,
+            "{json}"
+        );
+    });
+}
