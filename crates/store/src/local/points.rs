@@ -204,7 +204,7 @@ mod tests {
                 random =
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let pick = (random >> 33) as usize;
-                if keys.len() == most || (!keys.is_empty() && pick % 3 == 0) {
+                if keys.len() == most || (!keys.is_empty() && pick.is_multiple_of(3)) {
                     points.remove(keys.swap_remove(pick % keys.len()));
                 } else {
                     points.insert(turn, turn as u32);
