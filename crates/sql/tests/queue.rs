@@ -111,6 +111,44 @@ fn a_target_is_looked_up_by_what_few_rows_say() {
     });
 }
 
+/// A queue whose order no index has, and one that is joined: what is looked at and not given is everybody's.
+#[test]
+fn what_is_sorted_or_joined_is_locked_when_it_is_given() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        ask(&mut a, "create table kinds (kind int primary key, rank int)");
+        ask(&mut a, "insert into kinds values (0, 3), (1, 1), (2, 2)");
+        ask(&mut a, "create table q (id int primary key, kind int, due float8, done bool default false)");
+        ask(&mut a, "insert into q select g, g % 3, (g * 7) % 30 from generate_series(1, 30) g");
+        let next = "select id, due from q where not done order by due, id for update skip locked limit 2";
+        assert_eq!(ask(&mut a, &format!("begin; {next}")), "30|0 13|1");
+        assert_eq!(ask(&mut b, &format!("begin; {next}")), "26|2 9|3");
+        assert_eq!(ask(&mut a, next), "30|0 13|1", "one's own are not skipped");
+        let back = "select id from q order by due desc for update skip locked offset 1 limit 1";
+        assert_eq!(ask(&mut b, back), "4", "what OFFSET passes is locked");
+        assert_eq!(ask(&mut a, "select id from q order by due desc for update skip locked limit 1"), "21");
+        let joined = "select q.id, rank from q join kinds using (kind) where not done \
+                      order by rank, due for update of q skip locked limit 1";
+        assert_eq!(ask(&mut a, joined), "13|1");
+        assert_eq!(ask(&mut b, joined), "22|1");
+        let unordered = "select count(*) from (select q.id from q join kinds using (kind) \
+                         where rank = 3 for update of q skip locked) s";
+        assert_eq!(ask(&mut a, unordered), "9", "9 is taken, and 30 is one's own");
+        ask(&mut a, "rollback");
+        // Only 26, 9, 17, 4 and 22 are held: 17 is what OFFSET passed.
+        assert_eq!(ask(&mut a, "begin; update q set done = true where id = 30; commit"), "");
+        assert_eq!(
+            ask(&mut a, "select count(*) from (select * from q order by due for update skip locked) s"),
+            "25"
+        );
+        ask(&mut b, "commit");
+        // A value that is not equal to itself is no reason to pass a row over.
+        ask(&mut a, "update q set due = 'NaN' where id = 5");
+        assert_eq!(ask(&mut a, "select id from q order by due desc for update skip locked limit 1"), "5");
+        assert_eq!(ask(&mut a, "select count(*) from q where due >= 0"), "30");
+    });
+}
+
 /// Takes jobs until there are none; which ones, and how often it met a conflict.
 fn work(session: &mut Connected, take: &str) -> (Vec<i32>, usize) {
     let (mut taken, mut conflicts, mut empty) = (Vec::new(), 0, 0);
@@ -139,7 +177,9 @@ fn each_job_is_taken_once() {
         "delete from q where id = (select id from q order by id for update skip locked limit 1) returning id";
     let block = "begin; delete from q where id in (select id from q where id > 0 order by id \
                  for update skip locked limit 2) returning id; commit";
-    for take in [one, block] {
+    let sorted = "delete from q where id = (select id from q order by what, id desc \
+                  for update skip locked limit 1) returning id";
+    for take in [one, block, sorted] {
         with_pod(2, 3, |databases| {
             let mut first = connect(&databases[0]);
             ask(&mut first, "create table q (id int primary key, what text)");

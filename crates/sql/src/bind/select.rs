@@ -64,6 +64,7 @@ impl Binder<'_> {
             targets: Vec::new(),
             distinct,
             locks,
+            late: Vec::new(),
         };
         let select = self.finish(&scope, select, outputs)?;
         Ok(Query { order, ..plain(Body::Select(Box::new(select)), columns) })

@@ -305,6 +305,16 @@ pub(crate) struct Select {
     pub(crate) targets: Vec<Expr>,
     pub(crate) distinct: DistinctOn,
     pub(crate) locks: Vec<(usize, LockStrength, LockWait)>,
+    /// Rows that are locked when it is known which of them are given. Set when it is planned.
+    pub(crate) late: Vec<Late>,
+}
+
+/// A table whose rows SKIP LOCKED only looks at until they have been joined and sorted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Late {
+    pub(crate) table: Arc<Table>,
+    /// Where in an output row its values begin, behind which the row's name is.
+    pub(crate) at: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]

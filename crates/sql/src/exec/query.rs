@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::rows::{self, RowMap};
+use super::store::Found;
 use super::table::BATCH_FIRST;
 use super::{Emit, Env, Exec, Row};
-use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SetCall};
+use crate::bind::tree::{Body, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SetCall};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::SetKind;
 use crate::types::Oid;
@@ -57,9 +58,9 @@ impl<'p> Exec<'p> {
         if limit == Some(0) {
             return Ok(true);
         }
-        let distinct = match &query.body {
-            Body::Select(select) => &select.distinct,
-            _ => &DistinctOn::No,
+        let (distinct, late) = match &query.body {
+            Body::Select(select) => (&select.distinct, select.late.as_slice()),
+            _ => (&DistinctOn::No, [].as_slice()),
         };
         let width = query.columns.len();
         let mut window = Limits { offset, limit, taken: 0 };
@@ -77,7 +78,7 @@ impl<'p> Exec<'p> {
                 if seen.as_mut().is_some_and(|seen| !seen.number(&row).1) {
                     return Ok(true);
                 }
-                if !window.take() {
+                if !self.take_late(late, &row)? || !window.take() {
                     return Ok(true);
                 }
                 row.truncate(width);
@@ -99,7 +100,7 @@ impl<'p> Exec<'p> {
                 if !tied {
                     break;
                 }
-            } else if !window.take() {
+            } else if !self.take_late(late, &row)? || !window.take() {
                 continue;
             }
             if query.with_ties && at + 1 < total {
@@ -108,6 +109,21 @@ impl<'p> Exec<'p> {
             row.truncate(width);
             if !emit(row)? {
                 return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Locks the rows that a row was made of, if they are free and as they were when they were looked at.
+    fn take_late(&self, late: &[Late], row: &Row) -> Result<bool> {
+        for Late { table, at } in late {
+            let (values, name) = (&row[*at..at + table.columns.len()], &row[at + table.columns.len()]);
+            let Value::Bytea(key) = name else { continue };
+            let seen = Found { key: key.clone(), values: values.to_vec() };
+            match self.store.take_if_free(table, &seen)? {
+                // By what they are, not by what is equal: NaN is the same, 1.0 and 1.00 are not.
+                Some(now) if format!("{:?}", now.values) == format!("{values:?}") => {}
+                _ => return Ok(false),
             }
         }
         Ok(true)

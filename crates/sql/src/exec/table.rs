@@ -278,7 +278,8 @@ impl<'p> Exec<'p> {
         outer: Option<&Env<'_>>,
         next: Next<'_>,
     ) -> Result<bool> {
-        let skips = matches!(scan.lock, Some((_, LockWait::Skip)));
+        // Late: it is taken by whoever knows which rows are given.
+        let (skips, late) = (scan.skips(), scan.skips() && scan.target);
         let purpose = match scan.lock {
             _ if skips => Purpose::Free,
             None if !scan.target => Purpose::Read,
@@ -294,7 +295,7 @@ impl<'p> Exec<'p> {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
                     continue;
                 }
-                if skips {
+                if skips && !late {
                     row[at..at + width]
                         .iter_mut()
                         .zip(&found.values)
@@ -304,7 +305,8 @@ impl<'p> Exec<'p> {
                     }
                 }
                 // What was only looked at may have changed: it is filtered again.
-                let taken = if skips { self.store.take_if_free(&scan.table, &found)? } else { Some(found) };
+                let take = skips && !late;
+                let taken = if take { self.store.take_if_free(&scan.table, &found)? } else { Some(found) };
                 let Some(found) = taken else { continue };
                 for (slot, value) in row[at..at + width].iter_mut().zip(found.values) {
                     *slot = value;

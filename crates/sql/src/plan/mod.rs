@@ -77,8 +77,15 @@ pub(crate) struct Scan {
     pub(crate) lock: Option<(LockStrength, LockWait)>,
     /// The columns that somebody looks at; `None`: all.
     pub(crate) columns: Option<Arc<[bool]>>,
-    /// The rows' names are wanted (UPDATE, DELETE).
+    /// The rows' names are wanted (UPDATE, DELETE, locks that are taken late).
     pub(crate) target: bool,
+}
+
+impl Scan {
+    /// Whether it looks only at rows that nobody else is changing.
+    pub(crate) fn skips(&self) -> bool {
+        matches!(self.lock, Some((_, LockWait::Skip)))
+    }
 }
 
 /// An expression that narrows a column of an index, and its type.

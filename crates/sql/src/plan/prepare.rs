@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Node, Path, join};
 use crate::bind::BoundStatement;
 use crate::bind::tree::{
-    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Query, Select, SortKey, SubqueryKind,
+    Body, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey, SubqueryKind,
 };
 use crate::catalog::object::Indexed;
 use crate::exec::privilege::Need;
@@ -136,6 +136,7 @@ impl<'a> Planner<'a> {
                 if sorted(self.store, select, &query.order) {
                     query.order.clear();
                 }
+                lock_late(select, !query.order.is_empty());
             }
             Body::Values(rows) => rows.iter_mut().for_each(|row| self.exprs(row)),
             Body::Set { left, right, .. } => {
@@ -286,6 +287,24 @@ fn only_wanted_columns(select: &mut Select) {
     node.each_scan(&mut |scan| {
         let own = &wanted[scan.at..scan.at + scan.table.columns.len()];
         scan.columns = own.contains(&false).then(|| own.into());
+    });
+}
+
+/// SKIP LOCKED locks what is given, and not what a join or a sort looks at: then its tables' rows are carried
+/// along, behind the level's output, and locked when their turn comes.
+fn lock_late(select: &mut Select, sorts: bool) {
+    let From::Planned(node) = &mut select.from else { return };
+    if matches!(**node, Node::Scan(_)) && !sorts {
+        return;
+    }
+    let (targets, late) = (&mut select.targets, &mut select.late);
+    node.each_scan(&mut |scan| {
+        if scan.skips() {
+            scan.target = true;
+            late.push(Late { table: scan.table.clone(), at: targets.len() });
+            let slots = scan.at..=scan.at + scan.table.columns.len();
+            targets.extend(slots.map(|slot| Expr::Column { depth: 0, slot }));
+        }
     });
 }
 
