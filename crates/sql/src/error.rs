@@ -322,6 +322,13 @@ impl SqlError {
         self
     }
 
+    /// At no place: what is wrong does not stand in the statement.
+    #[must_use]
+    pub fn nowhere(mut self) -> SqlError {
+        self.position = None;
+        self
+    }
+
     /// "... does not exist yet in Liger": a feature of PostgreSQL that is not there.
     #[cold]
     pub fn unsupported(what: impl fmt::Display) -> SqlError {

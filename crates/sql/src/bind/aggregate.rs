@@ -17,7 +17,12 @@ impl Binder<'_> {
         }
         if !scope.place.takes_aggregates() {
             let message = match scope.place {
-                Place::Where | Place::GroupBy | Place::Limit | Place::Values | Place::Returning => {
+                Place::Where
+                | Place::GroupBy
+                | Place::Limit
+                | Place::Values
+                | Place::Returning
+                | Place::Lasting(_) => {
                     format!("aggregate functions are not allowed in {}", scope.place.text())
                 }
                 Place::JoinOn => "aggregate functions are not allowed in JOIN conditions".to_string(),
@@ -25,6 +30,10 @@ impl Binder<'_> {
                 _ => "aggregate functions are not allowed here".to_string(),
             };
             return fail(SqlState::GROUPING_ERROR, pos, message);
+        }
+        if scope.recurses {
+            let message = "aggregate functions are not allowed in a recursive query's recursive term";
+            return fail(SqlState::INVALID_RECURSION, pos, message);
         }
         let place = std::mem::replace(&mut scope.place, Place::AggregateArgument);
         scope.aggregate_depth += 1;

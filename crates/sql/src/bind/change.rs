@@ -105,14 +105,17 @@ impl Binder<'_> {
         };
         for constraint in &table.constraints {
             if let Rule::Check { condition } = &constraint.rule {
-                let check = self.table_expr(table, &condition.sql, Some(Type::of(oid::BOOL)))?;
+                let check =
+                    self.table_expr(table, &condition.sql, Some(Type::of(oid::BOOL)), super::CHECKS)?;
                 target.checks.push((constraint.name.clone(), check));
             }
         }
         target.checks.sort_by(|a, b| a.0.cmp(&b.0));
         for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
             if let Some(generated) = &column.generated {
-                target.generated.push((at, self.table_expr(table, &generated.sql, Some(column.ty()))?));
+                let what = "column generation expressions";
+                let expr = self.table_expr(table, &generated.sql, Some(column.ty()), what)?;
+                target.generated.push((at, expr));
             }
             self.domain_checks(&mut target.domains, (at, false), column.type_oid)?;
         }
@@ -161,8 +164,9 @@ impl Binder<'_> {
             fields: None,
         };
         scope.add_entry(entry("", vec![column], 0), true);
-        let typed = self.expr(&mut scope, &crate::parse::parse_expr(sql)?)?;
-        self.boolean(typed, "CHECK")
+        scope.place = Place::Lasting(super::CHECKS);
+        let typed = self.expr(&mut scope, &crate::parse::parse_expr(sql)?).map_err(SqlError::nowhere)?;
+        self.boolean(typed, "CHECK").map_err(SqlError::nowhere)
     }
 
     /// What a column gets that is given nothing.
@@ -175,14 +179,18 @@ impl Binder<'_> {
         }
         if let Some(default) = &column.default {
             let parsed = crate::parse::parse_expr(&default.sql)?;
-            let typed = self.expr(&mut Scope::root(), &parsed)?;
+            let mut scope = Scope::root();
+            scope.place = Place::Lasting("DEFAULT expressions");
+            let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
             return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
         }
         if let Some(Object::Type(user)) = self.store.object(column.type_oid).as_deref()
             && let UserTypeKind::Domain { default: Some(default), .. } = &user.kind
         {
             let parsed = crate::parse::parse_expr(&default.sql)?;
-            let typed = self.expr(&mut Scope::root(), &parsed)?;
+            let mut scope = Scope::root();
+            scope.place = Place::Lasting("DEFAULT expressions");
+            let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
             return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
         }
         Ok(Expr::null())

@@ -100,6 +100,10 @@ impl Binder<'_> {
             let columns = out_columns(&cte.columns, at, &renamed);
             scope.slots += width;
             self.add(scope, &name, columns, at)?;
+            if let Some((_, places)) = self.recursing.borrow_mut().iter_mut().find(|(of, _)| *of == id) {
+                places.push(path.pos);
+                scope.recurses = true;
+            }
             return Ok(From::Cte { id, at, width });
         }
         if let Some(alias) = alias.filter(|alias| !alias.definitions.is_empty()) {

@@ -16,6 +16,7 @@ mod from;
 mod group;
 mod operator;
 mod query;
+mod recursion;
 mod scope;
 mod select;
 mod subquery;
@@ -79,6 +80,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) spelled: RefCell<Vec<Spelled>>,
     /// How deep views are nested.
     pub(crate) views: std::cell::Cell<usize>,
+    /// The recursive queries whose second part is bound, and where it names them.
+    recursing: RefCell<Vec<(usize, Vec<Pos>)>>,
 }
 
 /// A name of a user's object in a statement's text.
@@ -88,6 +91,9 @@ pub(crate) struct Spelled {
     pub(crate) oid: Oid,
     pub(crate) literal: bool,
 }
+
+/// What error messages call checks.
+pub(crate) const CHECKS: &str = "check constraints";
 
 /// An error at a place of the statement.
 pub(crate) fn fail<T>(state: SqlState, pos: Pos, message: impl Into<String>) -> Result<T> {
@@ -113,6 +119,7 @@ impl<'a> Binder<'a> {
             acting: 0.into(),
             spelled: RefCell::default(),
             views: 0.into(),
+            recursing: RefCell::default(),
         }
     }
 
@@ -182,15 +189,18 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// An expression over the columns of one table: a default, a check, an index's expression or predicate.
+    /// An expression over the columns of one table: a check, an index's expression or predicate. `what`: what
+    /// error messages call several of them.
     pub(crate) fn table_expr(
         &self,
         table: &Arc<crate::catalog::object::Table>,
         text: &str,
         target: Option<Type>,
+        what: &'static str,
     ) -> Result<tree::Expr> {
         let parsed = crate::parse::parse_expr(text)?;
-        self.table_ast(table, &parsed, target).map(|typed| typed.expr)
+        let typed = self.table_ast(table, &parsed, target, what).map_err(SqlError::nowhere)?;
+        Ok(typed.expr)
     }
 
     pub(crate) fn table_ast(
@@ -198,8 +208,10 @@ impl<'a> Binder<'a> {
         table: &Arc<crate::catalog::object::Table>,
         parsed: &ast::Expr,
         target: Option<Type>,
+        what: &'static str,
     ) -> Result<Typed> {
         let mut scope = Scope::root();
+        scope.place = scope::Place::Lasting(what);
         scope.add_table(table, &table.name, None, 0, true);
         let typed = self.expr(&mut scope, parsed)?;
         match target {

@@ -67,6 +67,9 @@ pub(crate) enum Place {
     AggregateArgument,
     WindowDefinition,
     FromFunction,
+    /// An expression that a table keeps, or that is evaluated for each of its rows: what error messages call
+    /// several of them.
+    Lasting(&'static str),
     Other,
 }
 
@@ -82,6 +85,7 @@ impl Place {
             Place::Returning => "RETURNING",
             Place::WindowDefinition => "window definitions",
             Place::FromFunction => "functions in FROM",
+            Place::Lasting(what) => what,
             _ => "this place",
         }
     }
@@ -100,6 +104,8 @@ pub(crate) struct Scope<'p> {
     pub(crate) visible: Visible,
     pub(crate) ctes: Vec<CteName>,
     pub(crate) place: Place,
+    /// It is the second part of a recursive query, and reads that.
+    pub(crate) recurses: bool,
     pub(crate) slots: usize,
     pub(crate) aggregates: Vec<AggregateCall>,
     pub(crate) aggregate_depth: usize,
@@ -123,6 +129,7 @@ impl<'p> Scope<'p> {
             visible: Visible::default(),
             ctes: Vec::new(),
             place: Place::Other,
+            recurses: false,
             slots: 0,
             aggregates: Vec::new(),
             aggregate_depth: 0,

@@ -1,5 +1,6 @@
 //! Queries within expressions.
 
+use super::scope::Place;
 use super::tree::{Expr, Query, Subquery, SubqueryKind};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlState};
@@ -12,17 +13,21 @@ fn subquery(kind: SubqueryKind, query: Query) -> Expr {
 }
 
 impl Binder<'_> {
-    fn inner(&self, scope: &Scope<'_>, query: &ast::Query) -> Result<Query> {
+    fn inner(&self, scope: &Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Query> {
+        if let Place::Lasting(what) = scope.place {
+            let message = format!("cannot use subquery in {}", what.trim_end_matches('s'));
+            return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
+        }
         self.query(Some(scope), false, query)
     }
 
     pub(crate) fn exists(&self, scope: &mut Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Typed> {
-        let query = self.inner(scope, query)?;
+        let query = self.inner(scope, query, pos)?;
         Ok(Typed::new(subquery(SubqueryKind::Exists, query), Type::of(oid::BOOL), pos))
     }
 
     pub(crate) fn scalar_query(&self, scope: &mut Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Typed> {
-        let query = self.inner(scope, query)?;
+        let query = self.inner(scope, query, pos)?;
         let [column] = query.columns.as_slice() else {
             return fail(SqlState::SYNTAX_ERROR, pos, "subquery must return only one column");
         };
@@ -31,7 +36,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn array_query(&self, scope: &mut Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Typed> {
-        let query = self.inner(scope, query)?;
+        let query = self.inner(scope, query, pos)?;
         let [column] = query.columns.as_slice() else {
             return fail(SqlState::SYNTAX_ERROR, pos, "subquery must return only one column");
         };
@@ -83,7 +88,7 @@ impl Binder<'_> {
             _ => std::slice::from_ref(left),
         };
         let left = self.exprs(scope, list)?;
-        let query = self.inner(scope, query)?;
+        let query = self.inner(scope, query, pos)?;
         if left.len() < query.columns.len() {
             return fail(SqlState::SYNTAX_ERROR, pos, "subquery has too many columns");
         }
@@ -112,7 +117,7 @@ impl Binder<'_> {
         query: &ast::Query,
         pos: Pos,
     ) -> Result<Vec<Typed>> {
-        let query = self.inner(scope, query)?;
+        let query = self.inner(scope, query, pos)?;
         let column = |at: usize| {
             let ty = query.columns[at].ty;
             Typed::new(subquery(SubqueryKind::Scalar(at), query.clone()), ty, pos)

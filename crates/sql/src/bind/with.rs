@@ -6,6 +6,7 @@ use super::scope::CteName;
 use super::tree::{Cte, CteKind, OutColumn};
 use super::{Binder, Scope, fail};
 use crate::error::{Result, SqlError, SqlState};
+use crate::parse::Pos;
 use crate::parse::ast::{self, Kind, SetKind};
 use crate::types::{Oid, oid};
 
@@ -62,15 +63,25 @@ impl Binder<'_> {
     ) -> Result<(CteKind, Vec<OutColumn>)> {
         if recursive
             && let ast::Body::Set { kind: SetKind::Union, all, left, right } = &query.body
-            && mentions(right, &cte.name.text)
+            && (mentions(right, &cte.name.text).is_some() || mentions(left, &cte.name.text).is_some())
         {
+            if let Some(pos) = mentions(left, &cte.name.text) {
+                let wrong = "must not appear within its non-recursive term";
+                let message = format!("recursive reference to query \"{}\" {wrong}", cte.name.text);
+                return fail(SqlState::INVALID_RECURSION, pos, message);
+            }
+            Self::recursion_tail(query)?;
             let mut inner = names.to_vec();
             let ctes = self.with(parent, blocked, &mut inner, query.with.as_ref())?;
             let mut base = self.settle(self.open_query(parent, blocked, &inner, left)?)?;
             let mut columns = base.columns.clone();
             rename(&mut columns, &cte.columns);
             inner.push(CteName { name: cte.name.text.clone(), id, columns: columns.clone() });
-            let mut step = self.open_query(parent, blocked, &inner, right)?;
+            self.recursing.borrow_mut().push((id, Vec::new()));
+            let step = self.open_query(parent, blocked, &inner, right);
+            let (_, places) = self.recursing.borrow_mut().pop().expect("it was put there");
+            let mut step = step?;
+            Self::recursion(&cte.name.text, id, &step, &places)?;
             if step.columns.len() != columns.len() {
                 let message = "each UNION query must have the same number of columns";
                 return fail(
@@ -98,6 +109,11 @@ impl Binder<'_> {
             let kind = CteKind::Recursive { base: Box::new(base), step: Box::new(step), all: *all, types };
             return Ok((kind, columns));
         }
+        if recursive && mentions(query, &cte.name.text).is_some() {
+            let form = "does not have the form non-recursive-term UNION [ALL] recursive-term";
+            let message = format!("recursive query \"{}\" {form}", cte.name.text);
+            return fail(SqlState::INVALID_RECURSION, cte.name.pos, message);
+        }
         let query = self.settle(self.open_query(parent, blocked, names, query)?)?;
         let columns = query.columns.clone();
         Ok((CteKind::Query(Box::new(query)), columns))
@@ -110,30 +126,37 @@ fn rename(columns: &mut [OutColumn], names: &[ast::Ident]) {
     }
 }
 
-/// Does a FROM in the query name this table?
-fn mentions(query: &ast::Query, name: &str) -> bool {
-    fn item(from: &ast::FromItem, name: &str) -> bool {
+/// Where a FROM in the query names this table.
+fn mentions(query: &ast::Query, name: &str) -> Option<Pos> {
+    fn item(from: &ast::FromItem, name: &str) -> Option<Pos> {
         match &from.kind {
-            ast::FromKind::Table { name: path } => path.parts.len() == 1 && path.last() == name,
+            ast::FromKind::Table { name: path } => {
+                (path.parts.len() == 1 && path.last() == name).then_some(path.pos)
+            }
             ast::FromKind::Query { query, .. } => mentions(query, name),
-            ast::FromKind::Join { left, right, .. } => item(left, name) || item(right, name),
-            ast::FromKind::Functions { .. } => false,
+            ast::FromKind::Join { left, right, .. } => item(left, name).or_else(|| item(right, name)),
+            ast::FromKind::Functions { .. } => None,
         }
     }
-    let within = query.with.iter().flat_map(|with| &with.tables).any(|cte| match &cte.statement {
-        ast::Statement::Query(query) => mentions(query, name),
-        _ => false,
-    });
-    within
-        || match &query.body {
-            ast::Body::Select(select) => {
-                let inner = |e: &ast::Expr| match &e.kind {
-                    Kind::Exists(q) | Kind::Scalar(q) | Kind::InQuery { query: q, .. } => mentions(q, name),
-                    _ => false,
-                };
-                select.from.iter().any(|from| item(from, name)) || select.filter.as_ref().is_some_and(inner)
-            }
-            ast::Body::Set { left, right, .. } => mentions(left, name) || mentions(right, name),
-            ast::Body::Values(_) => false,
+    fn inner(expr: &ast::Expr, name: &str) -> Option<Pos> {
+        match &expr.kind {
+            Kind::Exists(query) | Kind::Scalar(query) | Kind::InQuery { query, .. } => mentions(query, name),
+            Kind::And(list) | Kind::Or(list) => list.iter().find_map(|expr| inner(expr, name)),
+            Kind::Not(expr) => inner(expr, name),
+            _ => None,
         }
+    }
+    let tables = query.with.iter().flat_map(|with| &with.tables);
+    let mut within = tables.filter_map(|cte| match &cte.statement {
+        ast::Statement::Query(query) => mentions(query, name),
+        _ => None,
+    });
+    within.next().or_else(|| match &query.body {
+        ast::Body::Select(select) => {
+            let from = select.from.iter().find_map(|from| item(from, name));
+            from.or_else(|| select.filter.as_ref().and_then(|filter| inner(filter, name)))
+        }
+        ast::Body::Set { left, right, .. } => mentions(left, name).or_else(|| mentions(right, name)),
+        ast::Body::Values(_) => None,
+    })
 }

@@ -107,7 +107,7 @@ impl<S: Store> LocalSession<S> {
             let filter = match &copy.filter {
                 None => None,
                 Some(filter) => {
-                    let typed = binder.table_ast(&table, filter, None)?;
+                    let typed = binder.table_ast(&table, filter, None, "COPY FROM WHERE conditions")?;
                     Some(binder.boolean(typed, "WHERE")?)
                 }
             };

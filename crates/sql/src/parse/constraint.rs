@@ -177,7 +177,7 @@ impl Parser<'_> {
             let columns = self.names_in_parens()?;
             self.expect_word("references")?;
             ConstraintKind::ForeignKey(columns, self.references()?)
-        } else if self.is_word("exclude") && name.is_some() {
+        } else if self.is_word("exclude") && (name.is_some() || self.is_word_at(1, "using")) {
             return Err(SqlError::unsupported("EXCLUDE constraints"));
         } else {
             self.at = start;

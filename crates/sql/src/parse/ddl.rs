@@ -43,16 +43,11 @@ impl Parser<'_> {
             "schema" => self.create_schema(),
             "type" => self.create_type(),
             "domain" => self.create_domain(),
-            "role" | "user" | "group" => {
-                let at = self.pos();
-                let name = self.label()?;
-                if matches!(name.text.as_str(), "public" | "none") {
-                    let message = format!("role name \"{}\" is reserved", name.text);
-                    return Err(SqlError::new(SqlState::RESERVED_NAME, message).at(at + 1));
-                }
-                let options = self.role_options()?;
-                Ok(Statement::CreateRole { name, user: word == "user", options })
+            "user" if self.accept_word("mapping") => {
+                self.skip_statement();
+                Ok(Statement::Unsupported("CREATE USER MAPPING".to_string()))
             }
+            "role" | "user" | "group" => self.create_role(word == "user"),
             "database" => {
                 let name = self.name()?;
                 self.skip_statement();
@@ -204,10 +199,24 @@ impl Parser<'_> {
         Ok(IndexColumn { expr, text, opclass, descending, nulls_first })
     }
 
+    fn create_role(&mut self, user: bool) -> Res<Statement> {
+        let at = self.pos();
+        let name = self.label()?;
+        if matches!(name.text.as_str(), "public" | "none") {
+            let message = format!("role name \"{}\" is reserved", name.text);
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message).at(at + 1));
+        }
+        let options = self.role_options()?;
+        Ok(Statement::CreateRole { name, user, options })
+    }
+
     fn create_schema(&mut self) -> Res<Statement> {
         let if_not_exists = self.if_not_exists();
         let name = if self.is_word("authorization") { None } else { Some(self.name()?) };
         let owner = if self.accept_word("authorization") { Some(self.label()?.text) } else { None };
+        if self.is_any(&["create", "grant"]) {
+            return Err(SqlError::unsupported("CREATE SCHEMA with objects in it"));
+        }
         Ok(Statement::CreateSchema { name, if_not_exists, owner })
     }
 

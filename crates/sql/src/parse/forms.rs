@@ -4,6 +4,7 @@ use super::ast::{Expr, Kind};
 use super::expr::{OTHER, call, node};
 use super::lexer::Tok;
 use super::{Parser, Pos, Res};
+use crate::error::SqlError;
 
 /// Functions without parentheses, and whether a precision may follow.
 const SQL_VALUES: &[(&str, bool)] = &[
@@ -55,6 +56,12 @@ impl Parser<'_> {
                     Some(query) => node(pos, Kind::Exists(Box::new(query))),
                     None => return self.error(),
                 }
+            }
+            "xmlelement" | "xmlforest" | "xmlconcat" | "xmlparse" | "xmlpi" | "xmlroot" | "xmlserialize"
+            | "xmltable"
+                if opens =>
+            {
+                return Err(SqlError::unsupported(word.to_uppercase()));
             }
             "coalesce" | "greatest" | "least" | "nullif" | "grouping" if opens => self.listed(word, pos)?,
             "cast" | "treat" if opens => {

@@ -9,6 +9,7 @@ use super::ast::{
 use super::expr::node;
 use super::lexer::Tok;
 use super::{Parser, Res, keywords};
+use crate::error::SqlError;
 
 impl Parser<'_> {
     fn starts_query(&self) -> bool {
@@ -68,6 +69,12 @@ impl Parser<'_> {
         self.expect('(')?;
         let statement = self.statement()?;
         self.expect(')')?;
+        if self.are_words(&["search", "depth"]) || self.are_words(&["search", "breadth"]) {
+            return Err(SqlError::unsupported("SEARCH"));
+        }
+        if self.is_word("cycle") {
+            return Err(SqlError::unsupported("CYCLE"));
+        }
         Ok(Cte { name, columns, materialized, statement })
     }
 

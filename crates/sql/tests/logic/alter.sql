@@ -88,7 +88,6 @@ alter table a2 alter name set statistics 100;
 alter table a2 alter name set storage external;
 alter table a2 set logged;
 alter table a2 replica identity full;
-alter table a2 enable row level security;
 create index a2_made on a2 (made);
 alter index a2_made rename to a2_made_idx;
 alter table a2_made_idx rename to a2_m;

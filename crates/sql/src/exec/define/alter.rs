@@ -235,10 +235,14 @@ impl<S: Store> LocalSession<S> {
                 | Rule::ForeignKey { columns, .. } => columns.contains(&number),
                 Rule::Check { condition } => self.with_binder(|binder| {
                     let mut used = false;
-                    binder.table_expr(&shared, &condition.sql, None)?.walk(0, &mut |part, _| {
-                        used |= matches!(part, crate::bind::tree::Expr::Column { slot, .. } if *slot == at);
-                        false
-                    });
+                    binder.table_expr(&shared, &condition.sql, None, crate::bind::CHECKS)?.walk(
+                        0,
+                        &mut |part, _| {
+                            used |=
+                                matches!(part, crate::bind::tree::Expr::Column { slot, .. } if *slot == at);
+                            false
+                        },
+                    );
                     Ok(used)
                 })?,
             };
@@ -337,7 +341,7 @@ impl<S: Store> LocalSession<S> {
         self.with_context(|ctx, path| {
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
             let typed = match using {
-                Some((expr, _)) => binder.table_ast(&old, expr, None)?,
+                Some((expr, _)) => binder.table_ast(&old, expr, None, "transform expressions")?,
                 None => crate::bind::Typed::new(crate::bind::tree::Expr::slot(at), from, 0),
             };
             let Some(typed) = binder.coerce(typed, ty, crate::bind::Context::Assignment)? else {
@@ -412,8 +416,12 @@ impl<S: Store> LocalSession<S> {
                 return exec.check_all(&shared, constraint);
             };
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            let condition =
-                binder.table_expr(&shared, &condition.sql, Some(Type::of(crate::types::oid::BOOL)))?;
+            let condition = binder.table_expr(
+                &shared,
+                &condition.sql,
+                Some(Type::of(crate::types::oid::BOOL)),
+                crate::bind::CHECKS,
+            )?;
             let checker = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             self.each_row(&shared, |row| {
                 if checker.eval(&condition, &Env { row, outer: None })?.as_bool() == Some(false) {

@@ -118,7 +118,7 @@ impl<S: Store> LocalSession<S> {
     fn only_column(&self, table: &Table, expr: &ast::Expr) -> String {
         let mut found = Vec::new();
         let shared = Arc::new(table.clone());
-        let bound = self.with_binder(|binder| binder.table_ast(&shared, expr, None));
+        let bound = self.with_binder(|binder| binder.table_ast(&shared, expr, None, crate::bind::CHECKS));
         if let Ok(mut bound) = bound {
             bound.expr.walk(0, &mut |part, _| {
                 if let crate::bind::tree::Expr::Column { slot, .. } = part

@@ -63,7 +63,9 @@ impl<S: Store> LocalSession<S> {
                 }
                 (text, _) => {
                     let typed = self.with_binder(|binder| {
-                        binder.table_ast(&table, &column.expr, None).and_then(|typed| binder.settled(typed))
+                        binder
+                            .table_ast(&table, &column.expr, None, "index expressions")
+                            .and_then(|typed| binder.settled(typed))
                     })?;
                     shown.push(match &column.expr.kind {
                         ast::Kind::Func(call) => call.name.last().to_string(),
@@ -88,7 +90,7 @@ impl<S: Store> LocalSession<S> {
             None => None,
             Some((expr, sql)) => {
                 self.with_binder(|binder| {
-                    let typed = binder.table_ast(&table, expr, None)?;
+                    let typed = binder.table_ast(&table, expr, None, "index predicates")?;
                     binder.boolean(typed, "WHERE").map(|_| ())
                 })?;
                 Some(self.lasting(&table, sql)?)

@@ -5,6 +5,7 @@
 //! names that this statement's search path has found are kept with their schema.
 use std::sync::Arc;
 
+use crate::bind::CHECKS;
 use crate::bind::Spelled;
 use crate::catalog::object::{Expression, Object, Table};
 use crate::error::Result;
@@ -20,7 +21,8 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn lasting(&self, table: &Table, sql: &str) -> Result<Expression> {
         self.with_binder(|binder| {
             let table = Arc::new(table.clone());
-            let bound = crate::parse::parse_expr(sql).and_then(|ast| binder.table_ast(&table, &ast, None));
+            let bound =
+                crate::parse::parse_expr(sql).and_then(|ast| binder.table_ast(&table, &ast, None, CHECKS));
             if bound.is_err() {
                 return Ok(Expression { sql: sql.to_string(), depends: Vec::new() });
             }

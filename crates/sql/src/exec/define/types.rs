@@ -51,10 +51,7 @@ impl<S: Store> LocalSession<S> {
         base: &ast::TypeName,
         constraints: &[ast::Constraint],
     ) -> Result<()> {
-        let base = self.with_binder(|binder| binder.resolve_type(base)).map_err(|mut error| {
-            error.position = None;
-            error
-        })?;
+        let base = self.with_binder(|binder| binder.resolve_type(base)).map_err(SqlError::nowhere)?;
         let (mut not_null, mut default, mut checks) = (false, None, Vec::new());
         for constraint in constraints {
             match &constraint.kind {
@@ -68,6 +65,7 @@ impl<S: Store> LocalSession<S> {
                         (None, 0) => format!("{}_check", path.last()),
                         (None, more) => format!("{}_check{more}", path.last()),
                     };
+                    self.with_binder(|binder| binder.domain_check(base.oid, sql).map(|_| ()))?;
                     checks.push((name, Expression { sql: sql.clone(), depends: Vec::new() }));
                 }
                 _ => {}

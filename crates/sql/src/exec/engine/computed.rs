@@ -31,7 +31,7 @@ impl Computed for Computing<'_> {
         let interrupt = Interrupt::default();
         let eval = |sql: &str| {
             let binder = Binder::new(ctx, self.store, &path, Vec::new());
-            let expr = binder.table_expr(&table, sql, None)?;
+            let expr = binder.table_expr(&table, sql, None, "index expressions")?;
             // What is evaluated lives as long as the evaluation.
             let exec = Exec::new(self.store, ctx, &[], &interrupt, &path, (0, 0));
             exec.eval(&expr, &Env { row: values, outer: None })

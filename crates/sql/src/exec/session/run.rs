@@ -270,7 +270,9 @@ impl<S: Store> LocalSession<S> {
         self.ensure_open()?;
         self.shared.advisory.may_start_over.set(false);
         let mark = self.store.mark();
-        for parsed in crate::parse::parse(statements)? {
+        // What is no SQL is PL/pgSQL, which is not there.
+        let unknown = |_| SqlError::unsupported("this form of DO block");
+        for parsed in crate::parse::parse(statements).map_err(unknown)? {
             let text = &statements[parsed.start as usize..parsed.end as usize];
             let Err(error) = self.run_statement(&parsed.statement, text, sink) else { continue };
             let caught = handled.as_ref().is_some_and(|text| {

@@ -215,6 +215,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             (_, false) => Value::Null,
         },
         "pg_trigger_depth" => Value::Int4(0),
+        "pg_column_size" => return Err(SqlError::unsupported(source)),
         source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
         "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
         "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate)?,

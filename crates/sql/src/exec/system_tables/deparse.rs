@@ -179,7 +179,8 @@ impl SessionSystem<'_> {
         let ctx = EvalContext::new(&settings, self, 0);
         let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
         let parsed = crate::parse::parse_expr(sql).ok()?;
-        let mut typed = binder.table_ast(&Arc::new(table.clone()), &parsed, target).ok()?;
+        let mut typed =
+            binder.table_ast(&Arc::new(table.clone()), &parsed, target, crate::bind::CHECKS).ok()?;
         let ty = typed.ty.oid;
         body(ctx, &mut typed.expr, ty)
     }
