@@ -132,6 +132,11 @@ impl AccessArguments {
 }
 
 impl Access {
+    /// The same for a pod in another directory: a certificate of the pod's own is in that.
+    pub fn of_dir(self, dir: &Path) -> Self {
+        Self { tls_folder: self.tls_folder.map(|_| absolute(dir).join("tls")), ..self }
+    }
+
     /// The rules.
     pub fn rules(&self) -> Result<Rules, Failure> {
         let Some(path) = &self.hba else {

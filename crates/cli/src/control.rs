@@ -3,8 +3,8 @@
 //!
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
-//! [`Order::Status`] and [`Order::Drain`] are answered at once, whatever the host is doing; other orders are
-//! carried out one after the other.
+//! [`Order::Status`], [`Order::Drain`] and [`Order::Point`] are answered at once, whatever the host is doing;
+//! other orders are carried out one after the other.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +53,11 @@ pub enum Order {
     Status,
     /// Take no new clients, and let those go that are in no transaction.
     Drain,
+    /// What is durable, and let this epoch become so.
+    Point {
+        /// The epoch.
+        wanted: u64,
+    },
     /// Wait until everything that was committed is on storage.
     Sync,
     /// Let mail and reclamation come to rest.
@@ -111,6 +116,18 @@ pub enum Answer {
     Drained {
         /// How many are left.
         left: usize,
+    },
+    /// Where the pod's log is.
+    Point {
+        /// The pod's epoch.
+        epoch: u64,
+        /// The last one that is durable in the whole pod.
+        durable: u64,
+    },
+    /// Nobody can say that here.
+    NoPoint {
+        /// Why.
+        why: String,
     },
     /// The order was carried out; it had nothing to say.
     Done,

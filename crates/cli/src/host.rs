@@ -39,6 +39,7 @@ use crate::job::{Backend, Homes, Job, Sql};
 use crate::orders::{Orders, Shown, tell, tell_with};
 
 mod figures;
+mod log;
 mod restart;
 mod sql;
 
@@ -127,6 +128,7 @@ fn serve<M: HostMemory>(
         Err(error) => return fail(&error.to_string(), true),
     };
     carried.host.alone(|session| show(session.cx(), session.host(), &orders.shown));
+    carried.show_log(&orders.shown);
     tell(&Answer::Done);
     let mut desks = None;
     loop {
@@ -142,7 +144,7 @@ fn serve<M: HostMemory>(
         };
         let Some(order) = order else { return Ok(ExitCode::SUCCESS) };
         if order == Order::Leave {
-            carried.host.leave().map_err(|error| Failure::Broken(error.to_string()))?;
+            carried.leave(&orders.shown)?;
             tell(&Answer::Done);
             return Ok(ExitCode::SUCCESS);
         }
@@ -338,6 +340,7 @@ impl<M: HostMemory> Serving<M> {
             | Order::GiveUp
             | Order::Open
             | Order::Drain
+            | Order::Point { .. }
             | Order::Status => Err(format!("this is not the time for {order:?}")),
         }
     }

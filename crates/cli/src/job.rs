@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use liger_engine::db::{Pod, PodConfig, SyncMode};
 use liger_engine::log::Durability;
+use liger_engine::recovery::Identity;
 use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
@@ -192,6 +193,12 @@ impl Job {
         };
         let config = PodConfig { log_ring_bytes, lease_ns: self.lease_ms * 1_000_000, ..config };
         Pod::config_for(&config, &self.catalog())
+    }
+
+    /// What all files of the pod agree on, but for its number.
+    pub fn identity(&self) -> Identity {
+        let configuration = u64::from(self.pod_config().partitions);
+        Identity { pod: 0, configuration, layouts: self.catalog().hash(), hosts: self.hosts }
     }
 
     /// The tables' schemas.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod backup;
 mod commands;
 mod control;
 mod desks;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, hosts, inspect, sim, status, up, verify as audit};
+use commands::{backup as back_up, bench, hosts, inspect, restore, sim, status, up, verify as audit};
 
 /// A database for CXL pods: a few hosts around one shared memory.
 #[derive(Parser)]
@@ -56,7 +57,8 @@ enum Command {
     Recover(up::RecoverArguments),
     /// Show the hosts of a pod directory; changes nothing.
     Status(status::Arguments),
-    /// Read every file of a pod that is down and replay it; of a pod that is up, check who owns what.
+    /// Read every file of a pod that is down, or of a backup, and replay it; of a pod that is up, check who
+    /// owns what.
     Verify(audit::Arguments),
     /// Kill a host's process at once, as a crash would.
     Kill(hosts::OneHost),
@@ -72,6 +74,10 @@ enum Command {
     Drain(hosts::Drain),
     /// Take a checkpoint on every host, while they serve others.
     Checkpoint(hosts::OnePod),
+    /// Copy a pod, as it is at one point of time, while its clients work.
+    Backup(back_up::Arguments),
+    /// Make the directory of a pod from a backup.
+    Restore(restore::Arguments),
     /// Ask a pod, or any server of PostgreSQL: a small shell for SQL.
     Sql(shell::Arguments),
     /// One host of a pod directory; started by `liger up`.
@@ -97,6 +103,8 @@ fn main() -> ExitCode {
         Command::Remove(host) => hosts::remove(&host),
         Command::Drain(host) => hosts::drain(&host),
         Command::Checkpoint(pod) => hosts::checkpoint(&pod),
+        Command::Backup(arguments) => back_up::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),
         Command::Serve(host) => hosts::serve(&host),
         Command::Host(host) => hosts::by_hand(&host),

@@ -10,7 +10,7 @@ use liger_engine::db::{DataDirectory, DbError, Pod, PodConfig, StorageError};
 use liger_engine::recovery::salvage::{Dead, SalvageError, Salvaged, unshipped_bytes};
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::native::process::{number_of, runs};
-use liger_fabric::native::{MemoryError, MemorySpec, NativeReader};
+use liger_fabric::native::{Mapping, MemoryError, MemorySpec, Native, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership::Observer;
@@ -272,8 +272,14 @@ fn of_memory(spec: &MemorySpec) -> impl Fn(DbError) -> Failure {
     }
 }
 
+/// A context for work on files alone.
+pub fn files_cx() -> Result<Cx<Native>, Failure> {
+    let memory = Mapping::anonymous(4096).map_err(|e| Failure::Broken(format!("no memory: {e}")))?;
+    Ok(Cx::new(Native::new(memory), HostId(0), WorkerId(0), 0))
+}
+
 /// True if memory of this name exists.
-fn is_there(spec: &MemorySpec) -> bool {
+pub fn is_there(spec: &MemorySpec) -> bool {
     match spec {
         MemorySpec::File(path) => path.exists(),
         MemorySpec::Dax(_) | MemorySpec::Pci(_) => true,

@@ -3,7 +3,7 @@
 //! 1. Orders are carried out one after the other; every answer goes to where the order came from.
 //! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is
 //!    gone.
-//! 3. [`Order::Status`] and [`Order::Drain`] are answered by the thread that reads them.
+//! 3. [`Order::Status`], [`Order::Drain`] and [`Order::Point`] are answered by the thread that reads them.
 
 #![expect(clippy::disallowed_methods, reason = "every connection is listened to by a thread of its own")]
 
@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use liger_engine::db::LogPoint;
+
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 
@@ -22,6 +24,9 @@ struct Asked {
     order: Order,
     from: Option<UnixStream>,
 }
+
+/// Where a host's log is; or why nobody can say.
+pub type AskLog = dyn Fn(u64) -> Result<LogPoint, String> + Send + Sync;
 
 /// What a host shows of itself while it works.
 #[derive(Default)]
@@ -36,6 +41,9 @@ pub struct Shown {
     pub restored: Mutex<Option<(u64, u64)>>,
     /// Lets clients go that are in no transaction, and takes no new ones; answers how many are left.
     pub drain: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
+    /// Says where the log is, and lets an epoch become durable; locked while somebody asks, so that the host
+    /// can leave once it was taken away.
+    pub log: Mutex<Option<Box<AskLog>>>,
     /// Somebody has an order: leave what can be gone on with later.
     pub wanted: AtomicBool,
 }
@@ -135,6 +143,17 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
         if order == Order::Drain {
             let left = shown.drain.get().map_or(0, |drain| drain());
             write(&mut &connection, &Answer::Drained { left }, &[]);
+            continue;
+        }
+        if let Order::Point { wanted } = order {
+            let log = shown.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let point = log.as_ref().map_or_else(|| Err("it is no member".to_owned()), |ask| ask(wanted));
+            drop(log);
+            let point = match point {
+                Ok(LogPoint { epoch, durable }) => Answer::Point { epoch, durable },
+                Err(why) => Answer::NoPoint { why },
+            };
+            write(&mut &connection, &point, &[]);
             continue;
         }
         let Ok(from) = connection.try_clone() else { return };

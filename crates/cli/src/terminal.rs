@@ -55,6 +55,12 @@ impl Phase {
         Self::begin(bar, "{msg} {bar:32} {percent:>3} % {human_pos} rows {elapsed}, {eta} left", name)
     }
 
+    /// A phase of so many bytes.
+    pub fn of_bytes(name: &str, bytes: u64) -> Self {
+        let bar = ProgressBar::new(bytes);
+        Self::begin(bar, "{msg} {bar:32} {percent:>3} % {bytes} {elapsed}, {eta} left", name)
+    }
+
     fn begin(bar: ProgressBar, template: &str, name: &str) -> Self {
         let watched = !bar.is_hidden();
         if watched {
@@ -67,9 +73,9 @@ impl Phase {
         Self { bar, name: name.to_owned(), watched }
     }
 
-    /// So many rows more.
-    pub fn add(&self, rows: u64) {
-        self.bar.inc(rows);
+    /// So many rows or bytes more.
+    pub fn add(&self, more: u64) {
+        self.bar.inc(more);
     }
 
     /// The phase is over.

@@ -81,12 +81,14 @@ use crate::txn::{TableId, TxnError};
 mod error;
 mod heart;
 pub mod storage;
+mod watch;
 
 use heart::Heart;
 
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use storage::{DataDirectory, HostStorage, StorageError};
+pub use watch::{LogPoint, LogWatch};
 
 /// A pod in this process's address space. Cheap to clone.
 #[derive(Clone)]

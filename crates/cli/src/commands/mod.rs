@@ -1,8 +1,10 @@
 //! One file per command.
 
+pub mod backup;
 pub mod bench;
 pub mod hosts;
 pub mod inspect;
+pub mod restore;
 pub mod sim;
 pub mod status;
 pub mod up;

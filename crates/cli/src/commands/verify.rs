@@ -1,11 +1,12 @@
-//! `liger verify`: is what a pod directory holds whole?
+//! `liger verify`: is what a pod directory, or a backup, holds whole?
 //!
 //! A pod that is down is judged from its files: every manifest, every segment of every log, every image
 //! that counts, and every row's chain of changes, by replaying each partition without a pod. Nothing is
-//! changed. A pod that is up is judged by who is a member and who owns what: its files are being written.
+//! changed. A backup is judged in the same way, once all its files are what its manifest says. A pod that is
+//! up is judged by who is a member and who owns what: its files are being written.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -17,20 +18,23 @@ use liger_engine::log::segment::segment_name;
 use liger_engine::recovery::directory::{Directory, read_whole};
 use liger_engine::recovery::image::REPLICAS;
 use liger_engine::recovery::replay::{Changes, RecordAt, Replayed};
-use liger_engine::recovery::{Identity, Plan, RecoveryError, Stored};
-use liger_fabric::native::{Mapping, Native};
-use liger_fabric::{Cx, HostId, WorkerId};
+use liger_engine::recovery::{Plan, RecoveryError, Stored};
+use liger_fabric::Cx;
+use liger_fabric::native::Native;
 use serde::Serialize;
 
 use super::status;
+use crate::backup::{Backup, data_of, is_backup, refused};
 use crate::failure::Failure;
+use crate::job::Job;
+use crate::memory::files_cx;
 use crate::pod::PodDir;
 use crate::terminal::Phase;
 
 /// What to look at.
 #[derive(Args)]
 pub struct Arguments {
-    /// The pod's directory
+    /// The pod's directory, or a backup
     dir: PathBuf,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -77,16 +81,48 @@ struct Log {
 
 /// Judges a pod.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if is_backup(&arguments.dir) {
+        return backup(arguments);
+    }
     let dir = PodDir::open(&arguments.dir)?;
     if status::is_up(&dir) {
         return status::verify_members(&dir, arguments.json);
     }
+    let job = &dir.file.job;
+    let Some(data) = &job.data else {
+        let path = dir.path().display();
+        return Err(Failure::Refused(format!("{path} keeps no log: there are no files to verify")));
+    };
     let phase = Phase::start("reading every file");
-    let files = Audit::new(&dir)?.files(&dir)?;
+    let files = Audit::new(job, &data.path)?.files(dir.path())?;
     phase.done(&format!("{:.1} MB", files.bytes as f64 / 1e6));
+    show(arguments, &files)
+}
+
+/// Judges a backup: every file against its manifest, and then as those of a pod that is down.
+fn backup(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let target = &arguments.dir;
+    let backup = Backup::read(target)?;
+    backup.check_names(target)?;
+    let phase = Phase::of_bytes("comparing every file with the manifest", backup.bytes());
+    backup.read_files(target, None, |bytes| phase.add(bytes))?;
+    phase.done(&format!("{} files", backup.files.len()));
+    let phase = Phase::start("replaying every row");
+    let files = Audit::new(&backup.pod.job, &data_of(target))?.files(target)?;
+    phase.done(&format!("{:.1} MB", files.bytes as f64 / 1e6));
+    if files.durable_epoch != backup.epoch {
+        let (found, epoch) = (files.durable_epoch, backup.epoch);
+        let why =
+            format!("its files lead to epoch {found}, and its manifest says {epoch}: use another backup");
+        return Err(refused(target, why));
+    }
+    show(arguments, &files)
+}
+
+fn show(arguments: &Arguments, files: &Files) -> Result<ExitCode, Failure> {
     match arguments.json {
-        true => println!("{}", serde_json::to_string(&files).expect("every key is a string")),
-        false => print(&files),
+        true => println!("{}", serde_json::to_string(files).expect("every key is a string")),
+        false => print(files),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -144,18 +180,10 @@ struct Audit {
 }
 
 impl Audit {
-    fn new(dir: &PodDir) -> Result<Self, Failure> {
-        let memory = Mapping::anonymous(4096).map_err(|e| Failure::Broken(format!("no memory: {e}")))?;
-        let cx = Cx::new(Native::new(memory), HostId(0), WorkerId(0), 0);
-        let (job, catalog) = (&dir.file.job, dir.file.job.catalog());
-        let Some(data) = &job.data else {
-            let path = dir.path().display();
-            return Err(Failure::Refused(format!("{path} keeps no log: there are no files to verify")));
-        };
-        let partitions = job.pod_config().partitions;
-        let (configuration, layouts) = (u64::from(partitions), catalog.hash());
-        let identity = Identity { pod: 0, configuration, layouts, hosts: job.hosts };
-        let data = DataDirectory::open(&cx, &data.path, identity)?;
+    fn new(job: &Job, data: &Path) -> Result<Self, Failure> {
+        let cx = files_cx()?;
+        let (catalog, partitions) = (job.catalog(), job.pod_config().partitions);
+        let data = DataDirectory::open(&cx, data, job.identity())?;
         let plan = data.plan(&cx)?;
         let directories = data.look_all()?;
         Ok(Self { cx, catalog, directories, plan, partitions, bytes: 0 })
@@ -171,7 +199,7 @@ impl Audit {
         self.plan.hosts.iter().enumerate().filter_map(has).max_by_key(|start| start.begin_epoch)
     }
 
-    fn files(mut self, dir: &PodDir) -> Result<Files, Failure> {
+    fn files(mut self, path: &Path) -> Result<Files, Failure> {
         let starts: Vec<Option<Start>> = (0..self.partitions).map(|p| self.start_of(p)).collect();
         let mut changes = self.changes(&starts)?;
         let mut partitions = Vec::new();
@@ -195,7 +223,7 @@ impl Audit {
             checkpoint: files.manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.number),
         };
         Ok(Files {
-            dir: dir.path().display().to_string(),
+            dir: path.display().to_string(),
             generation: self.plan.pod.generation,
             durable_epoch: self.plan.durable_epoch,
             hosts: (0..).zip(&self.plan.hosts).map(log).collect(),

@@ -30,6 +30,11 @@ impl PodFile {
     pub fn new(memory: String, lease_ms: u64, job: Job) -> Self {
         Self { format: FORMAT, memory, lease_ms, clients: 0, job: Job { lease_ms, ..job } }
     }
+
+    /// Whether this program knows what it says.
+    pub fn is_known(&self) -> bool {
+        self.format == FORMAT
+    }
 }
 
 /// A pod's directory.
@@ -43,6 +48,13 @@ pub struct PodDir {
 impl PodDir {
     /// Makes the directory of a new pod.
     pub fn create(path: &Path, file: PodFile) -> Result<Self, Failure> {
+        let dir = Self::lay_out(path, file)?;
+        dir.save()?;
+        Ok(dir)
+    }
+
+    /// Makes the folders of a new pod, which is there when its description is saved.
+    pub fn lay_out(path: &Path, file: PodFile) -> Result<Self, Failure> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let dir = Self { path, file };
         if dir.description().exists() {
@@ -63,7 +75,6 @@ impl PodDir {
         for host in 0..usize::from(dir.file.job.hosts) {
             make_folder(&dir.folder(host))?;
         }
-        dir.save()?;
         Ok(dir)
     }
 
@@ -81,7 +92,7 @@ impl PodDir {
         let damaged =
             |why: String| Failure::Refused(format!("{}: {why}: restore the file", description.display()));
         let file: PodFile = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
-        if file.format != FORMAT {
+        if !file.is_known() {
             return Err(damaged(format!("format {}, this program knows {FORMAT}", file.format)));
         }
         Ok(Self { path, file })

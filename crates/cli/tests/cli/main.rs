@@ -1,6 +1,7 @@
 //! The real binary, as people run it.
 
 mod access;
+mod backup;
 mod benchmarks;
 mod durability;
 mod failures;

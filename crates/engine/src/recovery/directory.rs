@@ -78,6 +78,14 @@ impl Directory {
         file.read_at(cx, offset, out).map_err(|e| self.failed(file.name(), &e))
     }
 
+    /// Bytes in a file.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn len<F: Fabric>(&self, cx: &Cx<F>, file: &DiskFile) -> Result<u64, RecoveryError> {
+        file.len(cx).map_err(|e| self.failed(file.name(), &e))
+    }
+
     /// Writes behind the end of a file.
     ///
     /// # Errors

@@ -15,6 +15,7 @@
 //! [`checkpointer`] does so from time to time, and removes what is not needed any more.
 //! docs/protocols/log.md has the rules and the formats.
 
+pub mod backup;
 pub mod checkpoint;
 pub mod checkpointer;
 pub mod directory;
