@@ -199,3 +199,6 @@ fn cut<F: Fabric>(cx: &Cx<F>, segments: &mut Vec<HeldFile>, durable: u64) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
