@@ -7,7 +7,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,8 +56,12 @@ pub enum Tables {
 /// A new pod.
 #[derive(Args)]
 pub struct UpArguments {
-    /// The pod's directory, which is made
-    dir: PathBuf,
+    /// The pod's directory, which is made [default: liger-data, where the command is given]
+    #[arg(conflicts_with = "data")]
+    dir: Option<PathBuf>,
+    /// The pod's directory, said by name
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Hosts, each a process, 1 to 16
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     hosts: u8,
@@ -254,6 +258,8 @@ pub fn new_memory(dir: &std::path::Path) -> String {
 /// Makes a pod and supervises it.
 pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
     let UpArguments { hosts, tables, .. } = *arguments;
+    let path = arguments.dir.as_ref().or(arguments.data.as_ref());
+    let path = path.map_or(Path::new("liger-data"), PathBuf::as_path);
     let workers = arguments.workers.unwrap_or(if tables == Tables::Sql { SQL_WORKERS } else { 1 });
     let contents = match tables {
         Tables::Sql if workers < 2 => {
@@ -276,8 +282,8 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
             Holds::Tpcc(scale)
         }
     };
-    let access = arguments.access.access(&arguments.dir)?;
-    let mut dir = arguments.shape.make(&arguments.dir, (hosts, workers), contents)?;
+    let access = arguments.access.access(path)?;
+    let mut dir = arguments.shape.make(path, (hosts, workers), contents)?;
     access.prepare()?;
     (dir.file.job.access, dir.file.job.telling) = (access, arguments.telling.clone());
     dir.save()?;

@@ -134,8 +134,8 @@ fn hold(port: u16, (user, password): (&str, &str)) -> std::process::Child {
 #[test]
 fn a_host_is_drained_and_one_joins_by_hand() {
     let (folder, port) = (Folder::new("drain"), ports(2));
-    let (dir, who) = (folder.file("pod"), ("postgres", ""));
-    let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --lease 1s"));
+    let (dir, who) = (folder.file("liger-data"), ("postgres", ""));
+    let up = Up::start(&format!("up --hosts 2 --port {port} --data {dir} --lease 1s"));
     fine(port, who, "create table t (id int primary key)");
     let mut busy = hold(port + 1, who);
     let mut input = busy.stdin.take().expect("piped");
@@ -172,6 +172,10 @@ fn a_host_is_drained_and_one_joins_by_hand() {
     assert_eq!(child.wait().expect("our child").code(), Some(0));
     assert_eq!(fine(port, who, "select id from t"), r#"{"id":1}"#);
     up.end();
+    // The directory that is meant where none is named.
+    let here = std::path::Path::new(&dir).parent().expect("a folder");
+    refused(liger("up").current_dir(here), &["liger-data holds a pod", "liger recover"]);
+    refused(&mut liger(&format!("up {dir} --data {dir}")), &["--data"]);
 }
 
 #[test]
