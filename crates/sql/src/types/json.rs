@@ -561,8 +561,18 @@ impl std::fmt::Display for Json {
 }
 
 /// The order of two documents: objects over arrays over booleans over numbers over strings over null; arrays
-/// and objects by their number of elements first. An empty array is less than anything else.
+/// and objects by their number of elements first. A document that is an empty array is less than anything
+/// else; one within a document is an array as any other.
 pub fn compare(a: &Json, b: &Json) -> Ordering {
+    let empty = |document: &Json| matches!(document, Json::Array(elements) if elements.is_empty());
+    match (empty(a), empty(b)) {
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        _ => compare_within(a, b),
+    }
+}
+
+fn compare_within(a: &Json, b: &Json) -> Ordering {
     let rank = |document: &Json| match document {
         Json::Null => 0,
         Json::String(_) => 1,
@@ -576,18 +586,16 @@ pub fn compare(a: &Json, b: &Json) -> Ordering {
         (Json::Number(a), Json::Number(b)) => a.cmp(b),
         (Json::String(a), Json::String(b)) => a.cmp(b),
         (Json::Array(a), Json::Array(b)) => {
-            let elements = || a.iter().zip(b).map(|(a, b)| compare(a, b)).find(|order| order.is_ne());
+            let elements = || a.iter().zip(b).map(|(a, b)| compare_within(a, b)).find(|order| order.is_ne());
             a.len().cmp(&b.len()).then_with(|| elements().unwrap_or(Ordering::Equal))
         }
         (Json::Object(a), Json::Object(b)) => {
             let pair = |((key, value), (other_key, other)): (&(String, Json), &(String, Json))| {
-                key.cmp(other_key).then_with(|| compare(value, other))
+                key.cmp(other_key).then_with(|| compare_within(value, other))
             };
             let members = || a.iter().zip(b).map(pair).find(|order| order.is_ne());
             a.len().cmp(&b.len()).then_with(|| members().unwrap_or(Ordering::Equal))
         }
-        (Json::Array(elements), _) if elements.is_empty() => Ordering::Less,
-        (_, Json::Array(elements)) if elements.is_empty() => Ordering::Greater,
         _ => rank(a).cmp(&rank(b)),
     }
 }

@@ -118,3 +118,4 @@ select max(doc ->> 'b'), count(doc -> 'a') from docs;
 select '{"k": "v"}'::jsonb ->> 'k' || '!', ('{"k": 5}'::jsonb -> 'k')::int * 2;
 copy (select doc from docs where id < 3 order by id) to stdout;
 copy (select row_to_json(p) from people p order by id) to stdout with (format csv);
+select j from (values ('[[]]'::jsonb), ('[1]'), ('{"a": []}'), ('{"a": 1}'), ('[]'), ('null'), ('{"a": {}}')) v(j) order by j;
