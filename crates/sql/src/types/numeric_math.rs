@@ -119,7 +119,14 @@ pub fn sqrt(number: &Numeric) -> Result<Numeric> {
         return Ok(number.clone());
     }
     let weight = (number.base_10000().0 + 1) * 4 / 2 - 1;
-    let scale = result_scale(DIGITS - weight, i64::from(number.scale()));
+    sqrt_at(number, result_scale(DIGITS - weight, i64::from(number.scale())))
+}
+
+/// The square root of a number that has one and is finite, with `scale` digits behind the point.
+///
+/// # Errors
+/// 22003 if it has too many digits.
+pub fn sqrt_at(number: &Numeric, scale: i64) -> Result<Numeric> {
     let digits = scale + SPARE;
     let root = fixed(number, 2 * digits).sqrt();
     at_scale(root, digits, scale)

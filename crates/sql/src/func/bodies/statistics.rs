@@ -100,7 +100,9 @@ impl Accumulator for Spread {
         }
         let below = count.mul(&Numeric::from_i64(self.count - i64::from(self.sample)))?;
         let variance = above.div(&below)?;
-        Ok(Value::Numeric(if self.root { numeric_math::sqrt(&variance)? } else { variance }))
+        // The root has as many digits behind the point as the quotient.
+        let root = || numeric_math::sqrt_at(&variance, i64::from(variance.scale()));
+        Ok(Value::Numeric(if self.root { root()? } else { variance }))
     }
 }
 
