@@ -161,13 +161,13 @@ impl Binder<'_> {
         pos: Pos,
     ) -> Result<Typed> {
         let (left, right) = (self.expr(scope, l)?, self.expr(scope, r)?);
-        let kept = left.clone();
+        let given = left.ty;
         let (head, mut args, _) = self.operator_parts("=", Some(left), right, pos)?;
         let right = Box::new(args.pop().unwrap_or(Expr::null()));
         let left = Box::new(args.pop().unwrap_or(Expr::null()));
-        let kept = if kept.is_open() { self.argument(kept, head.types[0])? } else { kept };
-        let ty = kept.ty;
-        Ok(Typed::new(Expr::NullIf { head, left, right, kept: Box::new(kept.expr) }, ty, pos))
+        // What the operator is given comes out: it may be of another type than what was written.
+        let ty = if given.oid == head.types[0] { given } else { Type::of(head.types[0]) };
+        Ok(Typed::new(Expr::NullIf { head, left, right }, ty, pos))
     }
 
     pub(crate) fn in_list(

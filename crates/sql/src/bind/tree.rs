@@ -104,7 +104,6 @@ pub(crate) enum Expr {
         head: Head,
         left: Box<Expr>,
         right: Box<Expr>,
-        kept: Box<Expr>,
     },
     Extreme {
         greatest: bool,

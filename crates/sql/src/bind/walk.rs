@@ -32,14 +32,11 @@ impl Expr {
             | Expr::IsTruth { expr, .. }
             | Expr::Cast { expr, .. }
             | Expr::Field { base: expr, .. } => expr.walk(depth, visit),
-            Expr::Distinct { left, right, .. } | Expr::AnyArray { left, array: right, .. } => {
+            Expr::Distinct { left, right, .. }
+            | Expr::NullIf { left, right, .. }
+            | Expr::AnyArray { left, array: right, .. } => {
                 left.walk(depth, visit);
                 right.walk(depth, visit);
-            }
-            Expr::NullIf { left, right, kept, .. } => {
-                left.walk(depth, visit);
-                right.walk(depth, visit);
-                kept.walk(depth, visit);
             }
             Expr::Case { operand, whens, otherwise } => {
                 operand.iter_mut().chain(otherwise).for_each(|e| e.walk(depth, visit));

@@ -58,10 +58,10 @@ impl<'p> Exec<'p> {
                 }
                 Ok(Value::Null)
             }
-            Expr::NullIf { head, left, right, kept } => {
+            Expr::NullIf { head, left, right } => {
                 let (left, right) = (self.eval(left, env)?, self.eval(right, env)?);
-                let same = self.test(head, left, right)? == Some(true);
-                if same { Ok(Value::Null) } else { self.eval(kept, env) }
+                let same = self.test(head, left.clone(), right)? == Some(true);
+                Ok(if same { Value::Null } else { left })
             }
             Expr::Extreme { greatest, list, ty } => self.extreme(*greatest, list, *ty, env),
             Expr::Cast { expr, path, source, target, explicit } => {
