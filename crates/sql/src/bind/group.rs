@@ -21,7 +21,11 @@ impl Binder<'_> {
             let product = sets.iter().flat_map(|set| {
                 further.iter().map(move |more| {
                     let mut joined = set.clone();
-                    joined.extend(more.iter().filter(|key| !set.contains(key)));
+                    for key in more {
+                        if !joined.contains(key) {
+                            joined.push(*key);
+                        }
+                    }
                     joined
                 })
             });
@@ -91,6 +95,9 @@ impl Binder<'_> {
         {
             let named = targets.iter().find(|target| target.alias.as_ref() == Some(name));
             expr = named.map_or(expr, |target| &target.expr);
+        }
+        if matches!(expr.kind, Kind::Str(_) | Kind::Float(_) | Kind::Null) {
+            return fail(SqlState::SYNTAX_ERROR, expr.pos, "non-integer constant in GROUP BY");
         }
         let typed = self.expr(scope, expr)?;
         let typed = self.settled(typed)?;
