@@ -388,8 +388,15 @@ impl<S: Store> LocalSession<S> {
             sink.empty()?;
             return Ok(Progress::Complete);
         };
+        if prepared.columns.is_none() && portal.done {
+            let message = format!("portal \"{name}\" cannot be run");
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
         if prepared.kept().is_none() {
             self.arguments = (prepared.parameters.clone(), portal.parameters.to_vec());
+            if let Some(portal) = self.portals.get_mut(name) {
+                portal.done = true;
+            }
             let tag = self.run_statement(statement, &prepared.sql, sink);
             self.arguments = Default::default();
             self.tell_notices(sink)?;
