@@ -4,7 +4,7 @@ use super::call::head_of;
 use super::scope::Place;
 use super::tree::{AggregateCall, Expr, SortKey};
 use super::{Binder, Scope, Typed, fail};
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{self, FuncCall, SortBy};
@@ -12,9 +12,23 @@ use crate::types::{Oid, Type, oid};
 
 impl Binder<'_> {
     pub(crate) fn aggregate(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<Typed> {
-        if scope.aggregate_depth > 0 {
-            return fail(SqlState::GROUPING_ERROR, pos, "aggregate function calls cannot be nested");
+        let nested = scope.aggregate_depth > 0;
+        let place = std::mem::replace(&mut scope.place, Place::AggregateArgument);
+        if !nested {
+            scope.around = place;
         }
+        scope.aggregate_depth += 1;
+        let bound = self.aggregate_call(scope, call, pos);
+        scope.aggregate_depth -= 1;
+        scope.place = place;
+        let (bound, result) = bound?;
+        if nested {
+            // Said by the call around it, when that has found its own function.
+            let error = SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested");
+            scope.misplaced.get_or_insert(error.at(pos + 1));
+            return Ok(Typed::new(Expr::null(), result, pos));
+        }
+        scope.misplaced.take().map_or(Ok(()), Err)?;
         if !scope.place.takes_aggregates() {
             let message = match scope.place {
                 Place::Where
@@ -35,12 +49,6 @@ impl Binder<'_> {
             let message = "aggregate functions are not allowed in a recursive query's recursive term";
             return fail(SqlState::INVALID_RECURSION, pos, message);
         }
-        let place = std::mem::replace(&mut scope.place, Place::AggregateArgument);
-        scope.aggregate_depth += 1;
-        let bound = self.aggregate_call(scope, call, pos);
-        scope.aggregate_depth -= 1;
-        scope.place = place;
-        let (bound, result) = bound?;
         scope.grouping = true;
         let number = match scope.aggregates.iter().position(|other| *other == bound) {
             Some(number) => number,
@@ -111,6 +119,9 @@ impl Binder<'_> {
         let place = std::mem::replace(&mut scope.place, Place::AggregateArgument);
         let exprs = self.exprs(scope, list);
         scope.place = place;
+        if let (Some(misplaced), 0) = (&scope.misplaced, scope.aggregate_depth) {
+            return Err(misplaced.clone());
+        }
         scope.grouping = true;
         let mut numbers = Vec::new();
         for typed in exprs? {

@@ -120,6 +120,11 @@ impl Binder<'_> {
             let message = format!("set-returning functions are not allowed in {}", scope.place.text());
             return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
         }
+        if let Some(around) = scope.no_sets {
+            let message = format!("set-returning functions are not allowed in {around}");
+            let hint = "You might be able to move the set-returning function into a LATERAL FROM item.";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint(hint).at(pos + 1));
+        }
         let width = head.function.columns.len().max(1);
         let call = SetCall { head, args: exprs, spread, width, scalar: false, told: Vec::new() };
         let number = match scope.sets.iter().position(|other| *other == call) {

@@ -59,10 +59,16 @@ impl Binder<'_> {
             Kind::Func(call) => self.call(scope, call, pos),
             Kind::SqlValue(name, precision) => self.sql_value(name, *precision, pos),
             Kind::Case { operand, whens, otherwise } => {
-                self.case(scope, operand.as_deref(), whens, otherwise.as_deref(), pos)
+                let around = scope.no_sets.replace("CASE");
+                let case = self.case(scope, operand.as_deref(), whens, otherwise.as_deref(), pos);
+                scope.no_sets = around;
+                case
             }
             Kind::Coalesce(list) => {
-                let list = self.exprs(scope, list)?;
+                let around = scope.no_sets.replace("COALESCE");
+                let list = self.exprs(scope, list);
+                scope.no_sets = around;
+                let list = list?;
                 let (list, ty) = self.common(list, "COALESCE")?;
                 Ok(Typed::new(Expr::Coalesce(list), ty, pos))
             }

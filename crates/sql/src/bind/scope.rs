@@ -109,6 +109,12 @@ pub(crate) struct Scope<'p> {
     pub(crate) slots: usize,
     pub(crate) aggregates: Vec<AggregateCall>,
     pub(crate) aggregate_depth: usize,
+    /// The construct around that takes no set-returning functions, although its place would.
+    pub(crate) no_sets: Option<&'static str>,
+    /// Where the aggregate stands that `aggregate_depth` counts.
+    pub(crate) around: Place,
+    /// An aggregate or a window function within the arguments of an aggregate, which tells of it.
+    pub(crate) misplaced: Option<SqlError>,
     pub(crate) windows: Vec<WindowCall>,
     pub(crate) window_names: Vec<(String, WindowDef)>,
     pub(crate) sets: Vec<SetCall>,
@@ -133,6 +139,9 @@ impl<'p> Scope<'p> {
             slots: 0,
             aggregates: Vec::new(),
             aggregate_depth: 0,
+            no_sets: None,
+            around: Place::Other,
+            misplaced: None,
             windows: Vec::new(),
             window_names: Vec::new(),
             sets: Vec::new(),

@@ -28,7 +28,6 @@ impl Binder<'_> {
         let mut scope = Scope::with_parent(parent, blocked);
         scope.ctes = ctes.to_vec();
         let from = self.source_list(&mut scope, &ast.from)?;
-        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         scope.window_names = ast.windows.iter().map(|(name, def)| (name.text.clone(), def.clone())).collect();
         let mut keys = Vec::new();
         scope.place = Place::GroupBy;
@@ -37,6 +36,7 @@ impl Binder<'_> {
         scope.group_keys = keys.iter().map(|(key, _)| key.clone()).collect();
         scope.place = Place::Target;
         let mut outputs = self.targets(&mut scope, &ast.targets)?;
+        let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         let having = self.condition(&mut scope, ast.having.as_ref(), Place::Having)?;
         let visible = outputs.len();
         let order = self.order(&mut scope, &query.order_by, &mut outputs, visible, &ast.distinct)?;
@@ -201,14 +201,17 @@ impl Binder<'_> {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                 return fail(SqlState::INVALID_COLUMN_REFERENCE, sort.expr.pos, message);
             }
-            let ty = match outputs[at].typed.ty.oid {
-                oid::UNKNOWN => oid::TEXT,
-                ty => ty,
-            };
+            let ty = self.settle_output(&mut outputs[at])?;
             self.sortable(ty, sort.expr.pos)?;
             keys.push(sort_key(at, ty, sort));
         }
         Ok(keys)
+    }
+
+    /// What is sorted, or compared by DISTINCT, is no literal of an open type any more: its type.
+    fn settle_output(&self, output: &mut Output) -> Result<Oid> {
+        output.typed = self.settled(output.typed.clone())?;
+        Ok(output.typed.ty.oid)
     }
 
     fn sortable(&self, ty: Oid, pos: u32) -> Result<()> {
@@ -270,23 +273,24 @@ impl Binder<'_> {
         visible: usize,
         order: &[SortKey],
     ) -> Result<DistinctOn> {
-        let ty = |output: &Output| if output.typed.is_open() { oid::TEXT } else { output.typed.ty.oid };
         match distinct {
             Distinct::No => Ok(DistinctOn::No),
             Distinct::Rows => {
-                for output in &outputs[..visible] {
-                    if ty(output) == oid::JSON {
+                let mut types = Vec::with_capacity(visible);
+                for output in &mut outputs[..visible] {
+                    types.push(self.settle_output(output)?);
+                    if output.typed.ty.oid == oid::JSON {
                         let message = "could not identify an equality operator for type json";
                         return fail(SqlState::UNDEFINED_FUNCTION, output.typed.pos, message);
                     }
                 }
-                Ok(DistinctOn::Rows(outputs[..visible].iter().map(ty).collect()))
+                Ok(DistinctOn::Rows(types))
             }
             Distinct::On(exprs) => {
                 let mut columns = Vec::new();
                 for expr in exprs {
                     let at = self.output(scope, expr, outputs, visible, "SELECT DISTINCT ON")?;
-                    columns.push((at, ty(&outputs[at])));
+                    columns.push((at, self.settle_output(&mut outputs[at])?));
                 }
                 let leads = |key: &SortKey| columns.iter().any(|(at, _)| *at == key.column);
                 let leading = order.iter().take_while(|key| leads(key)).count();

@@ -6,7 +6,7 @@ use super::scope::Place;
 use super::tree::{Expr, Frame, WindowCall};
 use super::types::type_text;
 use super::{Binder, Scope, Typed, fail};
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionKind, resolve_function};
 use crate::parse::Pos;
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, FuncCall, Over, WindowDef};
@@ -31,31 +31,13 @@ const RANGED: [Oid; 12] = [
 impl Binder<'_> {
     pub(crate) fn window_call(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<Typed> {
         let name = call.name.last();
-        if !matches!(scope.place, Place::Target | Place::OrderBy) {
-            let message = match scope.place {
-                Place::AggregateArgument => {
-                    "aggregate function calls cannot contain window function calls".to_string()
-                }
-                Place::WindowDefinition => {
-                    "window functions are not allowed in window definitions".to_string()
-                }
-                Place::Having => "window functions are not allowed in HAVING".to_string(),
-                place => format!("window functions are not allowed in {}", place.text()),
-            };
-            let state = if scope.place == Place::AggregateArgument {
-                SqlState::GROUPING_ERROR
-            } else {
-                SqlState::WINDOWING_ERROR
-            };
-            return fail(state, pos, message);
-        }
         if call.distinct {
             return Err(Self::not_here("DISTINCT is not implemented for window functions; it", pos));
         }
         if !call.order_by.is_empty() {
             return Err(Self::not_here("aggregate ORDER BY in a window function", pos));
         }
-        let place = std::mem::replace(&mut scope.place, Place::WindowDefinition);
+        let place = scope.place;
         let bound = self.window_parts(scope, call, pos);
         scope.place = place;
         let (bound, result) = bound?;
@@ -68,7 +50,30 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Window(scope.windows.len() - 1), result, pos))
     }
 
+    /// Whether a window function may stand there, asked when its function has been found.
+    fn window_place(scope: &mut Scope<'_>, place: Place, pos: Pos) -> Result<()> {
+        if matches!(place, Place::Target | Place::OrderBy) {
+            return Ok(());
+        }
+        let place = if place == Place::AggregateArgument { scope.around } else { place };
+        if matches!(place, Place::Target | Place::OrderBy) {
+            let message = "aggregate function calls cannot contain window function calls";
+            scope.misplaced.get_or_insert(SqlError::new(SqlState::GROUPING_ERROR, message).at(pos + 1));
+            return Ok(());
+        }
+        let message = match place {
+            Place::WindowDefinition => "window functions are not allowed in window definitions".to_string(),
+            Place::Having => "window functions are not allowed in HAVING".to_string(),
+            place => format!("window functions are not allowed in {}", place.text()),
+        };
+        fail(SqlState::WINDOWING_ERROR, pos, message)
+    }
+
     fn window_parts(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<(WindowCall, Type)> {
+        let place = scope.place;
+        if matches!(place, Place::Target | Place::OrderBy) {
+            scope.place = Place::WindowDefinition;
+        }
         let args = call.args.iter().map(|arg| self.expr(scope, &arg.expr)).collect::<Result<Vec<_>>>()?;
         let inputs: Vec<Oid> = args.iter().map(|arg| arg.ty.oid).collect();
         let resolved = resolve_function(self.types(), call.name.last(), &inputs, &[], false)
@@ -81,6 +86,7 @@ impl Binder<'_> {
             }
             None => None,
         };
+        Self::window_place(scope, place, pos)?;
         let def = match call.over.as_ref() {
             Some(Over::Name(name)) => self.named_window(scope, &name.text, name.pos)?,
             Some(Over::Window(def)) => self.full_window(scope, def)?,

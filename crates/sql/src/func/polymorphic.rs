@@ -77,7 +77,9 @@ pub fn consistent(types: &dyn Types, declared: &[Oid], inputs: &[Oid]) -> bool {
         return true;
     }
     let compatible = elements(types, declared, inputs, is_compatible);
-    simple_element(types, declared, inputs).is_some()
+    // A literal alone is no label of any enumeration.
+    let open = |element: Oid| element == oid::UNKNOWN && declared.contains(&oid::ANYENUM);
+    simple_element(types, declared, inputs).is_some_and(|element| !open(element))
         && compatible.is_some_and(|found| common(types, &found).is_ok())
 }
 

@@ -64,3 +64,6 @@ select a from p union distinct select a from p order by 1;
 select 5 as n order by n union select 1;
 select max(a) from p union all select min(a) from q order by 1;
 select a, row_number() over (order by a) from p where a < 3 union select 9, 9 order by 1, 2;
+select distinct null as x union select 1;
+(select null as x order by 1) union select 1;
+select null as x union select 1 order by 1;

@@ -98,3 +98,5 @@ insert into kv (k) values ('first') returning id;
 truncate kv continue identity;
 insert into kv (k) values ('second') returning id;
 select count(*) from kv;
+insert into kv (k) select 7 order by 1;
+insert into kv (k) select distinct null;

@@ -55,3 +55,8 @@ select id, nth_value(score, 2) over (partition by team order by id rows between 
 select avg(score) over (partition by score is null), id from runs order by id;
 select team, day, extract(day from day - lag(day, 1, day) over (partition by team order by day) * interval '1 day') from runs where team = 'a' order by day;
 select sum(1) over (order by 1), rank() over (order by null) from runs limit 1;
+select 1 from runs where sum('a'::text) over () > 1;
+select 1 from runs where sum(score) over () > 1;
+select max(sum(true) over ()) from runs;
+select max(sum(score) over ()) from runs;
+select 1 from runs having variance(sum(1) over ()) > 1;
