@@ -1,0 +1,68 @@
+"""What is known to be answered otherwise than by PostgreSQL 15: each is an entry here and a line of docs/limitations.md.
+
+An entry is the reason and a test of a `Case`: the statement and both answers. It is as narrow as it can be: it names the words of the
+statement and the codes, and not whole kinds of differences."""
+import dataclasses
+import re
+import struct
+
+from client import Answer
+
+ARRAYS = (1000, 1001, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1115, 1182, 1183, 1185, 1187, 1231, 2951, 3807, -1)
+
+
+@dataclasses.dataclass
+class Case:
+    sql: str
+    theirs: Answer
+    ours: Answer
+    binary: bool
+    broken: bool
+    ordered: bool
+
+
+def has(case, words):
+    return re.search(words, case.sql, re.I) is not None
+
+
+def codes(case, theirs, ours):
+    return case.theirs.state == theirs and case.ours.state == ours
+
+
+def without_flags(answer, ordered):
+    """The rows, with the flag "may hold NULLs" of arrays taken away."""
+    arrays = [of in ARRAYS for _, of, _ in answer.columns]
+    rows = [tuple(field[:4] + b"\0\0\0\0" + field[8:] if array and field and len(field) >= 12 and struct.unpack("!i", field[:4])[0] < 7 else field
+                         for field, array in zip(row, arrays)) for row in answer.rows]
+    return rows if ordered else sorted(rows, key=str)
+
+
+def same_without_flags(case):
+    return without_flags(case.theirs, case.ordered) == without_flags(case.ours, case.ordered)
+
+
+def only_lengths(case):
+    """The same columns but for modifiers that only PostgreSQL gives."""
+    pairs = list(zip(case.theirs.columns, case.ours.columns))
+    return case.theirs.columns != case.ours.columns and len(case.theirs.columns) == len(case.ours.columns) and not case.theirs.state and not case.ours.state and all(
+        theirs[:2] == ours[:2] and ours[2] in (-1, theirs[2]) for theirs, ours in pairs) and same_without_flags(case)
+
+
+KNOWN = [
+    # Which expressions are computed at all, and in which order, is the planner's choice. PostgreSQL's own manual promises nothing.
+    ("a data exception in an expression that only PostgreSQL computed", lambda case: case.theirs.state[:2] in ("22", "21") and not case.ours.state),
+    ("a data exception in an expression that only Liger computed, of a statement that was made faulty", lambda case: case.broken and case.ours.state[:2] in ("22", "21") and not case.theirs.state),
+    ("an array's binary flag for NULLs, which PostgreSQL keeps in a slice without any", lambda case: case.binary and not case.theirs.state and not case.ours.state and same_without_flags(case)),
+    ("PostgreSQL gives a constant that grouping sets are over NULL at one of its places only", lambda case: has(case, r"(rollup|cube|sets \() ?\(") and has(case, r"(rollup|cube|sets) \(+('|[a-z]+ '|\d|true|\$\d|\('|\(\d)")),
+    ("functions of types that Liger does not have make a call with NULL ambiguous", lambda case: codes(case, "42725", "") and has(case, r"trunc\(null")),
+    ("the same for unnest, whose other forms take types that Liger does not have", lambda case: codes(case, "42725", "42804") and has(case, r"unnest\((null|'x'|\$)")),
+    ("the length of a CASE that PostgreSQL computes before it describes the columns", lambda case: has(case, "case when") and only_lengths(case)),
+]
+
+
+def known(case):
+    """The reason why a difference is known, or None."""
+    for reason, applies in KNOWN:
+        if applies(case):
+            return reason
+    return None
