@@ -8,6 +8,7 @@ mod support;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use liger_engine::db::{DataDirectory, Host, JoinOptions, Pod, PodConfig};
@@ -294,4 +295,32 @@ fn what_it_costs() {
 fn classes_table(pod: &Pod, catalog: &HostCatalog, table: u32) -> liger_engine::TableId {
     let size = catalog.cached().table(table).expect("made above").rows.size;
     Classes::of(pod.catalog()).table(size).expect("it has rows")
+}
+
+#[test]
+fn workers_are_lent_in_turn() {
+    let (_, hosts) = pod(1);
+    const TURNS: u64 = 60;
+    let (turns_of_all, eager) = (AtomicU64::new(0), AtomicU64::new(0));
+    serve(hosts, 2, |slots| {
+        let slots = &slots[0];
+        let turn = || drop(slots.begin(false, &mut || Ok(())).expect("a worker"));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..TURNS {
+                        turn();
+                        turns_of_all.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            // Gives its worker back and asks for it again at once, which is sooner than anybody can wake up.
+            while turns_of_all.load(Ordering::Relaxed) < 4 * TURNS {
+                turn();
+                eager.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    });
+    let eager = eager.into_inner();
+    assert!(eager <= 3 * 4 * TURNS, "{eager} turns of one, {TURNS} of each other");
 }

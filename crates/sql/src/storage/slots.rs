@@ -3,8 +3,8 @@
 //! A transaction belongs to a worker of its host, of which there are at most 31; sessions are many and live
 //! on threads of their own. A session borrows a worker that is free and runs its transaction itself, on its
 //! own thread: waking another thread for a statement costs more than most statements do. Who finds no
-//! worker free waits on a condition variable, and a transaction that waits for its client occupies a worker
-//! and no processor.
+//! worker free waits in line, and a transaction that waits for its client occupies a worker and no
+//! processor.
 //!
 //! ```text
 //!   session, on any thread                        worker 0, the attendant, on a thread of its own
@@ -24,6 +24,9 @@
 //!    it (for 50 ms): otherwise the read locks of one after the other would never let it in. The
 //!    counter decides nothing but who waits: a host that dies with it set delays the others once per
 //!    change.
+//!
+//! 5. Who has just come takes a free worker in front of those in line only until the first of these has
+//!    been overtaken so once, or has waited for [`LOOK`]: nobody is overtaken again and again.
 //!
 //! This is not for the simulator: there, transactions are run directly.
 
@@ -88,19 +91,39 @@ struct Order {
 /// Where a worker is: in here when nobody uses it, empty once it was taken away for good.
 type Berth = Arc<Mutex<Option<Box<dyn Worker>>>>;
 
+/// A session in line for a worker.
+struct Waiting {
+    bell: Arc<Condvar>,
+    /// It has waited for [`LOOK`], or was woken and found that somebody else was faster.
+    overdue: bool,
+}
+
 #[derive(Default)]
 struct Pool {
     free: Vec<Berth>,
+    line: VecDeque<Waiting>,
     all: Vec<Berth>,
     /// For worker 0.
     orders: VecDeque<Order>,
     closed: bool,
 }
 
+impl Pool {
+    /// Wakes the first in line if there is something for it.
+    fn wake_first(&self) {
+        if let (Some(first), false) = (self.line.front(), self.free.is_empty()) {
+            first.bell.notify_one();
+        }
+    }
+
+    fn wake_all(&self) {
+        self.line.iter().for_each(|one| one.bell.notify_one());
+    }
+}
+
 /// The workers of a host. Shared by all its sessions.
 pub struct Slots {
     pool: Mutex<Pool>,
-    freed: Condvar,
     came_for_attendant: Condvar,
     /// An announcement that was waited for in vain: its host has died.
     stale: AtomicU64,
@@ -123,11 +146,11 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
-        let (freed, came_for_attendant) = (Condvar::new(), Condvar::new());
+        let came_for_attendant = Condvar::new();
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
         let (advisory, post) = (Ringing::default(), Arc::default());
         let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Slots { pool, freed, came_for_attendant, stale, observed, advisory, post, wanting, stuck })
+        Arc::new(Slots { pool, came_for_attendant, stale, observed, advisory, post, wanting, stuck })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -149,8 +172,8 @@ impl Slots {
             {
                 let mut pool = lock(&self.pool);
                 (pool.all, pool.free) = (berths.clone(), berths);
+                pool.wake_all();
             }
-            self.freed.notify_all();
             let attendant = Attendant { slots: self, catalog };
             let ended = attendant.attend(session, &mut goes_on);
             self.take_back();
@@ -163,8 +186,8 @@ impl Slots {
         let mut pool = lock(&self.pool);
         pool.closed = true;
         pool.orders.retain(|order| order.said.is_none());
+        pool.wake_all();
         drop(pool);
-        self.freed.notify_all();
         self.came_for_attendant.notify_all();
     }
 
@@ -219,25 +242,46 @@ impl Slots {
 
     fn borrow_one(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
         let mut pool = lock(&self.pool);
-        loop {
-            if pool.closed {
-                return Err(shut_down());
-            }
-            if let Some(berth) = pool.free.pop() {
-                let worker = pool.all.iter().position(|one| Arc::ptr_eq(one, &berth)).map_or(0, |at| at + 1);
-                return Ok(Slot { slots: self.clone(), berth, worker: worker as u8 });
-            }
-            pool = self.freed.wait_timeout(pool, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-            goes_on()?;
+        if !pool.closed
+            && pool.line.front().is_none_or(|first| !first.overdue)
+            && let Some(berth) = pool.free.pop()
+        {
+            return Ok(self.slot(&pool, berth));
         }
+        let bell = Arc::new(Condvar::new());
+        pool.line.push_back(Waiting { bell: bell.clone(), overdue: false });
+        loop {
+            let ended = if pool.closed { Err(shut_down()) } else { goes_on() };
+            let at = pool.line.iter().position(|one| Arc::ptr_eq(&one.bell, &bell));
+            let at = at.expect("it leaves the line only here");
+            if let Err(error) = ended {
+                pool.line.remove(at);
+                pool.wake_first();
+                return Err(error);
+            }
+            if at == 0
+                && let Some(berth) = pool.free.pop()
+            {
+                pool.line.pop_front();
+                pool.wake_first();
+                return Ok(self.slot(&pool, berth));
+            }
+            pool = bell.wait_timeout(pool, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            let own = pool.line.iter_mut().find(|one| Arc::ptr_eq(&one.bell, &bell));
+            own.expect("it leaves the line only here").overdue = true;
+        }
+    }
+
+    fn slot(self: &Arc<Self>, pool: &Pool, berth: Berth) -> Slot {
+        let worker = pool.all.iter().position(|one| Arc::ptr_eq(one, &berth)).map_or(0, |at| at + 1);
+        Slot { slots: self.clone(), berth, worker: worker as u8 }
     }
 
     fn give_back(&self, berth: Berth) {
         let mut pool = lock(&self.pool);
         if pool.all.iter().any(|one| Arc::ptr_eq(one, &berth)) {
             pool.free.push(berth);
-            drop(pool);
-            self.freed.notify_one();
+            pool.wake_first();
         }
     }
 
