@@ -31,7 +31,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(what) | Self::Broken(what) => f.write_str(what),
-            Self::Interrupted(signal) => write!(f, "interrupted by signal {signal}; all hosts were stopped"),
+            Self::Interrupted(signal) => {
+                write!(f, "interrupted by signal {signal}; what this command had started was ended")
+            }
         }
     }
 }
