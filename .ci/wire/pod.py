@@ -22,12 +22,12 @@ host all all 127.0.0.1/32 trust
 
 
 class Pod:
-    def __init__(self, liger, port, *options, hosts=1):
+    def __init__(self, liger, port, *options, hosts=1, durability="storage"):
         self.port, self.hosts = port, hosts
         self.folder = pathlib.Path(tempfile.mkdtemp())
         rules = self.folder / "rules"
         rules.write_text(RULES)
-        command = [liger, "up", str(self.folder / "pod"), "--hosts", str(hosts), "--port", str(port), "--durability", "storage",
+        command = [liger, "up", str(self.folder / "pod"), "--hosts", str(hosts), "--port", str(port), "--durability", durability,
                    "--hba", str(rules), "--tls", "--metrics-port", str(port + 5), *options]
         self.log = self.folder / "up.log"
         with self.log.open("w") as log:

@@ -55,7 +55,7 @@ impl Default for Config {
             route: None,
             rules: Rules::standard(false),
             certificate: None,
-            connections_max: 1_000,
+            connections_max: 4_000,
             connections_reserved: 3,
             message_bytes_max: 256 << 20,
             login_timeout: Duration::from_secs(60),

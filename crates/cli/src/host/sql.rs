@@ -20,6 +20,7 @@ use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
 use liger_sql::storage::access::transact;
 use liger_sql::storage::classes::Classes;
 use liger_sql::storage::slots::Slots;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::desks::show;
 use crate::job::{Job, Sql};
@@ -54,6 +55,13 @@ impl Surroundings for Machine {
     }
 }
 
+/// A connection is a file: the host may open as many as the system lets it have, and not only the first 1,024.
+fn permit_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, connections beyond the old limit wait until others have ended.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 impl SqlDesk {
     /// Opens the catalog, and lets clients in.
     pub(super) fn open<M: HostMemory>(
@@ -80,6 +88,7 @@ impl SqlDesk {
             log_slower_than: job.telling.slower_than(),
             ..Config::default()
         };
+        permit_files();
         let database = EngineDatabase::new(host.clone(), || Box::new(Machine));
         host.slots.observed().set_first_port(sql.port);
         let server = Server::start(config, Arc::new(database)).map_err(|error| error.to_string())?;
