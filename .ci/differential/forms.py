@@ -130,7 +130,7 @@ FORMS = {
     ],
     "float": [
         "({float} + {float})", "({float} - {float})", "abs({float})", "{int}::float8", "{num_quarter}::float8", "(floor({float}) + 0)", "(ceil({float}) + 0)", "greatest({float}, {float})", "(abs({float}) * 0.5)",
-        "coalesce({float}, {int})", "({float} + {int})", "abs(trunc({float}))", "nullif({float}, {float})", "power(abs({float}), 2)", "abs(round({float}))",
+        "coalesce({float}, {int})", "({float} + {int})", "abs(trunc({float}))", "nullif({float}, {float})", "abs(round({float}))",
     ],
     "text": [
         "({text} || {text})", "({text} || {int})", "({num} || {text})", "upper({text})", "lower({text})", "initcap({text})", "substr({text}, {small})", "substring({text} from {small} for 3)", "left({text}, {small})",

@@ -431,9 +431,8 @@ class Generator:
                 parts += [f" on conflict {target} do update set ", self.assigned(table, [own, excluded], unique), where]
         return Node(None, parts + [self.returning([own])])
 
-    def broken(self):
-        """A statement with one fault: what it is answered with is an error, mostly. Of several, another might be told first."""
-        tree, _ = self.select()
+    def spoil(self, tree):
+        """Gives a statement one fault: what it is answered with is an error, mostly. Of several, another might be told first."""
         places = list(places_of(tree))
         if places:
             parts, i = self.random.choice(places)
@@ -445,7 +444,6 @@ class Generator:
                     lambda: Node(None, ["unnest(", parts[i], ")"]), lambda: Node(None, ["(", parts[i], ")[1]"]), lambda: Node(None, ["generate_series(1, ", parts[i], ")"]), lambda: Node(None, ["(", parts[i], " is true)"]),
                     lambda: Node(None, ["abs(", parts[i], ")"]), lambda: Node(None, ["coalesce(", parts[i], ", 'x')"]), lambda: Node(None, ["coalesce(", parts[i], ", 1)"]), lambda: Node(None, ["(", parts[i], " in (1, 2))"]),
                 ))()
-        return tree, False
 
 
 def literals(tree):
