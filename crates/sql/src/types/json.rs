@@ -565,11 +565,7 @@ impl std::fmt::Display for Json {
 /// else; one within a document is an array as any other.
 pub fn compare(a: &Json, b: &Json) -> Ordering {
     let empty = |document: &Json| matches!(document, Json::Array(elements) if elements.is_empty());
-    match (empty(a), empty(b)) {
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-        _ => compare_within(a, b),
-    }
+    empty(b).cmp(&empty(a)).then_with(|| compare_within(a, b))
 }
 
 fn compare_within(a: &Json, b: &Json) -> Ordering {
