@@ -55,7 +55,7 @@ impl Surroundings for Machine {
     }
 }
 
-/// A connection is a file: the host may open as many as the system lets it have, and not only the first 1,024.
+/// A connection is a file: the host may open as many as the system lets it have, not only the first 1,024.
 fn permit_files() {
     let limit = getrlimit(Resource::Nofile);
     // Where that is refused, connections beyond the old limit wait until others have ended.
