@@ -60,9 +60,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        self.host.check_open(partition)?;
-        match self.lock_foreign(relation, partition, key, visitor.mode())? {
-            Some(i) => Ok(self.show_foreign(relation, i, visitor)?.is_some()),
+        match self.known_foreign(relation, partition, key, visitor)? {
+            Some(shown) => Ok(shown),
             None => {
                 // Absent, said the owner; proven once the gap is locked.
                 let mut shown = false;
@@ -73,8 +72,22 @@ impl<F: Fabric> RowTxn<'_, F> {
         }
     }
 
+    /// Locks the row with this key and shows it, if its owner knows one; false if this transaction has
+    /// deleted it.
+    pub(super) fn known_foreign(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<bool>, TxnError> {
+        self.host.check_open(partition)?;
+        let Some(i) = self.lock_foreign(relation, partition, key, visitor.mode())? else { return Ok(None) };
+        Ok(Some(self.show_foreign(relation, i, visitor)?.is_some()))
+    }
+
     /// Locks the row with this key, moving it in if need be; `None` if the owner knows no such row.
-    pub(super) fn lock_foreign(
+    fn lock_foreign(
         &mut self,
         relation: &Relation,
         partition: u16,
@@ -231,7 +244,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Shows a locked row of another host to the visitor. `None`: the transaction has deleted it.
-    pub(super) fn show_foreign(
+    fn show_foreign(
         &mut self,
         relation: &Relation,
         i: usize,

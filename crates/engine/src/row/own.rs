@@ -41,7 +41,7 @@ enum Walked {
 
 impl<F: Fabric> RowTxn<'_, F> {
     /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
-    pub(super) fn hold(
+    fn hold(
         &mut self,
         part: &mut TablePart,
         place: (u16, u16),
@@ -77,12 +77,25 @@ impl<F: Fabric> RowTxn<'_, F> {
             self.note_read(relation.id, key, None);
             return Ok(false);
         };
-        let new = self.hold(part, place, row, visitor.mode(), false)?;
+        self.hold_and_show(relation, part, partition, (key, row), visitor)
+    }
+
+    /// Locks a row that is there, without its gap, and shows it; false if this transaction has deleted it.
+    pub(super) fn hold_and_show(
+        &mut self,
+        relation: &Relation,
+        part: &mut TablePart,
+        partition: u16,
+        (key, row): (&Key, RowId),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
+        let table = relation.id.0;
+        let new = self.hold(part, (partition, table), row, visitor.mode(), false)?;
         let version = part.rows.version(row);
         if new {
             self.note_read(relation.id, key, Some(version));
         }
-        let place = Place::Own { partition, table: relation.id.0, row };
+        let place = Place::Own { partition, table, row };
         Ok(self.show(relation, place, key, part.rows.bytes(row), version, visitor)?.is_some())
     }
 

@@ -19,7 +19,6 @@ use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
-use super::partition::Mode;
 use super::transaction::{Place, RowTxn, Visitor};
 use super::tree_error;
 use crate::catalog::Relation;
@@ -115,23 +114,14 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<bool, TxnError> {
         let host = self.host;
         if !host.owns(partition) {
-            host.check_open(partition)?;
-            let Some(i) = self.lock_foreign(relation, partition, key, visitor.mode())? else {
-                return Ok(false);
-            };
-            return Ok(self.show_foreign(relation, i, visitor)?.is_some());
+            return Ok(self.known_foreign(relation, partition, key, visitor)?.unwrap_or(false));
         }
-        let place = (partition, relation.id.0);
-        let mut latched = host.warm_around(self.cx, place, key)?;
+        let mut latched = host.warm_around(self.cx, (partition, relation.id.0), key)?;
         let part = latched.table(relation.id.0);
-        let Some(row) = part.find(self.cx, key) else { return Ok(false) };
-        let new = self.hold(part, place, row, visitor.mode(), false)?;
-        let version = part.rows.version(row);
-        if new && visitor.mode() == Mode::Write {
-            self.note_read(relation.id, key, Some(version));
+        match part.find(self.cx, key) {
+            Some(row) => self.hold_and_show(relation, part, partition, (key, row), visitor),
+            None => Ok(false),
         }
-        let at = Place::Own { partition, table: relation.id.0, row };
-        Ok(self.show(relation, at, key, part.rows.bytes(row), version, visitor)?.is_some())
     }
 
     /// The next keys of a range in this host's memory.
