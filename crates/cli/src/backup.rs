@@ -14,15 +14,16 @@
 //! 3. Files are private to their owner: they hold the database's rows.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use liger_server::log::shown_time;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::pod::PodFile;
+use crate::pod::{PodFile, make_folder};
 use crate::terminal;
 
 /// Name of the manifest, and of what is there before it.
@@ -117,12 +118,6 @@ impl Drop for Filled {
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
-}
-
-/// Makes a folder, private to its owner, and those above it.
-pub fn make_folder(path: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| refused(path, format_args!("the folder cannot be made: {error}")))
 }
 
 /// Makes a file, private to its owner, that holds this text, and brings it to storage.
@@ -295,7 +290,7 @@ impl Backup {
 
     /// When its point was, for people.
     pub fn time(&self) -> String {
-        utc(self.time_ms)
+        shown_time(self.time_ms as i64 * 1000)
     }
 }
 
@@ -313,38 +308,4 @@ fn list(folder: &Path, within: &str, out: &mut BTreeMap<String, u64>) -> Result<
         }
     }
     Ok(())
-}
-
-/// A time in milliseconds since 1970, as people write it (Howard Hinnant's `civil_from_days`).
-pub fn utc(time_ms: u64) -> String {
-    let (days, ms) = (time_ms / 86_400_000, time_ms % 86_400_000);
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    // Months from March on.
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + 400 * era + u64::from(month <= 2);
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03} UTC", ms % 1000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_shown() {
-        for (ms, shown) in [
-            (0, "1970-01-01 00:00:00.000 UTC"),
-            (951_782_400_000, "2000-02-29 00:00:00.000 UTC"),
-            (1_709_251_199_999, "2024-02-29 23:59:59.999 UTC"),
-            (4_107_542_400_000, "2100-03-01 00:00:00.000 UTC"),
-            (1_795_331_105_042, "2026-11-22 07:05:05.042 UTC"),
-        ] {
-            assert_eq!(utc(ms), shown);
-        }
-    }
 }

@@ -13,6 +13,8 @@
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
+use liger_sql::types::datetime::{Day, UNIX_EPOCH_DAYS, day_of};
+
 use crate::clock;
 
 /// How much an event matters.
@@ -96,18 +98,10 @@ fn quoted(value: &str) -> String {
 /// A time in microseconds since 1970 as ISO 8601 has it, UTC.
 pub fn shown_time(us: i64) -> String {
     let (days, in_day) = (us.div_euclid(86_400_000_000), us.rem_euclid(86_400_000_000));
-    // Days since 0000-03-01; a year of this calendar ends with its leap day.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year + next;
+    let Day { year, month, day } = day_of(days - UNIX_EPOCH_DAYS);
     let (seconds, us) = (in_day / 1_000_000, in_day % 1_000_000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z")
 }
 
 #[cfg(test)]

@@ -19,11 +19,11 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
 use super::status;
-use crate::backup::{Backup, Entry, Filled, check_free, copy, data_of, make_folder, refused, sync_folder};
+use crate::backup::{Backup, Entry, Filled, check_free, copy, data_of, refused, sync_folder};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::memory::{files_cx, is_there};
-use crate::pod::{Line, PodDir};
+use crate::pod::{Line, PodDir, make_folder};
 use crate::sizes;
 use crate::terminal::{self, Phase};
 

@@ -10,11 +10,11 @@ use liger_engine::db::DataDirectory;
 use serde_json::json;
 
 use super::up::new_memory;
-use crate::backup::{Backup, Filled, check_free, data_of, make_folder, refused, sync_folder};
+use crate::backup::{Backup, Filled, check_free, data_of, refused, sync_folder};
 use crate::failure::Failure;
 use crate::job::Sql;
 use crate::memory::files_cx;
-use crate::pod::{PodDir, PodFile};
+use crate::pod::{PodDir, PodFile, make_folder};
 use crate::sizes;
 use crate::terminal::{self, Phase};
 

@@ -1,5 +1,7 @@
 //! The directory of a pod: its description, and where everything is.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -184,7 +186,8 @@ impl PodDir {
 /// The last words of a host that had none.
 pub const SILENT: &str = "it said nothing";
 
-fn make_folder(path: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(path)
-        .map_err(|e| Failure::Refused(format!("{}: the folder cannot be made: {e}", path.display())))
+/// Makes a folder, private to its owner as what is in it are the database's rows, and those above it.
+pub fn make_folder(path: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| Failure::Refused(format!("{}: the folder cannot be made: {e}", path.display())))
 }

@@ -19,7 +19,7 @@ pub mod line;
 pub mod process;
 pub mod running;
 
-pub use directory::{PodDir, PodFile};
+pub use directory::{PodDir, PodFile, make_folder};
 pub use hosts::Hosts;
 pub use line::{Line, Said, ask_host, order_all};
 pub use process::Process;
