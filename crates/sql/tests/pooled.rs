@@ -190,6 +190,44 @@ fn a_limit_locks_little_more_than_it_shows() {
     });
 }
 
+/// What a client is told of a statement holds on all hosts as soon as a change of the catalog has committed.
+#[test]
+fn a_statement_is_prepared_by_what_another_host_has_just_changed() {
+    with_pod(2, 3, |databases| {
+        let (mut maker, mut other) = (connect(&databases[0]), connect(&databases[1]));
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        rows(&mut maker, "create table t (v int); insert into t values (1)");
+        assert_eq!(rows(&mut other, "select v from t"), ["1"]);
+        let (int, text, bool) = (23, 25, 16);
+        for (turn, (kind, oid)) in [("text", text), ("bool", bool), ("int", int)].into_iter().enumerate() {
+            let name = format!("s{turn}");
+            rows(&mut maker, &format!("drop table t; create table t (v {kind}); insert into t values ('1')"));
+            if turn == 1 {
+                rows(&mut other, "begin");
+            }
+            other.parse(&name, "select v from t where v = $1 or true", &[]).expect("there is such a table");
+            let told = other.describe_statement(&name).expect("it was prepared");
+            assert_eq!((told.parameters, told.columns.expect("it has rows")[0].ty.oid), (&[oid][..], oid));
+            let null = Parameters { formats: Formats(&[]), body: &[255, 255, 255, 255], count: 1 };
+            other.bind("", &name, null, Formats(&[])).expect("a value");
+            let mut printed = Printed::default();
+            other.execute("", 0, true, &mut printed).expect("the table is as it was described");
+            assert_eq!(printed.lines.len(), 1, "{kind}");
+            other.sync().expect("nothing is in the way");
+            if turn == 1 {
+                rows(&mut other, "commit");
+            }
+        }
+        // The other way round: what is not there any more is not described.
+        rows(&mut maker, "drop table t");
+        let gone = other.parse("", "select v from t", &[]).expect_err("it was dropped");
+        assert_eq!(gone.state.to_string(), "42P01");
+        // What needs no table asks for none.
+        other.parse("", "begin", &[]).and_then(|()| other.bind("", "", none, Formats(&[]))).expect("a block");
+        other.sync().expect("nothing has begun");
+    });
+}
+
 #[test]
 fn a_block_knows_tables_that_were_made_just_now() {
     with_pod(2, 3, |databases| {

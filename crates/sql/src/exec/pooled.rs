@@ -298,12 +298,27 @@ impl Session for PooledSession {
         let state = self.own.state;
         let free = !self.own.store.has_worker() && state != TransactionState::Failed;
         let first = self.own().parse(name, sql, parameter_types);
-        if first.is_ok() || !free {
+        let planned =
+            first.is_err() || self.own.statements.get(name).is_some_and(|made| made.kept().is_some());
+        if !free || !planned {
             return first;
         }
-        // The host's catalog may be an old one. A block that has asked for no row yet goes on.
+        // The host's catalog may be older than what another host has committed.
+        let before = self.own.store.version();
+        self.interrupt.show(Place::Queue);
+        let looked = self.host.slots.look(&mut || self.interrupt.check());
+        self.interrupt.show(Place::Here);
+        looked.inspect_err(|_| self.own.failed())?;
+        self.own.store.refresh();
+        if self.own.store.version() == before {
+            return first;
+        }
+        // A block that has asked for no row yet goes on.
         self.own.state = state;
-        self.once(false, |own| own.parse(name, sql, parameter_types))
+        if first.is_ok() {
+            self.own.statements.remove(name);
+        }
+        self.own.parse(name, sql, parameter_types)
     }
 
     fn bind(

@@ -232,6 +232,15 @@ impl Slots {
         Ok(slot)
     }
 
+    /// Brings the host's picture of the catalog up to what all hosts have committed, in no session's
+    /// transaction; waits as [`Slots::begin`] does.
+    ///
+    /// # Errors
+    /// As [`Slots::begin`].
+    pub fn look(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.borrow(goes_on)?.on_worker(|worker| worker.look())
+    }
+
     /// Waits for a free worker.
     fn borrow(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
         self.wanting.fetch_add(1, Ordering::Relaxed);

@@ -59,6 +59,9 @@ pub(super) trait Worker: Send {
     /// Undoes what is open, if anything.
     fn roll_back(&mut self);
 
+    /// Sees the catalog as it is now, after changes of it that are announced.
+    fn look(&mut self) -> Result<()>;
+
     /// Runs a transaction of one step, and again after conflicts.
     fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()>;
 }
@@ -157,6 +160,14 @@ impl<F: Fabric + Send> Worker for Lent<F> {
             });
         }
         self.leave();
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let Self { session, slots, catalog, .. } = self;
+        session.with(|session| {
+            enter(session, slots, false);
+            run_whole(session, catalog, true, &mut |_| Ok(()))
+        })
     }
 
     fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()> {
