@@ -24,6 +24,27 @@ pub(crate) enum BoundStatement {
     Change(Change),
 }
 
+impl BoundStatement {
+    /// Its WITH.
+    pub(crate) fn ctes(&self) -> &[Cte] {
+        match self {
+            BoundStatement::Query(query) => &query.ctes,
+            BoundStatement::Change(Change::Insert(insert)) => &insert.ctes,
+            BoundStatement::Change(Change::Update(update)) => &update.ctes,
+            BoundStatement::Change(Change::Delete(delete)) => &delete.ctes,
+        }
+    }
+
+    fn ctes_mut(&mut self) -> &mut [Cte] {
+        match self {
+            BoundStatement::Query(query) => &mut query.ctes,
+            BoundStatement::Change(Change::Insert(insert)) => &mut insert.ctes,
+            BoundStatement::Change(Change::Update(update)) => &mut update.ctes,
+            BoundStatement::Change(Change::Delete(delete)) => &mut delete.ctes,
+        }
+    }
+}
+
 impl Change {
     /// Those of RETURNING; none without.
     pub(crate) fn columns(&self) -> &[OutColumn] {
@@ -48,12 +69,13 @@ pub(super) const GENERATED_ALWAYS: SqlState = SqlState::new(*b"428C9");
 
 impl Binder<'_> {
     pub(crate) fn statement(&self, ast: &ast::Statement) -> Result<BoundStatement> {
-        match ast {
-            ast::Statement::Query(query) => {
-                Ok(BoundStatement::Query(Box::new(self.query(None, false, query)?)))
-            }
-            other => self.change(None, &[], other).map(BoundStatement::Change),
-        }
+        self.top.set(true);
+        let mut bound = match ast {
+            ast::Statement::Query(query) => BoundStatement::Query(Box::new(self.query(None, false, query)?)),
+            other => BoundStatement::Change(self.change(None, &[], other)?),
+        };
+        self.order_changes(bound.ctes_mut());
+        Ok(bound)
     }
 
     pub(crate) fn change(

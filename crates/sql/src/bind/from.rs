@@ -97,6 +97,7 @@ impl Binder<'_> {
             && let Some(cte) = scope.cte(path.last())
         {
             let (id, width) = (cte.id, cte.columns.len());
+            self.reads.borrow_mut().insert(id);
             let columns = out_columns(&cte.columns, at, &renamed);
             scope.slots += width;
             self.add(scope, &name, columns, at)?;

@@ -28,6 +28,7 @@ mod window;
 mod with;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
@@ -82,6 +83,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) views: std::cell::Cell<usize>,
     /// The recursive queries whose second part is bound, and where it names them.
     recursing: RefCell<Vec<(usize, Vec<Pos>)>>,
+    /// What is bound next is a statement, and not a part of one.
+    top: std::cell::Cell<bool>,
+    /// The WITH queries that were read since somebody asked.
+    reads: RefCell<BTreeSet<usize>>,
 }
 
 /// A name of a user's object in a statement's text.
@@ -120,6 +125,8 @@ impl<'a> Binder<'a> {
             spelled: RefCell::default(),
             views: 0.into(),
             recursing: RefCell::default(),
+            top: false.into(),
+            reads: RefCell::default(),
         }
     }
 

@@ -12,6 +12,7 @@
 //! 2. A derived table's depth 1 is the row of the SELECT that holds it, LATERAL or not; without LATERAL it is
 //!    never looked at.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::catalog::object::Table;
@@ -257,8 +258,10 @@ pub(crate) struct Query {
 pub(crate) struct Cte {
     /// Unique in the statement.
     pub(crate) id: usize,
-    /// It is run before its query: it changes rows, or looks at rows around it. Set when it is planned.
+    /// It is run before its query: it changes rows and is read, or looks at rows around it.
     pub(crate) eager: bool,
+    /// The WITH queries that it reads, and those that they read.
+    pub(crate) reads: BTreeSet<usize>,
     pub(crate) kind: CteKind,
 }
 

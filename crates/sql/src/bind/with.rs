@@ -2,6 +2,8 @@
 //!
 //! 1. A name of WITH is seen by the tables after it and by the statement; by its own query only if that is
 //!    recursive.
+//! 2. Rows are changed in the WITH of a whole statement only. Such a part is run before the statement's own
+//!    part if that reads it, also by way of others, and else behind it.
 use super::scope::CteName;
 use super::tree::{Cte, CteKind, OutColumn};
 use super::{Binder, Scope, fail};
@@ -18,8 +20,9 @@ impl Binder<'_> {
         names: &mut Vec<CteName>,
         with: Option<&ast::With>,
     ) -> Result<Vec<Cte>> {
+        let top = self.top.replace(false);
         let Some(with) = with else { return Ok(Vec::new()) };
-        let mut bound = Vec::new();
+        let mut bound: Vec<Cte> = Vec::new();
         for (at, cte) in with.tables.iter().enumerate() {
             if with.tables[..at].iter().any(|other| other.name.text == cte.name.text) {
                 let message = format!("WITH query name \"{}\" specified more than once", cte.name.text);
@@ -27,9 +30,15 @@ impl Binder<'_> {
             }
             let id = self.next_cte.get();
             self.next_cte.set(id + 1);
+            let around = self.reads.take();
             let (kind, mut columns) = match &cte.statement {
                 ast::Statement::Query(query) => {
                     self.cte_query(parent, blocked, names, with.recursive, cte, query, id)?
+                }
+                _ if !top => {
+                    let message =
+                        "WITH clause containing a data-modifying statement must be at the top level";
+                    return fail(SqlState::FEATURE_NOT_SUPPORTED, cte.name.pos, message);
                 }
                 statement => {
                     let change = self.change(parent, names, statement)?;
@@ -45,9 +54,27 @@ impl Binder<'_> {
             }
             rename(&mut columns, &cte.columns);
             names.push(CteName { name: cte.name.text.clone(), id, columns });
-            bound.push(Cte { id, eager: false, kind });
+            let mut reads = self.reads.replace(around);
+            for before in bound.iter().filter(|before| reads.contains(&before.id)).collect::<Vec<_>>() {
+                reads.extend(&before.reads);
+            }
+            if !top {
+                self.reads.borrow_mut().extend(&reads);
+            }
+            bound.push(Cte { id, eager: false, reads, kind });
         }
         Ok(bound)
+    }
+
+    /// Those parts of a statement's WITH that change rows and whose rows its own part needs are run first.
+    pub(super) fn order_changes(&self, ctes: &mut [Cte]) {
+        let mut reads = self.reads.take();
+        for cte in ctes.iter().filter(|cte| reads.contains(&cte.id)).collect::<Vec<_>>() {
+            reads.extend(&cte.reads);
+        }
+        for cte in ctes {
+            cte.eager = matches!(cte.kind, CteKind::Change(_)) && reads.contains(&cte.id);
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of the construct")]

@@ -1,5 +1,6 @@
 //! INSERT, UPDATE, DELETE: rows are found first and changed afterwards, so that no statement meets its own
-//! changes.
+//! changes; where a part of a statement runs later than another, it sees through these (own.rs). A row that
+//! another part of the statement has changed stays as that left it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,14 +53,13 @@ impl<'p> Exec<'p> {
                 })?;
             }
         }
-        let mut touched = BTreeSet::new();
         let mut count = 0;
         for source in sources {
             self.interrupt.check()?;
             let env = Env { row: &source, outer };
             let mut row = self.eval_list(&insert.values, &env)?;
             self.complete(&insert.target, &mut row)?;
-            if let Some(row) = self.insert_or_update(insert, row, outer, &mut touched)? {
+            if let Some(row) = self.insert_or_update(insert, row, outer)? {
                 count += 1;
                 self.returned(insert.returning.as_ref(), &row, outer, emit)?;
             }
@@ -74,13 +74,7 @@ impl<'p> Exec<'p> {
         Ok(())
     }
 
-    fn insert_or_update(
-        &self,
-        insert: &'p Insert,
-        row: Row,
-        outer: Option<&Env<'_>>,
-        touched: &mut BTreeSet<RowKey>,
-    ) -> Result<Option<Row>> {
+    fn insert_or_update(&self, insert: &'p Insert, row: Row, outer: Option<&Env<'_>>) -> Result<Option<Row>> {
         let table = &insert.target.table;
         let tolerated = match &insert.conflict {
             None => Tolerated::None,
@@ -89,9 +83,7 @@ impl<'p> Exec<'p> {
         };
         let met = match self.store.insert(table, &row, tolerated)? {
             Inserted::Done(key) => {
-                if insert.conflict.is_some() {
-                    touched.insert(key);
-                }
+                self.own.note(table.oid, &key, None);
                 self.inserted(table, &row);
                 return Ok(Some(row));
             }
@@ -101,7 +93,7 @@ impl<'p> Exec<'p> {
         else {
             return Ok(None);
         };
-        if touched.contains(&met.key) {
+        if self.own.has(table.oid, &met.key) {
             let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
             let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
                         constrained values.";
@@ -118,7 +110,6 @@ impl<'p> Exec<'p> {
         if !self.holds(filter.as_ref(), &env)? {
             return Ok(None);
         }
-        touched.insert(met.key.clone());
         let mut new = met.values.clone();
         for (column, expr) in set {
             new[*column] = self.eval(expr, &env)?;
@@ -158,7 +149,6 @@ impl<'p> Exec<'p> {
         let table = &update.target.table;
         let width = table.columns.len();
         let found = self.targets(&update.from, update.slots, width, outer)?;
-        let count = found.len() as u64;
         let mut changes = Vec::with_capacity(found.len());
         for (key, row) in found {
             let env = Env { row: &row, outer };
@@ -168,8 +158,13 @@ impl<'p> Exec<'p> {
             }
             changes.push((key, row, new));
         }
+        let mut count = 0;
         for (key, mut row, mut new) in changes {
             self.interrupt.check()?;
+            if self.own.has(table.oid, &key) {
+                continue;
+            }
+            count += 1;
             self.complete(&update.target, &mut new)?;
             let old = Found { key, values: row[..width].to_vec() };
             self.update_row(table, &old, &new)?;
@@ -180,7 +175,11 @@ impl<'p> Exec<'p> {
     }
 
     pub(crate) fn update_row(&self, table: &Arc<Table>, old: &Found, new: &Row) -> Result<()> {
-        self.store.update(table, old, new)?;
+        let key = self.store.update(table, old, new)?;
+        self.own.note(table.oid, &old.key, Some(&old.values));
+        if key != old.key {
+            self.own.note(table.oid, &key, None);
+        }
         self.updated(table, &old.values, new);
         Ok(())
     }
@@ -193,7 +192,7 @@ impl<'p> Exec<'p> {
         for (key, row) in self.targets(&delete.from, delete.slots, width, outer)? {
             self.interrupt.check()?;
             let old = Found { key, values: row[..width].to_vec() };
-            if self.delete_row(table, &old)? {
+            if !self.own.has(table.oid, &old.key) && self.delete_row(table, &old)? {
                 count += 1;
                 self.returned(delete.returning.as_ref(), &row, outer, emit)?;
             }
@@ -205,6 +204,7 @@ impl<'p> Exec<'p> {
         if !self.store.delete(table, old)? {
             return Ok(false);
         }
+        self.own.note(table.oid, &old.key, Some(&old.values));
         self.deleted(table, &old.values);
         Ok(true)
     }

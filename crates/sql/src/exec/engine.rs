@@ -17,7 +17,7 @@ mod shape;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, Store, Tolerated, lost};
+use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use crate::catalog::change::{Kept, Working};
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
@@ -392,9 +392,11 @@ impl Store for EngineStore {
         })
     }
 
-    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()> {
+    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey> {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
-        self.step(|tx, _, host| rows.update(tx, host.numbers(), &plain_row(row), new, &computed).map(|_| ()))
+        let key =
+            self.step(|tx, _, host| rows.update(tx, host.numbers(), &plain_row(row), new, &computed))?;
+        Ok(row_key(&key))
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {

@@ -282,14 +282,14 @@ impl Store for Memory {
         Ok(Inserted::Done(key_of(number)))
     }
 
-    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()> {
+    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey> {
         let mut state = self.state.borrow_mut();
         let number = number_of(&row.key);
         if let Some((index, _)) = state.duplicate(table, new, Some(number)) {
             return Err(violation(table, &index, new));
         }
         state.rows.get_mut(&table.oid).ok_or_else(|| lost(table.oid))?.insert(number, new.to_vec());
-        Ok(())
+        Ok(row.key.clone())
     }
 
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool> {

@@ -12,6 +12,7 @@ mod eval;
 mod measure;
 pub mod memory;
 mod notify;
+mod own;
 mod pooled;
 pub(crate) mod privilege;
 mod query;
@@ -84,6 +85,8 @@ pub(crate) struct Exec<'p> {
     pub(crate) waiting: RefCell<Vec<Waiting>>,
     /// How many rows a scan that begins now asks for first: no more than its query is known to need.
     first_batch: Cell<usize>,
+    /// What it has changed itself.
+    own: own::OwnChanges,
     /// How deep actions of foreign keys call one another.
     depth: Cell<usize>,
     /// What the nodes do is charged to them.
@@ -112,6 +115,7 @@ impl<'p> Exec<'p> {
             sets: RefCell::default(),
             waiting: RefCell::default(),
             first_batch: Cell::new(BATCH_FIRST),
+            own: own::OwnChanges::default(),
             depth: Cell::new(0),
             meter: None,
         }

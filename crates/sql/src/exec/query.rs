@@ -171,22 +171,32 @@ impl<'p> Exec<'p> {
             self.cte_kinds.borrow_mut()[cte.id] = Some(&cte.kind);
             self.cte_rows.borrow_mut()[cte.id] = None;
             if cte.eager {
-                let mut rows = Vec::new();
-                match &cte.kind {
-                    CteKind::Change(change) => {
-                        self.run_change(change, outer, &mut |row| {
-                            rows.push(row);
-                            Ok(true)
-                        })?;
-                    }
-                    kind => {
-                        self.run_cte(cte.id, kind, outer, &mut |row| {
-                            rows.push(row);
-                            Ok(true)
-                        })?;
-                    }
+                self.keep_cte(cte, outer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_cte(&self, cte: &'p Cte, outer: Option<&Env<'_>>) -> Result<()> {
+        let mut rows = Vec::new();
+        self.run_cte(cte.id, &cte.kind, outer, &mut |row| {
+            rows.push(row);
+            Ok(true)
+        })?;
+        self.cte_rows.borrow_mut()[cte.id] = Some(Rc::new(rows));
+        Ok(())
+    }
+
+    /// Runs the parts of a statement's WITH that change rows and that nothing has read: the last one first,
+    /// as PostgreSQL does, but what it reads before it.
+    pub(crate) fn finish_with(&self, ctes: &'p [Cte]) -> Result<()> {
+        let changes = |cte: &&Cte| matches!(cte.kind, CteKind::Change(_));
+        for last in ctes.iter().rev().filter(changes) {
+            for cte in ctes.iter().filter(changes) {
+                let wanted = cte.id == last.id || last.reads.contains(&cte.id);
+                if wanted && self.cte_rows.borrow()[cte.id].is_none() {
+                    self.keep_cte(cte, None)?;
                 }
-                self.cte_rows.borrow_mut()[cte.id] = Some(Rc::new(rows));
             }
         }
         Ok(())
@@ -223,7 +233,7 @@ impl<'p> Exec<'p> {
             CteKind::Recursive { base, step, all, types } => {
                 self.recursive(id, base, step, *all, types, outer, emit)
             }
-            CteKind::Change(_) => Ok(()),
+            CteKind::Change(change) => self.run_change(change, outer, emit).map(|_| ()),
         }
     }
 

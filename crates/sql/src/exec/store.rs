@@ -145,8 +145,8 @@ pub trait Store {
     /// `Ok(Err(the other row))`.
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted>;
 
-    /// Changes a row that was read in this transaction. 23505 as for `insert`.
-    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<()>;
+    /// Changes a row that was read in this transaction; its name now. 23505 as for `insert`.
+    fn update(&self, table: &Arc<Table>, row: &Found, new: &[Value]) -> Result<RowKey>;
 
     /// Removes a row that was read in this transaction; false if it is gone already.
     fn delete(&self, table: &Arc<Table>, row: &Found) -> Result<bool>;

@@ -287,11 +287,12 @@ impl<'p> Exec<'p> {
         };
         let (at, width) = (scan.at, scan.table.columns.len());
         let (mut cursor, mut size) = (Cursor::default(), self.first_batch.get());
+        let mut own = self.own.seen_by(&self.ctx, &scan.table, range, scan.lock.is_some());
         while !cursor.done {
             self.interrupt.check()?;
             let batch = self.store.scan(&scan.table, range, purpose, &mut cursor, size);
             let batch = batch.map_err(|error| not_available(scan, error))?;
-            for found in batch {
+            for found in own.through(batch, cursor.done) {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(found.key.clone())) {
                     continue;
                 }

@@ -188,6 +188,12 @@ impl Query {
         }
     }
 
+    /// Does its WITH change rows?
+    pub(crate) fn changes_rows(&self) -> bool {
+        let changes = |cte: &super::ast::Cte| !matches!(cte.statement, Statement::Query(_));
+        self.with.as_ref().is_some_and(|with| with.tables.iter().any(changes))
+    }
+
     /// Does DEFAULT stand anywhere in its VALUES?
     pub(crate) fn has_default(&self) -> bool {
         self.values().is_some_and(|rows| rows.iter().flatten().any(|e| e.kind == Kind::Default))

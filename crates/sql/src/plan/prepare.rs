@@ -20,6 +20,8 @@ pub(crate) struct PlannedStatement {
     pub(crate) caches: usize,
     /// How many WITH queries it has.
     pub(crate) ctes: usize,
+    /// Parts of it are run when others have changed rows: these are remembered as they were.
+    pub(crate) remembers: bool,
     /// What whoever runs it must be allowed to do.
     pub(crate) needs: Vec<Need>,
 }
@@ -44,6 +46,32 @@ pub(super) fn looks_outside(query: &Query) -> bool {
     outside
 }
 
+/// Does any part of the statement run, or ask what was changed, when rows have been changed by it?
+fn remembers(statement: &mut BoundStatement) -> bool {
+    if statement.ctes().iter().any(|cte| matches!(cte.kind, CteKind::Change(_))) {
+        return true;
+    }
+    let returning = match statement {
+        BoundStatement::Query(_) => return false,
+        BoundStatement::Change(Change::Insert(insert)) => {
+            if insert.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
+                return true;
+            }
+            &mut insert.returning
+        }
+        BoundStatement::Change(Change::Update(update)) => &mut update.returning,
+        BoundStatement::Change(Change::Delete(delete)) => &mut delete.returning,
+    };
+    let mut reads = false;
+    for target in returning.iter_mut().flat_map(|returning| &mut returning.targets) {
+        target.walk(0, &mut |part, _| {
+            reads |= matches!(part, Expr::Subquery(_));
+            reads
+        });
+    }
+    reads
+}
+
 impl<'a> Planner<'a> {
     pub(crate) fn plan(store: &'a dyn Store, mut statement: BoundStatement, ctes: usize) -> PlannedStatement {
         let planner = Planner::new(store);
@@ -57,7 +85,8 @@ impl<'a> Planner<'a> {
                 planner.change(change);
             }
         }
-        PlannedStatement { statement, caches: planner.caches.get(), ctes, needs: Vec::new() }
+        let remembers = remembers(&mut statement);
+        PlannedStatement { statement, caches: planner.caches.get(), ctes, remembers, needs: Vec::new() }
     }
 
     /// An expression on its own: a default, a check.
@@ -110,7 +139,7 @@ impl<'a> Planner<'a> {
             cte.eager = match &cte.kind {
                 CteKind::Query(query) => looks_outside(query),
                 CteKind::Recursive { base, step, .. } => looks_outside(base) || looks_outside(step),
-                CteKind::Change(_) => true,
+                CteKind::Change(_) => cte.eager,
             };
             match &mut cte.kind {
                 CteKind::Query(query) => {

@@ -17,6 +17,10 @@ impl<S: Store> LocalSession<S> {
     ) -> Result<()> {
         check_options(options)?;
         let schema = self.target_schema(path)?;
+        if query.changes_rows() {
+            let message = "views must not contain data-modifying statements in WITH";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let (columns, depends) = self.with_binder(|binder| {
             let bound = binder.query(None, false, query)?;
             Ok((Binder::output_columns(&bound), binder.used.borrow().clone()))

@@ -123,6 +123,10 @@ impl<S: Store> LocalSession<S> {
             let message = format!("cursor \"{}\" already exists", name.text);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
+        if query.changes_rows() {
+            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         self.ensure_open()?;
         let statement = Statement::Query(query.clone());
         let (types, values) = self.arguments.clone();

@@ -1,7 +1,7 @@
 //! Running one statement of a session: over rows, or one that controls the session.
 use std::rc::Rc;
 
-use crate::bind::tree::{Expr, OutColumn};
+use crate::bind::tree::{Cte, CteKind, Expr, OutColumn};
 use crate::bind::{BoundStatement, Scope};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::measure::Meter;
@@ -23,6 +23,12 @@ impl PlannedStatement {
             BoundStatement::Change(change) if change.columns().is_empty() => None,
             BoundStatement::Change(change) => Some(change.columns()),
         }
+    }
+
+    /// Whether it, or a part of its WITH, changes rows.
+    fn changes_rows(&self) -> bool {
+        let changes = |cte: &Cte| matches!(cte.kind, CteKind::Change(_));
+        matches!(self.statement, BoundStatement::Change(_)) || self.statement.ctes().iter().any(changes)
     }
 
     pub(super) fn tag(&self, count: u64) -> String {
@@ -152,14 +158,23 @@ impl<S: Store> LocalSession<S> {
         let (count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);
-            let mut rows = 0;
+            // What changes rows gives its own when all that it does is done.
+            let (mut rows, mut kept, keeps) = (0, Vec::new(), plan.changes_rows());
+            let mut give = |row: Row| {
+                self.shared.advisory.may_start_over.set(false);
+                sink.row(&ctx, &row)
+            };
             let changed = exec.run(plan, &mut |row| {
                 rows += 1;
-                self.shared.advisory.may_start_over.set(false);
-                sink.row(&ctx, &row)?;
+                if keeps {
+                    kept.push(row)
+                } else {
+                    give(row)?
+                }
                 Ok(true)
             })?;
             let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
+            kept.into_iter().try_for_each(give)?;
             Ok((changed.unwrap_or(rows), waiting))
         })?;
         self.waiting.extend(waiting);
@@ -293,9 +308,17 @@ impl<S: Store> LocalSession<S> {
 impl<'p> Exec<'p> {
     /// Runs a planned statement; the number of rows that it changed, if it changes rows.
     pub(crate) fn run(&self, plan: &'p PlannedStatement, emit: Emit<'_>) -> Result<Option<u64>> {
-        match &plan.statement {
-            BoundStatement::Query(query) => self.run_query(query, None, emit).map(|_| None),
-            BoundStatement::Change(change) => self.run_change(change, None, emit).map(Some),
+        if plan.remembers {
+            self.own.remember();
         }
+        let count = match &plan.statement {
+            BoundStatement::Query(query) => {
+                self.run_query(query, None, emit)?;
+                None
+            }
+            BoundStatement::Change(change) => Some(self.run_change(change, None, emit)?),
+        };
+        self.finish_with(plan.statement.ctes())?;
+        Ok(count)
     }
 }
