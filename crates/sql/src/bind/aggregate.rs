@@ -12,52 +12,29 @@ use crate::types::{Oid, Type, oid};
 
 impl Binder<'_> {
     pub(crate) fn aggregate(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<Typed> {
-        let nested = scope.aggregate_depth > 0;
-        let place = std::mem::replace(&mut scope.place, Place::AggregateArgument);
-        if !nested {
-            scope.around = place;
-        }
-        scope.aggregate_depth += 1;
+        let place = scope.enter_aggregate();
         let bound = self.aggregate_call(scope, call, pos);
-        scope.aggregate_depth -= 1;
-        scope.place = place;
-        let (bound, result) = bound?;
-        if nested {
-            // Said by the call around it, when that has found its own function.
-            let error = SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested");
-            scope.misplaced.get_or_insert(error.at(pos + 1));
-            return Ok(Typed::new(Expr::null(), result, pos));
-        }
+        scope.leave_aggregate(place);
+        let (mut bound, result) = bound?;
         scope.misplaced.take().map_or(Ok(()), Err)?;
-        if !scope.place.takes_aggregates() {
-            let message = match scope.place {
-                Place::Where
-                | Place::GroupBy
-                | Place::Limit
-                | Place::Values
-                | Place::Returning
-                | Place::Lasting(_) => {
-                    format!("aggregate functions are not allowed in {}", scope.place.text())
-                }
-                Place::JoinOn => "aggregate functions are not allowed in JOIN conditions".to_string(),
-                Place::FromFunction => "aggregate functions are not allowed in functions in FROM".to_string(),
-                _ => "aggregate functions are not allowed here".to_string(),
-            };
+        let depth = level_of(scope, &mut bound, pos)?;
+        let level = scope.level(depth);
+        if let Some(message) = refused(level) {
             return fail(SqlState::GROUPING_ERROR, pos, message);
         }
-        if scope.recurses {
+        if level.recurses {
             let message = "aggregate functions are not allowed in a recursive query's recursive term";
             return fail(SqlState::INVALID_RECURSION, pos, message);
         }
-        scope.grouping = true;
-        let number = match scope.aggregates.iter().position(|other| *other == bound) {
-            Some(number) => number,
-            None => {
-                scope.aggregates.push(bound);
-                scope.aggregates.len() - 1
-            }
-        };
-        Ok(Typed::new(Expr::Aggregate(number), result, pos))
+        level.grouping.set(true);
+        let mut aggregates = level.aggregates.borrow_mut();
+        // One within another's arguments is kept apart, for that one tells where it stands.
+        let known = aggregates.iter().position(|(other, _)| *other == bound);
+        let number = known.filter(|_| level.aggregate_depth == 0).unwrap_or(aggregates.len());
+        if number == aggregates.len() {
+            aggregates.push((bound, pos));
+        }
+        Ok(Typed::new(Expr::Aggregate { depth, number }, result, pos))
     }
 
     pub(crate) fn aggregate_call(
@@ -116,13 +93,11 @@ impl Binder<'_> {
 
     /// GROUPING: which keys, as expressions; turned into numbers when the level's keys are known.
     pub(crate) fn grouping(&self, scope: &mut Scope<'_>, list: &[ast::Expr], pos: Pos) -> Result<Typed> {
-        let place = std::mem::replace(&mut scope.place, Place::AggregateArgument);
+        let place = scope.enter_aggregate();
         let exprs = self.exprs(scope, list);
-        scope.place = place;
-        if let (Some(misplaced), 0) = (&scope.misplaced, scope.aggregate_depth) {
-            return Err(misplaced.clone());
-        }
-        scope.grouping = true;
+        scope.leave_aggregate(place);
+        scope.misplaced.take().map_or(Ok(()), Err)?;
+        scope.grouping.set(true);
         let mut numbers = Vec::new();
         for typed in exprs? {
             match scope.group_keys.iter().position(|key| *key == typed.expr) {
@@ -141,4 +116,85 @@ impl Binder<'_> {
 pub(crate) fn sort_key(column: usize, ty: Oid, sort: &SortBy) -> SortKey {
     let nulls_first = sort.nulls_first.unwrap_or(sort.descending);
     SortKey { column, ty, descending: sort.descending, nulls_first }
+}
+
+/// Why an aggregate of the level may not stand where the level's binding is, if it may not.
+fn refused(level: &Scope<'_>) -> Option<String> {
+    let place = if level.place == Place::AggregateArgument { level.around } else { level.place };
+    match place {
+        place if place.takes_aggregates() => None,
+        Place::Where
+        | Place::GroupBy
+        | Place::Limit
+        | Place::Values
+        | Place::Returning
+        | Place::FromFunction
+        | Place::Lasting(_) => Some(format!("aggregate functions are not allowed in {}", place.text())),
+        Place::JoinOn => Some("aggregate functions are not allowed in JOIN conditions".to_string()),
+        Place::FromQuery => {
+            Some("aggregate functions are not allowed in FROM clause of their own query level".to_string())
+        }
+        _ => Some("aggregate functions are not allowed here".to_string()),
+    }
+}
+
+/// How many levels further out an aggregate belongs: to the innermost query whose columns it is about, or to
+/// its own if it is about none. The call becomes one over that level's row.
+fn level_of(scope: &Scope<'_>, call: &mut AggregateCall, pos: Pos) -> Result<u16> {
+    let mut direct = call.args.drain(..call.direct).collect::<Vec<_>>();
+    let (columns, nested) = innermost(&mut |visit| call.walk(0, visit));
+    let depth = columns.into_iter().chain(nested.map(|(depth, _)| depth)).min().unwrap_or(0);
+    let inner = |(of, number): (u16, usize)| {
+        let places = scope.level(of).aggregates.borrow();
+        fail(SqlState::GROUPING_ERROR, places[number].1, "aggregate function calls cannot be nested")
+    };
+    if let Some(nested) = nested.filter(|(of, _)| *of == depth) {
+        return inner(nested);
+    }
+    let (columns, nested) = innermost(&mut |visit| super::walk::walk_list(&mut direct, 0, visit));
+    if columns.is_some_and(|of| of < depth) {
+        let message = "outer-level aggregate cannot contain a lower-level variable in its direct arguments";
+        return fail(SqlState::GROUPING_ERROR, pos, message);
+    }
+    if let Some(nested) = nested.filter(|(of, _)| *of <= depth) {
+        return inner(nested);
+    }
+    if let Some((_, name)) = scope.read_ctes.borrow().iter().find(|(of, _)| *of < depth) {
+        let error =
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "outer-level aggregate cannot use a nested CTE");
+        let detail = format!("CTE \"{name}\" is below the aggregate's semantic level.");
+        return Err(error.detail(detail).at(pos + 1));
+    }
+    call.args.splice(0..0, direct);
+    call.walk(0, &mut |part, within| {
+        if let Expr::Column { depth: own, .. }
+        | Expr::WholeRow { depth: own, .. }
+        | Expr::Aggregate { depth: own, .. } = part
+            && *own >= within
+        {
+            *own -= depth;
+        }
+        false
+    });
+    Ok(depth)
+}
+
+/// Of what a walk comes upon: the innermost level that a column is of, and the innermost aggregate.
+fn innermost(walk: &mut dyn FnMut(super::walk::Visit<'_>)) -> (Option<u16>, Option<(u16, usize)>) {
+    let (mut columns, mut nested): (Option<u16>, Option<(u16, usize)>) = (None, None);
+    walk(&mut |part, within| {
+        match part {
+            Expr::Column { depth, .. } | Expr::WholeRow { depth, .. } if *depth >= within => {
+                let level = *depth - within;
+                columns = Some(columns.map_or(level, |known| known.min(level)));
+            }
+            Expr::Aggregate { depth, number } if *depth >= within => {
+                let found = (*depth - within, *number);
+                nested = Some(nested.map_or(found, |known| if found.0 < known.0 { found } else { known }));
+            }
+            _ => {}
+        }
+        false
+    });
+    (columns, nested)
 }

@@ -116,7 +116,7 @@ impl Binder<'_> {
         if !resolved.function.returns_set {
             return Ok(Typed::new(Expr::Call { head, args: exprs, spread }, result, pos));
         }
-        if !matches!(scope.place, Place::Target | Place::OrderBy | Place::GroupBy) {
+        if !matches!(scope.place, Place::Target | Place::OrderBy | Place::GroupBy | Place::FromFunction) {
             let message = format!("set-returning functions are not allowed in {}", scope.place.text());
             return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
         }
@@ -154,9 +154,7 @@ impl Binder<'_> {
         ast: &ast::Expr,
     ) -> Result<(SetCall, Vec<(String, Type)>)> {
         let outer = std::mem::take(&mut scope.sets);
-        let place = std::mem::replace(&mut scope.place, Place::Target);
         let bound = self.expr(scope, ast);
-        scope.place = place;
         let mut sets = std::mem::replace(&mut scope.sets, outer);
         let typed = self.settled(bound?)?;
         let name = match &ast.kind {
@@ -164,6 +162,10 @@ impl Binder<'_> {
             ast::Kind::SqlValue(name, _) => (*name).to_string(),
             _ => "?column?".to_string(),
         };
+        if sets.len() > usize::from(matches!(typed.expr, Expr::SetResult(_))) {
+            let message = "set-returning functions must appear at top level of FROM";
+            return fail(SqlState::FEATURE_NOT_SUPPORTED, ast.pos, message);
+        }
         if let Expr::SetResult(number) = typed.expr {
             let call = sets.swap_remove(number);
             let columns = &call.head.function.columns;

@@ -28,6 +28,7 @@ impl Binder<'_> {
             Kind::Bits(..) => Err(Self::not_here("type bit", pos)),
             Kind::Param(number) => self.parameter(*number, pos),
             Kind::Column(parts) => self.column(scope, parts, pos),
+            Kind::Star(parts) if !parts.is_empty() => scope.row_of(parts, pos),
             Kind::Star(_) => {
                 fail(SqlState::SYNTAX_ERROR, pos, "row expansion via \"*\" is not supported here")
             }

@@ -40,7 +40,10 @@ impl Binder<'_> {
         match &item.kind {
             FromKind::Table { name } => self.table(scope, name, alias),
             FromKind::Query { lateral, query } => {
-                let bound = self.query(Some(scope), !lateral, query)?;
+                let place = std::mem::replace(&mut scope.place, Place::FromQuery);
+                let bound = self.query(Some(scope), !lateral, query);
+                scope.place = place;
+                let bound = bound?;
                 let (at, width) = (scope.slots, bound.columns.len());
                 let Some(alias) = alias else {
                     let message = match bound.body {
@@ -99,6 +102,7 @@ impl Binder<'_> {
             let (id, width) = (cte.id, cte.columns.len());
             self.reads.borrow_mut().insert(id);
             let columns = out_columns(&cte.columns, at, &renamed);
+            scope.reads_cte(path.last());
             scope.slots += width;
             self.add(scope, &name, columns, at)?;
             if let Some((_, places)) = self.recursing.borrow_mut().iter_mut().find(|(of, _)| *of == id) {

@@ -129,7 +129,7 @@ impl Binder<'_> {
                     *part = Expr::slot(at);
                     return true;
                 }
-                if let Expr::Window(_) | Expr::Aggregate(_) = part {
+                if let Expr::Window(_) | Expr::Aggregate { .. } = part {
                     return true;
                 }
             }

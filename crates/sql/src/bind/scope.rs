@@ -1,5 +1,6 @@
 //! What names mean at a place of a query: the tables of each level and their columns.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::tree::{AggregateCall, Expr, Fields, OutColumn, Query, SetCall, WindowCall};
@@ -67,6 +68,8 @@ pub(crate) enum Place {
     AggregateArgument,
     WindowDefinition,
     FromFunction,
+    /// A query in FROM.
+    FromQuery,
     /// An expression that a table keeps, or that is evaluated for each of its rows: what error messages call
     /// several of them.
     Lasting(&'static str),
@@ -107,18 +110,22 @@ pub(crate) struct Scope<'p> {
     /// It is the second part of a recursive query, and reads that.
     pub(crate) recurses: bool,
     pub(crate) slots: usize,
-    pub(crate) aggregates: Vec<AggregateCall>,
+    /// With where they stand. Those of queries within this level's expressions are here too, if they belong
+    /// to it.
+    pub(crate) aggregates: RefCell<Vec<(AggregateCall, Pos)>>,
     pub(crate) aggregate_depth: usize,
     /// The construct around that takes no set-returning functions, although its place would.
     pub(crate) no_sets: Option<&'static str>,
     /// Where the aggregate stands that `aggregate_depth` counts.
     pub(crate) around: Place,
-    /// An aggregate or a window function within the arguments of an aggregate, which tells of it.
+    /// The WITH queries that the arguments of its aggregates read, and how many levels further out they are.
+    pub(crate) read_ctes: RefCell<Vec<(u16, String)>>,
+    /// A window function within the arguments of an aggregate, which tells of it.
     pub(crate) misplaced: Option<SqlError>,
     pub(crate) windows: Vec<WindowCall>,
     pub(crate) window_names: Vec<(String, WindowDef)>,
     pub(crate) sets: Vec<SetCall>,
-    pub(crate) grouping: bool,
+    pub(crate) grouping: Cell<bool>,
     pub(crate) group_keys: Vec<Expr>,
 }
 
@@ -137,17 +144,39 @@ impl<'p> Scope<'p> {
             place: Place::Other,
             recurses: false,
             slots: 0,
-            aggregates: Vec::new(),
+            aggregates: RefCell::default(),
             aggregate_depth: 0,
             no_sets: None,
             around: Place::Other,
+            read_ctes: RefCell::default(),
             misplaced: None,
             windows: Vec::new(),
             window_names: Vec::new(),
             sets: Vec::new(),
-            grouping: false,
+            grouping: Cell::new(false),
             group_keys: Vec::new(),
         }
+    }
+
+    /// Before the arguments of an aggregate are bound: the place, to be given back afterwards.
+    pub(crate) fn enter_aggregate(&mut self) -> Place {
+        let place = std::mem::replace(&mut self.place, Place::AggregateArgument);
+        if self.aggregate_depth == 0 {
+            self.around = place;
+            self.read_ctes.borrow_mut().clear();
+        }
+        self.aggregate_depth += 1;
+        place
+    }
+
+    pub(crate) fn leave_aggregate(&mut self, place: Place) {
+        self.aggregate_depth -= 1;
+        self.place = place;
+    }
+
+    /// The level so many further out.
+    pub(crate) fn level(&self, depth: u16) -> &Scope<'p> {
+        (0..depth).fold(self, |level, _| level.parent.expect("a column is of a level that there is"))
     }
 
     /// Adds a table at slot `at`.
@@ -200,6 +229,33 @@ impl<'p> Scope<'p> {
         own.or_else(|| self.parent.and_then(|parent| parent.cte(name)))
     }
 
+    /// Takes note of a WITH query that is read, for the aggregates around.
+    pub(crate) fn reads_cte(&self, name: &str) {
+        let levels: Vec<&Scope<'_>> = std::iter::successors(Some(self), |level| level.parent).collect();
+        let own = |level: &&Scope<'_>| level.ctes.iter().any(|cte| cte.name == name);
+        let Some(owner) = levels.iter().position(own) else { return };
+        for (at, level) in levels[..=owner].iter().enumerate().filter(|(_, level)| level.aggregate_depth > 0)
+        {
+            level.read_ctes.borrow_mut().push(((owner - at) as u16, name.to_string()));
+        }
+    }
+
+    /// The row of a table that `table.*` means where it stands for one value.
+    pub(crate) fn row_of(&self, parts: &[String], pos: Pos) -> Result<Typed> {
+        let (table, schema) = parts.split_last().expect("a table has a name");
+        let mut scope = Some(self);
+        let mut depth = 0;
+        while let Some(level) = scope {
+            if let Some(entry) = level.entry(table, schema.last().map(String::as_str), pos)? {
+                let row = level.whole_row(entry);
+                return Ok(Typed::new(further_out(row.expr, depth), row.ty, pos));
+            }
+            scope = level.parent;
+            depth += 1;
+        }
+        Err(self.no_entry(table, pos))
+    }
+
     /// The column that a name means, with `depth` counted from this level.
     pub(crate) fn column(&self, parts: &[String], pos: Pos) -> Result<Typed> {
         let mut scope = Some(self);
@@ -207,14 +263,7 @@ impl<'p> Scope<'p> {
         let mut seen = true;
         while let Some(level) = scope {
             if seen && let Some(found) = level.own_column(parts, pos)? {
-                let mut expr = found.expr.clone();
-                expr.walk(0, &mut |part, _| {
-                    if let Expr::Column { depth: own, .. } | Expr::WholeRow { depth: own, .. } = part {
-                        *own += depth;
-                    }
-                    false
-                });
-                return Ok(Typed::new(expr, found.ty, pos));
+                return Ok(Typed::new(further_out(found.expr, depth), found.ty, pos));
             }
             seen = !level.blocked;
             scope = level.parent;
@@ -347,6 +396,17 @@ impl<'p> Scope<'p> {
         };
         error.at(pos + 1)
     }
+}
+
+/// A column of the level `depth` further out, as it is written here.
+fn further_out(mut expr: Expr, depth: u16) -> Expr {
+    expr.walk(0, &mut |part, _| {
+        if let Expr::Column { depth: own, .. } | Expr::WholeRow { depth: own, .. } = part {
+            *own += depth;
+        }
+        false
+    });
+    expr
 }
 
 /// `tableoid`; the other system columns mean nothing here.

@@ -2,7 +2,7 @@
 use super::aggregate::sort_key;
 use super::query::plain;
 use super::scope::{CteName, Place};
-use super::tree::{Body, DistinctOn, Expr, Group, OutColumn, Query, Select, SortKey};
+use super::tree::{Body, DistinctOn, Expr, Group, OutColumn, Query, Select, SortKey, SubqueryKind};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
@@ -41,8 +41,8 @@ impl Binder<'_> {
         let visible = outputs.len();
         let order = self.order(&mut scope, &query.order_by, &mut outputs, visible, &ast.distinct)?;
         let distinct = self.distinct_on(&mut scope, &ast.distinct, &mut outputs, visible, &order)?;
-        let aggregates = std::mem::take(&mut scope.aggregates);
-        let grouping = grouped || scope.grouping || having.is_some();
+        let aggregates = scope.aggregates.take().into_iter().map(|(call, _)| call).collect();
+        let grouping = grouped || scope.grouping.get() || having.is_some();
         let group = grouping.then_some(Group { keys, sets: group_sets, aggregates });
         let columns = outputs[..visible].iter().map(|output| OutColumn {
             name: output.name.clone(),
@@ -97,12 +97,12 @@ impl Binder<'_> {
             let keys = group.keys.len();
             base = keys + group.aggregates.len() + 1;
             let mut place = |expr: &mut Expr, depth: u16| {
-                if depth == 0 {
-                    match expr {
-                        Expr::Aggregate(number) => *expr = Expr::slot(keys + *number),
-                        Expr::Grouping(numbers) => numbers.push(base - 1),
-                        _ => {}
+                match expr {
+                    Expr::Aggregate { depth: own, number } if *own == depth => {
+                        *expr = Expr::Column { depth, slot: keys + *number };
                     }
+                    Expr::Grouping(numbers) if depth == 0 => numbers.push(base - 1),
+                    _ => {}
                 }
                 false
             };
@@ -153,7 +153,13 @@ impl Binder<'_> {
                 }
                 _ => {
                     let typed = self.expr(scope, &target.expr)?;
-                    let name = target.alias.clone().unwrap_or_else(|| output_name(&target.expr));
+                    let name = match (&target.alias, &typed.expr) {
+                        (Some(alias), _) => alias.clone(),
+                        (None, Expr::Subquery(inner)) if matches!(inner.kind, SubqueryKind::Scalar(_)) => {
+                            inner.query.columns[0].name.clone()
+                        }
+                        _ => output_name(&target.expr),
+                    };
                     let origin = match &target.expr.kind {
                         Kind::Column(parts) => origin(scope, parts),
                         _ => (0, 0),
@@ -315,7 +321,7 @@ impl Binder<'_> {
                 let refused = match () {
                     () if select.distinct != Distinct::No => Some("DISTINCT clause"),
                     () if !select.group_by.is_empty() => Some("GROUP BY clause"),
-                    () if scope.grouping => Some("aggregate functions"),
+                    () if scope.grouping.get() => Some("aggregate functions"),
                     () if !scope.windows.is_empty() => Some("window functions"),
                     () => None,
                 };
@@ -414,7 +420,8 @@ fn named(expr: &ast::Expr) -> Option<(String, u8)> {
             ast::Body::Select(select) => select.targets.first().and_then(|target| {
                 target.alias.clone().map(|alias| (alias, 2)).or_else(|| named(&target.expr))
             }),
-            _ => None,
+            ast::Body::Values(_) => Some(("column1".to_string(), 2)),
+            ast::Body::Set { .. } => None,
         },
         Kind::Subscript(base, _) => named(base),
         Kind::Field(_, name) => Some((name.clone(), 2)),

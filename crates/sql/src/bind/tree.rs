@@ -61,8 +61,12 @@ pub(crate) enum Expr {
         depth: u16,
         slot: usize,
     },
-    /// Result of aggregate number so-and-so of the level; becomes a column when the level is bound.
-    Aggregate(usize),
+    /// Result of aggregate number so-and-so of the level `depth` further out; becomes a column when that is
+    /// bound.
+    Aggregate {
+        depth: u16,
+        number: usize,
+    },
     /// Result of window call number so-and-so of the level.
     Window(usize),
     /// GROUPING(): bits over keys, read from the hidden last aggregate slot.

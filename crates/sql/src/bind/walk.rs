@@ -18,8 +18,12 @@ impl Expr {
             return;
         }
         match self {
-            Expr::Const(_) | Expr::Param(_) | Expr::Column { .. } | Expr::Aggregate(_) | Expr::Window(_) => {}
-            Expr::Grouping(_) | Expr::CaseOperand | Expr::WholeRow { .. } | Expr::SetResult(_) => {}
+            Expr::Const(_) | Expr::Param(_) | Expr::Column { .. } | Expr::Window(_) => {}
+            Expr::Aggregate { .. }
+            | Expr::Grouping(_)
+            | Expr::CaseOperand
+            | Expr::WholeRow { .. }
+            | Expr::SetResult(_) => {}
             Expr::Call { args: list, .. }
             | Expr::And(list)
             | Expr::Or(list)

@@ -114,7 +114,7 @@ impl<'p> Exec<'p> {
                 let bit = |bits: i32, key: &usize| (bits << 1) | i32::from(absent & (1 << key) != 0);
                 Ok(Value::Int4(keys.iter().fold(0, bit)))
             }
-            Expr::Aggregate(_) | Expr::Window(_) => {
+            Expr::Aggregate { .. } | Expr::Window(_) => {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "an aggregate was left in a bound expression"))
             }
         }
