@@ -7,11 +7,14 @@ mod client;
 mod databases;
 mod support;
 
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
 use client::{Fixed, Printed, answer, files, run, start};
 use databases::{with_hosts, with_pod};
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::panics::is_caught;
-use liger_sql::session::{Database, Formats, Parameters, Session, TransactionState};
+use liger_sql::session::{Database, Formats, InterruptReason, Parameters, Session, TransactionState};
 
 /// Its random numbers are a fault of the server.
 struct Faulty;
@@ -167,6 +170,34 @@ fn a_statement_before_sync_is_its_transaction_s_last() {
         assert_eq!(run("begin", true), Ok(vec!["1".to_string()]));
         assert_eq!(run("select 1", true), Ok(vec!["1".to_string()]));
         assert_eq!(writer.transaction_state(), TransactionState::Active);
+    });
+}
+
+/// Otherwise a session that waits for its client keeps a worker, and all who change the catalog wait for it.
+#[test]
+fn what_is_refused_outside_of_a_block_keeps_no_worker() {
+    with_pod(2, 3, |databases| {
+        let start = start();
+        let interrupt = start.interrupt.clone();
+        let mut a = connect(&databases[0]);
+        let mut b = databases[1].open(start).expect("a session opens");
+        let (over, waits) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                if waits.recv_timeout(Duration::from_secs(20)) == Err(RecvTimeoutError::Timeout) {
+                    interrupt.raise(InterruptReason::StatementTimeout);
+                }
+            });
+            let _over = over;
+            let refused = ["savepoint s", "release s", "rollback to s", "declare c cursor for select 1"];
+            for (number, sql) in refused.into_iter().enumerate() {
+                let error = a.simple(sql, &mut Printed::default()).expect_err("it is for blocks");
+                assert_eq!(error.state.to_string(), "25P01", "{sql}: {error}");
+                rows(&mut b, &format!("create table t{number} (id int)"));
+            }
+            rows(&mut a, "set constraints all deferred");
+            rows(&mut b, "create table t (id int)");
+        });
     });
 }
 

@@ -239,6 +239,8 @@ impl PooledSession {
                 own.failed();
                 return Err(error);
             }
+            // Also of a statement that is refused before it asks for rows: the end gives the worker back.
+            own.ensure_open()?;
         }
         interrupt.show(own.store.worker().map_or(Place::Here, Place::Worker));
         let ran = caught(|| body(own));
