@@ -506,6 +506,7 @@ impl<S: Store> Session for LocalSession<S> {
                     done: false,
                     hold: false,
                     kept: false,
+                    forward: false,
                 };
                 self.portals.insert(portal.to_string(), bound);
                 Ok(())

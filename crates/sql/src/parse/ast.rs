@@ -362,7 +362,8 @@ pub(crate) enum Statement {
     Declare {
         name: Ident,
         binary: bool,
-        scroll: bool,
+        /// SCROLL, or NO SCROLL, where either is said.
+        scroll: Option<bool>,
         hold: bool,
         query: Box<Query>,
     },

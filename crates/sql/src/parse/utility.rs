@@ -128,14 +128,15 @@ impl Parser<'_> {
 
     fn declare(&mut self) -> Res<Statement> {
         let name = self.name()?;
-        let (mut binary, mut scroll, mut hold) = (false, false, false);
+        let (mut binary, mut scroll, mut hold) = (false, None, false);
         loop {
             if self.accept_word("binary") {
                 binary = true;
-            } else if self.accept_any(&["insensitive", "asensitive"]) || self.accept_words(&["no", "scroll"])
-            {
+            } else if self.accept_any(&["insensitive", "asensitive"]) {
+            } else if self.accept_words(&["no", "scroll"]) {
+                scroll = Some(false);
             } else if self.accept_word("scroll") {
-                scroll = true;
+                scroll = Some(true);
             } else {
                 break;
             }

@@ -46,6 +46,8 @@ pub(crate) struct Portal {
     pub(crate) columns: Vec<OutColumn>,
     pub(crate) done: bool,
     pub(crate) hold: bool,
+    /// It was declared NO SCROLL.
+    pub(crate) forward: bool,
     /// The transaction that declared it has committed.
     pub(crate) kept: bool,
 }
@@ -114,7 +116,13 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    pub(super) fn declare(&mut self, name: &Ident, hold: bool, query: &ast::Query) -> Result<()> {
+    pub(super) fn declare(
+        &mut self,
+        name: &Ident,
+        hold: bool,
+        forward: bool,
+        query: &ast::Query,
+    ) -> Result<()> {
         if !hold && self.state == TransactionState::Idle {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
@@ -147,7 +155,7 @@ impl<S: Store> LocalSession<S> {
         let prepared = Arc::new(prepared);
         self.portals.insert(
             name.text.clone(),
-            Portal { prepared, parameters, formats, rows, columns, done: false, hold, kept: false },
+            Portal { prepared, parameters, formats, rows, columns, done: false, forward, hold, kept: false },
         );
         Ok(())
     }
@@ -181,6 +189,11 @@ impl<S: Store> LocalSession<S> {
         let columns = portal.columns.clone();
         let Some((rows, place)) = &mut portal.rows else { return Ok(String::new()) };
         let (len, at) = (rows.len() as i64, *place as i64);
+        if portal.forward && goes_back(count, at, len, moved) {
+            let error =
+                SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward");
+            return Err(error.hint("Declare it with SCROLL option to enable backward scan."));
+        }
         let one =
             |to: i64| (if (1..=len).contains(&to) { vec![to - 1] } else { Vec::new() }, to.clamp(0, len + 1));
         let (picked, to): (Vec<i64>, i64) = match *count {
@@ -256,5 +269,18 @@ impl<S: Store> LocalSession<S> {
         }
         sink.command_complete(&plan.tag(count as u64))?;
         Ok(Progress::Complete)
+    }
+}
+
+/// Whether PostgreSQL moves backwards for it, from place `at` of `len` rows: to a row far enough ahead it
+/// goes from where it is, to others from the start, and it goes back to show the row that it stands on.
+fn goes_back(count: &FetchCount, at: i64, len: i64, moved: bool) -> bool {
+    match *count {
+        FetchCount::All => false,
+        FetchCount::BackwardAll => !moved || at > 0,
+        FetchCount::Count(0) | FetchCount::Relative(0) => !moved && (1..=len).contains(&at),
+        FetchCount::Count(n) | FetchCount::Relative(n) => n < 0,
+        FetchCount::Absolute(n) if n > 0 => at > 0 && (n - 1 <= at.min(len) / 2 || n <= at),
+        FetchCount::Absolute(n) => n < 0 || at > 0,
     }
 }

@@ -148,11 +148,13 @@ impl<S: Store> LocalSession<S> {
             self.statements.clear();
             self.portals.clear();
             self.shared.variables.borrow_mut().reset_all();
-            self.shared.current.borrow_mut().clear();
-            *self.shared.last.borrow_mut() = None;
             self.shared.advisory.end_session();
             self.ensure_open()?;
             self.shared.notify.unlisten(None);
+        }
+        if matches!(what, "all" | "sequences") {
+            self.shared.current.borrow_mut().clear();
+            *self.shared.last.borrow_mut() = None;
         }
         Ok(format!("DISCARD {}", what.to_uppercase()))
     }
