@@ -129,6 +129,7 @@ fn refused(level: &Scope<'_>) -> Option<String> {
         | Place::Values
         | Place::Returning
         | Place::FromFunction
+        | Place::MergeWhen
         | Place::Lasting(_) => Some(format!("aggregate functions are not allowed in {}", place.text())),
         Place::JoinOn => Some("aggregate functions are not allowed in JOIN conditions".to_string()),
         Place::FromQuery => {

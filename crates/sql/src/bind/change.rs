@@ -32,6 +32,7 @@ impl BoundStatement {
             BoundStatement::Change(Change::Insert(insert)) => &insert.ctes,
             BoundStatement::Change(Change::Update(update)) => &update.ctes,
             BoundStatement::Change(Change::Delete(delete)) => &delete.ctes,
+            BoundStatement::Change(Change::Merge(merge)) => &merge.ctes,
         }
     }
 
@@ -41,6 +42,7 @@ impl BoundStatement {
             BoundStatement::Change(Change::Insert(insert)) => &mut insert.ctes,
             BoundStatement::Change(Change::Update(update)) => &mut update.ctes,
             BoundStatement::Change(Change::Delete(delete)) => &mut delete.ctes,
+            BoundStatement::Change(Change::Merge(merge)) => &mut merge.ctes,
         }
     }
 }
@@ -52,6 +54,7 @@ impl Change {
             Change::Insert(insert) => &insert.returning,
             Change::Update(update) => &update.returning,
             Change::Delete(delete) => &delete.returning,
+            Change::Merge(_) => &None,
         };
         returning.as_ref().map_or(&[], |returning| &returning.columns)
     }
@@ -61,6 +64,7 @@ impl Change {
             Change::Insert(insert) => &insert.target,
             Change::Update(update) => &update.target,
             Change::Delete(delete) => &delete.target,
+            Change::Merge(merge) => &merge.target,
         }
     }
 }
@@ -94,6 +98,7 @@ impl Binder<'_> {
             ast::Statement::Delete(delete) => {
                 Ok(Change::Delete(Box::new(self.delete(parent, ctes, delete)?)))
             }
+            ast::Statement::Merge(merge) => Ok(Change::Merge(Box::new(self.merge(parent, ctes, merge)?))),
             _ => Err(SqlError::unsupported("this statement inside of another")),
         }
     }
@@ -348,7 +353,7 @@ impl Binder<'_> {
         Ok(source)
     }
 
-    fn given_value(
+    pub(super) fn given_value(
         &self,
         scope: &mut Scope<'_>,
         table: &Arc<Table>,

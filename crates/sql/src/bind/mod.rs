@@ -14,6 +14,7 @@ mod coerce;
 mod expr;
 mod from;
 mod group;
+mod merge;
 mod operator;
 mod query;
 mod recursion;

@@ -70,6 +70,7 @@ pub(crate) enum Place {
     FromFunction,
     /// A query in FROM.
     FromQuery,
+    MergeWhen,
     /// An expression that a table keeps, or that is evaluated for each of its rows: what error messages call
     /// several of them.
     Lasting(&'static str),
@@ -88,6 +89,7 @@ impl Place {
             Place::Returning => "RETURNING",
             Place::WindowDefinition => "window definitions",
             Place::FromFunction => "functions in FROM",
+            Place::MergeWhen => "MERGE WHEN conditions",
             Place::Lasting(what) => what,
             _ => "this place",
         }

@@ -133,7 +133,12 @@ impl Binder<'_> {
         let before = std::mem::replace(&mut scope.place, place);
         let typed = self.expr(scope, ast);
         scope.place = before;
-        let what = if place == Place::Having { "HAVING" } else { "WHERE" };
+        let what = match place {
+            Place::Having => "HAVING",
+            Place::JoinOn => "JOIN/ON",
+            Place::MergeWhen => "WHEN",
+            _ => "WHERE",
+        };
         self.boolean(typed?, what).map(Some)
     }
 

@@ -426,6 +426,7 @@ pub(crate) enum Change {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
+    Merge(Box<Merge>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -478,6 +479,45 @@ pub(crate) struct Delete {
     pub(crate) slots: usize,
     pub(crate) filter: Option<Expr>,
     pub(crate) returning: Option<Returning>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Merge {
+    pub(crate) ctes: Vec<Cte>,
+    pub(crate) target: Arc<Target>,
+    /// The target's table is at slot 0; where a source row has no match its slots are NULL.
+    pub(crate) from: From,
+    pub(crate) slots: usize,
+    pub(crate) whens: Vec<When>,
+}
+
+/// What MERGE does with a row of its join: the first whose condition holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct When {
+    pub(crate) matched: bool,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) action: MergeAction,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum MergeAction {
+    Nothing,
+    Delete,
+    Update(Vec<(usize, Expr)>),
+    /// What each column of the table gets.
+    Insert(Vec<Expr>),
+}
+
+impl When {
+    /// All of its expressions.
+    pub(crate) fn exprs(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let (set, values) = match &mut self.action {
+            MergeAction::Update(set) => (set.as_mut_slice(), [].as_mut_slice()),
+            MergeAction::Insert(values) => ([].as_mut_slice(), values.as_mut_slice()),
+            MergeAction::Nothing | MergeAction::Delete => ([].as_mut_slice(), [].as_mut_slice()),
+        };
+        self.condition.iter_mut().chain(set.iter_mut().map(|(_, expr)| expr)).chain(values)
+    }
 }
 
 /// A table that rows are changed in, with its expressions bound over the row of its columns.

@@ -31,7 +31,7 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    fn of(table: Arc<Table>) -> Changed {
+    pub(super) fn of(table: Arc<Table>) -> Changed {
         let there = table.columns.iter().enumerate().filter(|(_, column)| !column.dropped);
         let order = there.map(|(at, _)| at).collect();
         Changed { shown: table.clone(), table, order, filter: None, checks: Vec::new() }

@@ -214,6 +214,11 @@ impl Change {
                 delete.filter.iter_mut().for_each(|e| e.walk(depth, visit));
                 delete.returning.iter_mut().for_each(|r| r.walk(depth, visit));
             }
+            Change::Merge(merge) => {
+                walk_ctes(&mut merge.ctes, depth, visit);
+                merge.from.walk(depth, visit);
+                merge.whens.iter_mut().flat_map(|when| when.exprs()).for_each(|e| e.walk(depth, visit));
+            }
         }
     }
 }

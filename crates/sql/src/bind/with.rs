@@ -35,6 +35,10 @@ impl Binder<'_> {
                 ast::Statement::Query(query) => {
                     self.cte_query(parent, blocked, names, with.recursive, cte, query, id)?
                 }
+                ast::Statement::Merge(_) => {
+                    let message = "MERGE not supported in WITH query";
+                    return fail(SqlState::FEATURE_NOT_SUPPORTED, cte.name.pos, message);
+                }
                 _ if !top => {
                     let message =
                         "WITH clause containing a data-modifying statement must be at the top level";

@@ -1,13 +1,15 @@
-//! INSERT, UPDATE, DELETE: rows are found first and changed afterwards, so that no statement meets its own
-//! changes; where a part of a statement runs later than another, it sees through these (own.rs). A row that
-//! another part of the statement has changed stays as that left it.
+//! INSERT, UPDATE, DELETE, MERGE: rows are found first and changed afterwards, so that no statement meets
+//! its own changes; where a part of a statement runs later than another, it sees through these (own.rs). A
+//! row that another part of the statement has changed stays as that left it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::store::{Found, Inserted, RowKey, Tolerated};
 use super::{Emit, Env, Exec, Row};
-use crate::bind::tree::{Change, Conflict, Delete, DomainCheck, From, Insert, Returning, Target, Update};
+use crate::bind::tree::{
+    Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Returning, Target, Update,
+};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
@@ -25,6 +27,7 @@ impl<'p> Exec<'p> {
             Change::Insert(insert) => self.run_insert(insert, outer, emit),
             Change::Update(update) => self.run_update(update, outer, emit),
             Change::Delete(delete) => self.run_delete(delete, outer, emit),
+            Change::Merge(merge) => self.run_merge(merge, outer),
         }
     }
 
@@ -69,7 +72,9 @@ impl<'p> Exec<'p> {
 
     /// Adds a row whose columns are complete; its foreign keys are looked at when the statement ends.
     pub(crate) fn insert_row(&self, target: &Target, row: &Row) -> Result<()> {
-        self.store.insert(&target.table, row, Tolerated::None)?;
+        if let Inserted::Done(key) = self.store.insert(&target.table, row, Tolerated::None)? {
+            self.own.note(target.table.oid, &key, None);
+        }
         self.inserted(&target.table, row);
         Ok(())
     }
@@ -198,6 +203,65 @@ impl<'p> Exec<'p> {
             }
         }
         Ok(count)
+    }
+
+    fn run_merge(&self, merge: &'p Merge, outer: Option<&Env<'_>>) -> Result<u64> {
+        self.ctes(&merge.ctes, outer)?;
+        let From::Planned(node) = &merge.from else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement was run without a plan"));
+        };
+        let (mut found, mut row) = (Vec::new(), vec![Value::Null; merge.slots]);
+        self.run_node(node, &mut row, outer, &mut |row| {
+            found.push(row.clone());
+            Ok(true)
+        })?;
+        let mut count = 0;
+        for row in &found {
+            self.interrupt.check()?;
+            count += u64::from(self.merge_row(merge, row, outer)?);
+        }
+        Ok(count)
+    }
+
+    /// Does with a row of the join what the first WHEN says whose condition holds; whether that changes
+    /// a row.
+    fn merge_row(&self, merge: &'p Merge, row: &[Value], outer: Option<&Env<'_>>) -> Result<bool> {
+        let (target, table, env) = (&merge.target, &merge.target.table, Env { row, outer });
+        let width = table.columns.len();
+        let old = match &row[width] {
+            Value::Bytea(key) => Some(Found { key: key.clone(), values: row[..width].to_vec() }),
+            _ => None,
+        };
+        for when in merge.whens.iter().filter(|when| when.matched == old.is_some()) {
+            if !self.holds(when.condition.as_ref(), &env)? {
+                continue;
+            }
+            let twice = old.as_ref().is_some_and(|old| self.own.has(table.oid, &old.key));
+            if twice && when.action != MergeAction::Nothing {
+                let message = "MERGE command cannot affect row a second time";
+                let hint = "Ensure that not more than one source row matches any one target row.";
+                return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
+            }
+            match (&when.action, &old) {
+                (MergeAction::Insert(values), _) => {
+                    let mut new = self.eval_list(values, &env)?;
+                    self.complete(target, &mut new)?;
+                    self.insert_row(target, &new)?;
+                }
+                (MergeAction::Update(set), Some(old)) => {
+                    let mut new = old.values.clone();
+                    for (column, expr) in set {
+                        new[*column] = self.eval(expr, &env)?;
+                    }
+                    self.complete(target, &mut new)?;
+                    self.update_row(table, old, &new)?;
+                }
+                (MergeAction::Delete, Some(old)) => return self.delete_row(table, old),
+                _ => return Ok(false),
+            }
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     pub(crate) fn delete_row(&self, table: &Arc<Table>, old: &Found) -> Result<bool> {

@@ -122,6 +122,7 @@ fn defines(statement: &Statement) -> bool {
                 | Statement::Insert(_)
                 | Statement::Update(_)
                 | Statement::Delete(_)
+                | Statement::Merge(_)
                 | Statement::Transaction(_)
                 | Statement::SetConstraints { .. }
                 | Statement::Prepare { .. }

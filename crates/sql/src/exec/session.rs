@@ -229,7 +229,11 @@ impl<S: Store> LocalSession<S> {
         }
         let rows = matches!(
             statement,
-            Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::Merge(_)
         );
         if !rows {
             let parameters = self.utility_parameters(&statement, parameters)?;

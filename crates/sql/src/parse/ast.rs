@@ -237,11 +237,43 @@ pub(crate) struct Delete {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Merge {
+    pub(crate) with: Option<With>,
+    pub(crate) table: Path,
+    pub(crate) alias: Option<Ident>,
+    pub(crate) source: FromItem,
+    pub(crate) on: Expr,
+    pub(crate) whens: Vec<When>,
+}
+
+/// `WHEN [NOT] MATCHED [AND condition] THEN action`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct When {
+    pub(crate) matched: bool,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) action: MergeAction,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum MergeAction {
+    Nothing,
+    Delete,
+    Update(Vec<Assignment>),
+    /// `values`: `None`: DEFAULT VALUES.
+    Insert {
+        columns: Vec<Ident>,
+        overriding: Option<bool>,
+        values: Option<Vec<Expr>>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Statement {
     Query(Query),
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
+    Merge(Box<Merge>),
     CreateTable(Box<CreateTable>),
     CreateTableAs {
         name: Path,

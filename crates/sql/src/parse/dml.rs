@@ -1,8 +1,8 @@
-//! INSERT, UPDATE, DELETE, TRUNCATE.
+//! INSERT, UPDATE, DELETE, MERGE, TRUNCATE.
 
 use super::ast::{
-    Assignment, Body, ConflictTarget, Delete, Insert, Kind, OnConflict, Query, Statement, Target, Update,
-    With,
+    Assignment, Body, ConflictTarget, Delete, Insert, Kind, Merge, MergeAction, OnConflict, Query, Statement,
+    Target, Update, When, With,
 };
 use super::{Parser, Res};
 use crate::error::SqlError;
@@ -21,7 +21,7 @@ impl Parser<'_> {
             return Ok(Statement::Delete(Box::new(self.delete(with)?)));
         }
         if self.is_word("merge") {
-            return Err(SqlError::unsupported("MERGE"));
+            return Ok(Statement::Merge(Box::new(self.merge(with)?)));
         }
         self.query_after(with).map(Statement::Query)
     }
@@ -44,16 +44,7 @@ impl Parser<'_> {
         } else {
             Vec::new()
         };
-        let overriding = if self.accept_word("overriding") {
-            let system = self.accept_word("system");
-            if !system {
-                self.expect_word("user")?;
-            }
-            self.expect_word("value")?;
-            Some(system)
-        } else {
-            None
-        };
+        let overriding = self.overriding()?;
         let source = if self.accept_words(&["default", "values"]) {
             None
         } else if self.is_query_next() {
@@ -64,6 +55,63 @@ impl Parser<'_> {
         let conflict = if self.accept_words(&["on", "conflict"]) { Some(self.on_conflict()?) } else { None };
         let returning = self.returning()?;
         Ok(Insert { with, table, alias, columns, overriding, source, conflict, returning })
+    }
+
+    fn overriding(&mut self) -> Res<Option<bool>> {
+        if !self.accept_word("overriding") {
+            return Ok(None);
+        }
+        let system = self.accept_word("system");
+        if !system {
+            self.expect_word("user")?;
+        }
+        self.expect_word("value")?;
+        Ok(Some(system))
+    }
+
+    fn merge(&mut self, with: Option<With>) -> Res<Merge> {
+        self.expect_words(&["merge", "into"])?;
+        let (table, alias) = self.target_table(&["using"])?;
+        self.expect_word("using")?;
+        let source = self.source_item()?;
+        self.expect_word("on")?;
+        let on = self.expr()?;
+        let mut whens = vec![self.when()?];
+        while self.is_word("when") {
+            whens.push(self.when()?);
+        }
+        Ok(Merge { with, table, alias, source, on, whens })
+    }
+
+    fn when(&mut self) -> Res<When> {
+        self.expect_word("when")?;
+        let matched = !self.accept_word("not");
+        self.expect_word("matched")?;
+        let condition = if self.accept_word("and") { Some(self.expr()?) } else { None };
+        self.expect_word("then")?;
+        let action = if self.accept_words(&["do", "nothing"]) {
+            MergeAction::Nothing
+        } else if matched && self.accept_word("delete") {
+            MergeAction::Delete
+        } else if matched && self.accept_words(&["update", "set"]) {
+            MergeAction::Update(self.list(Parser::assignment)?)
+        } else if !matched && self.accept_word("insert") {
+            let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
+            let overriding = self.overriding()?;
+            let values = if columns.is_empty() && self.accept_words(&["default", "values"]) {
+                None
+            } else {
+                self.expect_word("values")?;
+                self.expect('(')?;
+                let values = self.list(Parser::expr)?;
+                self.expect(')')?;
+                Some(values)
+            };
+            MergeAction::Insert { columns, overriding, values }
+        } else {
+            return self.error();
+        };
+        Ok(When { matched, condition, action })
     }
 
     fn is_query_in_parens(&self) -> bool {

@@ -412,7 +412,7 @@ impl<'a> Parser<'a> {
         let Tok::Word(word) = self.peek().clone() else { return self.error() };
         match word.as_str() {
             "select" | "values" | "table" => self.query().map(Statement::Query),
-            "with" | "insert" | "update" | "delete" => self.data_statement(),
+            "with" | "insert" | "update" | "delete" | "merge" => self.data_statement(),
             "create" => self.create(),
             "drop" => self.drop(),
             "alter" => self.alter(),

@@ -58,7 +58,7 @@ impl Parser<'_> {
                 self.expect_word("to")?;
                 Statement::Owned(Owned { roles, to: Some(self.label()?.text), cascade: false })
             }
-            "call" | "security" | "import" | "merge" | "refresh" => {
+            "call" | "security" | "import" | "refresh" => {
                 self.skip_statement();
                 Statement::Unsupported(word.to_uppercase())
             }

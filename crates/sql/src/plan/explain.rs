@@ -35,6 +35,7 @@ impl PlannedStatement {
                     Change::Insert(insert) => ("Insert", None, insert.source.as_ref()),
                     Change::Update(update) => ("Update", Some(&update.from), None),
                     Change::Delete(delete) => ("Delete", Some(&delete.from), None),
+                    Change::Merge(merge) => ("Merge", Some(&merge.from), None),
                 };
                 push(0, format!("{verb} on {}", change.target().table.name), &mut lines);
                 if let Some(From::Planned(node)) = from {

@@ -61,6 +61,7 @@ fn remembers(statement: &mut BoundStatement) -> bool {
         }
         BoundStatement::Change(Change::Update(update)) => &mut update.returning,
         BoundStatement::Change(Change::Delete(delete)) => &mut delete.returning,
+        BoundStatement::Change(Change::Merge(_)) => return true,
     };
     let mut reads = false;
     for target in returning.iter_mut().flat_map(|returning| &mut returning.targets) {
@@ -236,6 +237,11 @@ impl<'a> Planner<'a> {
                 self.ctes(&mut delete.ctes);
                 self.target(&mut delete.from, &mut delete.filter);
                 self.exprs(delete.returning.iter_mut().flat_map(|r| &mut r.targets));
+            }
+            Change::Merge(merge) => {
+                self.ctes(&mut merge.ctes);
+                self.target(&mut merge.from, &mut None);
+                self.exprs(merge.whens.iter_mut().flat_map(|when| when.exprs()));
             }
         }
     }

@@ -48,6 +48,7 @@ fn written(statement: &Statement) -> Option<String> {
         Statement::Insert(_) => "INSERT",
         Statement::Update(_) => "UPDATE",
         Statement::Delete(_) => "DELETE",
+        Statement::Merge(_) => "MERGE",
         Statement::Copy(copy) if copy.from => "COPY FROM",
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateTableAs { .. } => "CREATE TABLE AS",

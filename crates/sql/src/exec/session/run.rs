@@ -38,6 +38,7 @@ impl PlannedStatement {
             BoundStatement::Change(Change::Insert(_)) => format!("INSERT 0 {count}"),
             BoundStatement::Change(Change::Update(_)) => format!("UPDATE {count}"),
             BoundStatement::Change(Change::Delete(_)) => format!("DELETE {count}"),
+            BoundStatement::Change(Change::Merge(_)) => format!("MERGE {count}"),
         }
     }
 }
@@ -65,7 +66,7 @@ impl<S: Store> LocalSession<S> {
                 }
                 self.run_rows(statement, sink).map(Some)
             }
-            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => {
                 self.run_rows(statement, sink).map(Some)
             }
             Statement::Transaction(transaction) => {
