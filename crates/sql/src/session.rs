@@ -299,6 +299,8 @@ pub enum Place {
     Queue,
     /// It waits for an advisory lock.
     Lock,
+    /// It waits for its turn after a conflict.
+    Turn,
     /// On this worker of its host.
     Worker(u8),
 }
@@ -325,7 +327,8 @@ impl Interrupt {
             Place::Here => 0,
             Place::Queue => 1,
             Place::Lock => 2,
-            Place::Worker(worker) => 3 + worker,
+            Place::Turn => 3,
+            Place::Worker(worker) => 4 + worker,
         };
         self.place.store(number, Ordering::Relaxed);
     }
@@ -336,7 +339,8 @@ impl Interrupt {
             0 => Place::Here,
             1 => Place::Queue,
             2 => Place::Lock,
-            number => Place::Worker(number - 3),
+            3 => Place::Turn,
+            number => Place::Worker(number - 4),
         }
     }
 

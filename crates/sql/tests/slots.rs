@@ -8,6 +8,7 @@ mod support;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -330,5 +331,32 @@ fn workers_are_lent_in_turn() {
             assert_eq!(*served.lock().expect("nobody panics"), [0, 1, 2, 3], "all of them were there first");
             drop(again);
         });
+    });
+}
+
+#[test]
+fn turns_follow_one_another() {
+    let (slots, inside) = (Slots::new(), Mutex::new(()));
+    let (begun, came_us) = (Instant::now(), AtomicU64::new(0));
+    let now_us = || begun.elapsed().as_micros() as u64;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let came = now_us();
+                    let turn = slots.turns().take(&mut || Ok(())).expect("it comes");
+                    if let Ok(alone) = inside.try_lock() {
+                        came_us.store(came, Ordering::Release);
+                        std::thread::yield_now();
+                        drop(alone);
+                    } else {
+                        // Its turn has gone to another because the system did not run it for long enough.
+                        let since = now_us() - came_us.load(Ordering::Acquire);
+                        assert!(since >= 20_000, "two had a turn after {since} us");
+                    }
+                    drop(turn);
+                }
+            });
+        }
     });
 }

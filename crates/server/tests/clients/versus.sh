@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Liger and PostgreSQL by turns on this machine, both without durable commit and with their files in memory: pgbench and sysbench, 1 and 4
-# clients. PostgreSQL runs with its default (READ COMMITTED) and with SERIALIZABLE, which is Liger's only level. Usage: versus.sh LIGER [ROUNDS [SECONDS]]; prints one line for each run: who, what, clients, transactions per second. Needs the
-# packages postgresql and sysbench, and to be root (PostgreSQL runs as its own user). Ports 25500 and 25600.
+# Liger and PostgreSQL by turns on this machine, both without durable commit and with their files in memory: pgbench, sysbench and TPC-C
+# (4 warehouses), 1 and 4 clients. PostgreSQL runs with its default (READ COMMITTED) and with SERIALIZABLE, which is Liger's only level. Where the example no_work is
+# built beside LIGER (cargo build --release -p liger-server --example no_work), its answers show what client and system allow any server.
+# Usage: versus.sh LIGER [ROUNDS [SECONDS]]; prints one line for each run: who, what, clients, transactions per second. Needs the packages
+# postgresql and sysbench, and to be root (PostgreSQL runs as its own user). Ports 25500, 25600 and 25700.
 set -euo pipefail
 liger=$1 rounds=${2:-3} seconds=${3:-4}
 bin=$(pg_config --bindir)
@@ -15,7 +17,16 @@ options='-p 25500 -c fsync=off -c synchronous_commit=off -c shared_buffers=512MB
 as_postgres "$bin/pg_ctl -D $folder/postgresql -o '$options' -w start"
 "$liger" up "$folder/liger" --hosts 1 --port 25600 >"$folder/up.log" 2>&1 &
 up=$!
+no_work=$(dirname "$liger")/examples/no_work answers=
+if [ -x "$no_work" ]; then
+  mkfifo "$folder/ends"
+  "$no_work" 127.0.0.1:25700 <"$folder/ends" &
+  answers=$!
+  exec 9>"$folder/ends"
+fi
 finish() {
+  exec 9>&-
+  [ -z "$answers" ] || wait "$answers" || true
   kill "$up" && wait "$up" || true
   as_postgres "$bin/pg_ctl -D $folder/postgresql -m fast stop"
   rm -rf "$folder"
@@ -31,8 +42,13 @@ for port in 25500 25600; do
   until psql -X -q -h 127.0.0.1 -p "$port" -U postgres -c 'select 1' >/dev/null 2>&1; do sleep 0.5; done
   pgbench -h 127.0.0.1 -p "$port" -U postgres -i -q -s 1 postgres >/dev/null 2>&1
   sysbench_at "$port" oltp_read_write prepare >/dev/null
+  "$liger" bench tpcc-sql "127.0.0.1:$port" --warehouses 4 --load-only >/dev/null 2>&1
 done
 for _ in $(seq "$rounds"); do
+  for clients in ${answers:+1 4}; do
+    tps=$(sysbench_at 25700 oltp_point_select --threads="$clients" --time="$seconds" run | sed -n 's/.*transactions:.*(\(.*\) per sec.*/\1/p')
+    echo "no-work sysbench-oltp_point_select $clients $tps"
+  done
   for who in postgresql postgresql-serializable liger; do
     [ "$who" = liger ] && port=25600 || port=25500
     [ "$who" = postgresql-serializable ] && export PGOPTIONS='-c default_transaction_isolation=serializable' || unset PGOPTIONS
@@ -46,6 +62,9 @@ for _ in $(seq "$rounds"); do
         tps=$(sysbench_at "$port" "$workload" --threads="$clients" --time="$seconds" run | sed -n 's/.*transactions:.*(\(.*\) per sec.*/\1/p')
         echo "$who sysbench-$workload $clients $tps"
       done
+      tps=$("$liger" bench tpcc-sql "127.0.0.1:$port" --warehouses 4 --loaded --no-check --connections "$clients" --seconds "$seconds" \
+        --warm-up 1 ${PGOPTIONS:+--isolation serializable} --json 2>/dev/null | sed -n 's/.*"committed_per_s":\([0-9.]*\).*/\1/p')
+      echo "$who tpcc $clients $tps"
     done
   done
 done

@@ -10,6 +10,8 @@
 //! 3. A statement that is a transaction by itself is run again after a conflict, for [`RETRY_US`] or
 //!    [`RETRIES`] times at most, if nothing of it has been sent to the client.
 //! 4. The client is told that a statement is complete after its commit.
+//! 5. A session whose client was told of a conflict takes turns with other such sessions of its host
+//!    ([`TakesTurns`](crate::storage::slots::TakesTurns)) until some transactions of it have gone well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,11 +33,14 @@ use crate::session::{
 };
 use crate::storage::access::is_conflict;
 use crate::storage::advisory::{Lock, Mode};
+use crate::storage::slots::Turn;
 use crate::types::Oid;
 
 /// How long a conflict is retried, and how often at least: a long statement has a second chance, too.
 const RETRY_US: i64 = 5_000_000;
 const RETRIES: u32 = 3;
+/// How many transactions after a conflict take turns, at most: twice as many, and one, after each.
+const TURNS_MOST: u32 = 16;
 /// Seconds from 1970 to 2000, in microseconds.
 const EPOCH_US: i64 = 946_684_800_000_000;
 
@@ -77,7 +82,7 @@ impl Database for EngineDatabase {
         let interrupt = start.interrupt.clone();
         let store = EngineStore::new(self.host.clone());
         let own = LocalSession::new(store, start, (self.surroundings)())?;
-        Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt }))
+        Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, beaten: 0, turn: None }))
     }
 }
 
@@ -86,6 +91,9 @@ struct PooledSession {
     host: Arc<SqlHost>,
     own: LocalSession<EngineStore>,
     interrupt: Arc<Interrupt>,
+    /// So many transactions of it, from now on, take turns.
+    beaten: u32,
+    turn: Option<Turn>,
 }
 
 /// Whether a statement needs no rows: it is run without a worker.
@@ -188,6 +196,10 @@ impl PooledSession {
                     continue;
                 }
             }
+            if is_conflict(&error) {
+                self.turn = None;
+                self.beaten = (2 * self.beaten + 1).min(TURNS_MOST);
+            }
             return Err(error);
         }
         unreachable!("a statement met 2^32 conflicts")
@@ -214,8 +226,11 @@ impl PooledSession {
         waited.inspect_err(|_| self.own.failed())
     }
 
-    /// Gives back the advisory locks that the session has no more.
-    fn settle_locks(&self) {
+    /// Gives back its turn, if its transaction is over, and the advisory locks that the session has no more.
+    fn settle(&mut self) {
+        if !self.own.store.has_worker() && self.turn.take().is_some() {
+            self.beaten = self.beaten.saturating_sub(1);
+        }
         self.own.shared.advisory.settle(&self.host, self.own.shared.process_id);
     }
 
@@ -233,9 +248,17 @@ impl PooledSession {
     ) -> Result<R> {
         let (own, interrupt) = (&mut self.own, &self.interrupt);
         if !own.store.has_worker() {
+            let mut goes_on = || interrupt.check();
+            let in_turn = match self.beaten > 0 && self.turn.is_none() {
+                true => {
+                    interrupt.show(Place::Turn);
+                    self.host.slots.observed().count_turn();
+                    self.host.slots.turns().take(&mut goes_on).map(|turn| self.turn = Some(turn))
+                }
+                false => Ok(()),
+            };
             interrupt.show(Place::Queue);
-            let borrowed = own.store.borrow_worker(defines, &mut || interrupt.check());
-            if let Err(error) = borrowed {
+            if let Err(error) = in_turn.and_then(|()| own.store.borrow_worker(defines, &mut goes_on)) {
                 interrupt.show(Place::Here);
                 own.failed();
                 return Err(error);
@@ -268,7 +291,7 @@ impl PooledSession {
         } else {
             self.with_worker(sink, defines(&one.statement), |own, sink| own.simple_one(one, sql, last, sink))
         };
-        self.settle_locks();
+        self.settle();
         ran
     }
 }
@@ -354,7 +377,7 @@ impl Session for PooledSession {
             let defines = statement.is_some_and(defines);
             self.with_worker(sink, defines, |own, sink| own.execute(portal, max_rows, last, sink))
         };
-        self.settle_locks();
+        self.settle();
         ran
     }
 
@@ -368,7 +391,7 @@ impl Session for PooledSession {
 
     fn sync(&mut self) -> Result<()> {
         let ended = self.own().sync();
-        self.settle_locks();
+        self.settle();
         ended
     }
 
@@ -378,7 +401,7 @@ impl Session for PooledSession {
 
     fn fail(&mut self) {
         self.own().failed();
-        self.settle_locks();
+        self.settle();
     }
 
     fn transaction_state(&self) -> TransactionState {

@@ -48,6 +48,7 @@ fn step(counter: &AtomicU64) {
 pub struct Observed {
     workers: [WorkerCounts; WORKERS_MAX],
     conflicts: [AtomicU64; Conflict::ALL.len()],
+    turns: AtomicU64,
     picture: Mutex<Arc<Picture>>,
     waits: OnceLock<Waits>,
     first_port: OnceLock<u16>,
@@ -59,6 +60,7 @@ impl Default for Observed {
         Self {
             workers: std::array::from_fn(|_| WorkerCounts::default()),
             conflicts: Default::default(),
+            turns: AtomicU64::new(0),
             picture: Mutex::default(),
             waits: OnceLock::new(),
             first_port: OnceLock::new(),
@@ -80,6 +82,16 @@ impl Observed {
         if let Some(kind) = Conflict::ALL.iter().find(|kind| told.ends_with(kind.name())) {
             self.conflicts[kind.index()].fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a transaction that begins in its turn.
+    pub(crate) fn count_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Transactions that began in their turn, after conflicts of their session.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
     }
 
     /// Transactions of sessions that were committed.

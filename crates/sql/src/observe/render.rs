@@ -8,6 +8,11 @@ use super::Observed;
 pub const NAMES: &[(&str, &str, &str)] = &[
     ("liger_transactions_total", "counter", "Transactions of sessions, by how they ended"),
     ("liger_conflicts_total", "counter", "Conflicts with other transactions, by kind"),
+    (
+        "liger_turns_total",
+        "counter",
+        "Transactions that began in their turn, after conflicts of their session",
+    ),
     ("liger_moves_total", "counter", "Rows moved into shared memory and out of it"),
     ("liger_shared_rows", "gauge", "Rows of this host that are in shared memory"),
     ("liger_messages_total", "counter", "Messages to other hosts"),
@@ -61,6 +66,7 @@ impl Observed {
         for (kind, count) in self.conflicts() {
             out.put("liger_conflicts_total", &[("kind", &kind)], count);
         }
+        out.put("liger_turns_total", &[], self.turns());
         let [moved_in, moved_out, shared] = picture.moves;
         out.put("liger_moves_total", &[("direction", &"in")], moved_in);
         out.put("liger_moves_total", &[("direction", &"out")], moved_out);

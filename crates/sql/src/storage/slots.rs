@@ -32,6 +32,7 @@
 
 mod bell;
 mod post;
+mod turns;
 mod worker;
 
 use std::collections::VecDeque;
@@ -57,6 +58,7 @@ use crate::observe::Observed;
 use crate::types::Oid;
 pub use bell::{Bell, Ringing};
 pub use post::Post;
+pub use turns::{TakesTurns, Turn};
 use worker::{Attendant, Worker, lend};
 
 /// How often who waits for a worker looks whether it is to stop.
@@ -129,6 +131,7 @@ pub struct Slots {
     stale: AtomicU64,
     observed: Observed,
     advisory: Ringing,
+    turns: TakesTurns,
     post: Arc<Post>,
     /// Sessions that wait for a worker, and workers that are lent to sessions that wait for an advisory lock.
     wanting: AtomicU32,
@@ -148,9 +151,9 @@ impl Slots {
     pub fn new() -> Arc<Slots> {
         let came_for_attendant = Condvar::new();
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
-        let (advisory, post) = (Ringing::default(), Arc::default());
+        let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
         let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Slots { pool, came_for_attendant, stale, observed, advisory, post, wanting, stuck })
+        Arc::new(Slots { pool, came_for_attendant, stale, observed, advisory, turns, post, wanting, stuck })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -373,6 +376,11 @@ impl Slots {
     /// How sessions learn that advisory locks have been given back.
     pub fn advisory(&self) -> &Ringing {
         &self.advisory
+    }
+
+    /// Who runs alone among those that have conflicted.
+    pub fn turns(&self) -> &TakesTurns {
+        &self.turns
     }
 
     /// Who listens to what.

@@ -64,6 +64,7 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
         (ActivityState::Starting, _) => ("", ""),
         (ActivityState::Active, Place::Here) => ("", ""),
         (ActivityState::Active, Place::Queue) => ("Pod", "Worker"),
+        (ActivityState::Active, Place::Turn) => ("Pod", "Turn"),
         (ActivityState::Active, Place::Lock) => ("Lock", "advisory"),
         (ActivityState::Active, Place::Worker(worker)) => {
             match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(worker)) {
