@@ -332,3 +332,25 @@ fn who_was_beaten_takes_turns() {
         hosts[0].slots.turns().take(&mut || panic!("nobody has a turn")).expect("at once");
     });
 }
+
+/// A client may prepare statements in one connection while its others have transactions open, all from one
+/// thread, as pgbench does: who waited for one of these to end would wait for ever.
+#[test]
+fn preparing_waits_for_nobody_s_transaction() {
+    with_pod(1, 3, |databases| {
+        let mut all = [0; 3].map(|_| connect(&databases[0]));
+        let [one, two, three] = &mut all;
+        rows(one, "create table t (v int)");
+        rows(one, "begin; select v from t");
+        rows(two, "begin; select v from t");
+        std::thread::scope(|scope| {
+            let (done, is_done) = std::sync::mpsc::channel();
+            scope.spawn(move || done.send(three.parse("s", "select v from t where v = $1", &[])));
+            let prepared = is_done.recv_timeout(std::time::Duration::from_secs(20));
+            // Otherwise it would never be.
+            rows(one, "commit");
+            rows(two, "commit");
+            prepared.expect("it was prepared while all workers were lent").expect("there is such a table");
+        });
+    });
+}

@@ -331,10 +331,7 @@ impl Session for PooledSession {
         }
         // The host's catalog may be older than what another host has committed.
         let before = self.own.store.version();
-        self.interrupt.show(Place::Queue);
-        let looked = self.host.slots.look(&mut || self.interrupt.check());
-        self.interrupt.show(Place::Here);
-        looked.inspect_err(|_| self.own.failed())?;
+        self.host.slots.look().inspect_err(|_| self.own.failed())?;
         self.own.store.refresh();
         if self.own.store.version() == before {
             return first;

@@ -111,6 +111,12 @@ struct Pool {
 }
 
 impl Pool {
+    /// A free worker, for somebody who has just come.
+    fn take_free(&mut self) -> Option<Berth> {
+        let may = !self.closed && self.line.front().is_none_or(|first| !first.overdue);
+        may.then(|| self.free.pop())?
+    }
+
     /// Wakes the first in line if there is something for it.
     fn wake_first(&self) {
         if let (Some(first), false) = (self.line.front(), self.free.is_empty()) {
@@ -236,12 +242,18 @@ impl Slots {
     }
 
     /// Brings the host's picture of the catalog up to what all hosts have committed, in no session's
-    /// transaction; waits as [`Slots::begin`] does.
+    /// transaction. Worker 0 does so if no other one is free: whoever has them may be waiting for this.
     ///
     /// # Errors
-    /// As [`Slots::begin`].
-    pub fn look(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.borrow(goes_on)?.on_worker(|worker| worker.look())
+    /// As [`Slots::once`].
+    pub fn look(self: &Arc<Self>) -> Result<()> {
+        let mut pool = lock(&self.pool);
+        let free = pool.take_free().map(|berth| self.slot(&pool, berth));
+        drop(pool);
+        match free {
+            Some(slot) => slot.on_worker(|worker| worker.look()),
+            None => self.aside(|_| Ok(())),
+        }
     }
 
     /// Waits for a free worker.
@@ -254,10 +266,7 @@ impl Slots {
 
     fn borrow_one(self: &Arc<Self>, goes_on: &mut dyn FnMut() -> Result<()>) -> Result<Slot> {
         let mut pool = lock(&self.pool);
-        if !pool.closed
-            && pool.line.front().is_none_or(|first| !first.overdue)
-            && let Some(berth) = pool.free.pop()
-        {
+        if let Some(berth) = pool.take_free() {
             return Ok(self.slot(&pool, berth));
         }
         let bell = Arc::new(Condvar::new());
