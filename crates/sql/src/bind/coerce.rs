@@ -129,7 +129,14 @@ impl Binder<'_> {
         let Some(base) = self.under_domain(target.oid) else {
             return self.coerce(typed, target, Context::Explicit);
         };
-        let Some(typed) = self.coerce(typed, base, Context::Explicit)? else { return Ok(None) };
+        let is_open = matches!(typed.expr, Expr::Param(_)) && typed.ty.oid == oid::UNKNOWN;
+        let (typed, context) = match is_open {
+            // A parameter whose type nobody has said is one of the domain, and too long a value is no value.
+            true => (self.coerce(typed, Type::of(target.oid), Context::Explicit)?, Context::Assignment),
+            false => (Some(typed), Context::Explicit),
+        };
+        let Some(typed) = typed else { return Ok(None) };
+        let Some(typed) = self.coerce(typed, base, context)? else { return Ok(None) };
         let checks = self.checks_of(target.oid)?;
         let expr = Expr::Checked { expr: Box::new(typed.expr), checks };
         Ok(Some(Typed::new(expr, target, typed.pos)))

@@ -109,3 +109,14 @@ select 0::regclass, 4294967295::oid, (-1)::oid, '4294967296'::oid;
 select 1::oid = 1, '1'::oid < 2::oid, 1::oid::int, pg_typeof(1::oid);
 select true::int, 1::bool, 0::bool, 'yes'::bool, true = 't', bool 'off', not true, true > false, true::text;
 select 2::bool::int, 'true'::text::bool, true::smallint;
+
+-- A parameter that is cast to a domain is one of the domain.
+create domain short_name as varchar(3) check (value <> 'x');
+prepare named as select $1::short_name as d, $2::short_name || 'y' as e;
+select parameter_types from pg_prepared_statements where name = 'named';
+execute named ('ab', 'c');
+execute named ('abcd', 'c');
+execute named ('x', 'c');
+execute named (null, 'x');
+deallocate named;
+drop domain short_name;
