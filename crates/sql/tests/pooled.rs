@@ -249,6 +249,11 @@ fn a_statement_is_prepared_by_what_another_host_has_just_changed() {
                 rows(&mut other, "commit");
             }
         }
+        // What has not committed is not there yet, and nobody waits for it.
+        rows(&mut maker, "begin; create table u (v int)");
+        other.parse("", "select v from t where v = $1", &[]).expect("t is as it was");
+        other.sync().expect("nothing has begun");
+        rows(&mut maker, "rollback");
         // The other way round: what is not there any more is not described.
         rows(&mut maker, "drop table t");
         let gone = other.parse("", "select v from t", &[]).expect_err("it was dropped");

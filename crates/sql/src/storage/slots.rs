@@ -59,7 +59,7 @@ use crate::types::Oid;
 pub use bell::{Bell, Ringing};
 pub use post::Post;
 pub use turns::{TakesTurns, Turn};
-use worker::{Attendant, Worker, lend};
+use worker::{Attendant, Worker, lend, look};
 
 /// How often who waits for a worker looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -242,18 +242,20 @@ impl Slots {
     }
 
     /// Brings the host's picture of the catalog up to what all hosts have committed, in no session's
-    /// transaction. Worker 0 does so if no other one is free: whoever has them may be waiting for this.
+    /// transaction. Worker 0 does so if no other one is free: whoever has them may be waiting for this. While
+    /// somebody is changing the catalog the picture stays as it is, and nobody waits for that.
     ///
     /// # Errors
-    /// As [`Slots::once`].
+    /// As [`Slots::once`], but no conflicts.
     pub fn look(self: &Arc<Self>) -> Result<()> {
         let mut pool = lock(&self.pool);
         let free = pool.take_free().map(|berth| self.slot(&pool, berth));
         drop(pool);
-        match free {
+        let looked = match free {
             Some(slot) => slot.on_worker(|worker| worker.look()),
-            None => self.aside(|_| Ok(())),
-        }
+            None => self.beside(None, |running| look(running.tx, running.host)),
+        };
+        looked.or_else(|error| if error.state == SqlState::LOCK_NOT_AVAILABLE { Ok(()) } else { Err(error) })
     }
 
     /// Waits for a free worker.

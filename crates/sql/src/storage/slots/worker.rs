@@ -59,7 +59,7 @@ pub(super) trait Worker: Send {
     /// Undoes what is open, if anything.
     fn roll_back(&mut self);
 
-    /// Sees the catalog as it is now, after changes of it that are announced.
+    /// As [`look`].
     fn look(&mut self) -> Result<()>;
 
     /// Runs a transaction of one step, and again after conflicts.
@@ -163,11 +163,8 @@ impl<F: Fabric + Send> Worker for Lent<F> {
     }
 
     fn look(&mut self) -> Result<()> {
-        let Self { session, slots, catalog, .. } = self;
-        session.with(|session| {
-            enter(session, slots, false);
-            run_whole(session, catalog, true, &mut |_| Ok(()))
-        })
+        let Self { session, catalog, .. } = self;
+        session.with(|session| attempt(session, |tx| look(tx, catalog)))
     }
 
     fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()> {
@@ -239,6 +236,15 @@ fn nap(rest: Duration) {
     // Nobody ever sends.
     let (_sender, nothing) = channel::<()>();
     let _ = nothing.recv_timeout(rest);
+}
+
+/// Sees the catalog as it is now; 55P03, and not a conflict, if somebody is changing it.
+pub(super) fn look(tx: &mut dyn Access, catalog: &HostCatalog) -> Result<()> {
+    let seen = catalog.begin(tx).map(|_| ());
+    seen.map_err(|error| match is_conflict(&error) {
+        true => SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog is being changed"),
+        false => error,
+    })
 }
 
 fn run_whole<F: Fabric>(
