@@ -250,7 +250,9 @@ fn a_statement_is_prepared_by_what_another_host_has_just_changed() {
             }
         }
         // What has not committed is not there yet, and nobody waits for it.
-        rows(&mut maker, "begin; create table u (v int)");
+        rows(&mut maker, "begin; create table u (v int); create role late login");
+        let role = |name: &str| databases[1].login_role(name).expect("the catalog can be seen").is_some();
+        assert_eq!((role("postgres"), role("late")), (true, false));
         other.parse("", "select v from t where v = $1", &[]).expect("t is as it was");
         other.sync().expect("nothing has begun");
         rows(&mut maker, "rollback");
@@ -339,9 +341,10 @@ fn who_was_beaten_takes_turns() {
 }
 
 /// A client may prepare statements in one connection while its others have transactions open, all from one
-/// thread, as pgbench does: who waited for one of these to end would wait for ever.
+/// thread, as pgbench does: who waited for one of these to end would wait for ever. And whoever is to end
+/// such transactions has to log in.
 #[test]
-fn preparing_waits_for_nobody_s_transaction() {
+fn preparing_and_logging_in_wait_for_nobody_s_transaction() {
     with_pod(1, 3, |databases| {
         let mut all = [0; 3].map(|_| connect(&databases[0]));
         let [one, two, three] = &mut all;
@@ -350,12 +353,16 @@ fn preparing_waits_for_nobody_s_transaction() {
         rows(two, "begin; select v from t");
         std::thread::scope(|scope| {
             let (done, is_done) = std::sync::mpsc::channel();
-            scope.spawn(move || done.send(three.parse("s", "select v from t where v = $1", &[])));
+            scope.spawn(move || {
+                let parsed = three.parse("s", "select v from t where v = $1", &[]);
+                done.send(parsed.and_then(|()| databases[0].login_role("postgres")))
+            });
             let prepared = is_done.recv_timeout(std::time::Duration::from_secs(20));
             // Otherwise it would never be.
             rows(one, "commit");
             rows(two, "commit");
-            prepared.expect("it was prepared while all workers were lent").expect("there is such a table");
+            let role = prepared.expect("all workers were lent").expect("there is such a table");
+            assert!(role.is_some(), "and one may log in");
         });
     });
 }

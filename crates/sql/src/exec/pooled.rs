@@ -66,16 +66,15 @@ impl EngineDatabase {
 
 impl Database for EngineDatabase {
     fn login_role(&self, user: &str) -> Result<Option<LoginRole>> {
-        let user = user.to_owned();
-        self.host.slots.once(false, move |running| {
-            Ok(running.catalog.catalog().role(&user).map(|role| LoginRole {
-                verifier: role.verifier.clone(),
-                can_login: role.login,
-                superuser: role.superuser,
-                valid_until_us: role.valid_until.map(|us| us.saturating_add(EPOCH_US)),
-                connection_limit: role.connections,
-            }))
-        })
+        // Whoever has the workers, or is changing the catalog, keeps nobody from logging in.
+        self.host.slots.look()?;
+        Ok(self.host.catalog.cached().role(user).map(|role| LoginRole {
+            verifier: role.verifier.clone(),
+            can_login: role.login,
+            superuser: role.superuser,
+            valid_until_us: role.valid_until.map(|us| us.saturating_add(EPOCH_US)),
+            connection_limit: role.connections,
+        }))
     }
 
     fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>> {
