@@ -30,4 +30,7 @@ pub use key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 pub use layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
 pub use record::{NewRow, PatchRange, Patches, Row, RowMut};
 pub use schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
-pub use txn::{Conflict, IndexId, Session, StoredAt, StoredFile, TableId, Ticket, Transaction, TxnError};
+pub use txn::{
+    Access, Announced, Conflict, IndexId, Session, StoredAt, StoredFile, TableId, Ticket, Transaction,
+    TxnError,
+};

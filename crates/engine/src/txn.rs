@@ -235,14 +235,50 @@ impl From<Conflict> for TxnError {
     }
 }
 
+/// What a transaction will do with a row that it announces.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// Only look at it.
+    Read,
+    /// Change or delete it.
+    Update,
+}
+
+/// A row that a transaction will touch: see [`Transaction::announce`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Announced {
+    /// Its table.
+    pub table: TableId,
+    /// Its key.
+    pub key: Key,
+    /// The strongest thing that will be done with it.
+    pub access: Access,
+}
+
+impl Announced {
+    /// A row that will be read and not changed.
+    #[inline]
+    pub const fn read(table: TableId, key: Key) -> Self {
+        Self { table, key, access: Access::Read }
+    }
+
+    /// A row that will be changed or deleted.
+    #[inline]
+    pub const fn update(table: TableId, key: Key) -> Self {
+        Self { table, key, access: Access::Update }
+    }
+}
+
 /// A transaction that is running.
 ///
 /// All methods fail with [`TxnError::Conflict`] when they meet another transaction; see the module's
 /// invariants.
 pub trait Transaction {
-    /// Says which rows this transaction will soon touch, so that fetching them can overlap. Changes nothing
-    /// but time; keys of no row, or of rows elsewhere, are passed over.
-    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
+    /// Says which rows this transaction will soon touch, and how. An engine may use it to overlap fetching
+    /// them, or to fetch and lock the rows of another host with one message instead of one for each. A
+    /// hint: leaving it out changes nothing but time, so it may say too little; a row that is announced and
+    /// then not touched may be locked until the transaction ends. Keys of no row are passed over.
+    fn announce(&mut self, rows: &[Announced]) {
         let _ = rows;
     }
 

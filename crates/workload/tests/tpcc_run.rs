@@ -104,6 +104,8 @@ fn every_mix_and_remote_share_keeps_every_condition() {
         let config = RunConfig { mix, remote, ..config(tables, scale, 5000) };
         let stats = run(&config, &mut memory, 7);
         assert_consistent(&memory, &config, &stats.acknowledged);
+        // Some ten lines of 2250 New-Orders, each with an item and a stock row.
+        assert!(memory.kept > 2250 * 10, "{} rows announced", memory.kept);
         for (kind, expected) in Kind::ALL.into_iter().zip([2250, 2150, 200, 200, 200]) {
             let of = &stats.kinds[kind.name()];
             assert_eq!(of.committed + of.rolled_back, expected, "{kind:?}");

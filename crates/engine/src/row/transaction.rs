@@ -29,7 +29,7 @@ use crate::key::{Key, KeyRange};
 use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
 use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
-use crate::txn::{Conflict, IndexId, TableId, Transaction, TxnError};
+use crate::txn::{Announced, Conflict, IndexId, TableId, Transaction, TxnError};
 
 /// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
 const PREFETCHED_LINES: usize = 6;
@@ -164,10 +164,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     }
 
     /// Calls `visit` for the rows that are in this host's DRAM.
-    fn for_each_part(&mut self, rows: &[(TableId, Key)], mut visit: impl FnMut(&TablePart, &Key)) {
+    fn for_each_part(&mut self, rows: &[Announced], mut visit: impl FnMut(&TablePart, &Key)) {
         let (cx, host) = (self.cx, self.host);
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
-        for (table, key) in rows {
+        for Announced { table, key, .. } in rows {
             let Ok(relation) = host.catalog.relation(*table) else { continue };
             if relation.check_key(key).is_err() {
                 continue;
@@ -432,7 +432,7 @@ fn changes_a_key(relation: &Relation, base: &[u8], patches: &Patches, range: Pat
 }
 
 impl<F: Fabric> Transaction for RowTxn<'_, F> {
-    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
+    fn announce(&mut self, rows: &[Announced]) {
         // First all leaves, then all rows: the second round finds the leaves arrived.
         self.for_each_part(rows, |part, key| part.tree.prefetch(key.words()));
         self.for_each_part(rows, |part, key| {
@@ -551,18 +551,18 @@ impl<F: Fabric> Transaction for RowTxn<'_, F> {
         let table = self.relation(*of)?;
         let mut rest = *range;
         let mut batch = 4;
-        let mut found: Vec<(TableId, Key)> = Vec::with_capacity(batch);
+        let mut found: Vec<Announced> = Vec::with_capacity(batch);
         loop {
             found.clear();
             let mut last = None;
             let mut gather = |key: &Key, row: Row<'_>| {
                 last = Some(*key);
-                found.push((table.id, layout.read_primary(row.bytes())));
+                found.push(Announced::read(table.id, layout.read_primary(row.bytes())));
                 if found.len() < batch { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             self.range(relation, &rest, &mut Visitor::Read(&mut gather))?;
-            self.prefetch(&found);
-            for (_, primary) in &found {
+            self.announce(&found);
+            for Announced { key: primary, .. } in &found {
                 let mut flow = ControlFlow::Continue(());
                 let mut once = |_: &Key, row: Row<'_>| {
                     flow = visit(row);

@@ -9,7 +9,7 @@
 use std::ops::ControlFlow;
 
 use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
-use liger_engine::{Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
+use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
 use liger_fabric::{Counts, Cx, Fabric};
 use liger_pod::membership::members;
 
@@ -74,8 +74,8 @@ pub trait Access {
     /// If there is no such table.
     fn key_of(&self, table: TableId, row: &[u8]) -> Key;
 
-    /// Starts fetching rows that will be read soon.
-    fn prefetch(&mut self, rows: &[(TableId, Key)]);
+    /// Says which rows will be touched soon, and how; a hint.
+    fn announce(&mut self, rows: &[Announced]);
 
     /// Shows the row with this key; false if there is none.
     ///
@@ -179,8 +179,8 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
         relation.table().expect("a table of the pod").0.primary.key_of(row)
     }
 
-    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
-        self.txn.prefetch(rows);
+    fn announce(&mut self, rows: &[Announced]) {
+        self.txn.announce(rows);
     }
 
     fn get(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool> {

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use liger_engine::{Key, KeyRange};
+use liger_engine::{Announced, Key, KeyRange};
 
 use super::access::Access;
 use super::classes::{Bound, Home};
@@ -395,11 +395,11 @@ impl Part {
         }
         if index.is_some() {
             let of_entry = |(_, found): &(Key, Found)| match found {
-                Found::Entry(row) => Some((table.home.table, *row)),
+                Found::Entry(row) => Some(Announced::read(table.home.table, *row)),
                 Found::Row(..) => None,
             };
             let rows: Vec<_> = self.read.iter().filter_map(of_entry).collect();
-            tx.prefetch(&rows);
+            tx.announce(&rows);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@
 use std::ops::ControlFlow;
 
 use liger_engine::row::Census;
-use liger_engine::{Key, KeyRange, NewRow, RowMut, TableId};
+use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, TableId};
 
 use super::access::{Access, Traffic};
 use super::row::differences;
@@ -159,8 +159,8 @@ impl Access for Undoing<'_> {
         self.below.key_of(table, row)
     }
 
-    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
-        self.below.prefetch(rows);
+    fn announce(&mut self, rows: &[Announced]) {
+        self.below.announce(rows);
     }
 
     fn get(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool> {

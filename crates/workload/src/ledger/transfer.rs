@@ -1,6 +1,6 @@
 //! The one transaction: money from one account to another, and a row that says so.
 
-use liger_engine::{Key, Transaction, TxnError};
+use liger_engine::{Announced, Key, Transaction, TxnError};
 
 use super::schema::{Tables, account_key, accounts, transfer_key, transfer_row, transfers};
 use super::{Reply, Request};
@@ -13,7 +13,7 @@ use super::{Reply, Request};
 pub fn make<T: Transaction>(txn: &mut T, tables: &Tables, request: &Request) -> Result<Reply, TxnError> {
     let Request { client, number, from, to, amount_cents } = *request;
     let keys = [account_key(from), account_key(to)];
-    txn.prefetch(&keys.map(|key| (tables.accounts, key)));
+    txn.announce(&keys.map(|key| Announced::update(tables.accounts, key)));
     let mut move_by = |key: &Key, cents: i64| {
         let moved = txn.update(tables.accounts, key, |row| {
             let balance = row.get(accounts::BALANCE).wrapping_add(cents);

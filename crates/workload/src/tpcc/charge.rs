@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_engine::{IndexId, Key, KeyRange, NewRow, Row, RowMut, TableId, Transaction, TxnError};
+use liger_engine::{Announced, IndexId, Key, KeyRange, NewRow, Row, RowMut, TableId, Transaction, TxnError};
 use liger_fabric::{Cx, Fabric, Work};
 
 /// A transaction whose calls are charged.
@@ -30,8 +30,8 @@ impl<'a, F: Fabric, T: Transaction> Charged<'a, F, T> {
 }
 
 impl<F: Fabric, T: Transaction> Transaction for Charged<'_, F, T> {
-    fn prefetch(&mut self, rows: &[(TableId, Key)]) {
-        self.txn.prefetch(rows);
+    fn announce(&mut self, rows: &[Announced]) {
+        self.txn.announce(rows);
     }
 
     fn get<R>(

@@ -5,7 +5,7 @@
 //! transaction must see its own earlier change of a stock row. One transaction in a hundred asks for an
 //! unused item in its last line and is rolled back after all other work was done.
 
-use liger_engine::{NewRow, Transaction, TxnError};
+use liger_engine::{Announced, NewRow, Transaction, TxnError};
 
 use crate::tpcc::input::{Line, NewOrderInput};
 use crate::tpcc::lookup::must_exist;
@@ -72,12 +72,12 @@ pub fn run<T: Transaction>(
 ) -> Result<NewOrderOutput, TxnError> {
     let NewOrderInput { w, d, c, .. } = *input;
     let mut soon = Vec::with_capacity(2 * input.lines.len() + 1);
-    soon.push((tables.customer, schema::customer_key(w, d, c)));
+    soon.push(Announced::read(tables.customer, schema::customer_key(w, d, c)));
     for line in &input.lines {
-        soon.push((tables.item, schema::item_key(line.item)));
-        soon.push((tables.stock, schema::stock_key(line.supply_w, line.item)));
+        soon.push(Announced::read(tables.item, schema::item_key(line.item)));
+        soon.push(Announced::update(tables.stock, schema::stock_key(line.supply_w, line.item)));
     }
-    txn.prefetch(&soon);
+    txn.announce(&soon);
     let key = schema::warehouse_key(w);
     let found = txn.get(tables.warehouse, &key, |row| row.get(schema::warehouse::W_TAX))?;
     let w_tax = must_exist(found, tables.warehouse, &key)?;

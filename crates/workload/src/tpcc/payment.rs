@@ -3,7 +3,7 @@
 //! Rows touched: 1 warehouse, 1 district and 1 customer (all changed), 1 insert into HISTORY. In 60 % of the
 //! cases the customer is found by last name, whether or not the warehouse is another one.
 
-use liger_engine::{NewRow, RowMut, Transaction, TxnError};
+use liger_engine::{Announced, NewRow, RowMut, Transaction, TxnError};
 
 use crate::tpcc::input::{PaymentInput, Who};
 use crate::tpcc::lookup::{self, must_exist};
@@ -74,7 +74,7 @@ pub fn run<T: Transaction>(
 ) -> Result<PaymentOutput, TxnError> {
     let PaymentInput { w, d, c_w, c_d, amount_cents, .. } = *input;
     if let Who::Number(c) = input.who {
-        txn.prefetch(&[(tables.customer, schema::customer_key(c_w, c_d, c))]);
+        txn.announce(&[Announced::update(tables.customer, schema::customer_key(c_w, c_d, c))]);
     }
     let key = schema::warehouse_key(w);
     let found = txn.update(tables.warehouse, &key, |row| {

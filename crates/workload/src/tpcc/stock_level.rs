@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_engine::{Transaction, TxnError};
+use liger_engine::{Announced, Transaction, TxnError};
 
 use crate::tpcc::input::StockLevelInput;
 use crate::tpcc::lookup::must_exist;
@@ -46,8 +46,8 @@ pub fn run<T: Transaction>(
     })?;
     items.sort_unstable();
     items.dedup();
-    let stock: Vec<_> = items.iter().map(|&i| (tables.stock, schema::stock_key(w, i))).collect();
-    txn.prefetch(&stock);
+    let stock = items.iter().map(|&i| Announced::read(tables.stock, schema::stock_key(w, i)));
+    txn.announce(&stock.collect::<Vec<_>>());
     let mut low = 0;
     for &i in &items {
         let key = schema::stock_key(w, i);

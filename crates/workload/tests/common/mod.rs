@@ -1,18 +1,19 @@
 //! A database in ordered maps, for tests: one transaction at a time, undone when its body fails.
 //!
 //! It can be told to be wrong, so that the tests know that wrong databases are found: to lose some updates of
-//! a table, and to answer some attempts with a conflict.
+//! a table, and to answer some attempts with a conflict. It holds every transaction that commits to what it
+//! announced: rows to be updated are, rows to be read are read only.
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use liger_engine::log::Durability;
 use liger_engine::{
-    Col, ColType, Conflict, IndexId, Key, KeyRange, NewRow, PatchRange, Patches, Row, RowMut, Session,
-    TableId, TableLayout, Ticket, Transaction, TxnError,
+    Access, Announced, Col, ColType, Conflict, IndexId, Key, KeyRange, NewRow, PatchRange, Patches, Row,
+    RowMut, Session, TableId, TableLayout, Ticket, Transaction, TxnError,
 };
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_workload::tpcc::Scale;
@@ -39,6 +40,12 @@ enum Undo {
 pub struct Memory {
     pub tables: BTreeMap<TableId, Table>,
     undo: Vec<Undo>,
+    /// What the running transaction announced, and what it read and changed.
+    announced: Vec<Announced>,
+    read: BTreeSet<(TableId, Key)>,
+    changed: BTreeSet<(TableId, Key)>,
+    /// How many announcements were kept.
+    pub kept: u64,
     /// Of this table, every n-th update is lost.
     pub lose: Option<(TableId, u64)>,
     updates: u64,
@@ -157,6 +164,19 @@ impl Memory {
         }
     }
 
+    /// Whether the transaction has done what it announced.
+    fn hold_to_announced(&mut self) {
+        for row in std::mem::take(&mut self.announced) {
+            let Announced { table, key, access } = row;
+            let (read, changed) = (self.read.contains(&(table, key)), self.changed.contains(&(table, key)));
+            match access {
+                Access::Read => assert!(read && !changed, "read? {read} changed? {changed} {row:?}"),
+                Access::Update => assert!(changed, "not changed: {row:?}"),
+            }
+            self.kept += 1;
+        }
+    }
+
     /// All bytes of the database, folded.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -171,6 +191,10 @@ impl Memory {
 }
 
 impl Transaction for Memory {
+    fn announce(&mut self, rows: &[Announced]) {
+        self.announced.extend_from_slice(rows);
+    }
+
     fn get<R>(
         &mut self,
         table: TableId,
@@ -178,6 +202,7 @@ impl Transaction for Memory {
         f: impl FnOnce(Row<'_>) -> R,
     ) -> Result<Option<R>, TxnError> {
         self.operation()?;
+        self.read.insert((table, *key));
         Ok(self.table(table).rows.get(key).map(|row| f(Row::new(row))))
     }
 
@@ -188,6 +213,7 @@ impl Transaction for Memory {
         f: impl FnOnce(&mut RowMut<'_>) -> R,
     ) -> Result<Option<R>, TxnError> {
         self.operation()?;
+        self.changed.insert((table, *key));
         Ok(self.change_and_log(table, key, f))
     }
 
@@ -206,6 +232,7 @@ impl Transaction for Memory {
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, TxnError> {
         self.operation()?;
+        self.changed.insert((table, *key));
         let row = self.table(table).remove(key);
         let found = row.is_some();
         self.undo.extend(row.map(|row| Undo::Put(table, *key, row)));
@@ -263,9 +290,15 @@ impl Session for Memory {
         self.attempts += 1;
         let result = body(self);
         match result {
-            Ok(_) => self.undo.clear(),
+            Ok(_) => {
+                self.undo.clear();
+                self.hold_to_announced();
+            }
             Err(_) => self.roll_back(),
         }
+        self.announced.clear();
+        self.read.clear();
+        self.changed.clear();
         result
     }
 
