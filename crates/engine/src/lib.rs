@@ -17,9 +17,11 @@ pub mod log;
 mod macros;
 mod record;
 pub mod recovery;
+mod relational;
 pub mod row;
 mod schema;
 mod txn;
+mod workspace;
 
 pub use catalog::{Catalog, Kind, Relation};
 pub use column::{

@@ -15,7 +15,6 @@
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, Work};
 use liger_store::local::RowFlags;
 
-use super::changes::Change;
 use super::leaving::Name;
 use super::partition::{Partition, reach};
 use super::shared::{DELETED, row_start};
@@ -25,6 +24,7 @@ use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
 use crate::log::ring::AppendError;
 use crate::record::Patches;
 use crate::txn::TxnError;
+use crate::workspace::Change;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] =
@@ -37,7 +37,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// # Errors
     /// If the record of its changes can never fit into the log: everything is undone then.
     pub(super) fn commit(&mut self) -> Result<u64, TxnError> {
-        let wrote = !self.changes.is_empty();
+        let wrote = !self.work.changes.is_empty();
         if wrote {
             if let Err(error) = self.take_version_and_log() {
                 self.abort();
@@ -91,7 +91,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         debug_assert_eq!(epoch_of(self.llsn), epoch);
         self.record_writes();
         self.show_history(|sink, record| sink.committing(record));
-        if self.changes.iter().any(|change| change.doomed) {
+        if self.work.changes.iter().any(|change| change.doomed) {
             log.clock().note_removal(cx, epoch);
         }
         let mut writer = std::mem::take(&mut self.writer);
@@ -114,10 +114,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// A record has so many changes, and no more.
     fn check_changes(&self) -> Result<(), TxnError> {
         let limit = MAX_CHANGES;
-        if self.changes.len() <= limit {
+        if self.work.changes.len() <= limit {
             return Ok(());
         }
-        let changes = self.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
+        let changes = self.work.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
         if changes <= limit { Ok(()) } else { Err(TxnError::TooMany { changes, limit }) }
     }
 
@@ -125,7 +125,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// own, and who resolves this host's locks must know what became of its entries.
     fn write_record(&mut self, writer: &mut RecordWriter) {
         writer.begin();
-        for change in self.changes.iter() {
+        for change in self.work.changes.iter() {
             let op = match (change.is_new, change.doomed) {
                 (true, true) => continue,
                 (true, false) => Op::Insert,
@@ -141,12 +141,12 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             match change.image {
                 _ if change.doomed => {}
                 Some((start, end)) => {
-                    let image = &mut self.images[start as usize..end as usize];
-                    self.patches.apply(change.patches, image);
+                    let image = &mut self.work.images[start as usize..end as usize];
+                    self.work.patches.apply(change.patches, image);
                     writer.piece(0, image);
                 }
                 None => {
-                    for (offset, bytes) in self.patches.iter(change.patches) {
+                    for (offset, bytes) in self.work.patches.iter(change.patches) {
                         writer.piece(offset, bytes);
                     }
                 }
@@ -162,7 +162,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Writes changed rows of other hosts to their blocks; true if there were any.
     fn write_foreign(&mut self) -> bool {
         let mut any = false;
-        for change in self.changes.iter() {
+        for change in self.work.changes.iter() {
             let Place::Foreign(i) = change.place else { continue };
             let row = &mut self.foreign[i as usize];
             if change.doomed {
@@ -176,7 +176,15 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 continue;
             }
             let key_words = row.key.width();
-            write_through(self.cx, row.block, key_words, self.llsn, change, &self.patches, &self.images);
+            write_through(
+                self.cx,
+                row.block,
+                key_words,
+                self.llsn,
+                change,
+                &self.work.patches,
+                &self.work.images,
+            );
             row.wrote = true;
             any = true;
         }
@@ -188,7 +196,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let (cx, host) = (self.cx, self.host);
         let mut any_shared = false;
         let mut latched: Option<LatchGuard<'h, Partition>> = None;
-        for change in self.changes.iter() {
+        for change in self.work.changes.iter() {
             let Place::Own { partition, table, row } = change.place else { continue };
             if change.doomed {
                 continue;
@@ -196,7 +204,15 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
             if let Some(at) = part.word(row) {
                 let block = host.shared.peek(cx, at).row();
-                write_through(cx, block, part.key_words, self.llsn, change, &self.patches, &self.images);
+                write_through(
+                    cx,
+                    block,
+                    part.key_words,
+                    self.llsn,
+                    change,
+                    &self.work.patches,
+                    &self.work.images,
+                );
                 part.set_flag(row, RowFlags::WRITTEN, true);
                 any_shared = true;
             }
@@ -208,9 +224,9 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
             let bytes = part.rows.bytes_mut(row);
             if let Some((start, end)) = change.image {
-                bytes.copy_from_slice(&self.images[start as usize..end as usize]);
+                bytes.copy_from_slice(&self.work.images[start as usize..end as usize]);
             }
-            self.patches.apply(change.patches, bytes);
+            self.work.patches.apply(change.patches, bytes);
             part.rows.set_version(row, self.llsn);
             cx.spend(Work::DramLine, 2);
         }
@@ -220,7 +236,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Adds the changes to what is recorded of this transaction, whose version is known now.
     fn record_writes(&mut self) {
         let Some(record) = &mut self.record else { return };
-        for change in self.changes.iter() {
+        for change in self.work.changes.iter() {
             let kind = match (change.is_new, change.doomed) {
                 (true, true) => continue,
                 (true, false) => WriteKind::Insert,
@@ -255,8 +271,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
                     let doomed = flags.has(RowFlags::DELETED);
                     if fresh || committed && doomed {
-                        let change = self.changes.of(place).expect("a row that goes has a change");
-                        let key = self.changes[change].key;
+                        let change = self.work.changes.of(place).expect("a row that goes has a change");
+                        let key = self.work.changes[change].key;
                         let llsn = if committed && !fresh { self.llsn } else { 0 };
                         host.remove_row(cx, part, &key, row, host.me, llsn);
                     } else {
@@ -273,7 +289,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     pub(super) fn release_foreign(&mut self, i: usize, committed: bool) {
         let (cx, host) = (self.cx, self.host);
         let row = self.foreign[i];
-        let change = self.changes.of(Place::Foreign(i as u32)).map(|change| &self.changes[change]);
+        let change = self.work.changes.of(Place::Foreign(i as u32)).map(|change| &self.work.changes[change]);
         let goes = change.is_some_and(|c| if committed { c.doomed } else { c.is_new });
         let mut shard = host.remote.shard(cx, row.hash);
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
@@ -296,9 +312,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     fn clear(&mut self) {
         self.held.clear();
         self.foreign.clear();
-        self.changes.clear();
-        self.patches.clear();
-        self.images.clear();
+        self.work.clear();
         self.replicas.clear();
         if let Some(record) = &mut self.record {
             record.clear();
@@ -312,7 +326,7 @@ fn write_through<F: Fabric>(
     block: DataAddr,
     key_words: usize,
     llsn: u64,
-    change: &Change,
+    change: &Change<Place>,
     patches: &Patches,
     images: &[u8],
 ) {

@@ -20,11 +20,12 @@ use super::moves::sentinel_key;
 use super::partition::Mode;
 use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, freshen, freshen_unknown, row_start};
-use super::transaction::{Place, RowTxn, Visitor};
+use super::transaction::{Place, RowTxn};
 use super::tree_error;
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
 use crate::txn::{Conflict, TableId, TxnError};
+use crate::workspace::Visitor;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -314,7 +315,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     fn is_own_insert(&self, place: Place) -> bool {
-        self.change_of(place).is_some_and(|i| self.changes[i].is_new)
+        self.work.changes.of(place).is_some_and(|i| self.work.changes[i].is_new)
     }
 
     /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2).
@@ -404,7 +405,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<bool, TxnError> {
         self.host.check_open(partition)?;
         if let Some(i) = self.foreign.of_key(relation.id, partition, key)
-            && self.revive(Place::Foreign(i as u32), bytes)
+            && self.work.revive(Place::Foreign(i as u32), bytes)
         {
             return Ok(true);
         }
@@ -454,10 +455,10 @@ impl<F: Fabric> RowTxn<'_, F> {
         let i = self.remember(relation, (partition, *key), hash, (word, block), llsn);
         let place = Place::Foreign(i as u32);
         self.llsn = self.llsn.max(llsn);
-        let image = self.store_image(bytes);
-        let change = self.begin_change(place, relation.id, key, 0);
-        self.changes[change].is_new = true;
-        self.changes[change].image = Some(image);
+        let image = self.work.store_image(bytes);
+        let change = self.work.begin_change(place, relation.id, key, 0);
+        self.work.changes[change].is_new = true;
+        self.work.changes[change].image = Some(image);
         Ok(())
     }
 

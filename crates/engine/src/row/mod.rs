@@ -13,7 +13,6 @@
 
 mod borrowed;
 mod census;
-mod changes;
 mod check;
 mod circles;
 mod cold;

@@ -12,10 +12,11 @@ use liger_fabric::Fabric;
 use liger_store::local::RowFlags;
 
 use super::partition::{Mode, RowId, TablePart};
-use super::transaction::{Place, RowTxn, Visitor};
+use super::transaction::{Place, RowTxn};
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
 use crate::txn::{Conflict, TxnError};
+use crate::workspace::Visitor;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] =
@@ -180,7 +181,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         if let Some(row) = around.found {
             let new = self.hold(part, place, row, Mode::Read, false)?;
             let at = Place::Own { partition, table: relation.id.0, row };
-            if self.revive(at, bytes) {
+            if self.work.revive(at, bytes) {
                 part.set_flag(row, RowFlags::DELETED, false);
                 return Ok(true);
             }
@@ -207,24 +208,13 @@ impl<F: Fabric> RowTxn<'_, F> {
         self.llsn = self.llsn.max(part.max_removed_llsn);
         let at = Place::Own { partition, table: relation.id.0, row };
         self.held.push(at);
-        let change = self.begin_change(at, relation.id, key, 0);
-        self.changes[change].is_new = true;
+        let change = self.work.begin_change(at, relation.id, key, 0);
+        self.work.changes[change].is_new = true;
         if host.log.is_some() {
             // The record has no other place to take the row from.
-            self.changes[change].image = Some(self.store_image(bytes));
+            self.work.changes[change].image = Some(self.work.store_image(bytes));
         }
         Ok(true)
-    }
-
-    /// If the transaction has deleted this row, brings it back with other bytes.
-    pub(super) fn revive(&mut self, place: Place, bytes: &[u8]) -> bool {
-        let Some(i) = self.change_of(place).filter(|i| self.changes[*i].doomed) else { return false };
-        let image = self.store_image(bytes);
-        let change = &mut self.changes[i];
-        change.doomed = false;
-        change.image = Some(image);
-        change.patches = crate::record::PatchRange::default();
-        true
     }
 
     /// Marks a row of this host as deleted by its writer, or takes the mark away.

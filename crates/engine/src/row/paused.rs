@@ -6,7 +6,6 @@ use std::sync::Arc;
 use liger_fabric::{Cx, Fabric, WorkerId};
 
 use super::borrowed::Borrowed;
-use super::changes::Changes;
 use super::host::RowHost;
 use super::partition::TablePart;
 use super::policy::WaitPolicy;
@@ -14,17 +13,15 @@ use super::transaction::{Place, RowTxn};
 use crate::history::TxnRecord;
 use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
-use crate::record::Patches;
 use crate::txn::TableId;
+use crate::workspace::Workspace;
 
 /// The fields of [`RowTxn`] that it owns.
 pub(super) struct Paused {
     me: WorkerId,
     held: Vec<Place>,
     foreign: Borrowed,
-    changes: Changes,
-    patches: Patches,
-    images: Vec<u8>,
+    work: Workspace<Place>,
     scratch: Vec<u8>,
     llsn: u64,
     saw_absence: bool,
@@ -42,9 +39,7 @@ impl Paused {
             me: txn.me,
             held: txn.held,
             foreign: txn.foreign,
-            changes: txn.changes,
-            patches: txn.patches,
-            images: txn.images,
+            work: txn.work,
             scratch: txn.scratch,
             llsn: txn.llsn,
             saw_absence: txn.saw_absence,
@@ -64,9 +59,7 @@ impl Paused {
             me: self.me,
             held: self.held,
             foreign: self.foreign,
-            changes: self.changes,
-            patches: self.patches,
-            images: self.images,
+            work: self.work,
             scratch: self.scratch,
             llsn: self.llsn,
             saw_absence: self.saw_absence,

@@ -19,12 +19,13 @@ use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
-use super::transaction::{Place, RowTxn, Visitor};
+use super::transaction::{Place, RowTxn};
 use super::tree_error;
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
 use crate::record::{Row, RowMut};
 use crate::txn::{Conflict, TableId, TxnError};
+use crate::workspace::Visitor;
 
 /// Rows that another host is asked for at once.
 const BATCH: usize = 64;

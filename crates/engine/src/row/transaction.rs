@@ -17,19 +17,19 @@ use std::sync::Arc;
 use liger_fabric::{Cx, Fabric, LatchGuard, Work, WorkerId};
 
 use super::borrowed::Borrowed;
-use super::changes::Changes;
 use super::circles::Link;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, TablePart, reach};
 use super::policy::WaitPolicy;
 use super::waits::Wait;
-use crate::catalog::{Kind, Relation};
+use crate::catalog::{Catalog, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
 use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
-use crate::record::{NewRow, PatchRange, Patches, Row, RowMut};
-use crate::txn::{Announced, Conflict, IndexId, TableId, Transaction, TxnError};
+use crate::relational::{Copied, Relational};
+use crate::txn::{Announced, TableId, TxnError};
+use crate::workspace::{Visitor, Workspace};
 
 /// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
 const PREFETCHED_LINES: usize = 6;
@@ -45,12 +45,6 @@ pub(super) enum Place {
     Own { partition: u16, table: u16, row: RowId },
     /// In a partition of another host; an index into the transaction's foreign rows.
     Foreign(u32),
-}
-
-/// Who looks at rows, and how.
-pub(super) enum Visitor<'v> {
-    Read(&'v mut dyn FnMut(&Key, Row<'_>) -> ControlFlow<()>),
-    Write(&'v mut dyn FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>),
 }
 
 impl Visitor<'_> {
@@ -70,9 +64,7 @@ pub struct RowTxn<'h, F: Fabric> {
     /// Every row held, once.
     pub(super) held: Vec<Place>,
     pub(super) foreign: Borrowed,
-    pub(super) changes: Changes,
-    pub(super) patches: Patches,
-    pub(super) images: Vec<u8>,
+    pub(super) work: Workspace<Place>,
     pub(super) scratch: Vec<u8>,
     /// Greatest version seen or made.
     pub(super) llsn: u64,
@@ -100,9 +92,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             me: cx.worker(),
             held: Vec::with_capacity(64),
             foreign: Borrowed::default(),
-            changes: Changes::default(),
-            patches: Patches::new(),
-            images: Vec::new(),
+            work: Workspace::default(),
             scratch: Vec::new(),
             llsn: 0,
             saw_absence: false,
@@ -148,10 +138,6 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 ended => return ended,
             }
         }
-    }
-
-    fn relation(&self, table: TableId) -> Result<&'h Relation, TxnError> {
-        self.host.catalog.relation(table)
     }
 
     /// The copy of a replicated table that this transaction reads, from its first look to its end.
@@ -211,56 +197,48 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
         self.llsn = self.llsn.max(previous);
         self.cx.spend(Work::DramLine, 2);
-        let known = if self.changes.is_empty() { None } else { self.change_of(place) };
-        if known.is_some_and(|i| self.changes[i].doomed) {
-            return Ok(None);
-        }
-        match visitor {
-            Visitor::Read(visit) => {
-                let Some(i) = known else { return Ok(Some(visit(key, Row::new(base)))) };
-                let mut merged = self.base_of(i, base).to_vec();
-                self.patches.apply(self.changes[i].patches, &mut merged);
-                let flow = visit(key, Row::new(&merged));
-                Ok(Some(flow))
+        self.work.show(relation, place, key, base, previous, visitor)
+    }
+}
+
+impl<F: Fabric> Relational for RowTxn<'_, F> {
+    fn catalog<'a>(&self) -> &'a Catalog
+    where
+        Self: 'a,
+    {
+        &self.host.catalog
+    }
+
+    fn partitions(&self) -> u16 {
+        self.host.partition_count()
+    }
+
+    fn announce_rows(&mut self, rows: &[Announced]) {
+        // First all leaves, then all rows: the second round finds the leaves arrived.
+        self.for_each_part(rows, |part, key| part.tree.prefetch(key.words()));
+        self.for_each_part(rows, |part, key| {
+            if let Some(row) = part.tree.get(key.words()) {
+                part.rows.prefetch(row, PREFETCHED_LINES);
             }
-            Visitor::Write(visit) => {
-                let i = known.unwrap_or_else(|| self.begin_change(place, relation.id, key, previous));
-                self.changes.visited = i;
-                let change = &mut self.changes[i];
-                let base = match change.image {
-                    Some((start, end)) => &self.images[start as usize..end as usize],
-                    None => base,
-                };
-                let flow = visit(key, &mut self.patches.row(base, &mut change.patches));
-                if changes_a_key(relation, base, &self.patches, change.patches) {
-                    return Err(TxnError::KeyChanged { table: relation.id });
-                }
-                Ok(Some(flow))
-            }
-        }
+        });
     }
 
-    /// The bytes below a change's patches.
-    fn base_of<'a>(&'a self, change: usize, base: &'a [u8]) -> &'a [u8] {
-        match self.changes[change].image {
-            Some((start, end)) => &self.images[start as usize..end as usize],
-            None => base,
-        }
+    fn copied(&mut self, table: TableId) -> Copied<'_> {
+        let part = self.replica(table);
+        Copied { tree: &part.tree, rows: &part.rows }
     }
 
-    pub(super) fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
-        let start = self.images.len() as u32;
-        self.images.extend_from_slice(bytes);
-        (start, self.images.len() as u32)
+    fn charge(&self, work: Work, times: u32) {
+        self.cx.spend(work, times);
     }
 
-    /// Shows the row with this key to the visitor; false if there is none.
-    fn point(&mut self, relation: &Relation, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
-        relation.check_key(key)?;
-        if relation.replicated {
-            return self.point_replicated(relation, key, visitor);
-        }
-        let partition = relation.partition_of(key, self.host.partition_count());
+    fn point_in(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError> {
         self.retry(|txn| {
             if txn.host.owns(partition) {
                 txn.point_own(relation, partition, key, visitor)
@@ -270,45 +248,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         })
     }
 
-    fn point_replicated(
-        &mut self,
-        relation: &Relation,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError> {
-        let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
-        let cx = self.cx;
-        let part = self.replica(relation.id);
-        let Some(row) = part.find(cx, key) else { return Ok(false) };
-        cx.spend(Work::DramLine, 2);
-        let _ = visit(key, Row::new(part.rows.bytes(row)));
-        Ok(true)
-    }
-
-    /// Visits the rows of a range, wherever they are.
-    fn range(
-        &mut self,
-        relation: &Relation,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<(), TxnError> {
-        relation.check_key(&range.low)?;
-        if let Some(high) = &range.high {
-            relation.check_key(high)?;
-        }
-        if range.is_empty() {
-            return Ok(());
-        }
-        if relation.replicated {
-            return self.range_replicated(relation, range, visitor);
-        }
-        match relation.partition_of_range(range, self.host.partition_count()) {
-            Some(partition) => self.range_of_partition(relation, partition, range, visitor).map(|_| ()),
-            None => self.range_of_all(relation, range, visitor),
-        }
-    }
-
-    fn range_of_partition(
+    fn range_in(
         &mut self,
         relation: &Relation,
         partition: u16,
@@ -322,264 +262,30 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         }
     }
 
-    /// A range over all partitions: locked partition by partition, then visited in key order.
-    fn range_of_all(
+    fn insert_in(
         &mut self,
         relation: &Relation,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<(), TxnError> {
-        let mut rows: Vec<(Key, Vec<u8>)> = Vec::new();
-        for partition in 0..self.host.partition_count() {
-            let mut gather = |key: &Key, row: Row<'_>| {
-                rows.push((*key, row.bytes().to_vec()));
-                ControlFlow::Continue(())
-            };
-            let _ = self.range_of_partition(relation, partition, range, &mut Visitor::Read(&mut gather))?;
-        }
-        rows.sort_unstable_by_key(|row| row.0);
-        for (key, bytes) in rows {
-            let flow = match visitor {
-                Visitor::Read(visit) => visit(&key, Row::new(&bytes)),
-                Visitor::Write(visit) => {
-                    let mut flow = ControlFlow::Continue(());
-                    let mut once = |key: &Key, row: &mut RowMut<'_>| {
-                        flow = visit(key, row);
-                        ControlFlow::Break(())
-                    };
-                    self.point(relation, &key, &mut Visitor::Write(&mut once))?;
-                    flow
-                }
-            };
-            if flow.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn range_replicated(
-        &mut self,
-        relation: &Relation,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<(), TxnError> {
-        let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
-        let part = self.replica(relation.id);
-        let mut at = part.tree.lower_bound(range.low.words());
-        while let Some(cursor) = at {
-            let (words, row) = part.tree.entry(cursor);
-            let key = Key::from_words(words);
-            if range.ends_before(&key) || visit(&key, Row::new(part.rows.bytes(row))).is_break() {
-                break;
-            }
-            at = part.tree.next(cursor);
-        }
-        Ok(())
-    }
-
-    /// Puts a row into one relation.
-    fn put(
-        &mut self,
-        relation: &Relation,
+        partition: u16,
         key: &Key,
         bytes: &[u8],
-        duplicate: TableId,
-    ) -> Result<(), TxnError> {
-        if key.words().iter().all(|word| *word == u64::MAX) {
-            return Err(TxnError::KeyReserved { table: relation.id });
-        }
-        let partition = relation.partition_of(key, self.host.partition_count());
-        let inserted = self.retry(|txn| {
+    ) -> Result<bool, TxnError> {
+        self.retry(|txn| {
             if txn.host.owns(partition) {
                 txn.insert_own(relation, partition, key, bytes)
             } else {
                 txn.insert_foreign(relation, partition, key, bytes)
             }
-        })?;
-        if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: duplicate }) }
+        })
     }
 
-    /// Marks a row of one relation for removal; false if there is none.
-    fn doom(&mut self, relation: &Relation, key: &Key, image: &mut Vec<u8>) -> Result<bool, TxnError> {
-        let partition = relation.partition_of(key, self.host.partition_count());
-        let first = self.changes.len();
-        let mut keep = |_: &Key, row: &mut RowMut<'_>| {
-            image.clear();
-            row.copy_to(image);
-            ControlFlow::Break(())
-        };
-        let visitor = &mut Visitor::Write(&mut keep);
-        if !self.point(relation, key, visitor)? {
-            return Ok(false);
-        }
-        let i = self.changes.visited;
-        debug_assert!(self.changes[i].table == relation.id && self.changes[i].key == *key);
-        debug_assert!(i >= first || !self.changes[i].doomed);
-        self.changes[i].doomed = true;
+    fn doom_visited(&mut self, relation: &Relation, partition: u16, key: &Key) -> Result<(), TxnError> {
+        let i = self.work.changes.visited;
+        let change = &mut self.work.changes[i];
+        debug_assert!(change.table == relation.id && change.key == *key && !change.doomed);
+        change.doomed = true;
         if self.host.owns(partition) {
-            self.flag_own(self.changes[i].place, true);
-        }
-        Ok(true)
-    }
-}
-
-/// True if the changes touch a column of the primary key or of an index.
-fn changes_a_key(relation: &Relation, base: &[u8], patches: &Patches, range: PatchRange) -> bool {
-    let Kind::Table { layout, .. } = &relation.kind else { return !range.is_empty() };
-    layout.primary.is_changed(base, patches, range)
-        || layout.indexes.iter().any(|index| index.key.is_changed(base, patches, range))
-}
-
-impl<F: Fabric> Transaction for RowTxn<'_, F> {
-    fn announce(&mut self, rows: &[Announced]) {
-        // First all leaves, then all rows: the second round finds the leaves arrived.
-        self.for_each_part(rows, |part, key| part.tree.prefetch(key.words()));
-        self.for_each_part(rows, |part, key| {
-            if let Some(row) = part.tree.get(key.words()) {
-                part.rows.prefetch(row, PREFETCHED_LINES);
-            }
-        });
-    }
-
-    fn get<R>(
-        &mut self,
-        table: TableId,
-        key: &Key,
-        f: impl FnOnce(Row<'_>) -> R,
-    ) -> Result<Option<R>, TxnError> {
-        let (mut f, mut out) = (Some(f), None);
-        let mut visit = |_: &Key, row: Row<'_>| {
-            out = f.take().map(|f| f(row));
-            ControlFlow::Break(())
-        };
-        let relation = self.relation(table)?;
-        self.point(relation, key, &mut Visitor::Read(&mut visit))?;
-        Ok(out)
-    }
-
-    fn update<R>(
-        &mut self,
-        table: TableId,
-        key: &Key,
-        f: impl FnOnce(&mut RowMut<'_>) -> R,
-    ) -> Result<Option<R>, TxnError> {
-        let (mut f, mut out) = (Some(f), None);
-        let mut visit = |_: &Key, row: &mut RowMut<'_>| {
-            out = f.take().map(|f| f(row));
-            ControlFlow::Break(())
-        };
-        let relation = self.relation(table)?;
-        relation.table()?;
-        self.point(relation, key, &mut Visitor::Write(&mut visit))?;
-        Ok(out)
-    }
-
-    fn insert(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
-        let relation = self.relation(table)?;
-        let (layout, indexes) = relation.table()?;
-        let bytes = row.bytes();
-        if bytes.len() != relation.row_len {
-            let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
-            return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
-        }
-        if relation.replicated {
-            return Err(TxnError::ReadOnly { table });
-        }
-        let primary = layout.primary.key_of(bytes);
-        self.put(relation, &primary, bytes, table)?;
-        let mut entry = [0u8; 8 * crate::key::MAX_KEY_WORDS];
-        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
-            let entry = &mut entry[..index.row_len];
-            index.write_primary(&primary, entry);
-            self.put(self.relation(*id)?, &index.key.key_of(bytes), entry, *id)?;
+            self.flag_own(self.work.changes[i].place, true);
         }
         Ok(())
-    }
-
-    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, TxnError> {
-        let relation = self.relation(table)?;
-        let (layout, indexes) = relation.table()?;
-        let mut image = Vec::new();
-        if !self.doom(relation, key, &mut image)? {
-            return Ok(false);
-        }
-        let mut unused = Vec::new();
-        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
-            if !self.doom(self.relation(*id)?, &index.key.key_of(&image), &mut unused)? {
-                return Err(TxnError::Damaged {
-                    table: *id,
-                    what: "index without its row's entry",
-                    found: 0,
-                });
-            }
-        }
-        Ok(true)
-    }
-
-    fn scan(
-        &mut self,
-        table: TableId,
-        range: &KeyRange,
-        mut visit: impl FnMut(&Key, Row<'_>) -> ControlFlow<()>,
-    ) -> Result<(), TxnError> {
-        let relation = self.relation(table)?;
-        self.range(relation, range, &mut Visitor::Read(&mut visit))
-    }
-
-    fn update_range(
-        &mut self,
-        table: TableId,
-        range: &KeyRange,
-        mut visit: impl FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>,
-    ) -> Result<(), TxnError> {
-        let relation = self.relation(table)?;
-        relation.table()?;
-        self.range(relation, range, &mut Visitor::Write(&mut visit))
-    }
-
-    fn scan_index(
-        &mut self,
-        index: IndexId,
-        range: &KeyRange,
-        mut visit: impl FnMut(Row<'_>) -> ControlFlow<()>,
-    ) -> Result<(), TxnError> {
-        let relation = self.relation(index.0)?;
-        let Kind::Index { of, layout } = &relation.kind else {
-            return Err(TxnError::NoSuchTable { table: index.0 });
-        };
-        let table = self.relation(*of)?;
-        let mut rest = *range;
-        let mut batch = 4;
-        let mut found: Vec<Announced> = Vec::with_capacity(batch);
-        loop {
-            found.clear();
-            let mut last = None;
-            let mut gather = |key: &Key, row: Row<'_>| {
-                last = Some(*key);
-                found.push(Announced::read(table.id, layout.read_primary(row.bytes())));
-                if found.len() < batch { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            };
-            self.range(relation, &rest, &mut Visitor::Read(&mut gather))?;
-            self.announce(&found);
-            for Announced { key: primary, .. } in &found {
-                let mut flow = ControlFlow::Continue(());
-                let mut once = |_: &Key, row: Row<'_>| {
-                    flow = visit(row);
-                    ControlFlow::Break(())
-                };
-                if !self.point(table, primary, &mut Visitor::Read(&mut once))? {
-                    return Err(Conflict::Moved.into());
-                }
-                if flow.is_break() {
-                    return Ok(());
-                }
-            }
-            match last.and_then(|last| last.next()) {
-                Some(low) if found.len() == batch => rest.low = low,
-                _ => return Ok(()),
-            }
-            batch = (2 * batch).min(64);
-        }
     }
 }

@@ -1,0 +1,370 @@
+//! What every protocol of transactions does alike: tables with secondary indexes, above relations that have
+//! rows by key.
+//!
+//! A protocol says how one row, or the rows of one partition in key order, are reached, held, added and
+//! marked for removal ([`Relational`]); with that it is a [`Transaction`]. An index is a relation of its own,
+//! kept with the table's rows.
+//!
+//! Not here: who may see what when (the protocols).
+
+use std::ops::ControlFlow;
+
+use liger_fabric::Work;
+use liger_store::local::{LocalTree, RowSlab};
+
+use crate::catalog::{Catalog, Kind, Relation};
+use crate::key::{Key, KeyRange};
+use crate::record::{NewRow, Row, RowMut};
+use crate::txn::{Announced, Conflict, IndexId, TableId, Transaction, TxnError};
+use crate::workspace::Visitor;
+
+/// A host's copy of a replicated table.
+pub(crate) struct Copied<'t> {
+    pub(crate) tree: &'t LocalTree,
+    pub(crate) rows: &'t RowSlab,
+}
+
+/// A transaction of some protocol, by its relations. All methods fail with [`TxnError::Conflict`] when they
+/// meet another transaction.
+pub(crate) trait Relational {
+    /// The pod's relations, which outlive the transaction's calls.
+    fn catalog<'a>(&self) -> &'a Catalog
+    where
+        Self: 'a;
+
+    /// Partitions of the pod.
+    fn partitions(&self) -> u16;
+
+    /// See [`Transaction::announce`].
+    fn announce_rows(&mut self, rows: &[Announced]);
+
+    /// The copy of a replicated table that this transaction reads, from its first look to its end.
+    fn copied(&mut self, table: TableId) -> Copied<'_>;
+
+    /// Charges computation to the worker.
+    fn charge(&self, work: Work, times: u32);
+
+    /// Shows the row of a partitioned relation with this key to the visitor; false if there is none.
+    fn point_in(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<bool, TxnError>;
+
+    /// Shows the rows of a range of one partition in key order.
+    fn range_in(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        range: &KeyRange,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<ControlFlow<()>, TxnError>;
+
+    /// Adds a row; false if the key is taken (which is then protected).
+    fn insert_in(
+        &mut self,
+        relation: &Relation,
+        partition: u16,
+        key: &Key,
+        bytes: &[u8],
+    ) -> Result<bool, TxnError>;
+
+    /// Marks the row for removal that was shown to a writing visitor last.
+    fn doom_visited(&mut self, relation: &Relation, partition: u16, key: &Key) -> Result<(), TxnError>;
+}
+
+/// Shows the row with this key to the visitor; false if there is none.
+pub(crate) fn point<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    key: &Key,
+    visitor: &mut Visitor<'_>,
+) -> Result<bool, TxnError> {
+    relation.check_key(key)?;
+    if relation.replicated {
+        return point_copied(txn, relation, key, visitor);
+    }
+    let partition = relation.partition_of(key, txn.partitions());
+    txn.point_in(relation, partition, key, visitor)
+}
+
+fn point_copied<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    key: &Key,
+    visitor: &mut Visitor<'_>,
+) -> Result<bool, TxnError> {
+    let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
+    let Copied { tree, rows } = txn.copied(relation.id);
+    let (levels, found) = (tree.height() as u32 + 1, tree.get(key.words()));
+    let _ = found.map(|row| visit(key, Row::new(rows.bytes(row))));
+    txn.charge(Work::IndexNode, levels);
+    txn.charge(Work::DramLine, if found.is_some() { 2 } else { 0 });
+    Ok(found.is_some())
+}
+
+/// Visits the rows of a range, wherever they are.
+pub(crate) fn range<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    range: &KeyRange,
+    visitor: &mut Visitor<'_>,
+) -> Result<(), TxnError> {
+    relation.check_key(&range.low)?;
+    if let Some(high) = &range.high {
+        relation.check_key(high)?;
+    }
+    if range.is_empty() {
+        return Ok(());
+    }
+    if relation.replicated {
+        return range_copied(txn, relation, range, visitor);
+    }
+    match relation.partition_of_range(range, txn.partitions()) {
+        Some(partition) => txn.range_in(relation, partition, range, visitor).map(|_| ()),
+        None => range_of_all(txn, relation, range, visitor),
+    }
+}
+
+/// A range over all partitions: held partition by partition, then visited in key order.
+fn range_of_all<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    range: &KeyRange,
+    visitor: &mut Visitor<'_>,
+) -> Result<(), TxnError> {
+    let mut rows: Vec<(Key, Vec<u8>)> = Vec::new();
+    for partition in 0..txn.partitions() {
+        let mut gather = |key: &Key, row: Row<'_>| {
+            rows.push((*key, row.bytes().to_vec()));
+            ControlFlow::Continue(())
+        };
+        let _ = txn.range_in(relation, partition, range, &mut Visitor::Read(&mut gather))?;
+    }
+    rows.sort_unstable_by_key(|row| row.0);
+    for (key, bytes) in rows {
+        let flow = match visitor {
+            Visitor::Read(visit) => visit(&key, Row::new(&bytes)),
+            Visitor::Write(visit) => {
+                let mut flow = ControlFlow::Continue(());
+                let mut once = |key: &Key, row: &mut RowMut<'_>| {
+                    flow = visit(key, row);
+                    ControlFlow::Break(())
+                };
+                point(txn, relation, &key, &mut Visitor::Write(&mut once))?;
+                flow
+            }
+        };
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn range_copied<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    range: &KeyRange,
+    visitor: &mut Visitor<'_>,
+) -> Result<(), TxnError> {
+    let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
+    let Copied { tree, rows } = txn.copied(relation.id);
+    let mut at = tree.lower_bound(range.low.words());
+    while let Some(cursor) = at {
+        let (words, row) = tree.entry(cursor);
+        let key = Key::from_words(words);
+        if range.ends_before(&key) || visit(&key, Row::new(rows.bytes(row))).is_break() {
+            break;
+        }
+        at = tree.next(cursor);
+    }
+    Ok(())
+}
+
+/// Puts a row into one relation.
+fn put<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    key: &Key,
+    bytes: &[u8],
+    duplicate: TableId,
+) -> Result<(), TxnError> {
+    if key.words().iter().all(|word| *word == u64::MAX) {
+        return Err(TxnError::KeyReserved { table: relation.id });
+    }
+    let partition = relation.partition_of(key, txn.partitions());
+    let inserted = txn.insert_in(relation, partition, key, bytes)?;
+    if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: duplicate }) }
+}
+
+/// Marks a row of one relation for removal; false if there is none.
+fn doom<T: Relational>(
+    txn: &mut T,
+    relation: &Relation,
+    key: &Key,
+    image: &mut Vec<u8>,
+) -> Result<bool, TxnError> {
+    let mut keep = |_: &Key, row: &mut RowMut<'_>| {
+        image.clear();
+        row.copy_to(image);
+        ControlFlow::Break(())
+    };
+    let found = point(txn, relation, key, &mut Visitor::Write(&mut keep))?;
+    if found {
+        txn.doom_visited(relation, relation.partition_of(key, txn.partitions()), key)?;
+    }
+    Ok(found)
+}
+
+impl<T: Relational> Transaction for T {
+    fn announce(&mut self, rows: &[Announced]) {
+        self.announce_rows(rows);
+    }
+
+    fn get<R>(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        f: impl FnOnce(Row<'_>) -> R,
+    ) -> Result<Option<R>, TxnError> {
+        let (mut f, mut out) = (Some(f), None);
+        let mut visit = |_: &Key, row: Row<'_>| {
+            out = f.take().map(|f| f(row));
+            ControlFlow::Break(())
+        };
+        let relation = self.catalog().relation(table)?;
+        point(self, relation, key, &mut Visitor::Read(&mut visit))?;
+        Ok(out)
+    }
+
+    fn update<R>(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        f: impl FnOnce(&mut RowMut<'_>) -> R,
+    ) -> Result<Option<R>, TxnError> {
+        let (mut f, mut out) = (Some(f), None);
+        let mut visit = |_: &Key, row: &mut RowMut<'_>| {
+            out = f.take().map(|f| f(row));
+            ControlFlow::Break(())
+        };
+        let relation = self.catalog().relation(table)?;
+        relation.table()?;
+        point(self, relation, key, &mut Visitor::Write(&mut visit))?;
+        Ok(out)
+    }
+
+    fn insert(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
+        let catalog = self.catalog();
+        let relation = catalog.relation(table)?;
+        let (layout, indexes) = relation.table()?;
+        let bytes = row.bytes();
+        if bytes.len() != relation.row_len {
+            let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
+            return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
+        }
+        if relation.replicated {
+            return Err(TxnError::ReadOnly { table });
+        }
+        let primary = layout.primary.key_of(bytes);
+        put(self, relation, &primary, bytes, table)?;
+        let mut entry = [0u8; 8 * crate::key::MAX_KEY_WORDS];
+        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
+            let entry = &mut entry[..index.row_len];
+            index.write_primary(&primary, entry);
+            put(self, catalog.relation(*id)?, &index.key.key_of(bytes), entry, *id)?;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, TxnError> {
+        let catalog = self.catalog();
+        let relation = catalog.relation(table)?;
+        let (layout, indexes) = relation.table()?;
+        let mut image = Vec::new();
+        if !doom(self, relation, key, &mut image)? {
+            return Ok(false);
+        }
+        let mut unused = Vec::new();
+        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
+            if !doom(self, catalog.relation(*id)?, &index.key.key_of(&image), &mut unused)? {
+                return Err(TxnError::Damaged {
+                    table: *id,
+                    what: "index without its row's entry",
+                    found: 0,
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        table: TableId,
+        keys: &KeyRange,
+        mut visit: impl FnMut(&Key, Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.catalog().relation(table)?;
+        range(self, relation, keys, &mut Visitor::Read(&mut visit))
+    }
+
+    fn update_range(
+        &mut self,
+        table: TableId,
+        keys: &KeyRange,
+        mut visit: impl FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let relation = self.catalog().relation(table)?;
+        relation.table()?;
+        range(self, relation, keys, &mut Visitor::Write(&mut visit))
+    }
+
+    fn scan_index(
+        &mut self,
+        index: IndexId,
+        keys: &KeyRange,
+        mut visit: impl FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<(), TxnError> {
+        let catalog = self.catalog();
+        let relation = catalog.relation(index.0)?;
+        let Kind::Index { of, layout } = &relation.kind else {
+            return Err(TxnError::NoSuchTable { table: index.0 });
+        };
+        let table = catalog.relation(*of)?;
+        let mut rest = *keys;
+        let mut batch = 4;
+        let mut found: Vec<Announced> = Vec::with_capacity(batch);
+        loop {
+            found.clear();
+            let mut last = None;
+            let mut gather = |key: &Key, row: Row<'_>| {
+                last = Some(*key);
+                found.push(Announced::read(table.id, layout.read_primary(row.bytes())));
+                if found.len() < batch { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
+            range(self, relation, &rest, &mut Visitor::Read(&mut gather))?;
+            self.announce_rows(&found);
+            for row in &found {
+                let mut flow = ControlFlow::Continue(());
+                let mut once = |_: &Key, row: Row<'_>| {
+                    flow = visit(row);
+                    ControlFlow::Break(())
+                };
+                if !point(self, table, &row.key, &mut Visitor::Read(&mut once))? {
+                    return Err(Conflict::Moved.into());
+                }
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
+            match last.and_then(|last| last.next()) {
+                Some(low) if found.len() == batch => rest.low = low,
+                _ => return Ok(()),
+            }
+            batch = (2 * batch).min(64);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a transaction has changed and nobody else sees yet: patches and images above the rows that it holds,
+//! in the order of its calls.
+//!
+//! 1. A place (however a protocol names where a row is) has one change: what is done to its row later is
+//!    added to it.
+//! 2. While changes are few they are looked through; of more than [`FEW`] the places are kept in order,
+//!    because looking through all of them for each row would take a large transaction quadratic time.
+//! 3. A transaction sees its own changes: [`Workspace::show`] merges them with the row below.
+//!
+//! Not here: locks, leases and what becomes of the changes (each protocol's commit).
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Deref, DerefMut};
+
+use crate::catalog::{Kind, Relation};
+use crate::key::Key;
+use crate::record::{PatchRange, Patches, Row, RowMut};
+use crate::txn::{TableId, TxnError};
+
+/// Looking through so many takes no longer than a tree.
+const FEW: usize = 32;
+
+/// Who looks at rows, and how.
+pub(crate) enum Visitor<'v> {
+    Read(&'v mut dyn FnMut(&Key, Row<'_>) -> ControlFlow<()>),
+    Write(&'v mut dyn FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>),
+}
+
+/// What the transaction does to one row.
+#[derive(Clone, Debug)]
+pub(crate) struct Change<P> {
+    pub(crate) place: P,
+    pub(crate) table: TableId,
+    pub(crate) key: Key,
+    /// The row did not exist before.
+    pub(crate) is_new: bool,
+    /// The row will not exist afterwards.
+    pub(crate) doomed: bool,
+    /// The row's bytes in `images`, where they are not the row's own.
+    pub(crate) image: Option<(u32, u32)>,
+    /// Changes on top.
+    pub(crate) patches: PatchRange,
+    /// Version that the row had.
+    pub(crate) previous: u64,
+}
+
+/// The changes of a transaction.
+pub(crate) struct Changes<P> {
+    list: Vec<Change<P>>,
+    /// Where changes are in `list`, once they are more than [`FEW`].
+    places: BTreeMap<P, usize>,
+    /// The one whose row was visited for writing last.
+    pub(crate) visited: usize,
+}
+
+impl<P> Default for Changes<P> {
+    fn default() -> Self {
+        Self { list: Vec::new(), places: BTreeMap::new(), visited: 0 }
+    }
+}
+
+impl<P: Copy + Ord> Changes<P> {
+    /// Adds a change; its index.
+    fn add(&mut self, change: Change<P>) -> usize {
+        let i = self.list.len();
+        if i == FEW {
+            self.places.extend(self.list.iter().enumerate().map(|(i, change)| (change.place, i)));
+        }
+        if i >= FEW {
+            self.places.insert(change.place, i);
+        }
+        self.list.push(change);
+        i
+    }
+
+    /// The change of a row, if there is any.
+    pub(crate) fn of(&self, place: P) -> Option<usize> {
+        if self.list.len() <= FEW {
+            return self.list.iter().rposition(|change| change.place == place);
+        }
+        self.places.get(&place).copied()
+    }
+
+    fn clear(&mut self) {
+        self.list.clear();
+        self.places.clear();
+    }
+}
+
+impl<P> Deref for Changes<P> {
+    type Target = [Change<P>];
+
+    fn deref(&self) -> &[Change<P>] {
+        &self.list
+    }
+}
+
+impl<P> DerefMut for Changes<P> {
+    fn deref_mut(&mut self) -> &mut [Change<P>] {
+        &mut self.list
+    }
+}
+
+/// The changes of a transaction, and the bytes that they are made of.
+pub(crate) struct Workspace<P> {
+    pub(crate) changes: Changes<P>,
+    pub(crate) patches: Patches,
+    pub(crate) images: Vec<u8>,
+}
+
+impl<P> Default for Workspace<P> {
+    fn default() -> Self {
+        Self { changes: Changes::default(), patches: Patches::new(), images: Vec::new() }
+    }
+}
+
+impl<P: Copy + Ord> Workspace<P> {
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.changes.clear();
+        self.patches.clear();
+        self.images.clear();
+    }
+
+    /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
+    pub(crate) fn show(
+        &mut self,
+        relation: &Relation,
+        place: P,
+        key: &Key,
+        base: &[u8],
+        previous: u64,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        let known = if self.changes.is_empty() { None } else { self.changes.of(place) };
+        if known.is_some_and(|i| self.changes[i].doomed) {
+            return Ok(None);
+        }
+        match visitor {
+            Visitor::Read(visit) => {
+                let Some(i) = known else { return Ok(Some(visit(key, Row::new(base)))) };
+                let mut merged = self.base_of(i, base).to_vec();
+                self.patches.apply(self.changes[i].patches, &mut merged);
+                let flow = visit(key, Row::new(&merged));
+                Ok(Some(flow))
+            }
+            Visitor::Write(visit) => {
+                let i = known.unwrap_or_else(|| self.begin_change(place, relation.id, key, previous));
+                self.changes.visited = i;
+                let change = &mut self.changes[i];
+                let base = match change.image {
+                    Some((start, end)) => &self.images[start as usize..end as usize],
+                    None => base,
+                };
+                let flow = visit(key, &mut self.patches.row(base, &mut change.patches));
+                if changes_a_key(relation, base, &self.patches, change.patches) {
+                    return Err(TxnError::KeyChanged { table: relation.id });
+                }
+                Ok(Some(flow))
+            }
+        }
+    }
+
+    /// The bytes below a change's patches.
+    fn base_of<'a>(&'a self, change: usize, base: &'a [u8]) -> &'a [u8] {
+        match self.changes[change].image {
+            Some((start, end)) => &self.images[start as usize..end as usize],
+            None => base,
+        }
+    }
+
+    /// Keeps the bytes of a row.
+    pub(crate) fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
+        let start = self.images.len() as u32;
+        self.images.extend_from_slice(bytes);
+        (start, self.images.len() as u32)
+    }
+
+    /// Begins to change a row that had version `previous`; the index of the change.
+    pub(crate) fn begin_change(&mut self, place: P, table: TableId, key: &Key, previous: u64) -> usize {
+        let (key, patches) = (*key, PatchRange::default());
+        let change =
+            Change { place, table, key, is_new: false, doomed: false, image: None, patches, previous };
+        self.changes.add(change)
+    }
+
+    /// If the transaction has deleted this row, brings it back with other bytes.
+    pub(crate) fn revive(&mut self, place: P, bytes: &[u8]) -> bool {
+        let Some(i) = self.changes.of(place).filter(|i| self.changes[*i].doomed) else { return false };
+        let image = self.store_image(bytes);
+        let change = &mut self.changes[i];
+        change.doomed = false;
+        change.image = Some(image);
+        change.patches = PatchRange::default();
+        true
+    }
+}
+
+/// True if the changes touch a column of the primary key or of an index.
+fn changes_a_key(relation: &Relation, base: &[u8], patches: &Patches, range: PatchRange) -> bool {
+    let Kind::Table { layout, .. } = &relation.kind else { return !range.is_empty() };
+    layout.primary.is_changed(base, patches, range)
+        || layout.indexes.iter().any(|index| index.key.is_changed(base, patches, range))
+}
