@@ -5,6 +5,7 @@
 //! context ([`Cx`]), declares shared byte layouts ([`layout!`]), and holds the backends:
 //!
 //! * [`native`]: real memory shared by processes, with the processor's own cache instructions;
+//! * [`paced`]: the same memory, slowed down to the latencies and bandwidth of a hardware profile;
 //! * [`shadow`]: the same memory behind a software cache for each host, so that real processes disagree;
 //! * [`sim`]: a simulated pod in one thread, whose memory is truly incoherent.
 //!
@@ -16,16 +17,20 @@ extern crate self as liger_fabric;
 pub use zerocopy;
 
 mod addr;
+mod costs;
 mod cx;
 pub mod disk;
 mod fabric;
 mod latch;
 mod layout;
 pub mod native;
+pub mod paced;
 mod prefetch;
+pub mod profile;
 pub mod shadow;
 pub mod sim;
 mod sync_mode;
+mod tags;
 
 pub use addr::{DataAddr, LINE, SyncAddr, lines};
 pub use cx::{Counts, Cx, HostId, WorkerId};

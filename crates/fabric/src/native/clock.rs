@@ -48,6 +48,34 @@ impl Clock {
     }
 }
 
+/// The time-stamp counter as a clock that several processes read alike: they share these two numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticks {
+    /// Counter at time 0.
+    pub first: u64,
+    /// Picoseconds a tick, times 2^32.
+    pub ps_per_tick: u64,
+}
+
+impl Ticks {
+    /// From now on; `None` if the counter does not tick at one rate.
+    pub fn measured() -> Option<Self> {
+        match Clock::calibrated() {
+            Clock::Counter { rate, .. } => {
+                Some(Self { first: counter(), ps_per_tick: rate.checked_mul(1000)? })
+            }
+            Clock::System(_) => None,
+        }
+    }
+
+    /// Picoseconds since then.
+    #[inline]
+    pub fn now_ps(&self) -> u64 {
+        let ticks = u128::from(counter().saturating_sub(self.first));
+        ((ticks * u128::from(self.ps_per_tick)) >> 32) as u64
+    }
+}
+
 #[inline]
 fn counter() -> u64 {
     // SAFETY: rdtsc is part of x86_64 and changes nothing.
@@ -85,6 +113,19 @@ fn calibrate() -> Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_the_clock_in_picoseconds() {
+        let Some(ticks) = Ticks::measured() else {
+            assert!(!has_invariant_counter(), "a counter that ticks evenly is used");
+            return;
+        };
+        let clock = Clock::calibrated();
+        let (from_ps, from_ns) = (ticks.now_ps(), clock.now_ns());
+        std::thread::sleep(Duration::from_millis(5));
+        let (ps, ns) = (ticks.now_ps() - from_ps, clock.now_ns() - from_ns);
+        assert!(ns >= 5_000_000 && ps / 1000 <= ns + 1_000_000 && ns <= ps / 1000 + 1_000_000, "{ps} {ns}");
+    }
 
     #[test]
     fn keeps_pace_with_the_system_clock() {

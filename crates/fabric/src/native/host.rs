@@ -50,6 +50,16 @@ impl NativeHost {
     pub fn new(mapping: Arc<Mapping>, sync_mode: SyncMode, host: HostId) -> Self {
         Self { mapping, sync_mode, host }
     }
+
+    /// The memory.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    /// How its sync words work.
+    pub fn sync_mode(&self) -> SyncMode {
+        self.sync_mode
+    }
 }
 
 impl HostMemory for NativeHost {

@@ -5,10 +5,13 @@
 //!    dropped.
 //! 2. Nothing outside `native` gets a pointer into it.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::addr::LINE;
@@ -39,6 +42,23 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap_anonymous(null_mut(), len, READ_WRITE, MapFlags::SHARED) }?;
         Ok(Arc::new(Self { base: base.cast(), len, writable: true, inherited: None }))
+    }
+
+    /// Zeroed memory without a name whose pages are taken when they are first touched, unlike a pod's; kept
+    /// open for child processes, which reach it by [`Mapping::open_sparse`].
+    pub(crate) fn sparse(len: usize) -> std::io::Result<Arc<Self>> {
+        // Without CLOEXEC: children are meant to inherit it.
+        let fd = memfd_create("liger-clocks", MemfdFlags::empty())?;
+        ftruncate(&fd, len as u64)?;
+        Ok(Arc::new(Self::of_fd(fd.as_fd(), len, true)?.keeping(fd)))
+    }
+
+    /// The memory that a parent has made by [`Mapping::sparse`].
+    pub(crate) fn open_sparse(number: RawFd) -> std::io::Result<Arc<Self>> {
+        // By its name in /proc, so that a number that is not open is an error value, and no unsafe code.
+        let file = OpenOptions::new().read(true).write(true).open(format!("/proc/self/fd/{number}"))?;
+        let len = file.metadata()?.len() as usize;
+        Ok(Arc::new(Self::of_fd(file.as_fd(), len, true)?))
     }
 
     /// Maps the first `len` bytes of an open file or device, with or without the right to write.
@@ -73,6 +93,20 @@ impl Mapping {
     /// opens `fd:NUMBER`.
     pub fn inherited_fd(&self) -> Option<RawFd> {
         self.inherited.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// The words of a line, for users who access it through these atomics alone.
+    ///
+    /// # Panics
+    /// If the line is not in the mapping.
+    #[inline]
+    pub(crate) fn line(&self, number: u64) -> &[AtomicU64; LINE / 8] {
+        let lines = (self.len / LINE) as u64;
+        assert!(number < lines, "line {number} is beyond the {lines} of this memory");
+        let p = self.base.wrapping_add(number as usize * LINE);
+        // SAFETY: in bounds for as long as `self` lives, aligned (mappings start on a page), writable where
+        // it is written, and accessed through these atomics alone.
+        unsafe { &*p.cast() }
     }
 
     pub(super) fn base(&self) -> *mut u8 {

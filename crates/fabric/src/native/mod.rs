@@ -43,6 +43,7 @@ use crate::cx::HostId;
 use crate::fabric::{CutOff, Fabric};
 use crate::sync_mode::SyncMode;
 use clock::Clock;
+pub(crate) use clock::Ticks;
 
 /// Pauses that spin before the first that gives the processor away: a few microseconds, about what another
 /// core's reply takes. Hosts may be processes that share few cores, so waiting longer than that without
@@ -121,10 +122,7 @@ impl Native {
     /// The words of a line of data, for a backend that puts a cache of its own in front of this memory.
     #[inline]
     pub(crate) fn line(&self, number: u64) -> &[AtomicU64; LINE / 8] {
-        let p = self.at(number * LINE as u64, LINE);
-        // SAFETY: in bounds for as long as `self.mapping` lives, aligned, and such a backend's hosts access
-        // data through these atomics alone.
-        unsafe { &*p.cast() }
+        self.mapping.line(number)
     }
 
     /// Stops an access beyond the memory.

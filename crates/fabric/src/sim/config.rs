@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::explain::Site;
 use super::incoherent::CrashDomain;
-use super::profile::Profile;
 use super::schedule::{Random, Scheduler};
 use crate::cx::HostId;
+use crate::profile::Profile;
 
 /// What the adversary may do, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]

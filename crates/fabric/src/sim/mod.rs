@@ -39,11 +39,9 @@ mod explore;
 mod incoherent;
 mod machine;
 mod places;
-mod profile;
 mod report;
 mod rules;
 mod schedule;
-mod tags;
 mod timed;
 mod verbs;
 
@@ -51,12 +49,12 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::panic::Location;
 use std::rc::Rc;
 
+pub use crate::profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
 pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};
 pub use incoherent::CrashDomain;
 pub use places::Listed;
-pub use profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
 pub use report::{HostReport, Outcome, Report, TimeUse};
 pub(crate) use schedule::Random;
 pub use schedule::Scheduler;

@@ -11,7 +11,7 @@
 //!    instructions.
 //! 2. Whether an access costs a hit or a miss follows per-host tags, which write_back and invalidate change
 //!    as on the real machine; so forgetting an invalidate makes a program too fast, not wrong.
-//! 3. All times are whole picoseconds, so results do not depend on the order of floating-point additions.
+//! 3. All times are whole picoseconds (`Costs`).
 //!
 //! What it does not model: translation misses, hardware prefetchers, out-of-order overlap of independent
 //! verbs of one worker (except the lines of one read, and stores), and snoop traffic of lines that nobody
@@ -21,87 +21,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::profile::{Profile, Quantity};
 use super::report::TimeUse;
-use super::tags::{Access, Tags};
 use crate::addr::{LINE, lines};
+use crate::costs::{Costs, Directory, SyncCosts, swap_queue};
 use crate::cx::HostId;
 use crate::disk::Cost;
 use crate::fabric::Work;
-use crate::sync_mode::SyncMode;
-
-/// A profile's numbers as whole picoseconds.
-struct Costs {
-    read: u64,
-    write: u64,
-    link_line: u64,
-    device_line: u64,
-    parallel: u64,
-    hit: u64,
-    command: u64,
-    invalidate: u64,
-    fence: u64,
-    sync: SyncCosts,
-    work: [u64; Work::ALL.len()],
-    pause: (u64, u64),
-}
-
-enum SyncCosts {
-    Hwcc { hit: u64, swap: u64, core: u64, transfer: u64 },
-    Pcc { load: u64, load_service: u64, swap: u64, swap_service: u64, store: u64 },
-}
-
-fn ps(ns: &Quantity) -> u64 {
-    (ns.value * 1000.0).round() as u64
-}
-
-fn line_ps(gb_per_s: &Quantity) -> u64 {
-    (LINE as f64 * 1000.0 / gb_per_s.value).round() as u64
-}
-
-impl Costs {
-    fn new(profile: &Profile) -> Self {
-        let Profile { memory, cache, compute, wait, .. } = profile;
-        let hwcc = profile.hwcc.as_ref().map(|s| SyncCosts::Hwcc {
-            hit: ps(&s.hit_ns),
-            swap: ps(&s.swap_ns),
-            core: ps(&s.core_ns),
-            transfer: ps(&s.transfer_ns),
-        });
-        let pcc = profile.pcc.as_ref().map(|s| SyncCosts::Pcc {
-            load: ps(&s.load_ns),
-            load_service: ps(&s.load_service_ns),
-            swap: ps(&s.swap_ns),
-            swap_service: ps(&s.swap_service_ns),
-            store: ps(&s.store_ns),
-        });
-        let sync = if profile.sync_words == SyncMode::Hwcc { hwcc } else { pcc };
-        let work = Work::ALL.map(|work| {
-            ps(match work {
-                Work::Transaction => &compute.transaction_ns,
-                Work::Call => &compute.call_ns,
-                Work::IndexNode => &compute.index_node_ns,
-                Work::Row => &compute.row_ns,
-                Work::DramLine => &compute.dram_line_ns,
-                Work::Message => &compute.message_ns,
-            })
-        });
-        Self {
-            read: ps(&memory.read_ns),
-            write: ps(&memory.write_ns),
-            link_line: line_ps(&memory.link_gb_per_s),
-            device_line: line_ps(&memory.device_gb_per_s),
-            parallel: (memory.parallel_lines.value as u64).max(1),
-            hit: ps(&cache.hit_ns),
-            command: ps(&cache.command_ns),
-            invalidate: ps(&cache.invalidate_ns),
-            fence: ps(&cache.fence_ns),
-            sync: sync.expect("a checked profile has the section of its sync words"),
-            work,
-            pause: (ps(&wait.pause_ns), ps(&wait.pause_max_ns)),
-        }
-    }
-}
+use crate::profile::Profile;
+use crate::tags::{Access, Tags};
 
 #[derive(Clone, Copy, Default)]
 struct Worker {
@@ -124,14 +51,6 @@ const DISK_SYNC_PS: u64 = 30_000_000;
 
 /// A worker that has not paused for so long begins a new wait.
 const NEW_WAIT_PS: u64 = 1_000_000;
-
-/// A hardware-coherent sync line: which hosts share it, who owns it.
-#[derive(Clone, Copy, Default)]
-struct Directory {
-    sharers: u16,
-    /// Worker + 1 that holds it alone.
-    owner: u16,
-}
 
 /// What is known of a sync line: the time from which it can move, and its packed [`Directory`]. One array of
 /// integers, so that a large memory costs only the pages that are used, and one cache miss a verb.
@@ -328,15 +247,11 @@ impl Timed {
         let w = &mut self.workers[me];
         w.clock += hits;
         if misses > 0 {
-            let latency = self.costs.read;
-            let done = (clock + latency * misses.div_ceil(self.costs.parallel)).max(passed + latency);
+            let done = self.costs.misses_done(clock, passed, misses);
             if dirties {
                 w.pending = w.pending.max(done);
-                // The store buffer holds about as many lines as can be outstanding.
-                w.clock = w.clock.max(done.saturating_sub(latency));
-            } else {
-                w.clock = w.clock.max(done + self.costs.hit);
             }
+            w.clock = w.clock.max(self.costs.held_up(done, dirties));
         }
         self.used.data_ps += w.clock - clock;
     }
@@ -391,15 +306,6 @@ impl Timed {
         (&mut self.bytes[at..at + 8]).try_into().expect("eight bytes")
     }
 
-    fn entry(&self, line: usize) -> Directory {
-        let packed = self.sync_lines[line][HELD_BY];
-        Directory { sharers: packed as u16, owner: (packed >> 16) as u16 }
-    }
-
-    fn set_entry(&mut self, line: usize, entry: Directory) {
-        self.sync_lines[line][HELD_BY] = u64::from(entry.sharers) | u64::from(entry.owner) << 16;
-    }
-
     pub fn load(&mut self, me: usize, at: u64) -> u64 {
         let line = at as usize / LINE;
         let before = self.workers[me].clock;
@@ -421,40 +327,18 @@ impl Timed {
 
     /// Makes the line shared with the worker's host: the cost, or `None` if it is there already.
     fn fetch_shared(&mut self, me: usize, line: usize) -> Option<u64> {
-        let SyncCosts::Hwcc { core, transfer, .. } = self.costs.sync else { return None };
-        let host = self.workers[me].host;
-        let mut entry = self.entry(line);
-        let here = entry.sharers & 1 << host != 0;
-        let owner = entry.owner;
-        if here && (owner == 0 || usize::from(owner) == me + 1) {
-            return None;
-        }
-        let cost = match (here, owner) {
-            (true, _) => core,
-            (false, 0) => self.costs.read,
-            (false, _) => transfer,
-        };
-        entry.sharers |= 1 << host;
-        entry.owner = 0;
-        self.set_entry(line, entry);
-        Some(cost)
+        let entry = &mut self.sync_lines[line][HELD_BY];
+        let (next, source) = Directory::unpack(*entry).shared_with(self.workers[me].host, me)?;
+        *entry = next.pack();
+        Some(self.costs.fetch(source))
     }
 
     /// Makes the worker the line's only holder: the cost, or `None` if it is that already.
     fn fetch_owned(&mut self, me: usize, line: usize) -> Option<u64> {
-        let SyncCosts::Hwcc { core, transfer, .. } = self.costs.sync else { return None };
-        let host = self.workers[me].host;
-        let entry = self.entry(line);
-        if usize::from(entry.owner) == me + 1 {
-            return None;
-        }
-        let cost = match entry.sharers {
-            0 => self.costs.read,
-            own if own == 1 << host => core,
-            _ => transfer,
-        };
-        self.set_entry(line, Directory { sharers: 1 << host, owner: me as u16 + 1 });
-        Some(cost)
+        let entry = &mut self.sync_lines[line][HELD_BY];
+        let (next, source) = Directory::unpack(*entry).owned_by(self.workers[me].host, me)?;
+        *entry = next.pack();
+        Some(self.costs.fetch(source))
     }
 
     /// Waits for the line to be free, and moves it to the worker in `cost`.
@@ -505,8 +389,7 @@ impl Timed {
                 self.workers[me].clock += swap;
             }
             SyncCosts::Pcc { swap, swap_service, .. } => {
-                let hash = (line as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                let queue = ((hash * self.queue_free.len() as u64) >> 32) as usize;
+                let queue = swap_queue(line as u64, self.queue_free.len());
                 let w = &mut self.workers[me];
                 let free = &mut self.queue_free[queue];
                 *free = w.clock.max(*free) + swap_service;

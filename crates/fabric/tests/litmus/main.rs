@@ -7,6 +7,7 @@
 mod crashes;
 mod mutations;
 mod native;
+mod paced;
 mod shadow;
 mod swarms;
 mod timed;

@@ -16,7 +16,7 @@ use crate::sync_mode::SyncMode;
 #[non_exhaustive]
 pub enum ProfileError {
     /// No built-in profile has this name.
-    #[error("no built-in profile {name:?}; there are: {known}")]
+    #[error("no built-in profile {name:?}, and no file of this name; there are: {known}")]
     Unknown {
         /// The name asked for.
         name: String,
@@ -211,18 +211,27 @@ pub struct Profile {
 }
 
 const BUILT_IN: &[(&str, &str)] = &[
-    ("tigon-osdi25", include_str!("../../profiles/tigon-osdi25.toml")),
-    ("tigon-osdi25-measured", include_str!("../../profiles/tigon-osdi25-measured.toml")),
-    ("tigon-back-invalidate", include_str!("../../profiles/tigon-back-invalidate.toml")),
-    ("polar-xconn", include_str!("../../profiles/polar-xconn.toml")),
-    ("pcc-spr", include_str!("../../profiles/pcc-spr.toml")),
-    ("dram", include_str!("../../profiles/dram.toml")),
+    ("tigon-osdi25", include_str!("../profiles/tigon-osdi25.toml")),
+    ("tigon-osdi25-measured", include_str!("../profiles/tigon-osdi25-measured.toml")),
+    ("tigon-back-invalidate", include_str!("../profiles/tigon-back-invalidate.toml")),
+    ("polar-xconn", include_str!("../profiles/polar-xconn.toml")),
+    ("pcc-spr", include_str!("../profiles/pcc-spr.toml")),
+    ("dram", include_str!("../profiles/dram.toml")),
 ];
 
 impl Profile {
     /// Names of the built-in profiles.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// The profile in the file `name`, or if there is no such file, the built-in one.
+    ///
+    /// # Errors
+    /// If there is neither, or the file is no valid profile; the error names file and field.
+    pub fn named(name: &str) -> Result<Self, ProfileError> {
+        let path = Path::new(name);
+        if path.exists() { Self::from_file(path) } else { Self::built_in(name) }
     }
 
     /// The built-in profile of this name.
