@@ -22,6 +22,7 @@ use liger_engine::recovery::checkpointer::Checkpointer;
 use liger_engine::row::policy::Patient;
 use liger_engine::row::{Loader as RowLoader, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
+use liger_fabric::paced::PacedHost;
 use liger_fabric::shadow::ShadowHost;
 use liger_fabric::{Fabric, HostId};
 use liger_pod::membership;
@@ -83,7 +84,7 @@ pub fn run(orders: &Orders, clients: Option<&Path>) -> Result<ExitCode, Failure>
     let Ok(Order::Join { memory, host, again, job }) = orders.next() else {
         return Err(Failure::Refused("this command is for `liger bench` and `liger up`".to_owned()));
     };
-    let (host, backend, cache) = (HostId(host), job.backend, job.shadow_config());
+    let (host, backend, cache, pace) = (HostId(host), job.backend, job.shadow_config(), job.pace.clone());
     let enter = || may_enter(orders);
     match backend {
         Backend::Native => {
@@ -92,6 +93,15 @@ pub fn run(orders: &Orders, clients: Option<&Path>) -> Result<ExitCode, Failure>
         }
         Backend::Shadow => {
             let over = |native| ShadowHost::over(native, cache.clone());
+            let joined = Serving::join(&memory, (host, again), *job, over, enter);
+            serve(orders, clients, joined)
+        }
+        Backend::Paced => {
+            let (profile, clocks) = match pace.expect("checked when the job was made").open() {
+                Ok(opened) => opened,
+                Err(failure) => return fail(&failure.to_string(), true),
+            };
+            let over = |native| PacedHost::over(native, clocks, &profile);
             let joined = Serving::join(&memory, (host, again), *job, over, enter);
             serve(orders, clients, joined)
         }

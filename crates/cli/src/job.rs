@@ -15,6 +15,7 @@ use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
+use crate::pace::Pace;
 use crate::telling::Telling;
 
 /// Where a worker's transactions are at home.
@@ -45,16 +46,8 @@ pub enum Backend {
     Native,
     /// A software cache for each host: incoherent on every machine, and slow.
     Shadow,
-}
-
-impl Backend {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Shadow => "shadow",
-        }
-    }
+    /// The processor's own caches, at the pace of a hardware profile.
+    Paced,
 }
 
 /// When a transaction counts as committed.
@@ -135,6 +128,9 @@ pub struct Job {
     pub workers: u8,
     /// What stands between hosts and memory.
     pub backend: Backend,
+    /// At which hardware's pace the hosts run, if not at their own.
+    #[serde(default)]
+    pub pace: Option<Pace>,
     /// What all hosts leave out, as `shadow::Omission` reads it.
     pub omit: Option<String>,
     /// Size of the database.
@@ -227,6 +223,16 @@ impl Job {
     /// Whether clients may come: TPC-C runs by itself.
     pub fn has_clients(&self) -> bool {
         self.book.is_some() || self.sql.is_some()
+    }
+
+    /// What reports call the backend.
+    pub fn backend_label(&self) -> String {
+        match (&self.pace, self.backend) {
+            (Some(pace), _) => pace.label(),
+            (None, Backend::Native) => "native".to_owned(),
+            (None, Backend::Shadow) => "shadow".to_owned(),
+            (None, Backend::Paced) => unreachable!("refused when the job was made"),
+        }
     }
 
     /// What shared rows may use.

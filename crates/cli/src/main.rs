@@ -18,6 +18,7 @@ mod job;
 mod memory;
 mod orders;
 mod outside;
+mod pace;
 mod plot;
 mod pod;
 mod shell;

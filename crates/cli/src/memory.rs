@@ -77,6 +77,11 @@ impl PodMemory {
 }
 
 impl PodMemory {
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.pod.control().fabric().mapping().len() as u64
+    }
+
     /// Makes the data directory of a new pod; returns its generation.
     pub fn create(&self, path: &Path) -> Result<u64, Failure> {
         // Pods are told apart by when they were made.

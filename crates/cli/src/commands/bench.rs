@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::memory::{PodMemory, check_config};
+use crate::pace::Pace;
 use crate::plot::{Figure, svg};
 use crate::sizes;
 use crate::terminal::Phase;
@@ -95,9 +96,14 @@ pub struct TpccArguments {
     /// Workers of each host, 1 to 31
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=31))]
     workers: u8,
-    /// What stands between hosts and memory: the processor's caches, or a software cache for each host
+    /// What stands between hosts and memory: the processor's caches, a software cache for each host, or
+    /// caches and memory at the pace of a hardware profile
     #[arg(long, value_enum, default_value = "native")]
     backend: Backend,
+    /// The hardware of the paced backend: a built-in profile (see `liger sim tpcc --help`), or a file like
+    /// those of `liger probe --out`
+    #[arg(long)]
+    profile: Option<String>,
     /// On the shadow backend, leave this out, to see it noticed: a step's name, or 'invalidate at FILE:LINE'
     #[arg(long)]
     omit: Option<Omission>,
@@ -134,9 +140,9 @@ pub struct TpccArguments {
     /// Data memory that shared rows may use before rows move out [default: 7/8]
     #[arg(long, value_parser = sizes::parse)]
     cxl_budget: Option<u64>,
-    /// How sync words work: hwcc (coherent) or pcc (past the cache)
-    #[arg(long, default_value = "hwcc")]
-    sync: SyncMode,
+    /// How sync words work: hwcc (coherent) or pcc (past the cache) [default: hwcc, or as the profile's]
+    #[arg(long)]
+    sync: Option<SyncMode>,
     /// Share every CUSTOMER and STOCK row before the run, as published evaluations do
     #[arg(long)]
     share_all: bool,
@@ -256,6 +262,12 @@ impl TpccArguments {
             let message = "--durability none keeps no log, and so no memory: use pod or storage";
             return Err(Failure::Refused(message.to_owned()));
         }
+        let (pace, sync) = Pace::asked(self.backend, self.profile.as_deref(), self.sync)?;
+        if pace.is_some() && self.kill_every.is_some() {
+            let message = "--kill-every is not for --backend paced, whose clocks end with the process that \
+                           makes them: use native or shadow";
+            return Err(Failure::Refused(message.to_owned()));
+        }
         let in_flight = self.in_flight.map_or_else(
             || if self.durability == Durable::Storage { CLIENTS } else { 1 },
             |clients| clients as usize,
@@ -279,6 +291,7 @@ impl TpccArguments {
             hosts: self.hosts,
             workers: self.workers,
             backend: self.backend,
+            pace,
             omit: self.omit.as_ref().map(ToString::to_string),
             scale,
             remote: self.remote,
@@ -289,7 +302,7 @@ impl TpccArguments {
             hwcc_bytes,
             cxl_bytes,
             budget,
-            sync: self.sync.to_string(),
+            sync: sync.to_string(),
             share_all: self.share_all,
             seed: self.seed,
             data,
@@ -348,6 +361,7 @@ fn run_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     let mut fleet = Fleet::new()?;
     let flags = (arguments.keep, arguments.force);
     let memory = PodMemory::make(&arguments.memory, &job.pod_config(), &schema::schemas(), flags)?;
+    let _clocks = job.pace.as_mut().map(|pace| pace.make_clocks(memory.bytes())).transpose()?;
     if let Some(data) = &mut job.data {
         data.generation = if data.recover { memory.begin(&data.path)? } else { memory.create(&data.path)? };
     }
@@ -546,7 +560,7 @@ fn about(job: &Job, memory: &PodMemory) -> About {
     About {
         workload: "tpcc".to_owned(),
         protocol: "row engine, two-phase locking, no waiting".to_owned(),
-        backend: format!("{}, {}, {}", job.backend.name(), memory.kind, job.sync),
+        backend: format!("{}, {}, {}", job.backend_label(), memory.kind, job.sync),
         settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
         seed: job.seed,
         hosts: job.hosts.into(),

@@ -14,13 +14,12 @@ mod crash_points;
 mod curve;
 
 use std::num::NonZero;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use liger_fabric::sim::Profile;
+use liger_fabric::profile::Profile;
 use liger_sim::mutation;
 use liger_sim::rows::{self, RowsRun};
 use liger_sim::scenario;
@@ -181,9 +180,7 @@ fn now_ns() -> u64 {
 }
 
 fn profile(name: &str) -> Result<Arc<Profile>, Failure> {
-    let found =
-        if Path::new(name).exists() { Profile::from_file(Path::new(name)) } else { Profile::built_in(name) };
-    found.map(Arc::new).map_err(|error| Failure::Refused(error.to_string()))
+    Profile::named(name).map(Arc::new).map_err(|error| Failure::Refused(error.to_string()))
 }
 
 fn timed(arguments: &TpccArguments, profile: &Arc<Profile>, remote: Remote) -> TpccSim {

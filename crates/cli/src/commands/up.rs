@@ -195,6 +195,11 @@ impl PodShape {
                 "--durability none keeps no log, and takeover and recovery need one: use pod or storage";
             return Err(Failure::Refused(message.to_owned()));
         }
+        if self.backend == Backend::Paced {
+            let message = "--backend paced is for `liger bench tpcc`: its clocks end with the process that \
+                           makes them, and this pod may outlive that: use native or shadow";
+            return Err(Failure::Refused(message.to_owned()));
+        }
         let scale = if let Holds::Tpcc(scale) = contents { scale } else { Scale::full(1) };
         let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
             Holds::Sql(_) => (512u64 << 20) + u64::from(hosts) * u64::from(workers) * SQL_RING_BYTES,
@@ -216,6 +221,7 @@ impl PodShape {
             hosts,
             workers,
             backend: self.backend,
+            pace: None,
             omit: None,
             scale,
             remote: "spec".parse().expect("a word it knows"),

@@ -6,6 +6,7 @@ mod benchmarks;
 mod durability;
 mod failures;
 mod ledger;
+mod paced;
 mod pods;
 mod refusals;
 mod simulations;

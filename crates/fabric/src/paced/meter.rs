@@ -30,6 +30,8 @@ pub(super) struct Counters {
     pub misses: AtomicU64,
     /// Verbs that cost more than a hit.
     pub charged: AtomicU64,
+    /// How long they take on the modelled machine, together, in picoseconds.
+    pub modelled_ps: AtomicU64,
     /// Those of them that this machine took longer for than the modelled one would.
     pub overdue: AtomicU64,
 }
@@ -72,13 +74,13 @@ impl HostMeter {
         Meter { shared: self.clone(), counters, me, pending: Cell::new(0) }
     }
 
-    /// Sums over all workers there were: misses, verbs charged, verbs overdue.
-    pub fn counted(&self) -> [u64; 3] {
+    /// Sums over all workers there were: misses, verbs charged, their nanoseconds, verbs overdue.
+    pub fn counted(&self) -> [u64; 4] {
         let workers = unpoisoned(&self.workers);
         let sum = |which: fn(&Counters) -> &AtomicU64| {
             workers.iter().map(|counters| which(counters).load(Ordering::Relaxed)).sum()
         };
-        [sum(|c| &c.misses), sum(|c| &c.charged), sum(|c| &c.overdue)]
+        [sum(|c| &c.misses), sum(|c| &c.charged), sum(|c| &c.modelled_ps) / 1000, sum(|c| &c.overdue)]
     }
 
     fn tags_of(&self, line: u64) -> MutexGuard<'_, Tags> {

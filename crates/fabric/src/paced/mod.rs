@@ -90,7 +90,7 @@ impl HostMemory for PacedHost {
     }
 
     fn tally(&self) -> Vec<(&'static str, u64)> {
-        let names = ["paced_misses", "paced_verbs_charged", "paced_verbs_overdue"];
+        let names = ["paced_misses", "paced_verbs_charged", "paced_modelled_ns", "paced_verbs_overdue"];
         names.into_iter().zip(self.meter.counted()).collect()
     }
 }
@@ -101,11 +101,12 @@ impl Paced {
         self.meter.clocks().now()
     }
 
-    /// Waits for the modelled end of a verb.
+    /// Waits for the modelled end of a verb that began at `start`.
     #[inline]
-    fn wait(&self, until: Option<u64>) {
+    fn wait(&self, start: u64, until: Option<u64>) {
         let Some(until) = until else { return };
         count(&self.meter.counters.charged, 1);
+        count(&self.meter.counters.modelled_ps, until.saturating_sub(start));
         if self.now() >= until {
             return count(&self.meter.counters.overdue, 1);
         }
@@ -125,9 +126,10 @@ impl Fabric for Paced {
 
     #[inline]
     fn load(&self, at: SyncAddr) -> u64 {
-        let until = self.meter.load(at.offset(), self.now());
+        let start = self.now();
+        let until = self.meter.load(at.offset(), start);
         let value = self.native.load(at);
-        self.wait(until);
+        self.wait(start, until);
         value
     }
 
@@ -139,46 +141,52 @@ impl Fabric for Paced {
 
     #[inline]
     fn compare_exchange(&self, at: SyncAddr, current: u64, new: u64) -> Result<u64, u64> {
-        let until = self.meter.swap(at.offset(), self.now());
+        let start = self.now();
+        let until = self.meter.swap(at.offset(), start);
         let swapped = self.native.compare_exchange(at, current, new);
-        self.wait(until);
+        self.wait(start, until);
         swapped
     }
 
     #[inline]
     fn read(&self, at: DataAddr, out: &mut [u8]) {
         self.native.check(at, out.len());
-        let until = self.meter.touch(at.offset(), out.len(), false, self.now());
+        let start = self.now();
+        let until = self.meter.touch(at.offset(), out.len(), false, start);
         self.native.read(at, out);
-        self.wait(until);
+        self.wait(start, until);
     }
 
     #[inline]
     fn write(&self, at: DataAddr, bytes: &[u8]) {
         self.native.check(at, bytes.len());
-        let until = self.meter.touch(at.offset(), bytes.len(), true, self.now());
+        let start = self.now();
+        let until = self.meter.touch(at.offset(), bytes.len(), true, start);
         self.native.write(at, bytes);
-        self.wait(until);
+        self.wait(start, until);
     }
 
     fn write_back(&self, at: DataAddr, len: usize) {
         self.native.check(at, len);
-        let until = self.meter.command(at.offset(), len, false, self.now());
+        let start = self.now();
+        let until = self.meter.command(at.offset(), len, false, start);
         self.native.write_back(at, len);
-        self.wait(until);
+        self.wait(start, until);
     }
 
     fn invalidate(&self, at: DataAddr, len: usize) {
         self.native.check(at, len);
-        let until = self.meter.command(at.offset(), len, true, self.now());
+        let start = self.now();
+        let until = self.meter.command(at.offset(), len, true, start);
         self.native.invalidate(at, len);
-        self.wait(until);
+        self.wait(start, until);
     }
 
     fn fence(&self) {
-        let until = self.meter.fence(self.now());
+        let start = self.now();
+        let until = self.meter.fence(start);
         self.native.fence();
-        self.wait(until);
+        self.wait(start, until);
     }
 
     #[inline]
