@@ -24,19 +24,18 @@ use liger_engine::row::{Loader as RowLoader, RowSession};
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::paced::PacedHost;
 use liger_fabric::shadow::ShadowHost;
-use liger_fabric::{Fabric, HostId};
+use liger_fabric::{Fabric, HostId, WorkerId};
 use liger_pod::membership;
 use liger_pod::selftest::Effort;
+use liger_workload::benchmark::{Benchmark, Place};
+use liger_workload::driver::{Length, RunConfig, Watch, Workload, run_worker};
 use liger_workload::ledger;
-use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
-use liger_workload::tpcc::load::Loader;
-use liger_workload::tpcc::schema::{Tables, warehouse_key};
 use liger_workload::{EngineFigures, WorkerStats};
 
 use crate::control::{Answer, Order};
 use crate::desks::{Desks, show};
 use crate::failure::Failure;
-use crate::job::{Backend, Homes, Job, Sql};
+use crate::job::{Backend, Bench, Job, Sql, on_bench};
 use crate::orders::{Orders, Shown, tell, tell_with};
 
 mod figures;
@@ -198,19 +197,18 @@ enum Clients {
 }
 
 /// What the pod holds.
-#[derive(Clone, Copy)]
 enum Contents {
     Sql(Sql),
-    Tpcc(Tables),
+    Bench(Bench),
     Ledger(ledger::schema::Tables, ledger::Book),
 }
 
 impl Contents {
-    fn tpcc(&self) -> Result<Tables, String> {
+    fn bench(&self) -> Result<Bench, String> {
         match self {
-            Self::Tpcc(tables) => Ok(*tables),
+            Self::Bench(bench) => Ok(bench.clone()),
             Self::Ledger(..) | Self::Sql(_) => {
-                Err("this order is for TPC-C, and the pod holds none".to_owned())
+                Err("this order is for a workload, and the pod holds none".to_owned())
             }
         }
     }
@@ -238,7 +236,7 @@ impl<M: HostMemory> Serving<M> {
         let tables = match (job.book, job.sql) {
             (None, Some(sql)) => Some(Contents::Sql(sql)),
             (Some(book), _) => ledger::schema::Tables::of(pod.catalog()).map(|t| Contents::Ledger(t, book)),
-            (None, None) => Tables::of(pod.catalog()).map(Contents::Tpcc),
+            (None, None) => Some(Contents::Bench(job.bench.clone())),
         };
         let tables = tables.expect("the pod has the workload's tables");
         let mut recovery = None;
@@ -287,7 +285,7 @@ impl<M: HostMemory> Serving<M> {
                     .map_err(|failure| failure.to_string())
             }
             Contents::Sql(sql) => SqlDesk::open(&mut self.host, &self.job, sql, shown).map(Clients::Sql),
-            Contents::Tpcc(_) => Err("clients cannot use TPC-C".to_owned()),
+            Contents::Bench(_) => Err("this pod's workload runs by itself".to_owned()),
         }
     }
 
@@ -317,13 +315,13 @@ impl<M: HostMemory> Serving<M> {
     fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
         match order {
             Order::Load => match self.tables {
-                Contents::Tpcc(tables) => self.load(tables),
+                Contents::Bench(ref bench) => on_bench!(bench.clone(), it => self.load(&it)),
                 Contents::Ledger(tables, book) => self.load_ledger(tables, &book),
                 Contents::Sql(_) => Ok(Answer::Moved { rows: 0 }),
             },
             Order::Share => {
-                let tables = match self.tables {
-                    Contents::Tpcc(tables) => vec![tables.customer, tables.stock],
+                let tables = match &self.tables {
+                    Contents::Bench(bench) => on_bench!(bench, it => it.shared_tables()),
                     Contents::Ledger(tables, _) => vec![tables.accounts],
                     Contents::Sql(_) => Vec::new(),
                 };
@@ -332,14 +330,14 @@ impl<M: HostMemory> Serving<M> {
             }
             Order::Recover => self.recover(),
             Order::RunOne => {
-                self.run_one(self.tables.tpcc()?);
+                on_bench!(self.tables.bench()?, it => self.run_one(&it));
                 Ok(Answer::Done)
             }
             Order::AwaitRows => self.await_rows(),
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
-            Order::Run { seconds } => Ok(self.run(self.tables.tpcc()?, seconds)),
+            Order::Run { seconds } => Ok(on_bench!(self.tables.bench()?, it => self.run(&it, seconds))),
             Order::Sync => self.sync(),
             Order::Settle => Ok(self.settle()),
             Order::Check => self.check(),
@@ -355,21 +353,16 @@ impl<M: HostMemory> Serving<M> {
         }
     }
 
-    /// This host's warehouses: those that it had in a new pod, whoever owns them by now.
-    fn warehouses(&self, tables: Tables) -> Vec<i16> {
+    /// This host's partitions: those that it had in a new pod, whoever owns them by now.
+    fn partitions(&self) -> Vec<u16> {
         let engine = self.host.engine();
-        let relation = engine.catalog().relation(tables.warehouse).expect("a table of the pod");
-        let is_ours = |w: &i16| {
-            let partition = relation.partition_of(&warehouse_key(*w), engine.partition_count());
-            partition % u16::from(self.job.hosts) == u16::from(engine.id().0)
-        };
-        (1..=self.job.scale.warehouses).filter(is_ours).collect()
+        let is_ours = |p: &u16| p % u16::from(self.job.hosts) == u16::from(engine.id().0);
+        (0..engine.partition_count()).filter(is_ours).collect()
     }
 
-    /// Fills the warehouses, each worker its share; ITEM is the first one's.
-    fn load(&mut self, tables: Tables) -> Result<Answer, String> {
-        let (workers, warehouses) = (self.job.workers, self.warehouses(tables));
-        let source = Loader::new(tables, self.job.scale, self.job.seed, LOAD_DATE_US);
+    /// Fills the partitions, each worker its share; replicated tables are the first one's.
+    fn load<B: Benchmark>(&mut self, benchmark: &B) -> Result<Answer, String> {
+        let (workers, partitions) = (self.job.workers, self.partitions());
         let total = AtomicU64::new(0);
         let loaded = self.host.run(workers, |session| {
             let (cx, host) = (session.cx(), session.host());
@@ -387,10 +380,10 @@ impl<M: HostMemory> Serving<M> {
                 rows.put(cx, table, row)
             };
             if me == 0 {
-                source.load_items(&mut emit, |_| ())?;
+                benchmark.load_replicated(&mut emit)?;
             }
-            for w in warehouses.iter().skip(me.into()).step_by(workers.into()) {
-                source.load_warehouse(*w, &mut emit, |_| ())?;
+            for p in partitions.iter().skip(me.into()).step_by(workers.into()) {
+                benchmark.load_partition(*p, &mut emit)?;
             }
             if me == 0 {
                 rows.finish(cx);
@@ -419,22 +412,22 @@ impl<M: HostMemory> Serving<M> {
         loaded.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
     }
 
-    fn run(&mut self, tables: Tables, seconds: f64) -> Answer {
-        let own = self.warehouses(tables);
+    fn run<B: Benchmark>(&mut self, benchmark: &B, seconds: f64) -> Answer {
+        let own = self.partitions();
         let job = self.job.clone();
-        let watch = job.watched.then(Arc::<Watch>::default);
+        let watch = job.watched.then(|| Arc::new(Watch::new(B::Worker::EFFECTS)));
         let _reporter = watch.clone().map(Reporter::start);
         let start = self.host.pod().plan().counter(START_COUNTER);
         let before = self.host.checkpoints(Checkpointer::counts).unwrap_or_default();
         let ran = self.host.run(job.workers, |session| {
             let cx = session.cx();
-            let homes = homes_of(&job, &own, cx.worker().0);
+            let worker = benchmark.worker(place_of(&job, &own, cx.worker()));
             cx.fetch_add(start, 1);
             while cx.load(start) < job.all_workers() {
                 session.serve();
                 cx.pause();
             }
-            run_both(session, &job, &tables, homes, (seconds, watch.clone()))
+            run_both(session, &job, &worker, (seconds, watch.clone()))
         });
         // A panic has ended the process.
         let ran: Vec<_> = ran.into_iter().map(|worker| worker.expect("no worker panicked")).collect();
@@ -520,15 +513,9 @@ impl<M: HostMemory> Serving<M> {
     }
 }
 
-/// Date of the initial rows: 2026-01-01.
-const LOAD_DATE_US: i64 = 1_767_225_600_000_000;
-
-fn homes_of(job: &Job, own: &[i16], worker: u8) -> Vec<i16> {
-    match job.homes {
-        Homes::AnyLocal => own.to_vec(),
-        Homes::Own if own.len() < job.workers.into() => vec![own[usize::from(worker) % own.len()]],
-        Homes::Own => own.iter().copied().skip(worker.into()).step_by(job.workers.into()).collect(),
-    }
+/// Which of its host's workers it is, and what the host has.
+fn place_of<'a>(job: &Job, partitions: &'a [u16], worker: WorkerId) -> Place<'a> {
+    Place { partitions, worker: worker.0.into(), workers: job.workers.into() }
 }
 
 /// Says every few milliseconds what was acknowledged, until it is dropped.
@@ -560,20 +547,20 @@ impl Drop for Reporter {
 }
 
 /// Warms up, then measures: two runs of the driver, so that the host's counters can be read in between.
-fn run_both<F: Fabric>(
+fn run_both<F: Fabric, W: Workload>(
     session: &mut RowSession<'_, F>,
     job: &Job,
-    tables: &Tables,
-    homes: Vec<i16>,
+    worker: &W,
     (seconds, watch): (f64, Option<Arc<Watch>>),
 ) -> (WorkerStats, EngineFigures) {
     let (cx, host) = (session.cx(), session.host());
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
-    let config = config_of(job, tables, homes, watch);
-    let warm_up = run_worker(cx, session, &RunConfig { length: length(job.warm_up_s), ..config.clone() });
+    let config = config_of(job, watch);
+    let first = RunConfig { length: length(job.warm_up_s), ..config.clone() };
+    let warm_up = run_worker(cx, session, worker, &first);
     let before = counted(host.moves());
-    let mut stats =
-        run_worker(cx, session, &RunConfig { run: config.run + 1, length: length(seconds), ..config });
+    let second = RunConfig { run: config.run + 1, length: length(seconds), ..config };
+    let mut stats = run_worker(cx, session, worker, &second);
     let after = counted(host.moves());
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;

@@ -9,32 +9,54 @@ use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
 use liger_sql::storage::classes::Classes;
+use liger_workload::benchmark::{Benchmark, Shareable, Verdict};
 use liger_workload::ledger::{self, Book};
+use liger_workload::snapshot::{Acknowledged, Snapshot};
+use liger_workload::tpcc::Scale;
+use liger_workload::tpcc::benchmark::Tpcc;
+use liger_workload::tpcc::generate::Homes;
 use liger_workload::tpcc::input::{Mix, Remote};
-use liger_workload::tpcc::{DISTRICTS, Scale, schema};
 use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
 use crate::pace::Pace;
 use crate::telling::Telling;
 
-/// Where a worker's transactions are at home.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+/// A workload that hosts run by themselves, with its database.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Homes {
-    /// In the worker's own share of its host's warehouses.
-    Own,
-    /// In any warehouse of its host.
-    AnyLocal,
+pub enum Bench {
+    /// TPC-C.
+    Tpcc(Tpcc),
 }
 
-impl Homes {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::AnyLocal => "any_local",
+/// Calls generic code with whichever workload it is.
+macro_rules! on_bench {
+    ($bench:expr, $benchmark:ident => $code:expr) => {
+        match $bench {
+            $crate::job::Bench::Tpcc($benchmark) => $code,
         }
+    };
+}
+pub(crate) use on_bench;
+
+impl Bench {
+    /// Its name in reports.
+    pub fn name(&self) -> &'static str {
+        on_bench!(self, benchmark => benchmark.name())
+    }
+
+    /// Is the whole database right?
+    pub fn check(&self, rows: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {
+        on_bench!(self, benchmark => benchmark.check(rows, told))
+    }
+}
+
+impl Default for Bench {
+    /// The least TPC-C: what a pod that holds something else has in this place.
+    fn default() -> Self {
+        let (scale, mix, remote, homes) = (Scale::full(1), Mix::Spec, Remote::Spec, Homes::Own);
+        Self::Tpcc(Tpcc { scale, seed: 1, mix, remote, homes })
     }
 }
 
@@ -102,8 +124,8 @@ pub struct Sql {
 pub enum Holds {
     /// A ledger.
     Ledger(Book),
-    /// TPC-C of this size.
-    Tpcc(Scale),
+    /// TPC-C.
+    Tpcc(Tpcc),
     /// What SQL puts into it.
     Sql(Sql),
 }
@@ -111,9 +133,9 @@ pub enum Holds {
 /// What a pod holds, and what is run on it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The ledger, if the pod holds that. TPC-C's settings mean nothing then.
+    /// The ledger, if the pod holds that. `bench` means nothing then.
     pub book: Option<Book>,
-    /// The pod holds what SQL puts into it. TPC-C's settings mean nothing then.
+    /// The pod holds what SQL puts into it. `bench` means nothing then.
     #[serde(default)]
     pub sql: Option<Sql>,
     /// Who may connect to it.
@@ -133,14 +155,9 @@ pub struct Job {
     pub pace: Option<Pace>,
     /// What all hosts leave out, as `shadow::Omission` reads it.
     pub omit: Option<String>,
-    /// Size of the database.
-    pub scale: Scale,
-    /// How many transactions touch another warehouse.
-    pub remote: Remote,
-    /// Whose definition of the transactions.
-    pub mix: Mix,
-    /// Where workers are at home.
-    pub homes: Homes,
+    /// The database and what runs on it.
+    #[serde(default)]
+    pub bench: Bench,
     /// Measured time.
     pub seconds: f64,
     /// Time before it.
@@ -153,7 +170,7 @@ pub struct Job {
     pub budget: (u64, u64),
     /// How sync words work: `hwcc` or `pcc`.
     pub sync: String,
-    /// Share every CUSTOMER and STOCK row before the run.
+    /// Share every row before the run that other hosts may touch.
     pub share_all: bool,
     /// Decides the database and the transactions.
     pub seed: u64,
@@ -176,7 +193,7 @@ impl Job {
             partitions: match (self.book, self.sql) {
                 (Some(book), _) => book.partitions,
                 (None, Some(sql)) => sql.partitions,
-                (None, None) => self.scale.warehouses as u16,
+                (None, None) => on_bench!(&self.bench, benchmark => benchmark.partitions()),
             },
             sync_mode: self.sync.parse::<SyncMode>().expect("checked when the job was made"),
             ..PodConfig::new(self.hosts, self.workers, self.hwcc_bytes, self.cxl_bytes)
@@ -202,7 +219,7 @@ impl Job {
         match (self.book, self.sql) {
             (Some(_), _) => ledger::schema::schemas(),
             (None, Some(_)) => Classes::schemas(),
-            (None, None) => schema::schemas(),
+            (None, None) => on_bench!(&self.bench, benchmark => benchmark.schemas()),
         }
     }
 
@@ -216,11 +233,11 @@ impl Job {
         match (self.book, self.sql) {
             (Some(_), _) => "ledger",
             (None, Some(_)) => "sql",
-            (None, None) => "tpcc",
+            (None, None) => self.bench.name(),
         }
     }
 
-    /// Whether clients may come: TPC-C runs by itself.
+    /// Whether clients may come: the other workloads run by themselves.
     pub fn has_clients(&self) -> bool {
         self.book.is_some() || self.sql.is_some()
     }
@@ -259,34 +276,28 @@ impl Job {
         if let Some(book) = &self.book {
             return book.all_accounts() * u64::from(self.hosts);
         }
-        let (warehouses, items) = (self.scale.warehouses as u64, self.scale.items as u64);
-        // Customers, their first payments and orders, ten lines each, and a third of the orders open.
-        let customers = DISTRICTS as u64 * self.scale.customers as u64;
-        warehouses * (11 + items + customers * 133 / 10) + items * u64::from(self.hosts)
+        on_bench!(&self.bench, benchmark => benchmark.rows())
     }
 }
 
-/// Tuples that hosts can share: customers with their index entries, stock, and half as many again.
-fn tuples(scale: &Scale) -> u64 {
-    let customers = DISTRICTS as u64 * scale.customers as u64;
-    scale.warehouses as u64 * (2 * customers + scale.items as u64) * 3 / 2
+/// Tuples that hosts can share, index entries among them, and half as many again.
+fn tuples(shareable: &Shareable) -> u64 {
+    (shareable.rows + shareable.entries) * 3 / 2
 }
 
-/// Data memory that holds every row of `scale` that hosts can share, with room to spare.
-pub fn default_cxl_bytes(hosts: u8, scale: &Scale) -> u64 {
-    let customers = DISTRICTS as u64 * scale.customers as u64;
-    let rows = scale.warehouses as u64 * (customers * (1024 + 192) + scale.items as u64 * 512) * 3 / 2;
+/// Data memory that holds every row that hosts can share, with room to spare.
+pub fn default_cxl_bytes(hosts: u8, shareable: &Shareable) -> u64 {
     let lanes = u64::from(hosts) * u64::from(hosts) * (128 << 10);
     // An index entry takes some 100 bytes while its leaf is rewritten and the old one waits to be freed.
-    let all = (64 << 20) + lanes + rows + tuples(scale) * 256;
+    let all = (64 << 20) + lanes + shareable.bytes * 3 / 2 + tuples(shareable) * 256;
     all.next_multiple_of(1 << 20)
 }
 
 /// Sync memory for the words of all these rows, beside `cxl_bytes` of data memory.
-pub fn default_hwcc_bytes(hosts: u8, scale: &Scale, cxl_bytes: u64) -> u64 {
+pub fn default_hwcc_bytes(hosts: u8, shareable: &Shareable, cxl_bytes: u64) -> u64 {
     let word_bytes = if hosts <= 8 { 8 } else { 16 };
     let pairs = u64::from(hosts) * u64::from(hosts) * 1024;
     // Every chunk of data memory has a word of 8 bytes; chunks are 256 KiB.
-    let all = (4 << 20) + pairs + tuples(scale) * word_bytes * 3 / 2 + (cxl_bytes >> 15);
+    let all = (4 << 20) + pairs + tuples(shareable) * word_bytes * 3 / 2 + (cxl_bytes >> 15);
     all.next_multiple_of(1 << 20)
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use liger_engine::{Catalog, Row, TableId};
-use liger_workload::tpcc::check::Snapshot;
+use liger_workload::Snapshot;
 
 use crate::control::{Answer, Order};
 use crate::failure::Failure;

@@ -7,11 +7,12 @@
 //! * [`scenario`]: small programs on parts of a pod and on whole ones; [`mutation`]: each instruction and
 //!   step that the pod's protocols need is left out once, and some scenario must notice;
 //! * [`recorder`], [`history`]: what transactions saw and did, printable and storable as JSON;
-//! * [`tpcc`]: TPC-C on such a pod, adversarial or in virtual time;
+//! * [`bench`]: workloads on such a pod, adversarial or in virtual time;
 //! * [`serializability`]: the exact check of such a history.
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod crash_points;
 pub mod durable;
 pub mod history;
@@ -22,7 +23,6 @@ pub mod rows;
 pub mod scenario;
 pub mod serializability;
 pub mod survival;
-pub mod tpcc;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.
 #[derive(Clone, Debug)]

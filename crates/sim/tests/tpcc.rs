@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use liger_engine::row::Budget;
 use liger_fabric::sim::Profile;
-use liger_sim::tpcc::{TpccSim, run};
-use liger_workload::tpcc::driver::Length;
+use liger_sim::bench::shapes::{adversarial_tpcc, tpcc};
+use liger_sim::bench::{BenchSim, run};
+use liger_workload::driver::Length;
+use liger_workload::tpcc::Scale;
+use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::Remote;
 
 #[test]
@@ -13,7 +16,7 @@ fn adversarial_seeds() {
     let seeds: u64 = std::env::var("LIGER_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(25);
     let first: u64 = std::env::var("LIGER_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     for seed in first..first + seeds {
-        let result = run(&TpccSim::adversarial(seed));
+        let result = run(&adversarial_tpcc(seed));
         if std::env::var("LIGER_VERBOSE").is_ok() {
             println!("seed {seed}: {} committed, {} verbs", result.report.all.committed, result.verbs);
         }
@@ -29,7 +32,9 @@ fn no_budget_at_all() {
     let remote = Remote::Percent { new_order: 60, payment: 90 };
     let budget = Some(Budget { hwcc_bytes: 0, cxl_bytes: 0 });
     for seed in 1..=10 {
-        let result = run(&TpccSim { budget, remote, ..TpccSim::adversarial(seed) });
+        let mut shape = adversarial_tpcc(seed);
+        (shape.budget, shape.benchmark.remote) = (budget, remote);
+        let result = run(&shape);
         assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
         let (moved, committed) = (result.report.engine.moves_out, result.report.all.committed);
         assert!(moved > 0 && committed > 0, "seed {seed}: {moved} moved out, {committed} committed");
@@ -40,9 +45,10 @@ fn no_budget_at_all() {
 fn a_timed_run_is_consistent_and_replays() {
     let profile = Arc::new(Profile::built_in("tigon-osdi25").expect("a built-in profile"));
     let remote = Remote::Percent { new_order: 60, payment: 90 };
-    let full = TpccSim::tigon(profile, 500, remote, 0);
+    let benchmark = Tpcc { scale: Scale::reduced(24, 500), ..tpcc(remote) };
+    let full = BenchSim::timed(profile, benchmark, 0);
     let length = Length::Time { warm_up_ns: 100_000, measured_ns: 400_000 };
-    let small = TpccSim { hosts: 3, workers: 2, length, check: true, ..full };
+    let small = BenchSim { hosts: 3, workers: 2, length, check: true, ..full };
     let first = run(&small);
     assert_eq!(first.problems, Vec::<String>::new());
     assert_eq!(first.report.consistent, Some(true));

@@ -10,6 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod benchmark;
+pub mod charge;
+pub mod driver;
 pub mod histogram;
 pub mod ledger;
 pub mod random;
@@ -18,9 +21,10 @@ pub mod snapshot;
 pub mod stats;
 pub mod storage;
 pub mod tpcc;
+pub mod zipf;
 
 pub use histogram::Histogram;
 pub use random::Rng;
 pub use report::{EngineFigures, Report};
-pub use snapshot::Snapshot;
+pub use snapshot::{Acknowledged, Snapshot};
 pub use stats::{KindStats, WorkerStats};

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use common::*;
 use liger_engine::{Key, Row, TableId};
+use liger_workload::driver::run_worker;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::check::Condition::*;
 use liger_workload::tpcc::check::{Acknowledged, Condition, Findings, KEPT, Snapshot, check};
-use liger_workload::tpcc::driver::run_worker;
 use liger_workload::tpcc::schema::{
     Tables, customer, customer_key, district, district_key, history, lines_of, new_orders_of, order_key,
     order_line, orders, stock, stock_key, warehouse, warehouse_key,
@@ -26,7 +26,8 @@ struct Ran {
 fn ran() -> Ran {
     let scale = Scale::reduced(2, 100);
     let (mut memory, tables) = loaded(scale);
-    let stats = run_worker(&cx(5), &mut memory, &config(tables, scale, 400));
+    let Plan { worker, config } = plan(tables, scale, 400);
+    let stats = run_worker(&cx(5), &mut memory, &worker, &config);
     let ran = Ran { memory, tables, scale, told: stats.acknowledged };
     assert!(ran.findings().is_consistent(), "{:#?}", ran.findings().lines());
     ran

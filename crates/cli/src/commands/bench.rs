@@ -9,18 +9,19 @@ use liger_engine::db::SyncMode;
 use liger_engine::log::Durability;
 use liger_fabric::native::MemorySpec;
 use liger_fabric::shadow::Omission;
+use liger_workload::benchmark::Benchmark;
 use liger_workload::report::About;
 use liger_workload::tpcc::Scale;
-use liger_workload::tpcc::check::{Acknowledged, check};
+use liger_workload::tpcc::benchmark::Tpcc;
+use liger_workload::tpcc::generate::Homes;
 use liger_workload::tpcc::input::{Mix, Remote};
-use liger_workload::tpcc::schema::{self, Tables};
-use liger_workload::{EngineFigures, Report, WorkerStats};
+use liger_workload::{Acknowledged, EngineFigures, Report, WorkerStats};
 
 use crate::commands::up::{duration, new_memory};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::job::{Backend, Data, Durable, Homes, Job, default_cxl_bytes, default_hwcc_bytes};
+use crate::job::{Backend, Bench, Data, Durable, Job, default_cxl_bytes, default_hwcc_bytes, on_bench};
 use crate::memory::{PodMemory, check_config};
 use crate::pace::Pace;
 use crate::plot::{Figure, svg};
@@ -75,6 +76,8 @@ pub enum MixName {
     Spec,
     /// As Tigon's artifact has them: Delivery serves one district, remote customers are found by number.
     Artifact,
+    /// Half New-Orders and half Payments, otherwise the artifact's: the evaluation of Pasha.
+    FirstTwo,
 }
 
 impl From<MixName> for Mix {
@@ -82,6 +85,25 @@ impl From<MixName> for Mix {
         match name {
             MixName::Spec => Mix::Spec,
             MixName::Artifact => Mix::Artifact,
+            MixName::FirstTwo => Mix::FirstTwo,
+        }
+    }
+}
+
+/// [`Homes`] on the command line.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum HomesName {
+    /// In the worker's own share of its host's warehouses.
+    Own,
+    /// In any warehouse of its host.
+    AnyLocal,
+}
+
+impl From<HomesName> for Homes {
+    fn from(name: HomesName) -> Self {
+        match name {
+            HomesName::Own => Homes::Own,
+            HomesName::AnyLocal => Homes::AnyLocal,
         }
     }
 }
@@ -148,7 +170,7 @@ pub struct TpccArguments {
     share_all: bool,
     /// Where transactions are at home: each worker's own warehouses, or any of its host
     #[arg(long, value_enum, default_value = "own")]
-    homes: Homes,
+    homes: HomesName,
     /// When a transaction counts as committed; "pod" and "storage" need --data
     #[arg(long, value_enum, default_value = "none")]
     durability: Durable,
@@ -225,8 +247,11 @@ impl TpccArguments {
         }
         let scale = Scale::reduced(warehouses, self.scale_divisor);
         scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
-        let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &scale));
-        let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &scale, cxl_bytes));
+        let Self { seed, mix, remote, homes, .. } = *self;
+        let tpcc = Tpcc { scale, seed, mix: mix.into(), remote, homes: homes.into() };
+        let shareable = tpcc.shareable();
+        let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &shareable));
+        let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &shareable, cxl_bytes));
         // Before memory is full: then rows leave one by one, and not in a hurry.
         let most = |bytes: u64| bytes / 8 * 7;
         let (hwcc_budget, cxl_budget) = (most(hwcc_bytes), most(cxl_bytes));
@@ -293,10 +318,7 @@ impl TpccArguments {
             backend: self.backend,
             pace,
             omit: self.omit.as_ref().map(ToString::to_string),
-            scale,
-            remote: self.remote,
-            mix: self.mix.into(),
-            homes: self.homes,
+            bench: Bench::Tpcc(tpcc),
             seconds: self.seconds,
             warm_up_s: self.warm_up,
             hwcc_bytes,
@@ -360,7 +382,7 @@ fn run_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     }
     let mut fleet = Fleet::new()?;
     let flags = (arguments.keep, arguments.force);
-    let memory = PodMemory::make(&arguments.memory, &job.pod_config(), &schema::schemas(), flags)?;
+    let memory = PodMemory::make(&arguments.memory, &job.pod_config(), &job.schemas(), flags)?;
     let _clocks = job.pace.as_mut().map(|pace| pace.make_clocks(memory.bytes())).transpose()?;
     if let Some(data) = &mut job.data {
         data.generation = if data.recover { memory.begin(&data.path)? } else { memory.create(&data.path)? };
@@ -439,7 +461,7 @@ fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failu
     if job.data.as_ref().is_some_and(|data| data.recover) {
         recover(fleet)?;
     } else {
-        let phase = Phase::of_rows(&format!("loading {} warehouses", job.scale.warehouses), job.rows());
+        let phase = Phase::of_rows(&format!("loading {}", job.bench.name()), job.rows());
         let rows = rows_of(&fleet.order_all(|_| Order::Load, PATIENCE, |rows| phase.add(rows))?)?;
         phase.done(&format!("{rows} rows"));
     }
@@ -449,7 +471,7 @@ fn prepare(fleet: &mut Fleet, memory: &PodMemory, job: &Job) -> Result<(), Failu
         phase.done(&format!("on storage in {}", data.path.display()));
     }
     if job.share_all {
-        let phase = Phase::start("sharing every CUSTOMER and STOCK row");
+        let phase = Phase::start("sharing every row that others may touch");
         let rows = rows_of(&fleet.order_all(|_| Order::Share, PATIENCE, |_| ())?)?;
         phase.done(&format!("{rows} rows"));
     }
@@ -506,15 +528,14 @@ fn verify(
         failures.extend(problems.into_iter().map(|problem| format!("host {host}: {problem}")));
     }
     let catalog = job.catalog();
-    let tables = Tables::of(&catalog).expect("TPC-C's tables");
     let rows = AllRows::new(fleet, &catalog);
-    let findings = check(&rows, &tables, &job.scale, job.seed, told);
+    let verdict = job.bench.check(&rows, told);
     if let Some(failure) = rows.into_failure() {
         return Err(failure);
     }
-    failures.extend(findings.lines());
+    failures.extend(verdict.failures);
     phase.done(if failures.is_empty() { "all conditions hold" } else { "NOT consistent" });
-    Ok((failures, findings.lost_commits()))
+    Ok((failures, verdict.lost))
 }
 
 /// Lets the pod come to rest: what one host still had to say may wake another, so all of them twice.
@@ -540,12 +561,6 @@ fn about(job: &Job, memory: &PodMemory) -> About {
     let settings = [
         ("replay_limit_bytes", replay_limit.to_string()),
         ("omitted", job.omit.clone().unwrap_or_else(|| "nothing".to_owned())),
-        ("warehouses", job.scale.warehouses.to_string()),
-        ("items", job.scale.items.to_string()),
-        ("customers_per_district", job.scale.customers.to_string()),
-        ("mix", job.mix.name().to_owned()),
-        ("remote", job.remote.to_string()),
-        ("homes", job.homes.name().to_owned()),
         ("share_all", job.share_all.to_string()),
         ("sync", job.sync.clone()),
         ("durability", Durability::from(job.durability).name().to_owned()),
@@ -557,11 +572,13 @@ fn about(job: &Job, memory: &PodMemory) -> About {
         ("hwcc_budget_bytes", job.budget.0.to_string()),
         ("cxl_budget_bytes", job.budget.1.to_string()),
     ];
+    let mut all = on_bench!(&job.bench, benchmark => benchmark.settings());
+    all.extend(settings.map(|(name, value)| (name.to_owned(), value)));
     About {
-        workload: "tpcc".to_owned(),
+        workload: job.bench.name().to_owned(),
         protocol: "row engine, two-phase locking, no waiting".to_owned(),
         backend: format!("{}, {}, {}", job.backend_label(), memory.kind, job.sync),
-        settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+        settings: all,
         seed: job.seed,
         hosts: job.hosts.into(),
     }

@@ -12,6 +12,7 @@
 
 mod crash_points;
 mod curve;
+mod workloads;
 
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -23,20 +24,15 @@ use liger_fabric::profile::Profile;
 use liger_sim::mutation;
 use liger_sim::rows::{self, RowsRun};
 use liger_sim::scenario;
-use liger_sim::tpcc::{self, Kind, TpccSim, TpccSimResult};
-use liger_workload::tpcc::Scale;
-use liger_workload::tpcc::driver::Length;
-use liger_workload::tpcc::input::{Mix, Remote};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::commands::bench::MixName;
 use crate::failure::Failure;
 
 /// What to simulate.
 #[derive(Subcommand)]
 pub enum Simulation {
     /// TPC-C on a simulated pod: adversarial (the default), or timed with --profile.
-    Tpcc(TpccArguments),
+    Tpcc(workloads::TpccArguments),
     /// Random transactions on incoherent memory, their histories checked.
     Rows(RowsArguments),
     /// Kill a host before every verb of small operations: the others must get over it.
@@ -45,48 +41,6 @@ pub enum Simulation {
     Mutations(MutationArguments),
     /// Run one scenario on one seed: what `sim mutations` has found, again.
     Replay(ReplayArguments),
-}
-
-/// `liger sim tpcc`.
-#[derive(Args)]
-pub struct TpccArguments {
-    /// Decides everything
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Incoherent memory, hostile schedules and caches; database and pod are tiny and follow from the seed
-    #[arg(long, conflicts_with = "profile")]
-    adversarial: bool,
-    /// Virtual time on this hardware: a built-in profile (tigon-osdi25, tigon-osdi25-measured, polar-xconn,
-    /// pcc-spr, dram) or a file
-    #[arg(long)]
-    profile: Option<String>,
-    /// Hosts of the timed pod, 1 to 16
-    #[arg(long, default_value_t = 8, requires = "profile", value_parser = hosts())]
-    hosts: u8,
-    /// Workers of each host of the timed pod, 1 to 32
-    #[arg(long, default_value_t = 3, requires = "profile", value_parser = workers())]
-    workers: u8,
-    /// Remote transactions of the timed run: "spec", or percentages of New-Orders and Payments like "60/90"
-    #[arg(long, default_value = "60/90", requires = "profile")]
-    remote: Remote,
-    /// Every point from 0/0 to 60/90 instead of one
-    #[arg(long, requires = "profile", conflicts_with = "remote")]
-    curve: bool,
-    /// How often the curve is run, on one database, each time with other inputs: gives the spread
-    #[arg(long, default_value_t = 3, requires = "curve", value_parser = rounds())]
-    rounds: u16,
-    /// Whose definition of the transactions
-    #[arg(long, value_enum, default_value_t = MixName::Artifact, requires = "profile")]
-    mix: MixName,
-    /// Divides customers, orders and items of the timed run, to fit this machine's memory
-    #[arg(long, default_value_t = 10, requires = "profile", value_parser = divisors())]
-    scale_divisor: i32,
-    /// Virtual milliseconds measured
-    #[arg(long, default_value_t = 20, requires = "profile", value_parser = milliseconds())]
-    virtual_ms: u64,
-    /// Print one JSON object as the last line
-    #[arg(long)]
-    json: bool,
 }
 
 /// `liger sim rows`.
@@ -140,31 +94,10 @@ pub struct ReplayArguments {
     json: bool,
 }
 
-fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
-    clap::value_parser!(u8).range(1..=16)
-}
-
-fn workers() -> clap::builder::RangedI64ValueParser<u8> {
-    clap::value_parser!(u8).range(1..=32)
-}
-
-fn divisors() -> clap::builder::RangedI64ValueParser<i32> {
-    clap::value_parser!(i32).range(1..=1000)
-}
-
-fn rounds() -> clap::builder::RangedI64ValueParser<u16> {
-    clap::value_parser!(u16).range(1..=100)
-}
-
-fn milliseconds() -> clap::builder::RangedU64ValueParser<u64> {
-    clap::value_parser!(u64).range(1..)
-}
-
 /// Runs a simulation.
 pub fn run(simulation: &Simulation) -> Result<ExitCode, Failure> {
     match simulation {
-        Simulation::Tpcc(arguments) if arguments.curve => curve::run(arguments),
-        Simulation::Tpcc(arguments) => one_tpcc(arguments),
+        Simulation::Tpcc(arguments) => workloads::tpcc(arguments),
         Simulation::Rows(arguments) => Ok(random_rows(arguments)),
         Simulation::CrashPoints(arguments) => crash_points::run(arguments),
         Simulation::Mutations(arguments) => Ok(mutations(arguments)),
@@ -181,104 +114,6 @@ fn now_ns() -> u64 {
 
 fn profile(name: &str) -> Result<Arc<Profile>, Failure> {
     Profile::named(name).map(Arc::new).map_err(|error| Failure::Refused(error.to_string()))
-}
-
-fn timed(arguments: &TpccArguments, profile: &Arc<Profile>, remote: Remote) -> TpccSim {
-    let measured_ns = 1_000_000 * arguments.virtual_ms;
-    let TpccArguments { seed, hosts, workers, mix, scale_divisor, .. } = *arguments;
-    let warehouses = i16::from(hosts) * i16::from(workers);
-    let scale =
-        if scale_divisor == 1 { Scale::full(warehouses) } else { Scale::reduced(warehouses, scale_divisor) };
-    TpccSim {
-        seed,
-        hosts,
-        workers,
-        scale,
-        mix: Mix::from(mix),
-        length: Length::Time { warm_up_ns: measured_ns / 4, measured_ns },
-        ..TpccSim::tigon(Arc::clone(profile), scale_divisor, remote, measured_ns)
-    }
-}
-
-/// A result and how fast it came.
-struct Timed {
-    result: TpccSimResult,
-    wall_s: f64,
-    cpu_s: f64,
-}
-
-/// Processor time of this thread, seconds: other programs of this machine do not count.
-fn cpu_s() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
-}
-
-fn watched(run: impl FnOnce() -> TpccSimResult) -> Timed {
-    let (start_ns, start_cpu_s) = (now_ns(), cpu_s());
-    let result = run();
-    Timed { result, wall_s: (now_ns() - start_ns) as f64 / 1e9, cpu_s: cpu_s() - start_cpu_s }
-}
-
-fn run_timed(run: &TpccSim) -> Timed {
-    let loaded = tpcc::load(run);
-    watched(|| loaded.run())
-}
-
-impl Timed {
-    fn verbs_per_s(&self) -> f64 {
-        self.result.verbs as f64 / self.wall_s
-    }
-
-    fn verbs_per_cpu_s(&self) -> f64 {
-        self.result.verbs as f64 / self.cpu_s
-    }
-
-    fn json(&self) -> Value {
-        let result = &self.result;
-        let mut object: Value = serde_json::from_str(&result.report.json()).expect("a report is JSON");
-        object["trace_hash"] = json!(format!("{:016x}", result.trace_hash));
-        object["verbs"] = json!(result.verbs);
-        object["virtual_s"] = json!(result.virtual_ns as f64 / 1e9);
-        object["verbs_per_wall_s"] = json!(self.verbs_per_s());
-        object["verbs_per_cpu_s"] = json!(self.verbs_per_cpu_s());
-        object["time_use"] = curve::time_use(&result.time_use);
-        object["problems"] = json!(result.problems);
-        object
-    }
-}
-
-fn one_tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
-    let run = match &arguments.profile {
-        None => TpccSim::adversarial(arguments.seed),
-        Some(name) => timed(arguments, &profile(name)?, arguments.remote),
-    };
-    let kind = match &run.kind {
-        Kind::Adversarial => "adversarial: incoherent memory, hostile schedules",
-        Kind::Timed(_) => "timed: all times are virtual",
-    };
-    let timed = run_timed(&run);
-    let result = &timed.result;
-    println!("{}", result.report.table());
-    println!("simulated ({kind})");
-    println!(
-        "seed {}, trace_hash {:016x}, {} verbs in {:.1} s of real time ({:.2} million/s; {:.2} million/s of \
-         processor time), {:.3} virtual s",
-        run.seed,
-        result.trace_hash,
-        result.verbs,
-        timed.wall_s,
-        timed.verbs_per_s() / 1e6,
-        timed.verbs_per_cpu_s() / 1e6,
-        result.virtual_ns as f64 / 1e9
-    );
-    println!(
-        "{}",
-        if result.problems.is_empty() { "every check passed".into() } else { result.problems.join("\n") }
-    );
-    if arguments.json {
-        println!("{}", timed.json());
-    }
-    Ok(exit(result.problems.is_empty()))
 }
 
 fn random_rows(arguments: &RowsArguments) -> ExitCode {

@@ -15,16 +15,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_engine::recovery::salvage::Dead;
+use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger::Book;
 use liger_workload::tpcc::Scale;
-use liger_workload::tpcc::input::Mix;
+use liger_workload::tpcc::benchmark::Tpcc;
+use liger_workload::tpcc::generate::Homes;
+use liger_workload::tpcc::input::{Mix, Remote};
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, AccessArguments};
 use crate::control::Order;
 use crate::failure::Failure;
 use crate::job::{
-    Backend, Data, Durable, Holds, Homes, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
+    Backend, Bench, Data, Durable, Holds, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
 };
 use crate::memory::{Outlived, check_config};
 use crate::orders;
@@ -200,17 +203,17 @@ impl PodShape {
                            makes them, and this pod may outlive that: use native or shadow";
             return Err(Failure::Refused(message.to_owned()));
         }
-        let scale = if let Holds::Tpcc(scale) = contents { scale } else { Scale::full(1) };
+        let bench = if let Holds::Tpcc(tpcc) = contents { Bench::Tpcc(tpcc) } else { Bench::default() };
         let cxl_bytes = self.memory.unwrap_or_else(|| match &contents {
             Holds::Sql(_) => (512u64 << 20) + u64::from(hosts) * u64::from(workers) * SQL_RING_BYTES,
             Holds::Ledger(book) => (512u64 << 20) + (book.all_accounts() * 512).next_multiple_of(1 << 20),
-            Holds::Tpcc(scale) => {
-                default_cxl_bytes(hosts, scale) + ((u64::from(hosts) * u64::from(workers)) << 25)
+            Holds::Tpcc(tpcc) => {
+                default_cxl_bytes(hosts, &tpcc.shareable()) + ((u64::from(hosts) * u64::from(workers)) << 25)
             }
         });
         let hwcc_bytes = match &contents {
             Holds::Ledger(_) | Holds::Sql(_) => (cxl_bytes / 8).next_multiple_of(1 << 20).max(8 << 20),
-            Holds::Tpcc(scale) => default_hwcc_bytes(hosts, scale, cxl_bytes),
+            Holds::Tpcc(tpcc) => default_hwcc_bytes(hosts, &tpcc.shareable(), cxl_bytes),
         };
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let job = Job {
@@ -223,10 +226,7 @@ impl PodShape {
             backend: self.backend,
             pace: None,
             omit: None,
-            scale,
-            remote: "spec".parse().expect("a word it knows"),
-            mix: Mix::Spec,
-            homes: Homes::Own,
+            bench,
             seconds: 0.0,
             warm_up_s: 0.0,
             hwcc_bytes,
@@ -285,7 +285,8 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
         Tables::Tpcc => {
             let scale = Scale::reduced(arguments.warehouses.unwrap_or(hosts.into()), arguments.scale_divisor);
             scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
-            Holds::Tpcc(scale)
+            let (mix, remote, homes) = (Mix::Spec, Remote::Spec, Homes::Own);
+            Holds::Tpcc(Tpcc { scale, seed: arguments.shape.seed, mix, remote, homes })
         }
     };
     let access = arguments.access.access(path)?;

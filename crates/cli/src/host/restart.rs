@@ -5,24 +5,18 @@ use std::sync::Arc;
 
 use liger_engine::recovery::Loaded;
 use liger_fabric::native::HostMemory;
-use liger_workload::tpcc::driver::{Length, RunConfig, Watch, run_worker};
-use liger_workload::tpcc::schema::Tables;
+use liger_workload::benchmark::Benchmark;
+use liger_workload::driver::{Length, RunConfig, Watch, run_worker};
 
-use super::{Serving, homes_of};
+use super::{Serving, place_of};
 use crate::control::Answer;
 use crate::job::Job;
 
-/// What a worker runs first in the pod's present generation.
-pub(super) fn config_of(job: &Job, tables: &Tables, homes: Vec<i16>, watch: Option<Arc<Watch>>) -> RunConfig {
+/// How a worker runs first in the pod's present generation.
+pub(super) fn config_of(job: &Job, watch: Option<Arc<Watch>>) -> RunConfig {
     RunConfig {
-        tables: *tables,
-        scale: job.scale,
-        database_seed: job.seed,
         // Two runs a generation.
         run: job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1),
-        mix: job.mix,
-        remote: job.remote,
-        homes,
         length: Length::Transactions { warm_up: 0, measured: 0 },
         max_attempts: None,
         durability: job.durability.into(),
@@ -41,13 +35,13 @@ impl<M: HostMemory> Serving<M> {
     }
 
     /// One transaction on each worker.
-    pub(super) fn run_one(&mut self, tables: Tables) {
-        let (own, job) = (self.warehouses(tables), self.job.clone());
+    pub(super) fn run_one<B: Benchmark>(&mut self, benchmark: &B) {
+        let (own, job) = (self.partitions(), self.job.clone());
         let length = Length::Transactions { warm_up: 0, measured: 1 };
         let ran = self.host.run(job.workers, |session| {
-            let homes = homes_of(&job, &own, session.cx().worker().0);
-            let config = RunConfig { length, ..config_of(&job, &tables, homes, None) };
-            run_worker(session.cx(), session, &config);
+            let worker = benchmark.worker(place_of(&job, &own, session.cx().worker()));
+            let config = RunConfig { length, ..config_of(&job, None) };
+            run_worker(session.cx(), session, &worker, &config);
         });
         // A panic has ended the process.
         ran.into_iter().for_each(|worker| worker.expect("no worker panicked"));

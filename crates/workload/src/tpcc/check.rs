@@ -23,7 +23,7 @@ use std::fmt;
 use crate::tpcc::Scale;
 use crate::tpcc::schema::Tables;
 
-pub use crate::snapshot::Snapshot;
+pub use crate::snapshot::{Acknowledged, Snapshot};
 
 macro_rules! conditions {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
@@ -171,18 +171,6 @@ impl Findings {
         let more = beyond.map(|(condition, n)| format!("{}: {n} findings in all", condition.text()));
         self.failures.iter().map(Failure::to_string).chain(more).collect()
     }
-}
-
-/// What workers were told is committed, since the database was loaded (`WorkerStats::acknowledged`).
-#[derive(Clone, Copy, Debug)]
-pub enum Acknowledged<'a> {
-    /// Not known; not checked.
-    Unknown,
-    /// No worker or host died: exactly this is in the database.
-    Exactly(&'a BTreeMap<String, u64>),
-    /// Some died: at least this is in the database, and perhaps commits whose acknowledgement died with the
-    /// worker.
-    AtLeast(&'a BTreeMap<String, u64>),
 }
 
 /// Checks a database that was loaded with `scale` and `seed`.

@@ -50,7 +50,8 @@ impl Generator {
     /// The next transaction; `now_us` becomes its date.
     pub fn next(&mut self, now_us: i64) -> Input {
         if self.deck.is_empty() {
-            self.deck = Kind::ALL.into_iter().flat_map(|k| std::iter::repeat_n(k, k.cards())).collect();
+            let cards = |kind: Kind| std::iter::repeat_n(kind, kind.cards(self.mix));
+            self.deck = Kind::ALL.into_iter().flat_map(cards).collect();
             self.rng.shuffle(&mut self.deck);
         }
         let kind = self.deck.pop().expect("the deck was refilled");
@@ -136,7 +137,7 @@ impl Generator {
     fn delivery(&mut self, w: i16, date_us: i64) -> DeliveryInput {
         let (first_d, last_d) = match self.mix {
             Mix::Spec => (1, DISTRICTS),
-            Mix::Artifact => {
+            Mix::Artifact | Mix::FirstTwo => {
                 let d = self.district();
                 (d, d)
             }
@@ -156,6 +157,14 @@ pub enum Homes {
 }
 
 impl Homes {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Homes::Own => "own",
+            Homes::AnyLocal => "any_local",
+        }
+    }
+
     /// The home warehouses of worker `worker` of `workers`, on a host that holds `of_host`. Under
     /// [`Homes::Own`] the warehouses are dealt out in turn; where there are fewer than workers, some workers
     /// share one.
@@ -195,6 +204,14 @@ mod tests {
         for hundred in sample(Mix::Spec, Remote::Spec, 1000).chunks(100) {
             let counts = Kind::ALL.map(|k| hundred.iter().filter(|i| i.kind() == k).count());
             assert_eq!(counts, [45, 43, 4, 4, 4]);
+        }
+    }
+
+    #[test]
+    fn the_first_two_are_half_and_half() {
+        for hundred in sample(Mix::FirstTwo, Remote::Spec, 1000).chunks(100) {
+            let counts = Kind::ALL.map(|k| hundred.iter().filter(|i| i.kind() == k).count());
+            assert_eq!(counts, [50, 50, 0, 0, 0]);
         }
     }
 

@@ -40,10 +40,12 @@ impl Kind {
     }
 
     /// Cards of this type in a deck of 100.
-    pub(super) const fn cards(self) -> usize {
-        match self {
-            Kind::NewOrder => 45,
-            Kind::Payment => 43,
+    pub(super) const fn cards(self, mix: Mix) -> usize {
+        match (mix, self) {
+            (Mix::FirstTwo, Kind::NewOrder | Kind::Payment) => 50,
+            (Mix::FirstTwo, _) => 0,
+            (_, Kind::NewOrder) => 45,
+            (_, Kind::Payment) => 43,
             _ => 4,
         }
     }
@@ -59,6 +61,8 @@ pub enum Mix {
     /// counts as a transaction), and remote customers are found by number only. Everything else is the
     /// specification's.
     Artifact,
+    /// Half New-Orders and half Payments, otherwise the artifact's: the evaluation of Pasha (CIDR 2025).
+    FirstTwo,
 }
 
 impl Mix {
@@ -67,6 +71,7 @@ impl Mix {
         match self {
             Mix::Spec => "spec",
             Mix::Artifact => "artifact",
+            Mix::FirstTwo => "first-two",
         }
     }
 }

@@ -4,17 +4,16 @@
 //! * [`schema`]: the nine tables, [`load`]: their initial contents, [`input`] and [`generate`]: what the
 //!   terminals ask for.
 //! * One file per transaction: [`new_order`], [`payment`], [`order_status`], [`delivery`], [`stock_level`].
-//! * [`driver`]: one worker's loop. [`check`]: the twelve consistency conditions over the whole database and
-//!   the proof that no update of a customer or a stock row was lost.
+//! * [`workload`]: what a worker runs, [`benchmark`]: with its database. [`check`]: the twelve consistency
+//!   conditions over the whole database and the proof that no update of a customer or a stock row was lost.
 //!
 //! Money is exact: cents in integers, never floating point. What is not here: terminals with keying and think
 //! times, priced configurations, and the pacing that the official metric asks for. Results are therefore not
 //! tpmC.
 
-pub mod charge;
+pub mod benchmark;
 pub mod check;
 pub mod delivery;
-pub mod driver;
 pub mod generate;
 pub mod input;
 pub mod load;
@@ -25,6 +24,7 @@ pub mod order_status;
 pub mod payment;
 pub mod schema;
 pub mod stock_level;
+pub mod workload;
 
 use thiserror::Error;
 

@@ -16,12 +16,13 @@ use liger_engine::{
     RowMut, Session, TableId, TableLayout, Ticket, Transaction, TxnError,
 };
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
+use liger_workload::driver::{Length, RunConfig};
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::check::{Acknowledged, Findings, Snapshot, check};
-use liger_workload::tpcc::driver::{Length, RunConfig};
 use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::tpcc::load::Loader;
 use liger_workload::tpcc::schema::Tables;
+use liger_workload::tpcc::workload::TpccWorker;
 
 pub struct Table {
     layout: TableLayout,
@@ -382,20 +383,19 @@ pub fn loaded(scale: Scale) -> (Memory, Tables) {
     (memory, tables)
 }
 
-pub fn config(tables: Tables, scale: Scale, transactions: u64) -> RunConfig {
-    RunConfig {
-        tables,
-        scale,
-        database_seed: DATABASE_SEED,
-        run: 1,
-        mix: Mix::Spec,
-        remote: Remote::Spec,
-        homes: (1..=scale.warehouses).collect(),
-        length: Length::Transactions { warm_up: 0, measured: transactions },
-        max_attempts: None,
-        durability: Durability::None,
-        watch: None,
-        in_flight: 1,
+/// A worker and how it runs.
+#[derive(Clone)]
+pub struct Plan {
+    pub worker: TpccWorker,
+    pub config: RunConfig,
+}
+
+pub fn plan(tables: Tables, scale: Scale, transactions: u64) -> Plan {
+    let homes = (1..=scale.warehouses).collect();
+    let (mix, remote) = (Mix::Spec, Remote::Spec);
+    Plan {
+        worker: TpccWorker { tables, scale, database_seed: DATABASE_SEED, mix, remote, homes },
+        config: RunConfig::new(Length::Transactions { warm_up: 0, measured: transactions }),
     }
 }
 

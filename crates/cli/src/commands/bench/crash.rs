@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use liger_engine::log::Durability;
 use liger_engine::recovery::salvage::Dead;
 use liger_fabric::native::MemorySpec;
+use liger_workload::Acknowledged;
 use liger_workload::EngineFigures;
-use liger_workload::tpcc::check::Acknowledged;
-use liger_workload::tpcc::schema;
 use serde::Serialize;
 
 use super::{PATIENCE, Recovered, confused, prepare_hosts, recover, verify};
@@ -136,7 +135,7 @@ pub fn run(
         *acknowledged.entry(name).or_default() += count;
     }
     let started = Instant::now();
-    let (config, schemas) = (job.pod_config(), schema::schemas());
+    let (config, schemas) = (job.pod_config(), job.schemas());
     let data = job.data.as_mut().expect("the command line asks for a directory");
     let old = kept.as_ref().map(|memory| memory.name.parse()).transpose()?;
     let spec = old.as_ref().unwrap_or(spec);

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use liger_engine::log::Durability;
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
+use liger_workload::Acknowledged;
 use liger_workload::WorkerStats;
-use liger_workload::tpcc::check::{Acknowledged, check};
-use liger_workload::tpcc::driver::{NEW_ORDERS, PAYMENTS};
-use liger_workload::tpcc::schema::Tables;
+use liger_workload::tpcc::workload::{NEW_ORDERS, PAYMENTS};
 use serde::Serialize;
 
 use super::chaos::{Chaos, Plan, Pod};
@@ -204,12 +203,11 @@ fn judge(dir: &PodDir, plan: Plan, lives: &[Life], kills: &[Kill]) -> Result<Sur
         failures.extend(problems.into_iter().map(|problem| format!("host {host}: {problem}")));
     }
     let catalog = job.catalog();
-    let tables = Tables::of(&catalog).expect("TPC-C's tables");
     let rows = PodRows::new(dir, &catalog);
     let told = Acknowledged::AtLeast(&acknowledged);
-    let findings = check(&rows, &tables, &job.scale, job.seed, told);
+    let verdict = job.bench.check(&rows, told);
     match rows.into_failure() {
-        None => failures.extend(findings.lines()),
+        None => failures.extend(verdict.failures),
         // What was found before tells why.
         Some(failure) if failures.is_empty() => return Err(failure),
         Some(failure) => failures.push(failure.to_string()),
@@ -227,7 +225,7 @@ fn judge(dir: &PodDir, plan: Plan, lives: &[Life], kills: &[Kill]) -> Result<Sur
         seconds,
         kills: kills.len(),
         kill_mode: plan.mode.name(),
-        acknowledged_lost: findings.lost_commits(),
+        acknowledged_lost: verdict.lost,
         acknowledged_per_s: (of(NEW_ORDERS) + of(PAYMENTS)) as f64 / seconds,
         acknowledged,
         survivor_stall: Times::of(&timeline.stalls_ns()),

@@ -1,4 +1,5 @@
-//! `liger sim tpcc --curve`: throughput over the share of remote transactions, in virtual time.
+//! `liger sim tpcc --curve`, and other workloads': throughput over the share of remote transactions, in
+//! virtual time.
 //!
 //! The database is loaded once, and the most remote point runs unmeasured, which warms all caches. Then every
 //! round runs all points, each time with other inputs. The figures of a point are means over the rounds, with
@@ -8,19 +9,31 @@ use std::process::ExitCode;
 
 use liger_fabric::Work;
 use liger_fabric::sim::TimeUse;
-use liger_sim::tpcc;
-use liger_workload::tpcc::input::{Mix, Remote};
+use liger_sim::bench::row::RowPod;
+use liger_sim::bench::{self, BenchSim};
+use liger_workload::benchmark::Benchmark;
 use serde_json::{Map, Value, json};
 
-use super::{Timed, TpccArguments, exit, profile, timed, watched};
+use super::workloads::{PodArguments, Timed, watched};
+use super::{exit, profile};
 use crate::failure::Failure;
 
 /// The points of Tigon's figures 4a to 4c: percentages of New-Orders and Payments.
-const CURVE: [(u32, u32); 7] = [(0, 0), (10, 15), (20, 30), (30, 45), (40, 60), (50, 75), (60, 90)];
+pub(super) const TPCC: [(u32, u32); 7] = [(0, 0), (10, 15), (20, 30), (30, 45), (40, 60), (50, 75), (60, 90)];
+
+/// What a curve is of, in words.
+pub(super) struct What {
+    /// The workload.
+    pub title: String,
+    /// Its database.
+    pub size: String,
+    /// What the points' names are shares of.
+    pub points: &'static str,
+}
 
 /// One point, all rounds.
 struct Point {
-    remote: (u32, u32),
+    remote: String,
     rounds: Vec<Timed>,
 }
 
@@ -53,14 +66,7 @@ impl Point {
 
     /// Percentages of the workers' time: computation, sync words, data, waiting.
     fn shares(&self) -> [f64; 4] {
-        let mut sums = [0.0; 4];
-        for timed in &self.rounds {
-            let used = &timed.result.time_use;
-            let parts = [used.compute_ps(), used.sync_ps, used.data_ps, used.waiting_ps];
-            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part as f64);
-        }
-        let all: f64 = sums.iter().sum();
-        sums.map(|sum| 100.0 * sum / all.max(1.0))
+        shares(self.rounds.iter().map(|timed| &timed.result.time_use))
     }
 
     fn loss(&self, base: f64) -> f64 {
@@ -71,7 +77,7 @@ impl Point {
         let (least, greatest) = self.range();
         let [compute, sync, data, waiting] = self.shares();
         json!({
-            "remote": format!("{}/{}", self.remote.0, self.remote.1),
+            "remote": self.remote,
             "committed_per_s": self.committed_per_s(),
             "committed_per_s_min": least, "committed_per_s_max": greatest,
             "loss_percent": self.loss(base), "aborted_percent": self.aborted(),
@@ -83,11 +89,12 @@ impl Point {
     }
 
     fn line(&self, base: f64) -> String {
-        let ((least, greatest), (new_order, payment)) = (self.range(), self.remote);
+        let (least, greatest) = self.range();
         let [compute, sync, data, waiting] = self.shares();
         format!(
-            "{new_order:>4}/{payment:<3} {:>10.0} {least:>8.0}-{greatest:<8.0} {:>5.1} {:>10.1} {:>12.1} \
+            "{:>8} {:>10.0} {least:>8.0}-{greatest:<8.0} {:>5.1} {:>10.1} {:>12.1} \
              {compute:>8.1} {sync:>6.1} {data:>6.1} {waiting:>6.1} {:>13.2}",
+            self.remote,
             self.committed_per_s(),
             self.loss(base),
             self.aborted(),
@@ -111,6 +118,26 @@ fn verbs_measured(timed: &Timed) -> f64 {
     timed.result.verbs as f64 * share.min(1.0)
 }
 
+/// Percentages of the workers' time: computation, sync words, data, waiting.
+fn shares<'a>(all: impl Iterator<Item = &'a TimeUse>) -> [f64; 4] {
+    let mut sums = [0.0; 4];
+    for used in all {
+        let parts = [used.compute_ps(), used.sync_ps, used.data_ps, used.waiting_ps];
+        sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part as f64);
+    }
+    let all: f64 = sums.iter().sum();
+    sums.map(|sum| 100.0 * sum / all.max(1.0))
+}
+
+/// Where one run's time went, in words.
+pub(super) fn shares_line(used: &TimeUse) -> String {
+    let [compute, sync, data, waiting] = shares([used].into_iter());
+    format!(
+        "workers' virtual time: {compute:.1} % computation, {sync:.1} % sync words, {data:.1} % data, \
+         {waiting:.1} % waiting"
+    )
+}
+
 /// Where the workers' time went: nanoseconds, and units of computation by name.
 pub(super) fn time_use(used: &TimeUse) -> Value {
     let kinds = Work::ALL.iter().zip(&used.units);
@@ -124,30 +151,35 @@ pub(super) fn time_use(used: &TimeUse) -> Value {
     })
 }
 
-/// Runs all points in all rounds.
-pub(super) fn run(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
-    let name = arguments.profile.as_deref().unwrap_or_default();
+/// Runs all points in all rounds; the first is the least remote, the last the most.
+pub(super) fn run<B: Benchmark>(
+    pod: &PodArguments,
+    what: &What,
+    benchmarks: Vec<(String, B)>,
+) -> Result<ExitCode, Failure> {
+    let name = pod.profile.as_deref().unwrap_or_default();
     let profile = profile(name)?;
-    let TpccArguments { hosts, workers, scale_divisor, virtual_ms, seed, rounds, .. } = *arguments;
-    let mix = Mix::from(arguments.mix).name();
-    println!("TPC-C ({mix} mix) in the virtual time of {name}: everything is simulated");
+    let PodArguments { hosts, workers, virtual_ms, seed, rounds, .. } = *pod;
+    println!("{} in the virtual time of {name}: everything is simulated", what.title);
     println!("{}", profile.description);
     println!(
-        "{hosts} hosts x {workers} workers, scale 1/{scale_divisor}, every CUSTOMER and STOCK row shared; \
-         {rounds} rounds of {virtual_ms} virtual ms a point, seed {seed}\n"
+        "{hosts} hosts x {workers} workers, {}; {rounds} rounds of {virtual_ms} virtual ms a point, seed \
+         {seed}\n",
+        what.size
     );
-    let remote = |(new_order, payment)| Remote::Percent { new_order, payment };
-    let mut loaded = tpcc::load(&timed(arguments, &profile, remote(CURVE[0])));
-    let mut points = CURVE.map(|remote| Point { remote, rounds: Vec::new() });
-    loaded.measure(remote(CURVE[CURVE.len() - 1]));
+    let (mut points, benchmarks): (Vec<Point>, Vec<B>) =
+        benchmarks.into_iter().map(|(remote, b)| (Point { remote, rounds: Vec::new() }, b)).unzip();
+    let first: BenchSim<B> = pod.timed(&profile, benchmarks[0].clone());
+    let mut loaded = bench::load::<RowPod, B>(&first);
+    loaded.measure(benchmarks[benchmarks.len() - 1].clone());
     for _ in 0..rounds {
-        for point in &mut points {
-            point.rounds.push(watched(|| loaded.measure(remote(point.remote))));
+        for (point, benchmark) in points.iter_mut().zip(&benchmarks) {
+            point.rounds.push(watched(|| loaded.measure(benchmark.clone())));
         }
     }
-    table(&points);
+    table(&points, what.points);
     let base = points[0].committed_per_s();
-    if arguments.json {
+    if pod.json {
         let first: Vec<Value> = points.iter().map(|point| point.rounds[0].json()).collect();
         let curve: Vec<Value> = points.iter().map(|point| point.json(base)).collect();
         let loss = points[points.len() - 1].loss(base);
@@ -161,11 +193,13 @@ pub(super) fn run(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
     Ok(exit(right))
 }
 
-fn table(points: &[Point]) {
+fn table(points: &[Point], kinds: &str) {
     let time = "workers' virtual time, %";
     println!("remote %  committed transactions/s    loss  attempts    verbs per  {time:<33} simulator,");
     let parts = "compute   sync   data   wait";
-    println!("  NO/Pay       mean     min-max          %  aborted %    committed  {parts:<33} Mverbs/cpu s");
+    println!(
+        "{kinds:>8}       mean     min-max          %  aborted %    committed  {parts:<33} Mverbs/cpu s"
+    );
     let (first, last) = (&points[0], &points[points.len() - 1]);
     let base = first.committed_per_s();
     for point in points {
@@ -174,7 +208,9 @@ fn table(points: &[Point]) {
         problems.for_each(|problem| println!("  {problem}"));
     }
     println!(
-        "\nloss from 0/0 to 60/90: {:.1} % ({:.0} to {:.0} committed transactions/s of virtual time)",
+        "\nloss from {} to {}: {:.1} % ({:.0} to {:.0} committed transactions/s of virtual time)",
+        first.remote,
+        last.remote,
         last.loss(base),
         base,
         last.committed_per_s()

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use liger_engine::Row;
 
 use super::{Acknowledged, Condition, Findings, Snapshot};
-use crate::tpcc::driver::{DELIVERIES, NEW_ORDERS, PAYMENTS};
 use crate::tpcc::load::{initial_price, initial_quantity};
 use crate::tpcc::schema::{
     Tables, customer, district, history, new_order, order_line, orders, stock, warehouse,
 };
+use crate::tpcc::workload::{DELIVERIES, NEW_ORDERS, PAYMENTS};
 use crate::tpcc::{DISTRICTS, Scale};
 
 #[derive(Clone, Default)]

@@ -1,4 +1,4 @@
-//! One worker's loop: take an input, run it until it commits, count.
+//! One worker's loop: take an input, run it until it commits, count. The same for every workload.
 //!
 //! 1. A closed loop without think times: the next transaction starts when the last one has ended. A worker
 //!    may stand for several clients: while some transactions wait to become durable, it runs the next ones.
@@ -21,18 +21,90 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_engine::log::Durability;
 use liger_engine::{Conflict, Session, Ticket, Transaction, TxnError};
-use liger_fabric::{Counts, Cx, Fabric};
+use liger_fabric::{Counts, Cx, Fabric, HostId, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use crate::charge::Charged;
 use crate::histogram::Histogram;
 use crate::random::Rng;
 use crate::stats::{KindStats, WorkerStats};
-use crate::tpcc::Scale;
-use crate::tpcc::charge::Charged;
-use crate::tpcc::generate::Generator;
-use crate::tpcc::input::{Input, Kind, Mix, Remote};
-use crate::tpcc::schema::{Tables, history_id};
-use crate::tpcc::{delivery, new_order, order_status, payment, stock_level};
+
+/// A workload as one of its workers runs it: its parameters, with the worker's share of the database.
+pub trait Workload {
+    /// One worker's stream of inputs, with the buffers that its transactions use.
+    type Source;
+    /// What a transaction is asked to do.
+    type Input;
+
+    /// The types of its transactions, by [`Self::kind`].
+    const KINDS: &'static [&'static str];
+    /// What its transactions do to the database, by their place in [`Effects`].
+    const EFFECTS: &'static [&'static str];
+
+    /// Whether transactions of this type are run at all.
+    fn has(&self, kind: usize) -> bool {
+        let _ = kind;
+        true
+    }
+
+    /// The inputs of one worker in one run.
+    fn source(&self, worker: RunWorker, rng: Rng) -> Self::Source;
+
+    /// The next input; `now_us` is the time, for workloads that store dates.
+    fn draw(&self, source: &mut Self::Source, now_us: i64) -> Self::Input;
+
+    /// The transaction's type, a place in [`Self::KINDS`].
+    fn kind(&self, input: &Self::Input) -> usize;
+
+    /// Runs one input once, within a transaction.
+    ///
+    /// # Errors
+    /// [`TxnError::Rollback`] if the input asks for that; whatever the engine says otherwise.
+    fn run<T: Transaction>(
+        &self,
+        source: &mut Self::Source,
+        txn: &mut T,
+        input: &Self::Input,
+    ) -> Result<Effects, TxnError>;
+}
+
+/// Which worker it is, in which run against its database: keeps keys apart that are made up by workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunWorker {
+    /// Number of the run, 1 to 1023.
+    pub run: u16,
+    /// The worker's host.
+    pub host: HostId,
+    /// Its number there.
+    pub worker: WorkerId,
+}
+
+/// Effects that a workload can tell apart.
+pub const MAX_EFFECTS: usize = 6;
+
+/// What a transaction that committed has done to the database, as the consistency check counts it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Effects([u64; MAX_EFFECTS]);
+
+impl Effects {
+    /// None.
+    pub const NONE: Self = Self([0; MAX_EFFECTS]);
+
+    /// With `n` of the effect at this place.
+    #[must_use]
+    pub const fn with(mut self, place: usize, n: u64) -> Self {
+        self.0[place] += n;
+        self
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
+    }
+
+    fn by_name(&self, names: &[&str]) -> BTreeMap<String, u64> {
+        names.iter().zip(self.0).map(|(name, n)| ((*name).to_owned(), n)).collect()
+    }
+}
 
 /// How long a worker runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,23 +126,21 @@ pub enum Length {
     },
 }
 
-/// What a worker runs. All workers of a run have the same, except for `homes`.
+impl Length {
+    /// Whether the time, if it is one, is over at `now_ns` for who began at `started_ns`.
+    fn is_over(self, started_ns: u64, now_ns: u64) -> bool {
+        match self {
+            Length::Time { warm_up_ns, measured_ns } => now_ns >= started_ns + warm_up_ns + measured_ns,
+            Length::Transactions { .. } => false,
+        }
+    }
+}
+
+/// How a worker runs, whatever the workload. All workers of a run have the same.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
-    /// The tables' numbers.
-    pub tables: Tables,
-    /// The loaded scale.
-    pub scale: Scale,
-    /// The loader's seed.
-    pub database_seed: u64,
-    /// Which run against this database it is, 1 to 1023: keeps HISTORY's keys apart.
+    /// Which run against this database it is, 1 to 1023.
     pub run: u16,
-    /// Whose transactions.
-    pub mix: Mix,
-    /// How many of them are remote.
-    pub remote: Remote,
-    /// This worker's home warehouses (see [`crate::tpcc::generate::Homes`]).
-    pub homes: Vec<i16>,
     /// How long.
     pub length: Length,
     /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
@@ -84,93 +154,46 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// The parameters by name, for a report. The placement of homes is the caller's, and so is the number
-    /// of workers.
+    /// The first run against a database, one client a worker, nothing durable.
+    pub fn new(length: Length) -> Self {
+        let durability = Durability::None;
+        Self { run: 1, length, max_attempts: None, durability, watch: None, in_flight: 1 }
+    }
+
+    /// The parameters by name, for a report. The number of workers is the caller's.
     pub fn settings(&self) -> BTreeMap<String, String> {
-        let settings = [
-            ("warehouses", self.scale.warehouses.to_string()),
-            ("items", self.scale.items.to_string()),
-            ("customers_per_district", self.scale.customers.to_string()),
-            ("database_seed", self.database_seed.to_string()),
-            ("mix", self.mix.name().to_owned()),
-            ("remote", self.remote.to_string()),
-            ("durability", self.durability.name().to_owned()),
-            ("in_flight", self.in_flight.to_string()),
-        ];
+        let settings =
+            [("durability", self.durability.name().to_owned()), ("in_flight", self.in_flight.to_string())];
         settings.map(|(name, value)| (name.to_owned(), value)).into()
     }
 }
 
 /// Acknowledged transactions so far, of all workers that count here.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct Watch {
-    new_orders: AtomicU64,
-    payments: AtomicU64,
-    deliveries: AtomicU64,
-    skipped_districts: AtomicU64,
+    names: &'static [&'static str],
+    effects: [AtomicU64; MAX_EFFECTS],
 }
 
 impl Watch {
+    /// Counts from zero for a workload with these effects.
+    pub fn new(names: &'static [&'static str]) -> Self {
+        Self { names, effects: Default::default() }
+    }
+
     /// The counts by the names of [`WorkerStats::acknowledged`].
     pub fn counts(&self) -> BTreeMap<String, u64> {
-        let counts = [
-            (NEW_ORDERS, &self.new_orders),
-            (PAYMENTS, &self.payments),
-            (DELIVERIES, &self.deliveries),
-            (SKIPPED_DISTRICTS, &self.skipped_districts),
-        ];
-        counts.map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed))).into()
+        let counts = self.effects.iter().map(|count| count.load(Ordering::Relaxed));
+        self.names.iter().zip(counts).map(|(name, n)| ((*name).to_owned(), n)).collect()
     }
 
     fn add(&self, effects: &Effects) {
-        let Effects { new_orders, payments, deliveries, skipped_districts } = *effects;
-        self.new_orders.fetch_add(new_orders, Ordering::Relaxed);
-        self.payments.fetch_add(payments, Ordering::Relaxed);
-        self.deliveries.fetch_add(deliveries, Ordering::Relaxed);
-        self.skipped_districts.fetch_add(skipped_districts, Ordering::Relaxed);
+        for (sum, n) in self.effects.iter().zip(effects.0) {
+            if n > 0 {
+                sum.fetch_add(n, Ordering::Relaxed);
+            }
+        }
     }
-}
-
-/// What a transaction that committed has entered, as the consistency check counts it.
-#[derive(Clone, Copy, Default, Debug)]
-struct Effects {
-    new_orders: u64,
-    payments: u64,
-    deliveries: u64,
-    skipped_districts: u64,
-}
-
-/// Runs one input once, within a transaction.
-fn run_input<T: Transaction>(
-    txn: &mut T,
-    tables: &Tables,
-    input: &Input,
-    history: i64,
-) -> Result<Effects, TxnError> {
-    let none = Effects::default();
-    Ok(match input {
-        Input::NewOrder(input) => {
-            new_order::run(txn, tables, input)?;
-            Effects { new_orders: 1, ..none }
-        }
-        Input::Payment(input) => {
-            payment::run(txn, tables, input, history)?;
-            Effects { payments: 1, ..none }
-        }
-        Input::OrderStatus(input) => {
-            order_status::run(txn, tables, input)?;
-            none
-        }
-        Input::Delivery(input) => {
-            let output = delivery::run(txn, tables, input)?;
-            let deliveries = output.delivered.len() as u64;
-            Effects { deliveries, skipped_districts: output.skipped.into(), ..none }
-        }
-        Input::StockLevel(input) => {
-            stock_level::run(txn, tables, input)?;
-            none
-        }
-    })
 }
 
 /// How the work on one input ended.
@@ -184,7 +207,7 @@ enum Ended {
 /// A committed transaction that has not been acknowledged.
 struct Pending {
     ticket: Ticket,
-    kind: Kind,
+    kind: usize,
     from_ns: u64,
     effects: Effects,
     /// It ran in the measured time.
@@ -206,16 +229,18 @@ struct Tally {
 type Conflicts = [u64; Conflict::ALL.len()];
 
 /// One worker's run.
-struct Worker<'a, F: Fabric, S> {
+struct Worker<'a, F: Fabric, S, W: Workload> {
     cx: &'a Cx<F>,
     session: &'a mut S,
+    workload: &'a W,
     config: &'a RunConfig,
-    tallies: [Tally; Kind::ALL.len()],
+    source: W::Source,
+    /// By [`Workload::KINDS`].
+    tallies: Vec<Tally>,
     conflicts: Conflicts,
     /// Committed, and not durable yet; oldest first.
     pending: VecDeque<Pending>,
     acknowledged: Effects,
-    payments_tried: u64,
     /// When the worker began, and when its measured time began.
     started_ns: u64,
     measured_from_ns: Option<u64>,
@@ -224,31 +249,35 @@ struct Worker<'a, F: Fabric, S> {
 /// Runs transactions as `config` says and returns what was measured.
 ///
 /// # Panics
-/// When `config` holds a scale that does not validate, no home warehouse, or a run number out of range.
-pub fn run_worker<F: Fabric, S: Session>(cx: &Cx<F>, session: &mut S, config: &RunConfig) -> WorkerStats {
-    config.scale.validate().expect("the configuration's scale");
+/// When nothing may be in flight, or the run number is out of range.
+pub fn run_worker<F: Fabric, S: Session, W: Workload>(
+    cx: &Cx<F>,
+    session: &mut S,
+    workload: &W,
+    config: &RunConfig,
+) -> WorkerStats {
     assert!(config.in_flight > 0, "nothing may be in flight");
     assert!((1..1024).contains(&config.run), "run {} is not 1 to 1023", config.run);
-    let rng = Rng::new(cx.random());
-    let RunConfig { scale, database_seed, mix, remote, .. } = *config;
-    let mut generator = Generator::new(scale, database_seed, mix, remote, config.homes.clone(), rng);
+    let who = RunWorker { run: config.run, host: cx.host(), worker: cx.worker() };
+    let source = workload.source(who, Rng::new(cx.random()));
     let started_ns = cx.now_ns();
     let mut worker = Worker {
         cx,
         session,
+        workload,
         config,
-        tallies: Default::default(),
+        source,
+        tallies: vec![Tally::default(); W::KINDS.len()],
         conflicts: Conflicts::default(),
         pending: VecDeque::new(),
-        acknowledged: Effects::default(),
-        payments_tried: 0,
+        acknowledged: Effects::NONE,
         started_ns,
         measured_from_ns: None,
     };
     let mut stopped = None;
     let mut ran = 0;
     while stopped.is_none() && !worker.is_over(ran) {
-        let input = generator.next((cx.now_ns() / 1000) as i64);
+        let input = workload.draw(&mut worker.source, (cx.now_ns() / 1000) as i64);
         stopped = worker.run_one(&input);
         ran += 1;
     }
@@ -256,7 +285,7 @@ pub fn run_worker<F: Fabric, S: Session>(cx: &Cx<F>, session: &mut S, config: &R
     worker.finish(stopped.or(settled.err()))
 }
 
-impl<F: Fabric, S: Session> Worker<'_, F, S> {
+impl<F: Fabric, S: Session, W: Workload> Worker<'_, F, S, W> {
     /// Whether the run is over, before its transaction number `ran` (from 0); starts the measured time when
     /// it is due.
     fn is_over(&mut self, ran: u64) -> bool {
@@ -275,15 +304,13 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
 
     /// Whether the time, if there is a limit, is over at `now_ns`.
     fn out_of_time(&self, now_ns: u64) -> bool {
-        match self.config.length {
-            Length::Time { warm_up_ns, measured_ns } => now_ns >= self.started_ns + warm_up_ns + measured_ns,
-            Length::Transactions { .. } => false,
-        }
+        self.config.length.is_over(self.started_ns, now_ns)
     }
 
     /// Runs one input to its end; an error that ends the worker comes back.
-    fn run_one(&mut self, input: &Input) -> Option<TxnError> {
+    fn run_one(&mut self, input: &W::Input) -> Option<TxnError> {
         let (from_ns, verbs_before) = (self.cx.now_ns(), self.cx.counts());
+        let kind = self.workload.kind(input);
         let mut met = Conflicts::default();
         let ended = self.attempts(input, &mut met);
         let now_ns = self.cx.now_ns();
@@ -292,7 +319,7 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
         let in_time = !self.out_of_time(now_ns) || matches!(ended, Ended::GivenUp);
         let measured = self.measured_from_ns.is_some() && in_time;
         if measured {
-            let tally = &mut self.tallies[input.kind() as usize];
+            let tally = &mut self.tallies[kind];
             for (sum, n) in self.conflicts.iter_mut().zip(met) {
                 *sum += n;
             }
@@ -307,7 +334,7 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
         match ended {
             Ended::Stopped(error) => return Some(error),
             Ended::Committed(effects) => {
-                let (ticket, kind) = (self.session.ticket(), input.kind());
+                let ticket = self.session.ticket();
                 self.pending.push_back(Pending { ticket, kind, from_ns, effects, measured });
             }
             Ended::RolledBack | Ended::GivenUp => (),
@@ -327,16 +354,13 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
                 continue;
             }
             let Pending { kind, from_ns, effects, measured, .. } = self.pending.pop_front().expect("seen");
-            self.acknowledged.new_orders += effects.new_orders;
-            self.acknowledged.payments += effects.payments;
-            self.acknowledged.deliveries += effects.deliveries;
-            self.acknowledged.skipped_districts += effects.skipped_districts;
+            self.acknowledged.add(&effects);
             if let Some(watch) = &self.config.watch {
                 watch.add(&effects);
             }
             let now_ns = self.cx.now_ns();
             if measured && !self.out_of_time(now_ns) {
-                let tally = &mut self.tallies[kind as usize];
+                let tally = &mut self.tallies[kind];
                 tally.committed += 1;
                 tally.latency_ns.record(now_ns - from_ns);
             }
@@ -345,21 +369,18 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
     }
 
     /// Tries one input until it ends, and counts the conflicts it met.
-    fn attempts(&mut self, input: &Input, met: &mut Conflicts) -> Ended {
-        self.payments_tried += u64::from(input.kind() == Kind::Payment);
-        let (host, worker) = (self.cx.host(), self.cx.worker());
-        let history = history_id(self.config.run, host, worker, self.payments_tried);
-        let (cx, tables) = (self.cx, &self.config.tables);
+    fn attempts(&mut self, input: &W::Input, met: &mut Conflicts) -> Ended {
+        let (cx, workload, source) = (self.cx, self.workload, &mut self.source);
         for attempt in 1u32.. {
-            let attempt_once =
-                |txn: &mut S::Txn| run_input(&mut Charged::new(cx, txn), tables, input, history);
+            let attempt_once = |txn: &mut S::Txn| workload.run(source, &mut Charged::new(cx, txn), input);
             match self.session.attempt(attempt_once) {
                 Ok(effects) => return Ended::Committed(effects),
                 Err(TxnError::Rollback) => return Ended::RolledBack,
                 Err(TxnError::Conflict(reason)) => met[reason.index()] += 1,
                 Err(error) => return Ended::Stopped(error),
             }
-            if self.config.max_attempts == Some(attempt) || self.out_of_time(self.cx.now_ns()) {
+            let out_of_time = self.config.length.is_over(self.started_ns, cx.now_ns());
+            if self.config.max_attempts == Some(attempt) || out_of_time {
                 return Ended::GivenUp;
             }
             self.session.back_off(attempt);
@@ -375,32 +396,18 @@ impl<F: Fabric, S: Session> Worker<'_, F, S> {
             Length::Time { measured_ns, .. } if stopped.is_none() => measured_ns,
             _ => self.cx.now_ns() - from_ns,
         };
-        for (kind, tally) in Kind::ALL.into_iter().zip(self.tallies) {
+        let all = W::KINDS.iter().zip(self.tallies).enumerate();
+        for (_, (kind, tally)) in all.filter(|(place, _)| self.workload.has(*place)) {
             let Tally { committed, rolled_back, retries, given_up, latency_ns, verbs } = tally;
             let plain =
                 KindStats { committed, rolled_back, retries, given_up, latency_ns, ..Default::default() };
-            let entry = stats.kinds.entry(kind.name().to_owned()).or_insert(plain);
+            let entry = stats.kinds.entry((*kind).to_owned()).or_insert(plain);
             entry.add_verbs(&verbs);
         }
         let reasons = Conflict::ALL.iter().zip(self.conflicts).filter(|(_, n)| *n > 0);
         stats.aborts = reasons.map(|(reason, n)| (reason.name().to_owned(), n)).collect();
-        let Effects { new_orders, payments, deliveries, skipped_districts } = self.acknowledged;
-        stats.acknowledged = BTreeMap::from([
-            (NEW_ORDERS.to_owned(), new_orders),
-            (PAYMENTS.to_owned(), payments),
-            (DELIVERIES.to_owned(), deliveries),
-            (SKIPPED_DISTRICTS.to_owned(), skipped_districts),
-        ]);
+        stats.acknowledged = self.acknowledged.by_name(W::EFFECTS);
         stats.stopped = stopped.map(|error| error.to_string()).into_iter().collect();
         stats
     }
 }
-
-/// Name under which [`WorkerStats::acknowledged`] counts orders entered.
-pub const NEW_ORDERS: &str = "new_orders";
-/// Name under which it counts payments made.
-pub const PAYMENTS: &str = "payments";
-/// Name under which it counts orders delivered.
-pub const DELIVERIES: &str = "deliveries";
-/// Name under which it counts districts that a Delivery found nothing in.
-pub const SKIPPED_DISTRICTS: &str = "skipped_districts";

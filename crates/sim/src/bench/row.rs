@@ -1,0 +1,106 @@
+//! The row engine under simulated workloads.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use liger_engine::row::{Loader, RowHost, RowSession};
+use liger_engine::{Row, TableId, TxnError};
+use liger_fabric::sim::{Sim, Simulation};
+use liger_fabric::{Cx, WorkerId};
+use liger_workload::report::EngineFigures;
+
+use super::{Fill, PodEngine, Setup};
+use crate::pod::{PodSetup, SimPod};
+use crate::recorder::Recorder;
+
+/// A simulated pod of row engines.
+pub struct RowPod(SimPod);
+
+impl PodEngine for RowPod {
+    type Host = RowHost;
+    type Session<'a> = RowSession<'a, Sim>;
+
+    const PROTOCOL: &'static str = "row";
+
+    fn start(setup: &Setup<'_>) -> Result<Self, TxnError> {
+        let pod = PodSetup {
+            budget: setup.budget,
+            record: setup.records,
+            remote_entries: if setup.records { 256 } else { 1 << 20 },
+            node_entries: if setup.records { 256 } else { 1 << 18 },
+            ..PodSetup::new(setup.config.clone(), Arc::clone(&setup.catalog))
+        };
+        SimPod::new(&pod, setup.configure).map(Self)
+    }
+
+    fn simulation(&mut self) -> &mut Simulation {
+        &mut self.0.sim
+    }
+
+    fn hosts(&self) -> &[Rc<RowHost>] {
+        &self.0.hosts
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        self.0.recorder.as_deref()
+    }
+
+    fn load(cx: &Cx<Sim>, host: &RowHost, fill: &Fill<'_>) -> Result<(), TxnError> {
+        let mut loader = Loader::new(host);
+        fill(&mut |table, row| loader.put(cx, table, row))?;
+        loader.finish(cx);
+        Ok(())
+    }
+
+    fn share(cx: &Cx<Sim>, host: &RowHost, tables: &[TableId]) -> Result<(), TxnError> {
+        host.share_all(cx, tables).map(|_| ())
+    }
+
+    fn session<'a>(cx: &'a Cx<Sim>, host: &'a RowHost) -> RowSession<'a, Sim> {
+        RowSession::new(cx, host)
+    }
+
+    fn serve(session: &mut RowSession<'_, Sim>) {
+        session.serve();
+    }
+
+    fn each_row(
+        cx: &Cx<Sim>,
+        host: &RowHost,
+        table: TableId,
+        visit: &mut dyn FnMut(Row<'_>),
+    ) -> Result<(), TxnError> {
+        host.for_each_row(cx, table, |_, row| visit(row))
+    }
+
+    fn check(&mut self) -> Vec<String> {
+        self.0.check()
+    }
+
+    fn figures(&mut self, completed: bool) -> EngineFigures {
+        let mut figures = EngineFigures::default();
+        for host in &self.0.hosts {
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let moves = host.moves();
+            figures.shared_tuples += read(&moves.shared_rows);
+            figures.moves_in += read(&moves.moved_in);
+            figures.moves_out += read(&moves.moved_out);
+            *figures.more.entry("messages".to_owned()).or_default() += read(&moves.messages);
+        }
+        if completed {
+            let first = Rc::clone(&self.0.hosts[0]);
+            let usage = self.0.sim.alone(first.id(), WorkerId(0), move |cx| first.usage(cx));
+            figures.hwcc_tuple_bytes = usage.tuple_bytes;
+            let named = |name: &str, bytes| (name.to_owned(), bytes);
+            figures.hwcc_bytes = BTreeMap::from([
+                named("tuple words", usage.tuple_bytes),
+                named("index", usage.mapping_bytes),
+            ]);
+            figures.cxl_bytes =
+                BTreeMap::from([named("rows", usage.row_bytes), named("index", usage.node_bytes)]);
+        }
+        figures
+    }
+}

@@ -1,0 +1,103 @@
+//! A workload together with its database: what hosts load, what their workers run, and what is checked.
+//!
+//! Whoever runs workloads, in processes or in a simulation, does it through [`Benchmark`] and so runs all of
+//! them. A value of it is parameters only: it travels to the hosts, and the tables' numbers follow from the
+//! schemas, because a catalog that holds these schemas and nothing else numbers them in their order.
+
+use std::collections::BTreeMap;
+
+use liger_engine::{Catalog, NewRow, TableId, TableSchema};
+
+use crate::driver::Workload;
+use crate::snapshot::{Acknowledged, Snapshot};
+
+/// Which of its host's workers one is, and what its host has.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The partitions of its host, ascending.
+    pub partitions: &'a [u16],
+    /// Its number among the host's workers.
+    pub worker: usize,
+    /// Workers of each host.
+    pub workers: usize,
+}
+
+/// What rows take in shared memory when all are shared that other hosts may touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shareable {
+    /// The rows.
+    pub rows: u64,
+    /// Entries of secondary indexes.
+    pub entries: u64,
+    /// Bytes of the rows and of their entries in the shared index, in blocks that are not full.
+    pub bytes: u64,
+}
+
+/// What a check found.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// What is wrong, in words; empty if all is well.
+    pub failures: Vec<String>,
+    /// Effects that somebody was told are committed, and that are not in the database.
+    pub lost: u64,
+}
+
+/// A workload and its database, by their parameters.
+pub trait Benchmark: Clone + Send + Sync + 'static {
+    /// What one worker runs.
+    type Worker: Workload;
+
+    /// Its name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Its tables.
+    fn schemas(&self) -> Vec<TableSchema>;
+
+    /// Partitions of its database; partition p is host p's, modulo the number of hosts.
+    fn partitions(&self) -> u16;
+
+    /// The parameters by name, for a report.
+    fn settings(&self) -> BTreeMap<String, String>;
+
+    /// Hands the rows of replicated tables, which every host loads, to `emit`; the first error ends it.
+    ///
+    /// # Errors
+    /// The first error of `emit`.
+    fn load_replicated<E>(&self, emit: impl FnMut(TableId, &NewRow) -> Result<(), E>) -> Result<(), E> {
+        let _ = emit;
+        Ok(())
+    }
+
+    /// Hands the rows of one partition to `emit`; the first error ends it.
+    ///
+    /// # Errors
+    /// The first error of `emit`.
+    fn load_partition<E>(
+        &self,
+        partition: u16,
+        emit: impl FnMut(TableId, &NewRow) -> Result<(), E>,
+    ) -> Result<(), E>;
+
+    /// About how many rows all partitions together start with.
+    fn rows(&self) -> u64;
+
+    /// The tables whose rows other hosts may touch: what a run may share beforehand.
+    fn shared_tables(&self) -> Vec<TableId>;
+
+    /// What these rows take in shared memory.
+    fn shareable(&self) -> Shareable;
+
+    /// What a worker runs.
+    fn worker(&self, place: Place<'_>) -> Self::Worker;
+
+    /// Is the whole database right, after runs that acknowledged this?
+    fn check(&self, snapshot: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict;
+}
+
+/// A catalog of these tables.
+///
+/// # Panics
+/// If a schema is not valid.
+pub fn catalog_of(schemas: &[TableSchema]) -> Catalog {
+    Catalog::new(schemas).expect("the workloads' schemas are valid")
+}
