@@ -13,14 +13,18 @@
 pub mod benchmark;
 pub mod charge;
 pub mod driver;
+mod findings;
 pub mod histogram;
 pub mod ledger;
 pub mod random;
 pub mod report;
+pub mod smallbank;
 pub mod snapshot;
 pub mod stats;
 pub mod storage;
+pub mod tatp;
 pub mod tpcc;
+pub mod ycsb;
 pub mod zipf;
 
 pub use histogram::Histogram;

@@ -16,6 +16,7 @@ use liger_engine::{
     RowMut, Session, TableId, TableLayout, Ticket, Transaction, TxnError,
 };
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
+use liger_workload::benchmark::{Benchmark, catalog_of};
 use liger_workload::driver::{Length, RunConfig};
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::check::{Acknowledged, Findings, Snapshot, check};
@@ -367,6 +368,26 @@ pub const DATABASE_SEED: u64 = 20;
 
 pub fn cx(seed: u64) -> Cx<ClockOnly> {
     Cx::new(ClockOnly::default(), HostId(1), WorkerId(2), seed)
+}
+
+/// A loaded database of any workload.
+pub fn loaded_with<B: Benchmark>(benchmark: &B) -> Memory {
+    let catalog = catalog_of(&benchmark.schemas());
+    let mut memory = Memory::default();
+    for schema in benchmark.schemas() {
+        let table = catalog.table_named(&schema.name).expect("a table of the catalog");
+        let (layout, ids) = catalog.relation(table).unwrap().table().unwrap();
+        let indexes = ids.iter().map(|id| (id.0, BTreeMap::new())).collect();
+        let (layout, rows) = (layout.clone(), BTreeMap::new());
+        memory.tables.insert(table, Table { layout, rows, indexes });
+    }
+    let mut emit = |table, row: &NewRow| {
+        memory.load_row(table, row);
+        Ok::<_, std::convert::Infallible>(())
+    };
+    benchmark.load_replicated(&mut emit).unwrap();
+    (0..benchmark.partitions()).for_each(|p| benchmark.load_partition(p, &mut emit).unwrap());
+    memory
 }
 
 /// A loaded database.

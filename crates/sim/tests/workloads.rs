@@ -1,0 +1,65 @@
+//! YCSB, SmallBank and TATP under the adversary: serializable, and right by their own conditions; and small
+//! timed runs that replay.
+
+use std::sync::Arc;
+
+use liger_fabric::sim::Profile;
+use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_ycsb};
+use liger_sim::bench::{BenchSim, run};
+use liger_workload::benchmark::Benchmark;
+use liger_workload::driver::Length;
+use liger_workload::smallbank::SmallBank;
+use liger_workload::tatp::Tatp;
+use liger_workload::ycsb::{Mode, Ycsb};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn hostile_seeds<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+    let first = number("LIGER_SEED", 1);
+    let mut committed = 0;
+    for seed in first..first + number("LIGER_SEEDS", 20) {
+        let result = run(&shape(seed));
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+        assert_eq!(result.report.consistent, Some(true), "seed {seed}");
+        committed += result.report.all.committed;
+    }
+    assert!(committed > 0, "from seed {first}: nothing committed");
+}
+
+#[test]
+fn ycsb_under_the_adversary() {
+    hostile_seeds(adversarial_ycsb);
+}
+
+#[test]
+fn smallbank_under_the_adversary() {
+    hostile_seeds(adversarial_smallbank);
+}
+
+#[test]
+fn tatp_under_the_adversary() {
+    hostile_seeds(adversarial_tatp);
+}
+
+fn timed<B: Benchmark>(benchmark: B) {
+    let profile = Arc::new(Profile::built_in("tigon-osdi25").expect("a built-in profile"));
+    let length = Length::Time { warm_up_ns: 100_000, measured_ns: 400_000 };
+    let full = BenchSim::timed(profile, benchmark, 0);
+    let small = BenchSim { hosts: 3, workers: 2, length, check: true, ..full };
+    let first = run(&small);
+    assert_eq!(first.problems, Vec::<String>::new());
+    assert_eq!(first.report.consistent, Some(true));
+    assert!(first.report.all.committed > 50, "{}", first.report.table());
+    assert_eq!(run(&small).trace_hash, first.trace_hash);
+}
+
+#[test]
+fn timed_runs_are_right_and_replay() {
+    let ycsb = Ycsb { keys: 500, ..Ycsb::tigon(3, 50, 60) };
+    timed(ycsb);
+    timed(Ycsb { mode: Mode::Mixed, ..ycsb });
+    timed(SmallBank { partitions: 3, customers: 300, hot: 50, hot_percent: 50, cross_percent: 60 });
+    timed(Tatp { partitions: 3, subscribers: 300, cross_percent: 60, seed: 1 });
+}
