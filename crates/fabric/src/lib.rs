@@ -26,6 +26,7 @@ mod layout;
 pub mod native;
 pub mod paced;
 mod prefetch;
+pub mod probe;
 pub mod profile;
 pub mod shadow;
 pub mod sim;

@@ -271,6 +271,33 @@ impl Profile {
         Ok(profile)
     }
 
+    /// The text of a file that holds this profile.
+    pub fn to_toml(&self) -> String {
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut text = format!(
+            "# Hardware profile \"{}\". Every number has a unit and a source.\n\ndescription = \"{}\"\n\n\
+             # Data lines are kept coherent between hosts by hardware (write_back and invalidate then cost \
+             their issue only).\ncoherent_data = {}\n\n# Sync words: \"hwcc\" = ordinary atomics on \
+             hardware-coherent lines, \"pcc\" = cache-bypassing device operations.\nsync_words = \"{}\"\n",
+            self.name,
+            quoted(&self.description),
+            self.coherent_data,
+            self.sync_words,
+        );
+        let mut last = "";
+        for (section, field, Quantity { value, unit, source }) in self.entries() {
+            if section != last {
+                text.push_str(&format!("\n[{section}]\n"));
+                last = section;
+            }
+            let source = quoted(source);
+            text.push_str(&format!(
+                "{field} = {{ value = {value}, unit = \"{unit}\", source = \"{source}\" }}\n"
+            ));
+        }
+        text
+    }
+
     fn check(&self, file: &str) -> Result<(), ProfileError> {
         self.memory.check(file)?;
         self.cache.check(file)?;
@@ -333,6 +360,16 @@ mod tests {
         for name in Profile::built_in_names() {
             let profile = Profile::built_in(name).unwrap_or_else(|error| panic!("{error}"));
             assert!(profile.entries().len() >= 20);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for name in Profile::built_in_names() {
+            let mut profile = Profile::built_in(name).expect("built in");
+            profile.description = r#"quoted "and" back\slashed"#.to_owned();
+            let again = Profile::parse(name, &profile.to_toml()).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(again, profile);
         }
     }
 

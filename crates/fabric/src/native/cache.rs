@@ -51,14 +51,31 @@ impl CacheInstructions {
                 line == LINE,
                 "this processor writes back {line}-byte lines; Liger's layouts need {LINE}"
             );
-            let features = if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
-            Self::from_features(features & (1 << 24) != 0, features & (1 << 23) != 0)
+            let (clwb, clflushopt) = features();
+            Self::from_features(clwb, clflushopt)
         })
     }
 
     fn from_features(clwb: bool, clflushopt: bool) -> Self {
         let invalidate = if clflushopt { LineInstruction::Clflushopt } else { LineInstruction::Clflush };
         Self { write_back: if clwb { LineInstruction::Clwb } else { invalidate }, invalidate }
+    }
+}
+
+/// Are there clwb and clflushopt?
+fn features() -> (bool, bool) {
+    let features = if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+    (features & (1 << 24) != 0, features & (1 << 23) != 0)
+}
+
+impl LineInstruction {
+    /// Does this processor have it?
+    pub fn exists(self) -> bool {
+        match self {
+            Self::Clwb => features().0,
+            Self::Clflushopt => features().1,
+            Self::Clflush => true,
+        }
     }
 }
 

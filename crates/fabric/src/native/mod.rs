@@ -37,6 +37,7 @@ pub use memory::{MemoryError, MemorySpec};
 pub use reader::NativeReader;
 pub use service::{IDLE_NS, Rest, Service};
 pub use workers::{WorkerPanicked, run_hosts, run_workers};
+pub(crate) use workers::{allowed_processors, bind_to};
 
 use crate::addr::{DataAddr, LINE, SyncAddr};
 use crate::cx::HostId;
@@ -123,6 +124,23 @@ impl Native {
     #[inline]
     pub(crate) fn line(&self, number: u64) -> &[AtomicU64; LINE / 8] {
         self.mapping.line(number)
+    }
+
+    /// Runs one instruction on the lines of a range, for measuring it.
+    ///
+    /// # Panics
+    /// If the processor does not have it, or the range leaves the mapping.
+    pub(crate) fn run_on_lines(&self, at: DataAddr, len: usize, instruction: LineInstruction) {
+        assert!(
+            instruction == LineInstruction::Clflush
+                || instruction == self.instructions.write_back
+                || instruction == self.instructions.invalidate
+                || instruction.exists(),
+            "this processor has no {instruction:?}"
+        );
+        self.check(at, len);
+        // SAFETY: in bounds; mappings are line-aligned; the instruction exists.
+        unsafe { cache::each_line(self.base, at.offset(), len, instruction) }
     }
 
     /// Stops an access beyond the memory.

@@ -72,13 +72,13 @@ pub fn run_hosts<T: Send>(
     run_workers(&hosts, n_workers, seed, work)
 }
 
-fn allowed_processors() -> Vec<usize> {
+pub(crate) fn allowed_processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect()
 }
 
 /// Best effort: a worker that may not be bound still runs.
-fn bind_to(processor: usize) {
+pub(crate) fn bind_to(processor: usize) {
     let mut only = CpuSet::new();
     only.set(processor);
     let _ = sched_setaffinity(None, &only);
