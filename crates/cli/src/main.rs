@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{backup as back_up, bench, hosts, inspect, restore, sim, status, up, verify as audit};
+use commands::{backup as back_up, bench, hosts, inspect, probe, restore, sim, status, up, verify as audit};
 
 /// A database for CXL pods: a few hosts around one shared memory.
 #[derive(Parser)]
@@ -49,6 +49,8 @@ enum Command {
     /// Run a whole pod from a seed: on truly incoherent memory, or in the virtual time of a hardware profile.
     #[command(subcommand)]
     Sim(sim::Simulation),
+    /// Measure this machine's memory, and write a hardware profile.
+    Probe(probe::Arguments),
     /// Show what a pod's memory holds; changes nothing.
     Inspect(inspect::Arguments),
     /// Make a pod in a directory: one process for each host, supervised until an interrupt.
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Bench(workload) => bench::run(&workload),
         Command::Sim(simulation) => sim::run(&simulation),
+        Command::Probe(arguments) => probe::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Up(arguments) => up::up(&arguments),
         Command::Recover(arguments) => up::recover(&arguments),

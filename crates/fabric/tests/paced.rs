@@ -200,6 +200,6 @@ fn processes_share_the_device() {
     assert!(child.wait().expect("our child").success());
     let gb_per_s = (2 * LINES * 64) as f64 / took_ns;
     assert!(gb_per_s <= 0.285, "{gb_per_s} GB/s of 0.28");
-    // One alone would have half of it in this time; two that took turns badly, less.
-    assert!(gb_per_s > 0.05, "{gb_per_s} GB/s: far too slow");
+    // Both may have lost their processors for some of the time, but not for fifty times of it.
+    assert!(gb_per_s > 0.005, "{gb_per_s} GB/s: far too slow");
 }

@@ -8,6 +8,7 @@ mod failures;
 mod ledger;
 mod paced;
 mod pods;
+mod probe;
 mod refusals;
 mod simulations;
 mod sql;

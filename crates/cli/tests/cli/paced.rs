@@ -39,6 +39,18 @@ fn a_profile_in_a_file() {
     assert_eq!(report["backend"], "paced: injected latencies of profile mine, memfd, pcc");
 }
 
+/// What a crash has cost is told with its label, too.
+#[test]
+fn a_crash_at_another_pace() {
+    let folder = Folder::new("paced-crash");
+    let data = folder.file("data");
+    let crash =
+        format!("--backend paced --profile dram --durability storage --data {data} --crash-after 0.5");
+    let report = json(&mut tpcc(&crash));
+    assert_eq!(report["backend"], "paced: injected latencies of profile dram");
+    assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
+}
+
 /// Latency is felt: the same run on hardware ten times as slow commits less.
 #[test]
 fn slower_hardware_commits_less() {

@@ -29,6 +29,8 @@ use crate::terminal::Phase;
 #[derive(Serialize)]
 pub struct Survived {
     workload: &'static str,
+    /// As reports of runs call it: injected latencies are told here too.
+    backend: String,
     durability: &'static str,
     hosts: u8,
     seed: u64,
@@ -72,8 +74,8 @@ impl Survived {
     /// As text.
     pub fn table(&self) -> String {
         let memory = if self.memory_kept { "intact" } else { "lost" };
-        let mut text =
-            format!("{} of {} hosts killed, the shared memory {memory}\n\n", self.kills, self.hosts);
+        let mut text = format!("{} of {} hosts killed, the shared memory {memory}\n", self.kills, self.hosts);
+        let _ = writeln!(text, "{}\n", self.backend);
         for (name, count) in &self.acknowledged {
             let _ = writeln!(text, "acknowledged {:<20} {count:>12}", name.replace('_', " "));
         }
@@ -160,6 +162,7 @@ pub fn run(
     fleet.dismiss(PATIENCE)?;
     Ok(Survived {
         workload: "tpcc",
+        backend: job.backend_label(),
         durability: Durability::from(job.durability).name(),
         hosts: job.hosts,
         seed: job.seed,
