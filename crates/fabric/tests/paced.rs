@@ -1,12 +1,14 @@
 //! What verbs really take on the paced backend, against what their profile says.
 //!
-//! Medians of single verbs, so that a worker that loses its processor now and then spoils nothing: at least
-//! what the profile says, and at most [`OVER_NS`] and [`OVER_PERCENT`] more, or what this machine takes
-//! without pacing, if that is longer.
+//! Medians of single verbs (write_back and invalidate with their fence), so that a worker that loses its
+//! processor now and then spoils nothing: at least what the profile says, and at most [`OVER_NS`] and
+//! [`OVER_PERCENT`] more, or what this machine takes without pacing, if that is longer. One test runs at a
+//! time, and of a few medians the least counts: other programs can only make it longer.
 
 #![expect(clippy::disallowed_methods, reason = "tests start processes, and read the system's clock")]
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use liger_fabric::native::{HostMemory, Mapping, MemorySpec, Native, NativeHost};
@@ -15,9 +17,17 @@ use liger_fabric::profile::Profile;
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, SyncMode, WorkerId};
 
 const BYTES: u64 = 8 << 20;
-const CALLS: u64 = 1500;
+const CALLS: u64 = 1000;
+const ROUNDS: usize = 3;
 const OVER_NS: u64 = 150;
 const OVER_PERCENT: u64 = 15;
+
+/// Held by a test that measures.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn profile(name: &str) -> Profile {
     Profile::built_in(name).expect("built in")
@@ -43,9 +53,12 @@ fn median<F: Fabric>(cx: &Cx<F>, before: impl Fn(&Cx<F>, u64), verb: impl Fn(&Cx
         verb(cx, call);
         cx.now_ns() - start
     };
-    let mut all: Vec<u64> = (0..CALLS).map(one).collect();
-    all.sort_unstable();
-    all[all.len() / 2]
+    let median = |_| {
+        let mut all: Vec<u64> = (0..CALLS).map(one).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    (0..ROUNDS).map(median).min().expect("there are rounds")
 }
 
 /// Places of call number `call`: another page each time, data and words apart.
@@ -69,6 +82,7 @@ fn as_modelled(what: &str, seen: u64, modelled: u64, real: u64) {
 
 #[test]
 fn data_takes_what_the_profile_says() {
+    let _alone = alone();
     let (cxs, native) = pod(&profile("polar-xconn"));
     let cx = &cxs[0];
     fn drop_it<F: Fabric>(cx: &Cx<F>, call: u64) {
@@ -87,8 +101,9 @@ fn data_takes_what_the_profile_says() {
         cx.write_back(data(call), 64);
         cx.fence();
     }
-    fn refresh<F: Fabric>(cx: &Cx<F>, call: u64) {
-        cx.refresh(data(call), &mut [0; 64]);
+    fn invalidate<F: Fabric>(cx: &Cx<F>, call: u64) {
+        cx.invalidate(data(call), 64);
+        cx.fence();
     }
     let miss = median(cx, drop_it, |cx, call| read(cx, call, 64));
     as_modelled("a miss", miss, 549, median(&native, drop_it, |cx, call| read(cx, call, 64)));
@@ -104,13 +119,14 @@ fn data_takes_what_the_profile_says() {
     as_modelled("a hit", hit, 4, real);
     let back = median(cx, dirty, write_back);
     as_modelled("a write-back", back, 549, median(&native, dirty, write_back));
-    let again = median(cx, |cx, call| read(cx, call, 64), refresh);
-    let real = median(&native, |cx, call| read(cx, call, 64), refresh);
-    as_modelled("a refresh", again, 160 + 549, real);
+    let dropped = median(cx, |cx, call| read(cx, call, 64), invalidate);
+    let real = median(&native, |cx, call| read(cx, call, 64), invalidate);
+    as_modelled("an invalidate", dropped, 160, real);
 }
 
 #[test]
 fn cache_bypassing_words_take_what_the_profile_says() {
+    let _alone = alone();
     fn load<F: Fabric>(cx: &Cx<F>, call: u64) {
         cx.load(word(call));
     }
@@ -135,6 +151,7 @@ fn cache_bypassing_words_take_what_the_profile_says() {
 
 #[test]
 fn coherent_words_take_what_the_profile_says() {
+    let _alone = alone();
     let (cxs, native) = pod(&profile("tigon-back-invalidate"));
     let [cx, other] = [&cxs[0], &cxs[1]];
     let swap = |cx: &Cx<Paced>, call| _ = cx.compare_exchange(word(call), 0, 1);
@@ -183,6 +200,7 @@ fn child() {
 /// Two processes read through one device: together they are no faster than it is.
 #[test]
 fn processes_share_the_device() {
+    let _alone = alone();
     let memory = MemorySpec::Memfd.create(BYTES).expect("memory");
     let clocks = Clocks::create(&profile("pcc-spr"), BYTES).expect("clocks");
     let inherited = MemorySpec::Fd(memory.inherited_fd().expect("a memfd is inherited"));
