@@ -171,6 +171,11 @@ impl<F: Fabric> Cx<F> {
         self.fabric.spend(work, times);
     }
 
+    /// See [`Fabric::coherent_data`].
+    pub fn coherent_data(&self) -> bool {
+        self.fabric.coherent_data()
+    }
+
     /// See [`Fabric::sabotaged`].
     #[inline]
     pub fn sabotaged(&self, step: &'static str) -> bool {

@@ -144,6 +144,12 @@ pub trait Fabric {
         let _ = (at, len, now);
     }
 
+    /// True if the hardware keeps data lines coherent as well: what one host writes before it swaps a sync
+    /// word is read by whoever sees the swap, with no write_back here and no invalidate there.
+    fn coherent_data(&self) -> bool {
+        false
+    }
+
     /// True when the named protocol step must be left out: how mutation tests prove that a test would notice.
     /// Always false where `CHECKED` is. (`write_back`, `invalidate` and `fence` need no name: any of their
     /// call sites can be disabled.)

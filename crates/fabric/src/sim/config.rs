@@ -20,6 +20,9 @@ pub struct Adversary {
     pub rules: bool,
     /// Any line may be prefetched into any host at any time.
     pub prefetch: bool,
+    /// The hardware keeps data coherent, too: every host reads what was written last, and the rules are not
+    /// checked.
+    pub coherent_data: bool,
     /// Reading bytes that nobody wrote is a violation (otherwise memory starts as zeros).
     pub unwritten_reads: bool,
     /// Chance of one event of the memory system before a verb, of 1024; the weights below say which.
@@ -46,6 +49,7 @@ impl Default for Adversary {
             scheduler: Scheduler::Random { switch_per_1024: 256 },
             rules: true,
             prefetch: true,
+            coherent_data: false,
             unwritten_reads: false,
             events_per_1024: 200,
             write_backs: 4,

@@ -147,6 +147,7 @@ pub enum CrashDomain {
 
 /// The adversarial memory.
 pub(crate) struct Incoherent {
+    coherent: bool,
     shared: Vec<u8>,
     caches: Vec<Cache>,
     locals: Vec<Local>,
@@ -157,9 +158,11 @@ pub(crate) struct Incoherent {
 }
 
 impl Incoherent {
-    pub fn new(hosts: usize, len: usize, rules: Option<Rules>) -> Self {
+    /// `coherent`: data is never cached.
+    pub fn new(hosts: usize, len: usize, rules: Option<Rules>, coherent: bool) -> Self {
         let lines = len / LINE;
         Self {
+            coherent,
             shared: vec![0; len],
             caches: (0..hosts).map(|_| Cache::new(lines)).collect(),
             locals: Vec::new(),
@@ -167,6 +170,10 @@ impl Incoherent {
             used: Vec::new(),
             is_used: vec![false; lines],
         }
+    }
+
+    pub fn coherent_data(&self) -> bool {
+        self.coherent
     }
 
     pub fn hosts(&self) -> usize {
@@ -230,6 +237,10 @@ impl Incoherent {
         if let Some(rules) = &mut self.rules {
             rules.read(host, line, mask(start, out.len()), by)?;
         }
+        if self.coherent {
+            out.copy_from_slice(&self.shared[at as usize..at as usize + out.len()]);
+            return Ok(());
+        }
         self.note_used(line);
         let slot = self.caches[host].fill(line, &self.shared);
         out.copy_from_slice(&self.caches[host].entries[slot as usize].bytes[start..start + out.len()]);
@@ -241,6 +252,10 @@ impl Incoherent {
         let (line, start) = (at / LINE as u64, at as usize % LINE);
         if let Some(rules) = &mut self.rules {
             rules.write(host, line, mask(start, bytes.len()), by)?;
+        }
+        if self.coherent {
+            self.shared[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+            return Ok(());
         }
         self.note_used(line);
         let cache = &mut self.caches[host];

@@ -109,8 +109,10 @@ impl State {
         let (memory, adversary) = match &config.mode {
             Mode::Adversarial(a) => {
                 let sync = config.sync.clone();
-                let rules = a.rules.then(|| Rules::new(hosts, len, a.prefetch, a.unwritten_reads, sync));
-                (Memory::Incoherent(Box::new(Incoherent::new(hosts, len, rules))), a.clone())
+                let rules = (a.rules && !a.coherent_data)
+                    .then(|| Rules::new(hosts, len, a.prefetch, a.unwritten_reads, sync));
+                let memory = Incoherent::new(hosts, len, rules, a.coherent_data);
+                (Memory::Incoherent(Box::new(memory)), a.clone())
             }
             Mode::Timed(profile) => {
                 let calm = Adversary { scheduler: Scheduler::Scripted, ..Adversary::default() };

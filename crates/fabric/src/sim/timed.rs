@@ -100,6 +100,10 @@ impl Timed {
         }
     }
 
+    pub fn coherent_data(&self) -> bool {
+        self.stamps.is_some()
+    }
+
     pub fn add_worker(&mut self, host: usize) {
         let clock = self.latest();
         self.workers.push(Worker { host, clock, ..Worker::default() });

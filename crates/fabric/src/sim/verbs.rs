@@ -225,6 +225,13 @@ impl Fabric for Sim {
         }
     }
 
+    fn coherent_data(&self) -> bool {
+        match &self.state.borrow().memory {
+            Memory::Incoherent(memory) => memory.coherent_data(),
+            Memory::Timed(memory) => memory.coherent_data(),
+        }
+    }
+
     fn sabotaged(&self, step: &'static str) -> bool {
         self.state.borrow_mut().sabotaged(self.me, step)
     }
