@@ -182,6 +182,14 @@ pub enum TxnError {
         /// Changes that a record can have.
         limit: usize,
     },
+    /// The engine was told to work in a way that its memory is not made for.
+    #[error("{what} is not possible here: {why}")]
+    Unsuited {
+        /// What it was told.
+        what: &'static str,
+        /// Why that is not possible.
+        why: &'static str,
+    },
     /// The host's log cannot be written any more. What was not acknowledged may not survive.
     #[error("this host's log has failed: what was not acknowledged may be lost")]
     LogFailed,

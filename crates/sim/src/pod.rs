@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use liger_engine::log::HostLog;
 use liger_engine::recovery::directory::Directory;
-use liger_engine::row::policy::Patient;
+use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
 use liger_engine::row::{Budget, Checked, Options, RowHost, Takeover};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::disk::{Disk, SimDisks};
@@ -49,7 +49,9 @@ pub struct PodSetup {
     /// What hosts need to take over from one another, if they may.
     pub takeover: Option<Takeover>,
     /// How long transactions wait for rows that others hold; `None`: not at all.
-    pub patience: Option<&'static Patient>,
+    pub wait: Option<&'static (dyn WaitPolicy + Sync)>,
+    /// What else hosts decide by: by host, from the first again where there are more hosts.
+    pub policies: Vec<Policies>,
 }
 
 impl PodSetup {
@@ -64,12 +66,13 @@ impl PodSetup {
             remote_hash_bits: 64,
             node_entries: 64,
             takeover: None,
-            patience: None,
+            wait: None,
+            policies: vec![Policies::default()],
         }
     }
 
     /// What the engine of one host is to be told.
-    pub fn options(&self, plan: &Plan, recorder: Option<Arc<Recorder>>) -> Options {
+    pub fn options(&self, plan: &Plan, host: HostId, recorder: Option<Arc<Recorder>>) -> Options {
         let mut options = Options::new(plan);
         options.budget = self.budget.unwrap_or(options.budget);
         options.remote_entries = self.remote_entries;
@@ -77,9 +80,8 @@ impl PodSetup {
         options.node_entries = self.node_entries;
         options.history = recorder.map(|r| r as Arc<dyn liger_engine::history::HistorySink>);
         options.takeover = self.takeover.clone();
-        if let Some(patient) = self.patience {
-            options.wait = patient;
-        }
+        options.policies = self.policies[usize::from(host.0) % self.policies.len()];
+        options.wait = self.wait.unwrap_or(options.wait);
         options
     }
 }
@@ -115,7 +117,7 @@ impl SimPod {
             let (plan, setup, recorder) = (plan.clone(), setup.clone(), recorder.clone());
             let log = Rc::clone(&log);
             let engine = sim.alone(HostId(host), WorkerId(0), move |cx| {
-                let mut options = setup.options(&plan, recorder);
+                let mut options = setup.options(&plan, HostId(host), recorder);
                 let bytes = plan.len();
                 if host == 0 {
                     superblock::format(cx, &setup.config, bytes, FormatOver::Zeros).expect("zeroed memory");
@@ -165,10 +167,14 @@ impl SimPod {
             self.try_on_every_host(|cx, host| host.settle(cx))?;
         }
         let all: Vec<Checked> = self.try_on_every_host(|cx, host| host.check(cx))?;
+        let trusting = all.iter().map(|checked| checked.trusting_hosts).max();
+        let alone = |host: &Rc<RowHost>| host.policies().coherence == Coherence::NoSharedReader;
+        let shared = self.hosts.iter().all(alone) && trusting > Some(1);
+        let shared = shared.then(|| "several hosts trust their copies of one row".to_owned());
         let named = |(host, checked): (usize, Checked)| {
             checked.problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
         };
-        Ok(all.into_iter().enumerate().flat_map(named).collect())
+        Ok(all.into_iter().enumerate().flat_map(named).chain(shared).collect())
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::row::policy::Patient;
+use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
 use liger_engine::row::{Budget, Loader, RowHost, RowSession, RowTxn};
 use liger_engine::{
     Catalog, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
@@ -80,7 +80,9 @@ pub struct RowsRun {
     /// record until a chunk is empty. `None`: plenty.
     pub spare_chunks: Option<u64>,
     /// How long transactions wait for rows that others hold; `None`: not at all.
-    pub patience: Option<&'static Patient>,
+    pub wait: Option<&'static (dyn WaitPolicy + Sync)>,
+    /// What else hosts decide by: by host, from the first again where there are more hosts.
+    pub policies: Vec<Policies>,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// A call site of write_back, invalidate or fence to leave out.
@@ -182,11 +184,18 @@ impl RowsRun {
             remote_entries: 64,
             remote_hash_bits: 64,
             spare_chunks: None,
-            patience: None,
+            wait: None,
+            policies: vec![Policies::default()],
             max_verbs: 20_000_000,
             disabled_site: None,
             sabotage: None,
         }
+    }
+
+    /// What the policies promise of a history.
+    pub(crate) fn promised(&self, history: History) -> History {
+        let all = self.policies.iter().all(|policies| policies.next_key_locking);
+        if all { history } else { history.without_gaps() }
     }
 
     pub(crate) fn partitions(&self) -> u16 {
@@ -225,7 +234,7 @@ pub fn run(run: &RowsRun) -> RowsResult {
         problems.push(format!("{}", report.outcome));
     }
     let initial = loaded_keys(run);
-    let history = pod.recorder.as_ref().expect("recording is on").history(initial);
+    let history = run.promised(pod.recorder.as_ref().expect("recording is on").history(initial));
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| format!("{anomaly}")));
     let moves = pod.hosts.iter().map(|host| host.moves()).fold((0, 0), |(ins, outs), moves| {
@@ -260,16 +269,18 @@ pub(crate) fn setup(run: &RowsRun, workers: u8) -> PodSetup {
         remote_entries,
         remote_hash_bits: run.remote_hash_bits,
         node_entries,
-        patience: run.patience,
+        wait: run.wait,
+        policies: run.policies.clone(),
         ..PodSetup::new(config, catalog)
     }
 }
 
 /// Its simulation.
 pub(crate) fn config(run: &RowsRun, plan: &Plan) -> SimConfig {
+    let coherent_data = run.policies.iter().any(|policies| policies.coherence == Coherence::AllHwcc);
     SimConfig {
         sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
-        mode: Mode::Adversarial(Adversary::swarm(run.seed)),
+        mode: Mode::Adversarial(Adversary { coherent_data, ..Adversary::swarm(run.seed) }),
         max_verbs: run.max_verbs,
         disabled_site: run.disabled_site.clone(),
         sabotage: run.sabotage,

@@ -10,8 +10,9 @@
 //!   dies;
 //! * [`log`]: records on their way to storage, hosts that die and devices that fail;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
-//!   [`staged`]: meetings arranged by hand that random runs never have; [`checkpoint`]: of rows that another
-//!   host has changed; [`cold`]: rows that a restart has not made yet;
+//!   [`policies`]: the same with other policies; [`staged`]: meetings arranged by hand that random runs never
+//!   have; [`checkpoint`]: of rows that another host has changed; [`cold`]: rows that a restart has not made
+//!   yet;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
 //!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
@@ -32,6 +33,7 @@ pub mod index_full;
 pub mod index_kill;
 pub mod lanes;
 pub mod log;
+pub mod policies;
 pub mod rows;
 pub mod sql_objects;
 pub mod staged;
@@ -109,6 +111,7 @@ pub const ALL: &[&[Scenario]] = &[
     index_kill::SCENARIOS,
     log::SCENARIOS,
     rows::SCENARIOS,
+    policies::SCENARIOS,
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,

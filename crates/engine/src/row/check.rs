@@ -13,7 +13,7 @@ use super::host::RowHost;
 use super::load::for_each;
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
-use super::shared::{block_is, freshen};
+use super::shared::block_is;
 use crate::key::Key;
 use crate::txn::TableId;
 
@@ -24,6 +24,8 @@ pub struct Checked {
     pub rows: u64,
     /// Of them, shared now.
     pub shared_rows: u64,
+    /// The most hosts that trust their cached copies of one of these.
+    pub trusting_hosts: u32,
     /// Everything that is wrong, in words. Empty: all is well.
     pub problems: Vec<String>,
 }
@@ -71,8 +73,9 @@ impl RowHost {
         for_each(part, |key, row| rows.push((key, row)));
         checked.rows += rows.len() as u64;
         rows.push((sentinel_key(part.key_words), part.sentinel));
+        let Checked { problems, trusting_hosts, shared_rows, .. } = checked;
         let mut wrong = |what: String| {
-            checked.problems.push(format!("table {table} partition {partition}: {what}"));
+            problems.push(format!("table {table} partition {partition}: {what}"));
         };
         if part.rows.len() != rows.len() {
             wrong(format!("{} rows in the slab, {} in the tree", part.rows.len(), rows.len()));
@@ -91,8 +94,10 @@ impl RowHost {
                 wrong(format!("{key:?} at rest has the word {word:?}"));
                 continue;
             }
+            let trusting = self.shared.valid(cx, at, word).count_ones();
+            *trusting_hosts = trusting.max(*trusting_hosts);
             if !self.shared.is_fresh(cx, at, word) {
-                freshen(cx, word.row(), part.block_len());
+                self.shared.freshen(cx, word.row(), part.block_len());
             }
             match block_is(cx, word.row(), table.0, partition, key) {
                 None => wrong(format!("{key:?}: its block holds another row")),
@@ -112,7 +117,7 @@ impl RowHost {
                 wrong(format!("{key:?} vouches for a previous key that is not shared"));
             }
         }
-        checked.shared_rows += shared.len() as u64;
+        *shared_rows += shared.len() as u64;
         // Freed when their entries go.
         reachable.extend(part.stale.iter().map(|(_, at)| at.offset()));
         self.check_index(cx, part, &shared, &mut wrong, reachable);

@@ -17,7 +17,7 @@ use liger_store::local::RowFlags;
 
 use super::leaving::Name;
 use super::partition::{Partition, reach};
-use super::shared::{DELETED, row_start};
+use super::shared::{DELETED, SharedRows, row_start};
 use super::transaction::{Place, RowTxn};
 use crate::history::{HistorySink, TxnRecord, WriteKind, WriteRecord};
 use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
@@ -170,7 +170,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 // with later records in its ring, the block tells what becomes of the row.
                 if !change.is_new {
                     self.cx.write(row.block, &(self.llsn | DELETED).to_ne_bytes());
-                    self.cx.write_back(row.block, 8);
+                    self.host.shared.write_back(self.cx, row.block, 8);
                     any = true;
                 }
                 continue;
@@ -178,7 +178,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             let key_words = row.key.width();
             write_through(
                 self.cx,
-                row.block,
+                (self.host.shared, row.block),
                 key_words,
                 self.llsn,
                 change,
@@ -203,7 +203,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
             let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
             if let Some(at) = part.word(row) {
-                let block = host.shared.peek(cx, at).row();
+                let block = (host.shared, host.shared.peek(cx, at).row());
                 write_through(
                     cx,
                     block,
@@ -323,7 +323,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
 /// Writes a change to a row's block in shared memory and starts the write-back of the lines it touched.
 fn write_through<F: Fabric>(
     cx: &Cx<F>,
-    block: DataAddr,
+    (shared, block): (SharedRows, DataAddr),
     key_words: usize,
     llsn: u64,
     change: &Change<Place>,
@@ -334,9 +334,9 @@ fn write_through<F: Fabric>(
     if let Some((from, to)) = change.image {
         let image = &images[from as usize..to as usize];
         cx.write(start, image);
-        cx.write_back(start, image.len());
+        shared.write_back(cx, start, image.len());
     }
-    let mut dirty = Dirty { from: 0, to: 8 };
+    let mut dirty = Dirty { shared, from: 0, to: 8 };
     cx.write(block, &llsn.to_ne_bytes());
     for (offset, bytes) in patches.iter(change.patches) {
         let at = start.byte(u64::from(offset));
@@ -349,6 +349,7 @@ fn write_through<F: Fabric>(
 
 /// A run of changed bytes of a block whose lines are written back together.
 struct Dirty {
+    shared: SharedRows,
     from: u64,
     to: u64,
 }
@@ -367,6 +368,6 @@ impl Dirty {
     }
 
     fn write_back<F: Fabric>(&self, cx: &Cx<F>, block: DataAddr) {
-        cx.write_back(block.byte(self.from), (self.to - self.from) as usize);
+        self.shared.write_back(cx, block.byte(self.from), (self.to - self.from) as usize);
     }
 }

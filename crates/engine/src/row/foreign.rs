@@ -6,6 +6,8 @@
 //!    last vouches that its next key is the partition's next key (the first one, unless it stands at the
 //!    start, that its previous one is); and then the index leaves that were read have not changed since. In
 //!    this order.
+//!    Where gaps are not locked (`Policies::next_key_locking`), the first row beyond is not, and the proof
+//!    holds at the moment when it is made.
 //! 3. What cannot be proven is asked of the owner, a bounded number of times, and then is a conflict.
 
 use std::ops::ControlFlow;
@@ -19,7 +21,7 @@ use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
 use super::partition::Mode;
 use super::remote::Entry;
-use super::shared::{Acquired, block_is, block_len, freshen, freshen_unknown, row_start};
+use super::shared::{Acquired, block_is, block_len, row_start};
 use super::transaction::{Place, RowTxn};
 use super::tree_error;
 use crate::catalog::Relation;
@@ -63,6 +65,10 @@ impl<F: Fabric> RowTxn<'_, F> {
     ) -> Result<bool, TxnError> {
         match self.known_foreign(relation, partition, key, visitor)? {
             Some(shown) => Ok(shown),
+            None if !self.host.policies.next_key_locking => {
+                self.note_read(relation.id, key, None);
+                Ok(false)
+            }
             None => {
                 // Absent, said the owner; proven once the gap is locked.
                 let mut shown = false;
@@ -176,7 +182,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let word = match acquired {
             Acquired::Granted { word, fresh } => {
                 if !fresh {
-                    freshen_unknown(cx, word.row());
+                    host.shared.freshen_unknown(cx, word.row());
                 }
                 word
             }
@@ -347,13 +353,15 @@ impl<F: Fabric> RowTxn<'_, F> {
         }
         let mut locked = Batch { rows: Vec::with_capacity(limit), complete: false };
         let mut chain: Vec<usize> = previous.into_iter().collect();
+        let (gaps, mut last) = (host.policies.next_key_locking, None);
         let sentinel = sentinel_key(relation.key_words);
         for (words, word) in candidates.iter() {
             let key = Key::from_words(words);
             let beyond = rest.ends_before(&key) || key == sentinel;
             let mode = if beyond { Mode::Read } else { mode };
-            if beyond && cx.sabotaged("foreign.lock-beyond-range") {
+            if beyond && (!gaps || cx.sabotaged("foreign.lock-beyond-range")) {
                 locked.complete = true;
+                last = (!gaps).then(|| SyncAddr::new(word));
                 break;
             }
             let hash = host.remote.hash_of(relation.id, partition, &key);
@@ -377,16 +385,22 @@ impl<F: Fabric> RowTxn<'_, F> {
         let early = cx.sabotaged("foreign.recheck-index-last");
         let proven = enough
             && (!early || unchanged())
-            && self.is_chain_proven(&chain, stretch)
+            && self.is_chain_proven(&chain, last, stretch)
             && (early || unchanged());
         Ok(proven.then_some(locked))
     }
 
     /// True if no key of the partition stands between the rows of the chain, nor between the start and the
-    /// first.
-    fn is_chain_proven(&self, chain: &[usize], stretch: &Stretch<'_>) -> bool {
+    /// first. `unlocked`: where gaps are not locked, the word of the first row beyond the range, if it ends
+    /// there.
+    fn is_chain_proven(&self, chain: &[usize], unlocked: Option<SyncAddr>, stretch: &Stretch<'_>) -> bool {
         let word = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].word);
-        let Some((_, others)) = chain.split_last() else { return false };
+        let others = match (chain, unlocked) {
+            ([], None) => return false,
+            ([], Some(beyond)) => return self.host.shared.peek(self.cx, beyond).prev_real(),
+            (chain, Some(_)) => chain,
+            ([others @ .., _], None) => others,
+        };
         let first = chain[0];
         let starts = stretch.previous.is_some()
             || self.foreign[first].key == stretch.rest.low
@@ -439,7 +453,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         let mut shard = host.remote.shard(cx, hash);
         // One that was given away is gone: the owner has taken that message before it made this row.
         let clash = shard.get(&hash).is_some_and(Entry::is_held);
-        if clash || !gap_is_mine && !cx.sabotaged("foreign.prove-own-gap") {
+        let is_taken = host.policies.next_key_locking && !gap_is_mine;
+        if clash || is_taken && !cx.sabotaged("foreign.prove-own-gap") {
             host.give_away(cx, shard, &name, word, 0);
             return Err(Conflict::Gap.into());
         }
@@ -451,7 +466,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         }
         drop(shard);
         let block = host.shared.peek(cx, word).row();
-        freshen(cx, block, block_len(relation.key_words, relation.row_len));
+        host.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
         let i = self.remember(relation, (partition, *key), hash, (word, block), llsn);
         let place = Place::Foreign(i as u32);
         self.llsn = self.llsn.max(llsn);

@@ -31,8 +31,9 @@ use super::leaving::Leaving;
 use super::message::Answer;
 use super::owners::Owners;
 use super::partition::{Partition, TablePart};
-use super::policy::{Clock, Coherence, MoveOutPolicy, NoWait, WaitPolicy, WriteThrough};
+use super::policy::{Coherence, Leavers, NoWait, Policies, WaitPolicy};
 use super::remote::RemoteRows;
+use super::retry::Ages;
 use super::shared::SharedRows;
 use super::shortage::Shortages;
 use super::waits::Waits;
@@ -58,12 +59,10 @@ pub struct Budget {
 pub struct Options {
     /// Memory that shared rows may use; move-out starts beyond it.
     pub budget: Budget,
-    /// How hosts keep their cached copies of shared rows coherent.
-    pub coherence: &'static (dyn Coherence + Sync),
+    /// The decisions that have names.
+    pub policies: Policies,
     /// What a worker does when it meets a lock.
     pub wait: &'static (dyn WaitPolicy + Sync),
-    /// Which shared row leaves first.
-    pub move_out: Box<dyn MoveOutPolicy + Send>,
     /// Most entries of the cache of other hosts' rows.
     pub remote_entries: usize,
     /// Bits of the hashes by which that cache tells rows apart, 1 to 64; few make rows meet in one entry.
@@ -79,14 +78,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: write-through, no waiting, CLOCK, and a budget of everything that the pod has.
+    /// The defaults: no waiting, and a budget of everything that the pod has; for the rest see
+    /// [`Policies`].
     pub fn new(plan: &Plan) -> Self {
         let config = plan.config();
         Self {
             budget: Budget { hwcc_bytes: config.hwcc_bytes, cxl_bytes: config.cxl_bytes },
-            coherence: &WriteThrough,
+            policies: Policies::default(),
             wait: &NoWait,
-            move_out: Box::new(Clock::default()),
             remote_entries: 4 << 20,
             remote_hash_bits: 64,
             node_entries: 1 << 20,
@@ -167,7 +166,10 @@ pub struct RowHost {
     /// What the keeper cannot do at present, and why.
     pub(super) troubles: Latch<Vec<String>>,
     pub(super) shortages: Latch<Shortages>,
-    pub(super) move_out: Latch<Box<dyn MoveOutPolicy + Send>>,
+    pub(super) move_out: Latch<Leavers>,
+    /// Rows leave ahead, from the high mark until the low one.
+    pub(super) makes_room: AtomicBool,
+    pub(super) policies: Policies,
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     pub(super) budget: Budget,
     pub(super) history: Option<Arc<dyn HistorySink>>,
@@ -175,6 +177,7 @@ pub struct RowHost {
     pub(super) moves: Moves,
     pub(super) waits: Waits,
     pub(super) circles: Circles,
+    pub(super) ages: Ages,
     pub(super) member: Member,
     pub(super) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
@@ -194,8 +197,10 @@ impl RowHost {
         member: Member,
         options: Options,
     ) -> Result<Self, TxnError> {
+        check_policies(cx, &options)?;
         let config = plan.config();
         let me = cx.host();
+        let Policies { coherence, dirty_tracking, .. } = options.policies;
         let format = WordFormat::for_hosts(config.hosts);
         let owners = Owners::new(cx, plan, member.slot());
         let partitions: Vec<OnceLock<Latch<Partition>>> =
@@ -216,7 +221,7 @@ impl RowHost {
             restoring: Restoring::default(),
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
             replicas,
-            shared: SharedRows { format, host: me, coherence: options.coherence },
+            shared: SharedRows { format, host: me, coherence, dirty_tracking },
             remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
             heap: Heap::new(plan, me, member.incarnation()),
             epochs: Epochs::new(cx, plan),
@@ -230,7 +235,9 @@ impl RowHost {
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
             troubles: Latch::default(),
             shortages: Latch::default(),
-            move_out: Latch::new(options.move_out),
+            move_out: Latch::new(Leavers::new(options.policies.move_out)),
+            makes_room: AtomicBool::new(false),
+            policies: options.policies,
             wait: options.wait,
             budget: options.budget,
             history: options.history,
@@ -238,6 +245,7 @@ impl RowHost {
             moves: Moves::default(),
             waits: Waits::new(config.workers),
             circles: Circles::new(config.workers),
+            ages: Ages::new(config.workers),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
             waited_for: AtomicBool::new(false),
@@ -424,6 +432,11 @@ impl RowHost {
         &self.waits
     }
 
+    /// What this host decides by.
+    pub fn policies(&self) -> Policies {
+        self.policies
+    }
+
     /// What shared rows may use.
     pub fn budget(&self) -> Budget {
         self.budget
@@ -452,6 +465,21 @@ impl<F: Fabric> EpochView<F> for LogEpochs<'_> {
         self.log.is_durable(cx, epoch, || members)?;
         Ok(self.log.pod_durable(cx, members))
     }
+}
+
+/// Refuses what cannot be right on this memory.
+fn check_policies<F: Fabric>(cx: &Cx<F>, options: &Options) -> Result<(), TxnError> {
+    let refused = |why| Err(TxnError::Unsuited { what: "coherence policy all-hwcc", why });
+    if options.policies.coherence != Coherence::AllHwcc {
+        return Ok(());
+    }
+    if !cx.coherent_data() {
+        return refused("data lines of this memory are not kept coherent by hardware");
+    }
+    if options.takeover.is_some() {
+        return refused("rows that a host has not written back cannot be taken over from it");
+    }
+    Ok(())
 }
 
 fn new_partition(plan: &Plan, catalog: &Catalog, id: u16) -> Latch<Partition> {

@@ -8,6 +8,7 @@ use liger_store::local::RowFlags;
 
 use super::host::{RowHost, new_part};
 use super::partition::{Mode, TablePart};
+use super::policy::PreMigration;
 use crate::catalog::Relation;
 use crate::key::{Key, MAX_KEY_WORDS};
 use crate::record::{NewRow, Row};
@@ -123,6 +124,25 @@ impl RowHost {
             self.collect(cx);
         }
         Ok(moved)
+    }
+
+    /// Shares the rows of this host's partitions with which a run is to begin. The workload says which tables
+    /// its transactions use from several hosts. Returns the number of rows moved in.
+    pub fn share_before<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        which: PreMigration,
+        non_partitionable: &[TableId],
+    ) -> Result<u64, TxnError> {
+        match which {
+            PreMigration::None => Ok(0),
+            PreMigration::NonPartitionable => self.share_all(cx, non_partitionable),
+            PreMigration::All => {
+                let relations = self.catalog.relations().iter();
+                let all: Vec<TableId> = relations.filter(|r| !r.replicated).map(|r| r.id).collect();
+                self.share_all(cx, &all)
+            }
+        }
     }
 
     /// Makes all rows that are not here yet, for somebody who wants those of a table.

@@ -3,9 +3,10 @@
 //!
 //! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
 //! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
-//!   memory and back; `shortage`: when that is full; `remote`: what is known of other hosts' rows;
-//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `owned`,
-//!   `paused`: for callers on threads that come and go;
+//!   memory and back; `relief`, `shortage`: when that fills up, and when it is full; `remote`: what is known
+//!   of other hosts' rows;
+//! * `transaction`, `own`, `foreign`, `commit`, `session`: two-phase locking over all of them; `retry`: locks
+//!   that are not free; `owned`, `paused`: for callers on threads that come and go;
 //! * `owners`, `keeper`, `settle`, `takeover`: hosts that die, what is done about their locks, and who owns
 //!   their partitions then;
 //! * `message`, `service`, `leaving`: what hosts ask of each other, and rows given to their owners to remove;
@@ -32,7 +33,9 @@ mod owners;
 mod partition;
 mod paused;
 pub mod policy;
+mod relief;
 mod remote;
+mod retry;
 mod service;
 mod session;
 mod settle;

@@ -17,10 +17,10 @@ use liger_pod::heap::{BlockClass, WordClass};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Failure, Message, Wish};
+use super::message::{Answer, Failure, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, VERSION, freshen, read_key, write_block};
+use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, VERSION, read_key};
 use super::shortage::{Outcome, Relief};
 use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
@@ -69,7 +69,7 @@ impl RowHost {
             key_words: part.key_words as u8,
             magic: ROW_MAGIC,
         };
-        write_block(cx, block, &head, key.words(), part.rows.bytes(row));
+        self.shared.write_block(cx, block, &head, key.words(), part.rows.bytes(row));
         cx.spend(Work::DramLine, len.div_ceil(64) as u32);
         // The row is in shared memory before its word can live.
         cx.fence();
@@ -133,23 +133,23 @@ impl RowHost {
     }
 
     /// Takes an idle row out of shared memory. False if somebody holds it. The partition is latched.
-    fn move_row_out<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> bool {
+    pub(super) fn move_row_out<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> bool {
         let Some(at) = part.word(row) else { return false };
         if !part.is_unheld(row) {
             return false;
         }
         let early = cx.sabotaged("moves.kill-before-copy-back");
         if early {
-            freshen(cx, self.shared.peek(cx, at).row(), part.block_len());
+            self.shared.freshen(cx, self.shared.peek(cx, at).row(), part.block_len());
             part.copy_back(cx, row, self.shared.peek(cx, at).row());
         }
         let Some(before) = self.shared.retire_free(cx, at) else { return false };
         let block = before.row();
         if !self.shared.is_fresh(cx, at, before) {
-            freshen(cx, block, part.block_len());
+            self.shared.freshen(cx, block, part.block_len());
         }
         let key = read_key(cx, block, part.key_words);
-        if before.is_modified() && !early && !cx.sabotaged("moves.copy-back") {
+        if self.shared.is_behind(before) && !early && !cx.sabotaged("moves.copy-back") {
             part.copy_back(cx, row, block);
         }
         self.withdraw(cx, part, &key, row, at, block);
@@ -214,71 +214,6 @@ impl RowHost {
         }
     }
 
-    /// True while rows and their index use more shared memory than they may.
-    fn is_over_budget<F: Fabric>(&self, cx: &Cx<F>) -> bool {
-        let usage = self.heap.usage(cx);
-        usage.tuple_bytes + usage.mapping_bytes > self.budget.hwcc_bytes
-            || usage.row_bytes + usage.node_bytes + usage.scratch_bytes > self.budget.cxl_bytes
-    }
-
-    /// Moves rows of this host out until the pod is within its budget, or every candidate has been looked at.
-    /// The budget is the pod's: if this host's rows do not suffice, the others are asked to give way too. No
-    /// latch is held. Returns how many rows left.
-    pub(super) fn relieve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let left = self.move_out_to_budget(cx);
-        // Not while mail piles up: whoever is slow to read it has been asked already.
-        if self.is_over_budget(cx) && self.outbox.lock(cx).is_empty() {
-            let members = self.members(cx);
-            for host in self.plan.hosts().filter(|host| *host != self.me && members & (1 << host.0) != 0) {
-                self.post(cx, host, &Message::Evict);
-            }
-        }
-        left
-    }
-
-    /// As `relieve`, this host alone. Each candidate is looked at once, so a row that was used since the last
-    /// time (or has just moved in) outlives one call at least.
-    pub(super) fn move_out_to_budget<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let mut left = 0;
-        if !self.is_over_budget(cx) {
-            return left;
-        }
-        let known = self.move_out.lock(cx).len();
-        for _ in 0..known {
-            if self.move_one_out(cx) {
-                left += 1;
-                self.collect(cx);
-                if !self.is_over_budget(cx) {
-                    break;
-                }
-            }
-        }
-        left
-    }
-
-    /// Offers one candidate to leave; true if it did.
-    fn move_one_out<F: Fabric>(&self, cx: &Cx<F>) -> bool {
-        let Some(candidate) = self.move_out.lock(cx).candidate() else { return false };
-        let mut partition = self.partition(cx, candidate.partition);
-        let part = partition.table(candidate.table);
-        if part.rows.is_free(candidate.row) || part.word(candidate.row) != Some(candidate.word) {
-            return false;
-        }
-        let used = self.shared.take_second_chance(cx, candidate.word);
-        if used || !self.move_row_out(cx, part, candidate.row) {
-            drop(partition);
-            self.move_out.lock(cx).keep(candidate, used);
-            return false;
-        }
-        true
-    }
-
-    /// Moves one row of this host out, by policy; for tests and for tools.
-    pub fn move_out_some<F: Fabric>(&self, cx: &Cx<F>, most: usize) -> usize {
-        let known = self.move_out.lock(cx).len();
-        (0..2 * known).filter(|_| self.move_one_out(cx)).take(most).count()
-    }
-
     /// Does what another host wishes of a partition of this one.
     pub(super) fn grant<F: Fabric>(
         &self,
@@ -295,6 +230,7 @@ impl RowHost {
         };
         // Room is made before, not after: a row that has just moved in must still be there when its requester
         // comes.
+        self.look_at_uses(cx);
         self.relieve(cx);
         loop {
             let answer = attempt();
@@ -420,10 +356,9 @@ impl RowHost {
         }
         let (before, next) = (around.prev, part.behind(&around));
         let from_bit = 1u16 << from.0;
-        let word_of_next = match part.open_gap(cx, self.shared, before, next, None, from_bit | 1 << self.me.0)
-        {
-            Ok(word) => word,
-            Err(_) => return Answer::Conflict,
+        let tolerated = if self.policies.next_key_locking { from_bit | 1 << self.me.0 } else { u16::MAX };
+        let Ok(word_of_next) = part.open_gap(cx, self.shared, before, next, None, tolerated) else {
+            return Answer::Conflict;
         };
         let Some(row) = part.rows.alloc() else {
             part.link(cx, self.shared, before, next);
@@ -464,7 +399,7 @@ impl RowHost {
         let now = self.shared.peek(cx, at);
         // It may have been removed already: by the owner that died, or by whoever swept up after the sender.
         let was_made_before = || {
-            freshen(cx, now.row(), part.block_len());
+            self.shared.freshen(cx, now.row(), part.block_len());
             // A later one is another insert's: mail of one host may be handled side by side.
             let llsn = cx.read_layout::<RowHead>(now.row()).llsn;
             llsn & UNBORN != 0 && llsn & VERSION < part.adopted_llsn

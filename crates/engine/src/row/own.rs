@@ -4,18 +4,20 @@
 //! 1. Each step runs under one hold of the partition's latch, so for the workers of this host it is atomic.
 //! 2. A row that is not shared costs no access to shared memory.
 //! 3. An absent key and the end of a range are protected by the gap of the next row (the sentinel at the
-//!    end).
+//!    end), unless gaps are not locked (`Policies::next_key_locking`).
 
 use std::ops::ControlFlow;
 
 use liger_fabric::Fabric;
 use liger_store::local::RowFlags;
 
+use super::moves::sentinel_key;
 use super::partition::{Mode, RowId, TablePart};
 use super::transaction::{Place, RowTxn};
+use super::tree_error;
 use crate::catalog::Relation;
 use crate::key::{Key, KeyRange};
-use crate::txn::{Conflict, TxnError};
+use crate::txn::{TableId, TxnError};
 use crate::workspace::Visitor;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -42,20 +44,45 @@ enum Walked {
 
 impl<F: Fabric> RowTxn<'_, F> {
     /// Locks a row for this transaction and remembers it. Returns true if it held nothing of the row before.
+    /// Of its key it is said that no other row has one between that and `near`.
     fn hold(
         &mut self,
         part: &mut TablePart,
         place: (u16, u16),
-        row: RowId,
+        (near, row): (&Key, RowId),
         mode: Mode,
         gap: bool,
-    ) -> Result<bool, Conflict> {
+    ) -> Result<bool, TxnError> {
+        if !self.host.policies.shortcuts {
+            self.search_word(part, TableId(place.1), (near, row))?;
+        }
         let locked = part.lock(self.cx, self.host.shared, row, self.me, mode, gap);
         let new = locked.inspect_err(|_| self.in_the_way = part.others_at(row, self.me))?;
         if new {
             self.held.push(Place::Own { partition: place.0, table: place.1, row });
         }
         Ok(new)
+    }
+
+    /// Finds the tuple word of a shared row in the shared index: what is kept with the row says only that it
+    /// is shared.
+    fn search_word(
+        &self,
+        part: &mut TablePart,
+        table: TableId,
+        (near, row): (&Key, RowId),
+    ) -> Result<(), TxnError> {
+        if part.word(row).is_none() || !part.is_unheld(row) {
+            return Ok(());
+        }
+        let at_row = part.tree.lower_bound(near.words()).filter(|_| row != part.sentinel);
+        let key = at_row.map(|cursor| Key::from_words(part.tree.entry(cursor).0));
+        let key = key.unwrap_or_else(|| sentinel_key(part.key_words));
+        let found = part.index.get(self.cx, &self.host.tree_env(), key.words());
+        let word = found.map_err(|broken| tree_error(table, broken))?;
+        let what = "shared index without a shared row";
+        part.rows.set_shared(row, word.ok_or(TxnError::Damaged { table, what, found: 0 })?);
+        Ok(())
     }
 
     /// See `RowTxn::point`.
@@ -71,9 +98,9 @@ impl<F: Fabric> RowTxn<'_, F> {
         let mut latched = host.warm_around(self.cx, place, key)?;
         let part = latched.table(relation.id.0);
         let Some(row) = part.find(self.cx, key) else {
-            if !self.cx.sabotaged("own.lock-gap-of-absent-key") {
+            if host.policies.next_key_locking && !self.cx.sabotaged("own.lock-gap-of-absent-key") {
                 let (_, next) = part.neighbours(self.cx, key);
-                self.hold(part, place, next, Mode::Read, true)?;
+                self.hold(part, place, (key, next), Mode::Read, true)?;
             }
             self.note_read(relation.id, key, None);
             return Ok(false);
@@ -91,7 +118,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let table = relation.id.0;
-        let new = self.hold(part, (partition, table), row, visitor.mode(), false)?;
+        let new = self.hold(part, (partition, table), (key, row), visitor.mode(), false)?;
         let version = part.rows.version(row);
         if new {
             self.note_read(relation.id, key, Some(version));
@@ -131,7 +158,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let host = self.host;
         let mut latched = host.partition(self.cx, partition);
         let part = latched.table(relation.id.0);
-        let place = (partition, relation.id.0);
+        let (place, gaps) = ((partition, relation.id.0), host.policies.next_key_locking);
         self.cx.spend(liger_fabric::Work::IndexNode, part.height());
         let mut at = part.tree.lower_bound(walk.from.words());
         loop {
@@ -142,13 +169,13 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Ok(Walked::Cold(cold));
             }
             let Some((key, row)) = next.filter(|(key, _)| !walk.seen.ends_before(key)) else {
-                if !self.cx.sabotaged("own.lock-beyond-range") {
-                    let beyond = next.map_or(part.sentinel, |(_, row)| row);
-                    self.hold(part, place, beyond, Mode::Read, true)?;
+                if gaps && !self.cx.sabotaged("own.lock-beyond-range") {
+                    let (near, beyond) = next.unwrap_or((walk.from, part.sentinel));
+                    self.hold(part, place, (&near, beyond), Mode::Read, true)?;
                 }
                 return Ok(Walked::To(ControlFlow::Continue(())));
             };
-            self.hold(part, place, row, visitor.mode(), true)?;
+            self.hold(part, place, (&key, row), visitor.mode(), gaps)?;
             let version = part.rows.version(row);
             if self.record.is_some() && !part.is_uncommitted_insert(row) {
                 walk.found.push((key, version));
@@ -179,7 +206,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {
-            let new = self.hold(part, place, row, Mode::Read, false)?;
+            let new = self.hold(part, place, (key, row), Mode::Read, false)?;
             let at = Place::Own { partition, table: relation.id.0, row };
             if self.work.revive(at, bytes) {
                 part.set_flag(row, RowFlags::DELETED, false);
@@ -191,7 +218,8 @@ impl<F: Fabric> RowTxn<'_, F> {
             return Ok(false);
         }
         if !self.cx.sabotaged("own.check-gap-on-insert") {
-            let opened = part.open_gap(self.cx, host.shared, before, next, Some(self.me), 1 << host.me.0);
+            let tolerated = if host.policies.next_key_locking { 1 << host.me.0 } else { u16::MAX };
+            let opened = part.open_gap(self.cx, host.shared, before, next, Some(self.me), tolerated);
             opened.inspect_err(|_| self.in_the_way = part.others_above(next, self.me))?;
         }
         let Some(row) = part.rows.alloc() else {

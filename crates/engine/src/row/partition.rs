@@ -19,7 +19,7 @@ use liger_store::bwtree::BwTree;
 use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
 use super::cold::Cold;
-use super::shared::{Acquired, SharedRows, block_len, freshen, read_block};
+use super::shared::{Acquired, SharedRows, block_len, read_block};
 use super::word::TupleWord;
 use crate::key::Key;
 use crate::txn::Conflict;
@@ -225,11 +225,13 @@ impl TablePart {
         match acquired {
             Acquired::Granted { word, fresh } => {
                 if !fresh {
-                    freshen(cx, word.row(), self.block_len());
+                    shared.freshen(cx, word.row(), self.block_len());
                 }
-                if word.is_modified() && !cx.sabotaged("partition.copy-back-on-lock") {
+                if shared.is_behind(word) && !cx.sabotaged("partition.copy-back-on-lock") {
                     self.copy_back(cx, row, word.row());
-                    shared.clear_modified(cx, at);
+                    if word.is_modified() {
+                        shared.clear_modified(cx, at);
+                    }
                 }
                 Ok(())
             }

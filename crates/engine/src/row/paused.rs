@@ -30,6 +30,7 @@ pub(super) struct Paused {
     record: Option<TxnRecord>,
     replicas: Vec<(TableId, Arc<TablePart>)>,
     wait: &'static (dyn WaitPolicy + Sync),
+    was_refused: bool,
 }
 
 impl Paused {
@@ -48,6 +49,7 @@ impl Paused {
             record: txn.record,
             replicas: txn.replicas,
             wait: txn.wait,
+            was_refused: txn.was_refused,
         }
     }
 
@@ -69,6 +71,7 @@ impl Paused {
             replicas: self.replicas,
             in_the_way: 0,
             wait: self.wait,
+            was_refused: self.was_refused,
         }
     }
 }

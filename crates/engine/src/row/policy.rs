@@ -1,132 +1,138 @@
-//! Decisions that can be taken in more than one way, as values: how cached copies are kept coherent, which
-//! shared row leaves first, and whether to wait for a lock.
+//! Decisions that can be taken in more than one way, as values with names: how cached copies are kept
+//! coherent, which shared row leaves first and when, whether to wait for a lock, what protects gaps, and what
+//! an owner remembers of its shared rows.
+//!
+//! Invariants:
+//! 1. The default is what a pod should run; every other value is there to be compared with it.
+//! 2. Values are copied, and looked at where they matter: the default costs a branch there.
+//!
+//! What each policy does, and what happens if a host dies: docs/protocols/policies.md.
 
-use std::collections::VecDeque;
+mod coherence;
+mod move_out;
+mod names;
+mod wait;
 
-use liger_fabric::SyncAddr;
+use std::fmt;
+use std::str::FromStr;
 
-use crate::txn::Conflict;
+pub use coherence::Coherence;
+pub use move_out::{Marks, MoveOut, MoveOutWhen, PreMigration};
+pub use names::UnknownName;
+pub use wait::{InTheWay, LockWait, NoWait, Patient, WaitDie, WaitPolicy};
 
-/// How hosts keep their cached copies of shared rows coherent. All bitmaps have bit h for host h and say
-/// which hosts may trust their caches.
-pub trait Coherence {
-    /// True if the host with bit `me` may read its cached copy as it is.
-    fn trusts(&self, valid: u16, me: u16) -> bool;
-    /// The bitmap after a host has made its copy fresh to read it.
-    fn after_read(&self, valid: u16, me: u16) -> u16;
-    /// The bitmap after a host has changed the row and written it back.
-    fn after_write(&self, valid: u16, me: u16) -> u16;
+pub(super) use move_out::{Leavers, SharedRow};
+
+/// What a host's engine decides by, but for the wait policy, which every session can choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policies {
+    /// How hosts keep their cached copies of shared rows coherent.
+    pub coherence: Coherence,
+    /// Which shared row of a host leaves first when memory is short.
+    pub move_out: MoveOut,
+    /// When rows leave.
+    pub move_out_when: MoveOutWhen,
+    /// Between which marks, where rows leave in the background.
+    pub marks: Marks,
+    /// Whether transactions protect the gaps between rows. Without, absent keys and ranges are not
+    /// serializable. All hosts of a pod decide alike.
+    pub next_key_locking: bool,
+    /// Whether an owner finds the tuple word of a shared row by what it keeps with the row; if not, it
+    /// searches the shared index.
+    pub shortcuts: bool,
+    /// Whether an owner reads its DRAM copy of a shared row that nobody else has changed; if not, it copies
+    /// the row back whenever it begins to hold it.
+    pub dirty_tracking: bool,
 }
 
-/// The default, Tigon's: a change is written back at once, and all other hosts' copies become invalid
-/// (OSDI'25, 4.2).
-#[derive(Clone, Copy, Debug)]
-pub struct WriteThrough;
-
-impl Coherence for WriteThrough {
-    fn trusts(&self, valid: u16, me: u16) -> bool {
-        valid & me != 0
-    }
-    fn after_read(&self, valid: u16, me: u16) -> u16 {
-        valid | me
-    }
-    fn after_write(&self, _valid: u16, me: u16) -> u16 {
-        me
-    }
-}
-
-/// What to do when a lock is held by somebody else.
-pub trait WaitPolicy {
-    /// True to try again after a pause, having tried `tries` times for `waited_ns`; false to give the
-    /// transaction up. `by_colleagues`: those in the way are transactions of this host, and none of them
-    /// waits for this one, by way of others or itself.
-    fn wait(&self, conflict: Conflict, tries: u32, waited_ns: u64, by_colleagues: bool) -> bool;
-}
-
-/// Never waits, so there are no deadlocks: the transaction aborts and starts again.
-#[derive(Clone, Copy, Debug)]
-pub struct NoWait;
-
-impl WaitPolicy for NoWait {
-    fn wait(&self, _conflict: Conflict, _tries: u32, _waited_ns: u64, _by_colleagues: bool) -> bool {
-        false
-    }
-}
-
-/// Waits a while for rows that other transactions hold: for transactions that have done much already, or told
-/// somebody of it, and so are dear to begin again. Those of one host that wait for each other in a circle are
-/// told (see `circles`); across hosts they find out by the time that it takes.
-#[derive(Clone, Copy, Debug)]
-pub struct Patient {
-    /// For a row that another transaction changes, nanoseconds.
-    pub writers_ns: u64,
-    /// For a row or a gap that others have read and this one wants to change, nanoseconds. Shorter: two
-    /// that have both read a row and want to change it wait for each other, and that is a usual case.
-    pub readers_ns: u64,
-    /// For either, where it is known that waiting leads somewhere.
-    pub colleagues_ns: u64,
-}
-
-impl WaitPolicy for Patient {
-    fn wait(&self, conflict: Conflict, _tries: u32, waited_ns: u64, by_colleagues: bool) -> bool {
-        match conflict {
-            Conflict::WriteLocked | Conflict::ReadLocked | Conflict::Gap if by_colleagues => {
-                waited_ns < self.colleagues_ns
-            }
-            Conflict::WriteLocked => waited_ns < self.writers_ns,
-            Conflict::ReadLocked | Conflict::Gap => waited_ns < self.readers_ns,
-            Conflict::Moved | Conflict::Validation | Conflict::Partition | Conflict::Memory => false,
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            coherence: Coherence::default(),
+            move_out: MoveOut::default(),
+            move_out_when: MoveOutWhen::default(),
+            marks: Marks::default(),
+            next_key_locking: true,
+            shortcuts: true,
+            dirty_tracking: true,
         }
     }
 }
 
-/// A shared row, as its owner knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SharedRow {
-    /// Its partition.
-    pub partition: u16,
-    /// Its table.
-    pub table: u16,
-    /// Its place in the partition.
-    pub row: u32,
-    /// Its tuple word. If the row has another word by now, the record is stale.
-    pub word: SyncAddr,
+const SWITCH: &[(&str, bool)] = &[("on", true), ("off", false)];
+
+impl Policies {
+    /// The names of the decisions, as [`Policies::set`] knows them.
+    pub const NAMES: &[&str] =
+        &["coherence", "move-out", "move-out-when", "next-key-locking", "shortcuts", "dirty-tracking"];
+
+    /// Takes one decision by name.
+    ///
+    /// # Errors
+    /// If there is no such decision, or no such value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), UnknownName> {
+        match name {
+            "coherence" => self.coherence = value.parse()?,
+            "move-out" => self.move_out = value.parse()?,
+            "move-out-when" => self.move_out_when = value.parse()?,
+            "next-key-locking" => self.next_key_locking = names::find("switch", SWITCH, value)?,
+            "shortcuts" => self.shortcuts = names::find("switch", SWITCH, value)?,
+            "dirty-tracking" => self.dirty_tracking = names::find("switch", SWITCH, value)?,
+            _ => {
+                let (kind, name, known) = ("policy", name.to_owned(), Self::NAMES.join(", "));
+                return Err(UnknownName { kind, name, known });
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Which shared row of a host leaves first when memory is short.
-pub trait MoveOutPolicy {
-    /// A row has moved in.
-    fn moved_in(&mut self, row: SharedRow);
-    /// The next candidate, which the policy forgets. It may be stale.
-    fn candidate(&mut self) -> Option<SharedRow>;
-    /// The candidate could not leave: it is in use, or (`used`) was since the policy last offered it.
-    fn keep(&mut self, row: SharedRow, used: bool);
-    /// Rows known, stale ones included.
-    fn len(&self) -> usize;
-    /// True if there is no candidate.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+impl fmt::Display for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let switch = |on: bool| if on { "on" } else { "off" };
+        let Self { coherence, move_out, move_out_when, .. } = self;
+        write!(f, "coherence={coherence},move-out={move_out},move-out-when={move_out_when},")?;
+        let (gaps, shortcuts) = (switch(self.next_key_locking), switch(self.shortcuts));
+        let tracking = switch(self.dirty_tracking);
+        write!(f, "next-key-locking={gaps},shortcuts={shortcuts},dirty-tracking={tracking}")
     }
 }
 
-/// CLOCK: a candidate whose second-chance bit is set goes round once more. The bit is in the tuple word and
-/// is set by the swap that locks the row, so it costs nothing.
-#[derive(Default, Debug)]
-pub struct Clock {
-    ring: VecDeque<SharedRow>,
+impl FromStr for Policies {
+    type Err = UnknownName;
+
+    /// Reads `name=value`, several with commas between; what is not named is as by default.
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let mut policies = Self::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            policies.set(name.trim(), value.trim())?;
+        }
+        Ok(policies)
+    }
 }
 
-impl MoveOutPolicy for Clock {
-    fn moved_in(&mut self, row: SharedRow) {
-        self.ring.push_back(row);
-    }
-    fn candidate(&mut self) -> Option<SharedRow> {
-        self.ring.pop_front()
-    }
-    fn keep(&mut self, row: SharedRow, _used: bool) {
-        self.ring.push_back(row);
-    }
-    fn len(&self) -> usize {
-        self.ring.len()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_read_as_they_are_printed() {
+        let default = Policies::default();
+        assert_eq!(
+            default.to_string(),
+            "coherence=write-through,move-out=clock,move-out-when=on-demand,\
+             next-key-locking=on,shortcuts=on,dirty-tracking=on"
+        );
+        assert_eq!(default.to_string().parse(), Ok(default));
+        let other = "coherence=always-bypass, move-out=lru,dirty-tracking=off,shortcuts=off";
+        let other: Policies = other.parse().expect("known names");
+        assert_eq!((other.coherence, other.move_out), (Coherence::AlwaysBypass, MoveOut::Lru));
+        assert!(!other.dirty_tracking && !other.shortcuts && other.next_key_locking);
+        assert_eq!(other.to_string().parse(), Ok(other));
+        assert_eq!("".parse(), Ok(default));
+        for wrong in ["shortcuts", "shortcuts=maybe", "move-out=random", "lock=on"] {
+            assert!(wrong.parse::<Policies>().is_err(), "{wrong}");
+        }
     }
 }

@@ -188,6 +188,7 @@ impl RowHost {
         self.responder.poll(cx);
         self.beat(cx);
         self.forget_removed(cx);
+        self.move_out_ahead(cx);
         self.collect(cx);
     }
 

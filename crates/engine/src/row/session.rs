@@ -77,6 +77,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
             return Err(TxnError::Fenced);
         }
         cx.spend(Work::Transaction, 1);
+        self.txn.note_age();
         // Before the first look at who owns what: who takes a partition over waits for this transaction.
         self.turn();
         self.open = true;

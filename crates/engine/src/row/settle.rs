@@ -15,7 +15,7 @@ use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
 use super::host::{RowHost, count};
 use super::moves::sentinel_key;
-use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, freshen, row_start};
+use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, row_start};
 use crate::catalog::Relation;
 use crate::key::Key;
 use crate::log::record::{Op, Record};
@@ -223,7 +223,7 @@ impl RowHost {
     ) -> Resolved {
         let relation = self.catalog.relation(table).expect("an index of a table that exists");
         let block = self.shared.peek(cx, at).row();
-        freshen(cx, block, block_len(relation.key_words, relation.row_len));
+        self.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
         let Some(head) = block_is(cx, block, table.0, partition, key) else {
             // Damage. The row stays locked, and whoever wants it is told of a conflict.
             return Resolved::Stays;
@@ -269,7 +269,7 @@ impl RowHost {
             }
         }
         cx.write(block, &last.llsn.to_ne_bytes());
-        cx.write_back(block, block_len(relation.key_words, relation.row_len));
+        self.shared.write_back(cx, block, block_len(relation.key_words, relation.row_len));
         cx.fence();
         debug_assert_eq!(cx.read_layout::<RowHead>(block).llsn, last.llsn);
     }

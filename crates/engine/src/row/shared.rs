@@ -70,6 +70,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.retire-only-free",
     "row.reset-valid-at-birth",
     "row.valid-before-unlock",
+    "row.take-valid-bits-of-others",
+    "row.bypass-own-copy",
 ];
 
 /// Row blocks up to this length are put together on the stack.
@@ -93,8 +95,8 @@ pub enum Acquired {
         /// The word as it is now.
         word: TupleWord,
         /// This host's cached copy is current. If not, it must be made so before it is used and before the
-        /// lock is given back ([`freshen`]): the valid bit is set already, or will be by the release of a
-        /// write.
+        /// lock is given back ([`SharedRows::freshen`]): the valid bit is set already, or will be by the
+        /// release of a write.
         fresh: bool,
     },
     /// Somebody holds it in a conflicting way.
@@ -111,7 +113,9 @@ pub struct SharedRows {
     /// This host.
     pub host: HostId,
     /// Who may trust a cached copy.
-    pub coherence: &'static (dyn Coherence + Sync),
+    pub coherence: Coherence,
+    /// Owners know whether their DRAM copies are current.
+    pub dirty_tracking: bool,
 }
 
 impl SharedRows {
@@ -123,6 +127,11 @@ impl SharedRows {
     pub(super) fn refusal<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, mode: Mode) -> Conflict {
         let is_changed = mode == Mode::Read || self.peek(cx, at).writer().is_some();
         if is_changed { Conflict::WriteLocked } else { Conflict::ReadLocked }
+    }
+
+    /// True if the owner's DRAM copy of the row has to be taken for old.
+    pub(super) fn is_behind(self, word: TupleWord) -> bool {
+        word.is_modified() || !self.dirty_tracking
     }
 
     /// Current value of a word.
@@ -161,9 +170,9 @@ impl SharedRows {
                 return Err(Acquired::Conflict);
             }
             let word = word.with_reader(self.host).with_second_chance(true);
-            Ok(self.with_valid(word, |valid| self.coherence.after_read(valid, self.bit())))
+            Ok(self.with_valid(word, |valid| self.after_read(cx, valid)))
         });
-        self.granted(cx, at, locked, true)
+        self.granted(cx, at, locked, Locked::Read)
     }
 
     /// True if this host holds a lock on the word, whoever it belongs to.
@@ -186,7 +195,7 @@ impl SharedRows {
             }
             Ok(word.with_writer(self.host).with_second_chance(true))
         });
-        self.granted(cx, at, locked, false)
+        self.granted(cx, at, locked, if upgrade { Locked::Upgraded } else { Locked::Write })
     }
 
     fn granted<F: Fabric>(
@@ -194,14 +203,15 @@ impl SharedRows {
         cx: &Cx<F>,
         at: SyncAddr,
         locked: Result<(TupleWord, TupleWord), Acquired>,
-        mark: bool,
+        how: Locked,
     ) -> Acquired {
         let (before, word) = match locked {
             Ok(words) => words,
             Err(refused) => return refused,
         };
-        let fresh = self.is_fresh(cx, at, before);
-        if !fresh && mark && self.format.is_wide() {
+        // Lines that this host made fresh to read them have not changed since, whoever else read them too.
+        let fresh = self.is_fresh(cx, at, before) || how == Locked::Upgraded;
+        if !fresh && how == Locked::Read && self.format.is_wide() {
             self.mark_valid_wide(cx, at);
         }
         Acquired::Granted { word, fresh }
@@ -212,8 +222,16 @@ impl SharedRows {
         if self.format.is_wide() { word } else { word.with_valid(change(u16::from(word.valid())) as u8) }
     }
 
+    /// The valid bits after this host has made its copy fresh to read it.
+    fn after_read<F: Fabric>(self, cx: &Cx<F>, valid: u16) -> u16 {
+        let after = self.coherence.after_read(valid, self.bit());
+        let keeps =
+            self.coherence == Coherence::NoSharedReader && cx.sabotaged("row.take-valid-bits-of-others");
+        if keeps { after | valid } else { after }
+    }
+
     fn mark_valid_wide<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
-        self.change_valid_wide(cx, at, |valid| self.coherence.after_read(valid, self.bit()));
+        self.change_valid_wide(cx, at, |valid| self.after_read(cx, valid));
     }
 
     /// Two-word format: changes the valid bits. A dead host's may be taken out at the same time.
@@ -252,7 +270,7 @@ impl SharedRows {
         let after = |valid: u16| {
             let valid = valid & !(1 << dead.0);
             if wrote {
-                self.coherence.after_write(valid, self.bit())
+                self.coherence.after_write(self.bit())
             } else {
                 self.coherence.after_read(valid, self.bit())
             }
@@ -278,9 +296,15 @@ impl SharedRows {
     /// True if this host's cached copy of the row is current, judging from the word `before` it was locked or
     /// killed.
     pub fn is_fresh<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, before: TupleWord) -> bool {
-        let valid =
-            if self.format.is_wide() { cx.load(at.word(1)) as u16 } else { u16::from(before.valid()) };
-        self.coherence.trusts(valid, self.bit())
+        if let Some(answer) = self.coherence.answer() {
+            return answer || cx.sabotaged("row.bypass-own-copy");
+        }
+        self.valid(cx, at, before) & self.bit() != 0
+    }
+
+    /// The hosts whose cached copies are current, judging from a word that was read.
+    pub fn valid<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, word: TupleWord) -> u16 {
+        if self.format.is_wide() { cx.load(at.word(1)) as u16 } else { u16::from(word.valid()) }
     }
 
     /// Gives a read lock back.
@@ -299,7 +323,7 @@ impl SharedRows {
     pub fn release_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, wrote: bool, behind: bool) {
         let after = |valid| {
             if wrote && !cx.sabotaged("row.writer-clears-other-valid-bits") {
-                self.coherence.after_write(valid, self.bit())
+                self.coherence.after_write(self.bit())
             } else {
                 self.coherence.after_read(valid, self.bit())
             }
@@ -378,12 +402,13 @@ impl SharedRows {
 
     /// Brings a dead word to life for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, row: DataAddr, held: Held) {
+        let valid = self.coherence.after_write(self.bit());
         if self.format.is_wide() && !cx.sabotaged("row.reset-valid-at-birth") {
-            cx.store(at.word(1), u64::from(self.bit()));
+            cx.store(at.word(1), u64::from(valid));
         }
         let _: Result<_, ()> = self.swap(cx, at, |word| {
             debug_assert!(!word.is_live(), "a word is born once: {word:?}");
-            let word = self.with_valid(word.reborn(row).with_second_chance(true), |_| self.bit());
+            let word = self.with_valid(word.reborn(row).with_second_chance(true), |_| valid);
             Ok(match held {
                 Held::Free => word,
                 Held::Read(host) => word.with_reader(host),
@@ -391,6 +416,69 @@ impl SharedRows {
             })
         });
     }
+}
+
+impl SharedRows {
+    /// Drops this host's cached copy of a block's first `len` bytes.
+    pub fn freshen<F: Fabric>(self, cx: &Cx<F>, block: DataAddr, len: usize) {
+        if self.coherence.is_by_software() {
+            cx.invalidate(block, len);
+            cx.fence();
+        }
+    }
+
+    /// Drops this host's cached copy of a block whose length nobody knows but the block: its word may be
+    /// another row's.
+    pub fn freshen_unknown<F: Fabric>(self, cx: &Cx<F>, block: DataAddr) {
+        self.freshen(cx, block, LINE);
+        let head: RowHead = cx.read_layout(block);
+        let len = block_len(usize::from(head.key_words), usize::from(head.row_len));
+        if head.magic == ROW_MAGIC && len > LINE {
+            self.freshen(cx, block.byte(LINE as u64), len - LINE);
+        }
+    }
+
+    /// Starts writing lines of a row back; the caller fences before it tells others of them.
+    #[track_caller]
+    pub fn write_back<F: Fabric>(self, cx: &Cx<F>, at: DataAddr, len: usize) {
+        if self.coherence.is_by_software() {
+            cx.write_back(at, len);
+        }
+    }
+
+    /// Writes a whole row block, in full lines, so that nothing of the block's last use is needed or kept.
+    pub fn write_block<F: Fabric>(
+        self,
+        cx: &Cx<F>,
+        block: DataAddr,
+        head: &RowHead,
+        key: &[u64],
+        row: &[u8],
+    ) {
+        let len = block_len(key.len(), row.len());
+        let start = row_start(key.len()) as usize;
+        let (mut small, mut large) = ([0u8; SMALL_BLOCK], Vec::new());
+        let image = if len <= SMALL_BLOCK {
+            &mut small[..len]
+        } else {
+            large.resize(len, 0);
+            &mut large[..]
+        };
+        image[..size_of::<RowHead>()].copy_from_slice(head.as_bytes());
+        image[size_of::<RowHead>()..start].copy_from_slice(key.as_bytes());
+        image[start..start + row.len()].copy_from_slice(row);
+        cx.write(block, image);
+        self.write_back(cx, block, len);
+    }
+}
+
+/// How a lock was got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Locked {
+    Read,
+    Write,
+    /// For writing, by a host that held it for reading.
+    Upgraded,
 }
 
 /// Who holds a row at its move-in.
@@ -402,23 +490,6 @@ pub enum Held {
     Read(HostId),
     /// This host, for writing.
     Write(HostId),
-}
-
-/// Drops this host's cached copy of a block's first `len` bytes.
-pub fn freshen<F: Fabric>(cx: &Cx<F>, block: DataAddr, len: usize) {
-    cx.invalidate(block, len);
-    cx.fence();
-}
-
-/// Drops this host's cached copy of a block whose length nobody knows but the block: its word may be another
-/// row's.
-pub fn freshen_unknown<F: Fabric>(cx: &Cx<F>, block: DataAddr) {
-    freshen(cx, block, LINE);
-    let head: RowHead = cx.read_layout(block);
-    let len = block_len(usize::from(head.key_words), usize::from(head.row_len));
-    if head.magic == ROW_MAGIC && len > LINE {
-        freshen(cx, block.byte(LINE as u64), len - LINE);
-    }
 }
 
 /// The head of the block at `row` if it holds `key` of `table` in `partition`. The caller holds the row's
@@ -456,22 +527,4 @@ pub fn read_key<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize) -> Key
     let words = &mut words[..key_words];
     cx.read(block.byte(size_of::<RowHead>() as u64), words.as_mut_bytes());
     Key::from_words(words)
-}
-
-/// Writes a whole row block, in full lines, so that nothing of the block's last use is needed or kept.
-pub fn write_block<F: Fabric>(cx: &Cx<F>, block: DataAddr, head: &RowHead, key: &[u64], row: &[u8]) {
-    let len = block_len(key.len(), row.len());
-    let start = row_start(key.len()) as usize;
-    let (mut small, mut large) = ([0u8; SMALL_BLOCK], Vec::new());
-    let image = if len <= SMALL_BLOCK {
-        &mut small[..len]
-    } else {
-        large.resize(len, 0);
-        &mut large[..]
-    };
-    image[..size_of::<RowHead>()].copy_from_slice(head.as_bytes());
-    image[size_of::<RowHead>()..start].copy_from_slice(key.as_bytes());
-    image[start..start + row.len()].copy_from_slice(row);
-    cx.write(block, image);
-    cx.write_back(block, len);
 }

@@ -17,11 +17,9 @@ use std::sync::Arc;
 use liger_fabric::{Cx, Fabric, LatchGuard, Work, WorkerId};
 
 use super::borrowed::Borrowed;
-use super::circles::Link;
 use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, TablePart, reach};
 use super::policy::WaitPolicy;
-use super::waits::Wait;
 use crate::catalog::{Catalog, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
@@ -33,10 +31,6 @@ use crate::workspace::{Visitor, Workspace};
 
 /// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
 const PREFETCHED_LINES: usize = 6;
-
-/// How long a transaction looks for a lock without rest, and how long it rests then between two looks.
-const SPIN_NS: u64 = 20_000;
-const REST_NS: u64 = 50_000;
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -81,6 +75,8 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) in_the_way: u32,
     /// How long it waits for locks.
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
+    /// A lock that was not free ended this worker's last transaction: the next one is as old as that.
+    pub(super) was_refused: bool,
 }
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
@@ -102,41 +98,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             replicas: Vec::new(),
             in_the_way: 0,
             wait: host.wait,
-        }
-    }
-
-    /// Runs one step again as long as the wait policy says so.
-    pub(super) fn retry<T>(
-        &mut self,
-        mut step: impl FnMut(&mut Self) -> Result<T, TxnError>,
-    ) -> Result<T, TxnError> {
-        let (host, cx) = (self.host, self.cx);
-        let (mut tries, mut since_ns, mut waiting) = (0, None, None);
-        let mut link: Option<Link<'_>> = None;
-        loop {
-            self.in_the_way = 0;
-            match step(self) {
-                Err(TxnError::Conflict(conflict)) => {
-                    tries += 1;
-                    let now_ns = cx.now_ns();
-                    let waited_ns = now_ns - *since_ns.get_or_insert(now_ns);
-                    let others = self.in_the_way;
-                    if !link.as_ref().is_some_and(|link| link.is_for(others)) {
-                        drop(link.take());
-                        link = Some(host.circles.wait(self.me, others));
-                        if link.as_ref().is_some_and(Link::is_in_circle) {
-                            return Err(conflict.into());
-                        }
-                    }
-                    if !self.wait.wait(conflict, tries, waited_ns, others != 0) {
-                        return Err(conflict.into());
-                    }
-                    waiting.get_or_insert_with(|| host.waits.begin(self.me, Wait::Lock));
-                    host.serve_waiting(cx);
-                    if waited_ns < SPIN_NS { cx.pause() } else { cx.rest(REST_NS) }
-                }
-                ended => return ended,
-            }
+            was_refused: false,
         }
     }
 

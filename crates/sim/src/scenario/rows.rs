@@ -1,6 +1,6 @@
 //! Whole pods of row engines, each shape aimed at one weak spot (see [`crate::rows`]).
 
-use liger_engine::row::policy::Patient;
+use liger_engine::row::policy::{Patient, WaitPolicy};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
@@ -28,7 +28,7 @@ pub const SCENARIOS: &[Scenario] = &[
 /// Verbs after which a run counts as stuck: some twenty times what the longest of them needs.
 const MAX_VERBS: u64 = 3_000_000;
 
-fn ran(shape: RowsRun, left_out: Option<&LeftOut>) -> Ran {
+pub(super) fn ran(shape: RowsRun, left_out: Option<&LeftOut>) -> Ran {
     let mut shape = RowsRun { max_verbs: MAX_VERBS, ..shape };
     match left_out {
         None => {}
@@ -40,12 +40,12 @@ fn ran(shape: RowsRun, left_out: Option<&LeftOut>) -> Ran {
     Ran { report: result.report, problem }
 }
 
-fn between(pick: &mut Picker, least: u64, most: u64) -> u64 {
+pub(super) fn between(pick: &mut Picker, least: u64, most: u64) -> u64 {
     least + pick.below(most - least + 1)
 }
 
 /// The shape of a run before anything is aimed at, and numbers to aim with.
-fn base(seed: u64) -> (RowsRun, Picker) {
+pub(super) fn base(seed: u64) -> (RowsRun, Picker) {
     (RowsRun::from_seed(seed), Picker::new(seed ^ 0x5348_4150))
 }
 
@@ -78,8 +78,9 @@ fn patient(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (hosts, workers) = (between(&mut pick, 1, 3) as u8, between(&mut pick, 2, 3) as u8);
     let (keys, operations) = (between(&mut pick, 3, 8) as i32, between(&mut pick, 1, 4));
     let mix = [Mix::ALL, Mix::GAPS, Mix::POINTS][pick.below(3) as usize];
-    let patience = Some([&LITTLE, &MUCH][pick.below(2) as usize]);
-    ran(RowsRun { hosts, workers, keys, operations, mix, patience, transactions: 20, ..run }, left_out)
+    let wait: &'static (dyn WaitPolicy + Sync) = [&LITTLE, &MUCH][pick.below(2) as usize];
+    let wait = Some(wait);
+    ran(RowsRun { hosts, workers, keys, operations, mix, wait, transactions: 20, ..run }, left_out)
 }
 
 /// Rows that nobody holds are looked at and taken, from a few keys, while others put and remove them.

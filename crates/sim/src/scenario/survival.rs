@@ -17,7 +17,7 @@ pub const SCENARIOS: &[Scenario] = &[
 /// Verbs after which a run counts as stuck.
 const MAX_VERBS: u64 = 3_000_000;
 
-fn ran(shape: SurvivalRun, left_out: Option<&LeftOut>) -> Ran {
+pub(super) fn ran(shape: SurvivalRun, left_out: Option<&LeftOut>) -> Ran {
     let mut rows = RowsRun { max_verbs: MAX_VERBS, ..shape.rows };
     match left_out {
         None => {}

@@ -68,8 +68,9 @@ pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Repor
         }
     }
     let initial = rows::loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0)));
-    let mut history = world.recorder.history(initial.collect());
+    let history = world.recorder.history(initial.collect());
     problems.extend(wrong_values(&history, before, &found, &world.values.borrow()));
+    let mut history = run.promised(history);
     name_entries_by_changes(&mut history);
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(ToString::to_string));

@@ -321,7 +321,7 @@ fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
         }
     };
     let log = HostLog::new(cx, &world.plan, joining.incarnation(), mine.disk(), world.log);
-    let mut options = world.setup.options(&world.plan, Some(Arc::clone(&world.recorder)));
+    let mut options = world.setup.options(&world.plan, cx.host(), Some(Arc::clone(&world.recorder)));
     options.log = Some(log.expect("a good disk"));
     let member = joining.finish(cx).expect("nobody has suspected it yet");
     let catalog = Arc::clone(&world.setup.catalog);
