@@ -166,6 +166,20 @@ fn coherent_words_take_what_the_profile_says() {
     as_modelled("a load of a line that is here", again, 2, native_swap);
 }
 
+/// Hosts map a whole device, of which the pod, and its clocks, may be a part.
+#[test]
+fn a_pod_may_be_a_part_of_its_memory() {
+    let profile = profile("tigon-osdi25");
+    let clocks = Clocks::create(&profile, 4096).expect("clocks");
+    assert_eq!(clocks.memory_bytes(), 4096);
+    let below = NativeHost::new(Mapping::anonymous(8192).expect("memory"), SyncMode::Hwcc, HostId(0));
+    let cx = PacedHost::over(below, clocks, &profile).cx(WorkerId(0), 1);
+    cx.publish(DataAddr::new(0), &[1; 64]);
+    assert_eq!(cx.fetch_add(SyncAddr::new(4088), 1), 0);
+    let beyond = std::panic::AssertUnwindSafe(|| cx.load(SyncAddr::new(4096)));
+    assert!(std::panic::catch_unwind(beyond).is_err(), "no clock, no access");
+}
+
 const CHILD: &str = "LIGER_TEST_PACED_CHILD";
 const LINES: u64 = 20_000;
 

@@ -51,11 +51,6 @@ impl NativeHost {
         Self { mapping, sync_mode, host }
     }
 
-    /// The memory.
-    pub fn mapping(&self) -> &Arc<Mapping> {
-        &self.mapping
-    }
-
     /// How its sync words work.
     pub fn sync_mode(&self) -> SyncMode {
         self.sync_mode
