@@ -114,6 +114,10 @@ impl Meter {
         &self.shared.clocks
     }
 
+    pub fn coherent_data(&self) -> bool {
+        self.shared.coherent_data
+    }
+
     fn post(&self, end: u64) {
         self.pending.set(self.pending.get().max(end));
     }

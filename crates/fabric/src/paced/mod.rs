@@ -187,6 +187,12 @@ impl Fabric for Paced {
         self.wait(start, until);
     }
 
+    /// As the profile says: code that relies on it then runs as it would there. The contents are coherent
+    /// whatever it says, on the one machine that a paced pod runs on.
+    fn coherent_data(&self) -> bool {
+        self.meter.coherent_data()
+    }
+
     #[inline]
     fn now_ns(&self) -> u64 {
         self.native.now_ns()

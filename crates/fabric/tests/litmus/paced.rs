@@ -28,6 +28,18 @@ fn message_passing_works() {
     }
 }
 
+/// Where the profile's hardware keeps data coherent, it is, and code may rely on it.
+#[test]
+fn data_is_coherent_where_the_profile_says_so() {
+    let write = |cx: &Cx<Paced>| {
+        assert!(cx.coherent_data());
+        writer(cx, Omit::WriteBack, 100);
+    };
+    pair("dram", write, |cx| reader(cx, Omit::Invalidate, 100));
+    let none = |cx: &Cx<Paced>| assert!(!cx.coherent_data());
+    pair("tigon-osdi25", none, none);
+}
+
 #[test]
 fn increments_are_not_lost() {
     let count = |cx: &Cx<Paced>| {
