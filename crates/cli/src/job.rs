@@ -11,11 +11,14 @@ use liger_fabric::shadow::ShadowConfig;
 use liger_sql::storage::classes::Classes;
 use liger_workload::benchmark::{Benchmark, Shareable, Verdict};
 use liger_workload::ledger::{self, Book};
+use liger_workload::smallbank::SmallBank;
 use liger_workload::snapshot::{Acknowledged, Snapshot};
+use liger_workload::tatp::Tatp;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::generate::Homes;
 use liger_workload::tpcc::input::{Mix, Remote};
+use liger_workload::ycsb::Ycsb;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
@@ -28,6 +31,13 @@ use crate::telling::Telling;
 pub enum Bench {
     /// TPC-C.
     Tpcc(Tpcc),
+    /// YCSB.
+    Ycsb(Ycsb),
+    /// SmallBank.
+    #[serde(rename = "smallbank")]
+    SmallBank(SmallBank),
+    /// TATP.
+    Tatp(Tatp),
 }
 
 /// Calls generic code with whichever workload it is.
@@ -35,6 +45,9 @@ macro_rules! on_bench {
     ($bench:expr, $benchmark:ident => $code:expr) => {
         match $bench {
             $crate::job::Bench::Tpcc($benchmark) => $code,
+            $crate::job::Bench::Ycsb($benchmark) => $code,
+            $crate::job::Bench::SmallBank($benchmark) => $code,
+            $crate::job::Bench::Tatp($benchmark) => $code,
         }
     };
 }
@@ -44,6 +57,11 @@ impl Bench {
     /// Its name in reports.
     pub fn name(&self) -> &'static str {
         on_bench!(self, benchmark => benchmark.name())
+    }
+
+    /// What its rows take when all are shared that hosts can share.
+    pub fn shareable(&self) -> Shareable {
+        on_bench!(self, benchmark => benchmark.shareable())
     }
 
     /// Is the whole database right?

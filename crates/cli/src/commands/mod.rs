@@ -4,6 +4,7 @@ pub mod backup;
 pub mod bench;
 pub mod hosts;
 pub mod inspect;
+pub mod parameters;
 pub mod probe;
 pub mod restore;
 pub mod sim;

@@ -62,6 +62,33 @@ fn hosts_behind_software_caches() {
     assert_eq!(consistent("")["backend"], "native, memfd, hwcc");
 }
 
+#[test]
+fn the_other_workloads_are_right() {
+    let runs = [
+        ("ycsb", "--keys 2000 --reads 50 --check-reads"),
+        ("ycsb", "--keys 2000 --mode mixed --share-all"),
+        ("smallbank", "--customers 2000"),
+        ("tatp", "--subscribers 1000"),
+    ];
+    for (name, arguments) in runs {
+        for backend in ["native", "shadow"] {
+            let shape = format!("--cross 50 --seconds 0.6 --warm-up 0.1 --workers 2 --backend {backend}");
+            let report = json(&mut liger(&format!("bench {name} {arguments} {shape} --json")));
+            assert_eq!(
+                (&report["workload"], &report["consistent"]),
+                (&name.into(), &true.into()),
+                "{report}"
+            );
+            assert_eq!(report["settings"]["cross_percent"], "50");
+            assert!(report["committed"].as_u64() > Some(20), "{name}: {report}");
+            assert!(report["engine"]["shared_tuples"].as_u64() > Some(0), "{name}: {report}");
+        }
+    }
+    for (name, wrong) in [("ycsb", "--keys 3"), ("smallbank", "--hot 1"), ("tatp", "--subscribers 0")] {
+        refused(&mut liger(&format!("bench {name} {wrong}")), &["are possible"]);
+    }
+}
+
 /// The invalidate that lets a host see what others wrote to a shared row.
 fn a_needed_invalidate() -> String {
     let file = "crates/engine/src/row/shared.rs";

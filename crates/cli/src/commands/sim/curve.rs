@@ -21,6 +21,9 @@ use crate::failure::Failure;
 /// The points of Tigon's figures 4a to 4c: percentages of New-Orders and Payments.
 pub(super) const TPCC: [(u32, u32); 7] = [(0, 0), (10, 15), (20, 30), (30, 45), (40, 60), (50, 75), (60, 90)];
 
+/// The points of the other workloads: percentages of transactions that cross partitions, as in figure 5.
+pub(super) const CROSS: [u32; 7] = [0, 10, 20, 40, 60, 80, 100];
+
 /// What a curve is of, in words.
 pub(super) struct What {
     /// The workload.

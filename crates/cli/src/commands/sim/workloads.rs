@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{curve, exit, now_ns, profile};
 use crate::commands::bench::MixName;
+use crate::commands::parameters::{SmallBankParameters, TatpParameters, YcsbParameters};
 use crate::failure::Failure;
 
 /// What all simulated workloads are told.
@@ -64,6 +65,54 @@ pub struct TpccArguments {
     /// Divides customers, orders and items of the timed run, to fit this machine's memory
     #[arg(long, default_value_t = 10, requires = "profile", value_parser = divisors())]
     scale_divisor: i32,
+}
+
+/// How much of a workload crosses partitions.
+#[derive(Args)]
+pub struct Crossing {
+    /// Percentage of the timed run's transactions that touch another host's partition
+    #[arg(long, default_value_t = 10, requires = "profile", value_parser = percent())]
+    cross: u32,
+    /// Every share from 0 to 100 instead of one
+    #[arg(long, requires = "profile", conflicts_with = "cross")]
+    curve: bool,
+}
+
+/// `liger sim ycsb`.
+#[derive(Args)]
+pub struct YcsbArguments {
+    #[command(flatten)]
+    pod: PodArguments,
+    #[command(flatten)]
+    crossing: Crossing,
+    #[command(flatten)]
+    parameters: YcsbParameters,
+}
+
+/// `liger sim smallbank`.
+#[derive(Args)]
+pub struct SmallBankArguments {
+    #[command(flatten)]
+    pod: PodArguments,
+    #[command(flatten)]
+    crossing: Crossing,
+    #[command(flatten)]
+    parameters: SmallBankParameters,
+}
+
+/// `liger sim tatp`.
+#[derive(Args)]
+pub struct TatpArguments {
+    #[command(flatten)]
+    pod: PodArguments,
+    #[command(flatten)]
+    crossing: Crossing,
+    #[command(flatten)]
+    parameters: TatpParameters,
+}
+
+fn percent() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=100)
 }
 
 fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
@@ -128,6 +177,43 @@ pub(super) fn tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
         points: "NO/Pay",
     };
     curve::run(pod, &what, points.into())
+}
+
+/// A workload that crosses partitions with a share of its transactions: one run, or a curve.
+fn crossing<B: Benchmark>(
+    pod: &PodArguments,
+    crossing: &Crossing,
+    hostile: impl FnOnce(u64) -> BenchSim<B>,
+    timed: impl Fn(u32) -> Result<B, Failure>,
+) -> Result<ExitCode, Failure> {
+    let one = timed(crossing.cross)?;
+    if !crossing.curve {
+        return pod.one(hostile, || one);
+    }
+    let point = |cross: u32| Ok((cross.to_string(), timed(cross)?));
+    let points = curve::CROSS.into_iter().map(point).collect::<Result<Vec<_>, Failure>>()?;
+    let settings = one.settings().into_iter().filter(|(name, _)| name != "cross_percent");
+    let size: Vec<String> = settings.map(|(name, value)| format!("{name} {value}")).collect();
+    let what = curve::What { title: one.name().to_owned(), size: size.join(", "), points: "cross" };
+    curve::run(pod, &what, points)
+}
+
+/// `liger sim ycsb`.
+pub(super) fn ycsb(arguments: &YcsbArguments) -> Result<ExitCode, Failure> {
+    let YcsbArguments { pod, crossing: share, parameters } = arguments;
+    crossing(pod, share, shapes::adversarial_ycsb, |cross| parameters.benchmark(pod.hosts, cross))
+}
+
+/// `liger sim smallbank`.
+pub(super) fn smallbank(arguments: &SmallBankArguments) -> Result<ExitCode, Failure> {
+    let SmallBankArguments { pod, crossing: share, parameters } = arguments;
+    crossing(pod, share, shapes::adversarial_smallbank, |cross| parameters.benchmark(pod.hosts, cross))
+}
+
+/// `liger sim tatp`.
+pub(super) fn tatp(arguments: &TatpArguments) -> Result<ExitCode, Failure> {
+    let TatpArguments { pod, crossing: share, parameters } = arguments;
+    crossing(pod, share, shapes::adversarial_tatp, |cross| parameters.benchmark(pod.hosts, cross, pod.seed))
 }
 
 /// A result and how fast it came.
