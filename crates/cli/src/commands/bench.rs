@@ -40,6 +40,10 @@ const CALM_LEASE: Duration = Duration::from_secs(20);
 /// The shadow backend's count of what was left out.
 const OMISSIONS: &str = "shadow_omissions";
 
+/// Why a crash needs transactions that are on storage.
+const LOST_WITH_MEMORY: &str = "--crash-after loses the shared memory, which only --durability storage \
+                                survives: add that, or --keep-memory";
+
 /// What is run.
 #[derive(Subcommand)]
 pub enum Workload {

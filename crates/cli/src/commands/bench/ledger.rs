@@ -111,7 +111,7 @@ impl LedgerArguments {
             return Ok((Pod::Attached(PodDir::open(path)?), Temporary::none()));
         }
         if self.crash_after.is_some() && self.shape.durability != Durable::Storage && !self.keep_memory {
-            return Err(Failure::Refused(super::tpcc::LOST_WITH_MEMORY.to_owned()));
+            return Err(Failure::Refused(super::LOST_WITH_MEMORY.to_owned()));
         }
         if self.kill_every.is_some() && self.hosts < 2 {
             let message = "--kill-every needs a host that survives: give --hosts 2 or more";

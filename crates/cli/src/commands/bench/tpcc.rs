@@ -15,7 +15,7 @@ use liger_workload::tpcc::input::{Mix, Remote};
 use super::chaos::{self, KillMode};
 use super::pod::PodArguments;
 use super::temporary::Temporary;
-use super::{kills, run_job, seconds};
+use super::{LOST_WITH_MEMORY, kills, run_job, seconds};
 use crate::commands::up::{duration, new_memory};
 use crate::failure::Failure;
 use crate::job::{Bench, Data, Durable, Job};
@@ -24,10 +24,6 @@ use crate::sizes;
 
 /// Clients that a worker stands for when each waits for storage.
 const CLIENTS: usize = 1000;
-
-/// Why a crash needs transactions that are on storage.
-pub(super) const LOST_WITH_MEMORY: &str = "--crash-after loses the shared memory, which only --durability storage \
-                                survives: add that, or --keep-memory";
 
 /// A log cannot be kept shorter than this: a host writes so much while a checkpoint is taken.
 const MIN_REPLAY_LIMIT: u64 = 256 << 10;
