@@ -17,6 +17,14 @@ fn every_combination_is_right() {
     }
 }
 
+/// What went wrong once: accounts that were read while others freed added up to less than nothing.
+#[test]
+fn seeds_that_failed_are_right() {
+    let scenario = all().find(|scenario| scenario.name == "survival-policies").expect("it is there");
+    let ran = (scenario.run)(1022, None);
+    assert!(ran.problem.is_none(), "{}", ran.problem.unwrap());
+}
+
 #[test]
 fn every_step_of_a_policy_is_needed() {
     for step in ["row.take-valid-bits-of-others", "row.bypass-own-copy", "partition.copy-back-on-lock"] {

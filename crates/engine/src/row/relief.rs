@@ -26,12 +26,13 @@ impl RowHost {
     /// True while rows and their index use more than so much of the shared memory that they may.
     fn is_beyond<F: Fabric>(&self, cx: &Cx<F>, percent: u64) -> bool {
         let usage = self.heap.usage(cx);
-        let (mut hwcc, mut cxl) = (usage.tuple_bytes + usage.mapping_bytes, usage.node_bytes);
-        match self.policies.coherence {
-            Coherence::AllHwcc => hwcc += usage.row_bytes,
-            _ => cxl += usage.row_bytes,
-        }
-        cxl += usage.scratch_bytes;
+        // Hosts' figures are read one after the other: what came and went meanwhile may be missing on one
+        // side.
+        let bytes = |live: u64| u64::try_from(live as i64).unwrap_or(0);
+        let rows = bytes(usage.row_bytes);
+        let in_hwcc = if self.policies.coherence == Coherence::AllHwcc { rows } else { 0 };
+        let hwcc = bytes(usage.tuple_bytes) + bytes(usage.mapping_bytes) + in_hwcc;
+        let cxl = bytes(usage.node_bytes) + bytes(usage.scratch_bytes) + rows - in_hwcc;
         let percent = u128::from(percent);
         let is_beyond = |used: u64, most: u64| u128::from(used) * 100 > u128::from(most) * percent;
         is_beyond(hwcc, self.budget.hwcc_bytes) || is_beyond(cxl, self.budget.cxl_bytes)
