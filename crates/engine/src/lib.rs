@@ -15,6 +15,8 @@ mod key;
 mod layout;
 pub mod log;
 mod macros;
+mod mail;
+pub mod partitioned;
 mod record;
 pub mod recovery;
 mod relational;

@@ -185,19 +185,13 @@ fn range_copied<T: Relational>(
 }
 
 /// Puts a row into one relation.
-fn put<T: Relational>(
-    txn: &mut T,
-    relation: &Relation,
-    key: &Key,
-    bytes: &[u8],
-    duplicate: TableId,
-) -> Result<(), TxnError> {
+fn put<T: Relational>(txn: &mut T, relation: &Relation, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
     if key.words().iter().all(|word| *word == u64::MAX) {
         return Err(TxnError::KeyReserved { table: relation.id });
     }
     let partition = relation.partition_of(key, txn.partitions());
     let inserted = txn.insert_in(relation, partition, key, bytes)?;
-    if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: duplicate }) }
+    if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: relation.id }) }
 }
 
 /// Marks a row of one relation for removal; false if there is none.
@@ -217,6 +211,34 @@ fn doom<T: Relational>(
         txn.doom_visited(relation, relation.partition_of(key, txn.partitions()), key)?;
     }
     Ok(found)
+}
+
+/// Calls `put` for a row of a table and for each of its index entries: relation, key and bytes.
+///
+/// # Errors
+/// If the row is not the table's; those of `put`.
+pub(crate) fn each_of(
+    catalog: &Catalog,
+    table: TableId,
+    row: &NewRow,
+    mut put: impl FnMut(&Relation, &Key, &[u8]) -> Result<(), TxnError>,
+) -> Result<(), TxnError> {
+    let relation = catalog.relation(table)?;
+    let (layout, indexes) = relation.table()?;
+    let bytes = row.bytes();
+    if bytes.len() != relation.row_len {
+        let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
+        return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
+    }
+    let primary = layout.primary.key_of(bytes);
+    put(relation, &primary, bytes)?;
+    let mut entry = [0u8; 8 * crate::key::MAX_KEY_WORDS];
+    for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
+        let entry = &mut entry[..index.row_len];
+        index.write_primary(&primary, entry);
+        put(catalog.relation(*id)?, &index.key.key_of(bytes), entry)?;
+    }
+    Ok(())
 }
 
 impl<T: Relational> Transaction for T {
@@ -259,25 +281,10 @@ impl<T: Relational> Transaction for T {
 
     fn insert(&mut self, table: TableId, row: &NewRow) -> Result<(), TxnError> {
         let catalog = self.catalog();
-        let relation = catalog.relation(table)?;
-        let (layout, indexes) = relation.table()?;
-        let bytes = row.bytes();
-        if bytes.len() != relation.row_len {
-            let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
-            return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
-        }
-        if relation.replicated {
+        if catalog.relation(table)?.replicated {
             return Err(TxnError::ReadOnly { table });
         }
-        let primary = layout.primary.key_of(bytes);
-        put(self, relation, &primary, bytes, table)?;
-        let mut entry = [0u8; 8 * crate::key::MAX_KEY_WORDS];
-        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
-            let entry = &mut entry[..index.row_len];
-            index.write_primary(&primary, entry);
-            put(self, catalog.relation(*id)?, &index.key.key_of(bytes), entry, *id)?;
-        }
-        Ok(())
+        each_of(catalog, table, row, |relation, key, bytes| put(self, relation, key, bytes))
     }
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, TxnError> {

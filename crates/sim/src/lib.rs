@@ -17,6 +17,7 @@ pub mod crash_points;
 pub mod durable;
 pub mod history;
 pub mod mutation;
+pub mod partitioned;
 pub mod pod;
 pub mod recorder;
 pub mod rows;

@@ -11,7 +11,7 @@ use liger_engine::{Catalog, TxnError};
 use liger_fabric::disk::{Disk, SimDisks};
 use liger_fabric::sim::{Outcome, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::membership;
+use liger_pod::membership::{self, Joining};
 use liger_pod::plan::{Plan, PodConfig};
 use liger_pod::superblock::{self, FormatOver};
 
@@ -115,15 +115,9 @@ impl SimPod {
         let mut hosts = Vec::new();
         for host in 0..setup.config.hosts {
             let (plan, setup, recorder) = (plan.clone(), setup.clone(), recorder.clone());
-            let log = Rc::clone(&log);
-            let engine = sim.alone(HostId(host), WorkerId(0), move |cx| {
+            let (log, config) = (Rc::clone(&log), setup.config.clone());
+            let engine = join_first(&mut sim, HostId(host), config, move |cx, joining| {
                 let mut options = setup.options(&plan, HostId(host), recorder);
-                let bytes = plan.len();
-                if host == 0 {
-                    superblock::format(cx, &setup.config, bytes, FormatOver::Zeros).expect("zeroed memory");
-                }
-                let plan = superblock::open_as(cx, bytes, &setup.config).expect("formatted just now");
-                let joining = membership::join(cx, &plan, cx.process()).expect("nobody else is there");
                 options.log = log(cx, &plan, joining.incarnation());
                 let member = joining.finish(cx).expect("nobody else is there");
                 RowHost::new(cx, &plan, setup.catalog, member, options)
@@ -176,6 +170,23 @@ impl SimPod {
         };
         Ok(all.into_iter().enumerate().flat_map(named).chain(shared).collect())
     }
+}
+
+/// Lets a host join a pod that nobody uses yet; host 0, the first, formats it. `start` makes its engine.
+pub(crate) fn join_first<R: 'static>(
+    sim: &mut Simulation,
+    host: HostId,
+    config: PodConfig,
+    start: impl FnOnce(&Cx<Sim>, Joining) -> R + 'static,
+) -> R {
+    sim.alone(host, WorkerId(0), move |cx| {
+        let bytes = Plan::new(&config).expect("the caller's configuration is valid").len();
+        if host.0 == 0 {
+            superblock::format(cx, &config, bytes, FormatOver::Zeros).expect("zeroed memory");
+        }
+        let plan = superblock::open_as(cx, bytes, &config).expect("formatted just now");
+        start(cx, membership::join(cx, &plan, cx.process()).expect("nobody else is there"))
+    })
 }
 
 /// The directories of so many hosts, held by the caller.

@@ -150,7 +150,7 @@ impl Mix {
     pub const SCANS: Mix = Mix { get: 1, scan: 4, scan_rest: 2, ..Mix::NONE };
 
     /// The number of the operation that a ticket stands for.
-    fn choose(&self, pick: &mut crate::Picker) -> usize {
+    pub(crate) fn choose(&self, pick: &mut crate::Picker) -> usize {
         let Mix { get, update, insert, delete, scan, update_range, scan_index, scan_rest, take } = *self;
         let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest, take];
         let mut ticket = pick.below(weights.iter().sum());
@@ -200,6 +200,11 @@ impl RowsRun {
 
     pub(crate) fn partitions(&self) -> u16 {
         u16::from(self.hosts) + 1
+    }
+
+    fn ground(&self) -> Ground {
+        let parts = if self.duel.is_some() { 1 } else { u64::from(self.partitions()) };
+        Ground { parts, keys: self.keys }
     }
 }
 
@@ -395,17 +400,59 @@ fn operation(
     pick: &mut crate::Picker,
     value: i64,
 ) -> Result<(), TxnError> {
-    let part = if run.duel.is_some() { 0 } else { pick.below(u64::from(run.partitions())) as i16 };
-    let id = pick.below(run.keys as u64) as i32;
+    let aim = run.ground().aim(pick);
+    match mix.choose(pick) {
+        TAKE => take(txn, aim.part, &aim.range, pick.below(4) as usize, value),
+        choice => operate(txn, &aim, choice, value),
+    }
+}
+
+/// Where transactions work.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground {
+    /// Partitions.
+    pub parts: u64,
+    /// Keys of each.
+    pub keys: i32,
+}
+
+/// What an operation is about.
+pub(crate) struct Aim {
+    part: i16,
+    id: i32,
+    range: KeyRange,
+    /// Rows of a range that it visits at most.
+    visits: u64,
+}
+
+impl Ground {
+    /// Somewhere.
+    pub(crate) fn aim(self, pick: &mut crate::Picker) -> Aim {
+        let part = if self.parts == 1 { 0 } else { pick.below(self.parts) as i16 };
+        let id = pick.below(self.keys as u64) as i32;
+        let span = 1 + pick.below(4) as i32;
+        let range = KeyRange::between(item_key(part, id), item_key(part, id + span));
+        Aim { part, id, range, visits: pick.below(6) }
+    }
+}
+
+/// The choice that only the row engine has.
+const TAKE: usize = 8;
+
+/// One operation on any engine, by its number in the [`Mix`].
+pub(crate) fn operate<T: Transaction>(
+    txn: &mut T,
+    aim: &Aim,
+    choice: usize,
+    value: i64,
+) -> Result<(), TxnError> {
+    let Aim { part, id, range, mut visits } = *aim;
     let key = item_key(part, id);
-    let span = 1 + pick.below(4) as i32;
-    let range = KeyRange::between(key, item_key(part, id + span));
-    let mut visits = pick.below(6);
     let mut go_on = || {
         visits = visits.saturating_sub(1);
         if visits == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    match mix.choose(pick) {
+    match choice {
         0 => drop(txn.get(ITEMS, &key, |row| row.get(items::VALUE))?),
         1 => drop(txn.update(ITEMS, &key, |row| row.set(items::VALUE, value))?),
         2 => match txn.insert(ITEMS, &new_row(part, id, value)) {
@@ -433,7 +480,7 @@ fn operation(
             let range = KeyRange { low: open.low, high: bounded.high };
             txn.scan(ITEMS, &range, |_, _| ControlFlow::Continue(()))?;
         }
-        _ => take(txn, part, &range, pick.below(4) as usize, value)?,
+        other => unreachable!("operation {other}"),
     }
     Ok(())
 }

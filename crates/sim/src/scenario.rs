@@ -13,6 +13,7 @@
 //!   [`policies`]: the same with other policies; [`staged`]: meetings arranged by hand that random runs never
 //!   have; [`checkpoint`]: of rows that another host has changed; [`cold`]: rows that a restart has not made
 //!   yet;
+//! * [`partitioned`]: pods whose hosts share nothing, with two-phase commit;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
 //!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
@@ -33,6 +34,7 @@ pub mod index_full;
 pub mod index_kill;
 pub mod lanes;
 pub mod log;
+pub mod partitioned;
 pub mod policies;
 pub mod rows;
 pub mod sql_objects;
@@ -112,6 +114,7 @@ pub const ALL: &[&[Scenario]] = &[
     log::SCENARIOS,
     rows::SCENARIOS,
     policies::SCENARIOS,
+    partitioned::SCENARIOS,
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,

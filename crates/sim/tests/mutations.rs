@@ -28,6 +28,14 @@ fn every_instruction_of_the_lanes_is_needed() {
 }
 
 #[test]
+fn every_step_of_two_phase_commit_is_needed() {
+    for mutants in ["partitioned.", "sundial.", "ds2pl."] {
+        let report = sample("partitioned", Some(mutants));
+        assert!(report.passed() && !report.mutants.is_empty(), "{}", report.table());
+    }
+}
+
+#[test]
 fn lost_updates_and_stale_copies_are_noticed() {
     for step in ["row.check-readers-on-write", "row.writer-clears-other-valid-bits", "row.set-modified"] {
         let report = sample("rows-two-keys", Some(step));

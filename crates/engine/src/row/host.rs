@@ -10,7 +10,6 @@
 //!    remote shard, then leaving, policy, heap, epochs, lanes, outbox, mailbox. The keeper's comes before
 //!    all.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +40,7 @@ use super::word::WordFormat;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
 use crate::log::HostLog;
+use crate::mail::Outbox;
 use crate::recovery::RecoveryError;
 use crate::recovery::checkpoint::EpochView;
 use crate::recovery::directory::PodFiles;
@@ -157,7 +157,7 @@ pub struct RowHost {
     pub(super) nodes: NodeCache,
     unfinished: Unfinished,
     pub(super) mailboxes: Vec<Latch<Mailbox>>,
-    pub(super) outbox: Latch<VecDeque<(HostId, Vec<u8>)>>,
+    pub(super) outbox: Outbox,
     /// Rows that this host has given to their owners to remove.
     pub(super) leaving: Latch<Leaving>,
     pub(super) keeper: Latch<Keeper>,
@@ -229,7 +229,7 @@ impl RowHost {
             nodes: NodeCache::new(options.node_entries),
             unfinished: Unfinished::default(),
             mailboxes: (0..config.workers).map(|_| Latch::default()).collect(),
-            outbox: Latch::default(),
+            outbox: Outbox::default(),
             leaving: Latch::default(),
             files: options.takeover.as_ref().map(|takeover| takeover.files.clone()),
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),

@@ -10,9 +10,10 @@ use super::host::{RowHost, new_part};
 use super::partition::{Mode, TablePart};
 use super::policy::PreMigration;
 use crate::catalog::Relation;
-use crate::key::{Key, MAX_KEY_WORDS};
+use crate::key::Key;
 use crate::record::{NewRow, Row};
-use crate::txn::{IndexId, TableId, TxnError};
+use crate::relational::each_of;
+use crate::txn::{TableId, TxnError};
 
 /// Puts rows into the partitions of one host, without locks or transactions.
 ///
@@ -31,23 +32,8 @@ impl<'h> Loader<'h> {
 
     /// Adds a row and its index entries where they belong to this host.
     pub fn put<F: Fabric>(&mut self, cx: &Cx<F>, table: TableId, row: &NewRow) -> Result<(), TxnError> {
-        let bytes = row.bytes();
-        let relation = self.host.catalog.relation(table)?;
-        let (layout, indexes) = relation.table()?;
-        if bytes.len() != relation.row_len {
-            let (expected_bytes, found_bytes) = (relation.row_len as u32, bytes.len() as u32);
-            return Err(TxnError::WrongSize { table, expected_bytes, found_bytes });
-        }
-        let primary = layout.primary.key_of(bytes);
-        self.put_one(cx, relation, &primary, 0, bytes)?;
-        let mut entry = [0u8; 8 * MAX_KEY_WORDS];
-        for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
-            let entry = &mut entry[..index.row_len];
-            index.write_primary(&primary, entry);
-            let relation = self.host.catalog.relation(*id)?;
-            self.put_one(cx, relation, &index.key.key_of(bytes), 0, entry)?;
-        }
-        Ok(())
+        let host = self.host;
+        each_of(&host.catalog, table, row, |relation, key, bytes| self.put_one(cx, relation, key, 0, bytes))
     }
 
     /// Adds a row of one relation.

@@ -4,10 +4,11 @@
 //! encoding is a kind byte and then the fields in order, little-endian; decoding checks every length and
 //! kind, and what does not decode is `None`, never trusted.
 
-use liger_fabric::{SyncAddr, WorkerId};
+use liger_fabric::SyncAddr;
 use liger_store::bwtree::TreeError;
 
-use crate::key::{Key, KeyRange, MAX_KEY_WORDS};
+use crate::key::{Key, KeyRange};
+use crate::mail::{Asker, In, Out};
 use crate::txn::{StoredAt, StoredFile, TableId, TxnError};
 
 /// A request or a reply between two hosts.
@@ -51,15 +52,6 @@ pub enum Message {
         /// What came of it.
         answer: Answer,
     },
-}
-
-/// Which worker waits for an answer, and to which of its requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asker {
-    /// The waiting worker.
-    pub worker: WorkerId,
-    /// Its running number; answers to older requests are stale.
-    pub request: u32,
 }
 
 /// What a requester wants of the owner.
@@ -197,74 +189,10 @@ const IMAGE_UNREADABLE: u8 = 26;
 const LOG_UNREADABLE: u8 = 27;
 const ROOM_LATER: u8 = 28;
 
-struct Out<'a>(&'a mut Vec<u8>);
-
-impl Out<'_> {
-    fn number(&mut self, value: u64, bytes: usize) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes()[..bytes]);
-        self
-    }
-
-    fn key(&mut self, key: &Key) -> &mut Self {
-        self.number(key.words().len() as u64, 1);
-        for word in key.words() {
-            self.number(*word, 8);
-        }
-        self
-    }
-
-    fn asker(&mut self, asker: &Asker) -> &mut Self {
-        self.number(u64::from(asker.worker.0), 1).number(u64::from(asker.request), 4)
-    }
-
-    fn place(&mut self, table: TableId, partition: u16) -> &mut Self {
-        self.number(u64::from(table.0), 2).number(u64::from(partition), 2)
-    }
-}
-
-struct In<'a>(&'a [u8]);
-
-impl In<'_> {
-    fn number(&mut self, bytes: usize) -> Option<u64> {
-        let (head, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        let mut value = [0; 8];
-        value[..bytes].copy_from_slice(head);
-        Some(u64::from_le_bytes(value))
-    }
-
-    fn key(&mut self) -> Option<Key> {
-        let words = self.number(1)? as usize;
-        if words > MAX_KEY_WORDS {
-            return None;
-        }
-        let mut key = [0; MAX_KEY_WORDS];
-        for word in &mut key[..words] {
-            *word = self.number(8)?;
-        }
-        Some(Key::from_words(&key[..words]))
-    }
-
-    fn asker(&mut self) -> Option<Asker> {
-        Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
-    }
-
-    /// A word or 0; `None` if it is neither.
-    fn word_or_none(&mut self) -> Option<Option<SyncAddr>> {
-        let offset = self.number(8)?;
-        (offset % 8 == 0).then(|| (offset != 0).then(|| SyncAddr::new(offset)))
-    }
-
-    fn word(&mut self) -> Option<SyncAddr> {
-        let offset = self.number(8)?;
-        (offset % 8 == 0 && offset != 0).then(|| SyncAddr::new(offset))
-    }
-}
-
 impl Message {
     /// Appends the message's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut out = Out(out);
+        let mut out = Out::new(out);
         match self {
             Self::Request { from, table, partition, wish } => {
                 let kind = match wish {
@@ -294,7 +222,7 @@ impl Message {
 
     /// The message in `bytes`, or `None` if they are not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = In(bytes);
+        let mut input = In::new(bytes);
         let kind = input.number(1)? as u8;
         let message = match kind {
             MOVE_IN | MOVE_IN_RANGE | CREATE => {
@@ -323,7 +251,7 @@ impl Message {
             EVICT => Self::Evict,
             _ => Self::Reply { to: input.asker()?, answer: decode_answer(kind, &mut input)? },
         };
-        input.0.is_empty().then_some(message)
+        input.is_empty().then_some(message)
     }
 }
 
@@ -410,6 +338,7 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use liger_fabric::WorkerId;
 
     fn examples() -> Vec<Message> {
         let key = Key::from_words(&[7, 1 << 60]);

@@ -79,6 +79,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,
         service::SABOTAGE_STEPS,
+        crate::mail::SABOTAGE_STEPS,
         leaving::SABOTAGE_STEPS,
         settle::SABOTAGE_STEPS,
         takeover::SABOTAGE_STEPS,

@@ -47,7 +47,7 @@ impl RowHost {
         }
         let left = self.move_out_to_budget(cx);
         // Not while mail piles up: whoever is slow to read it has been asked already.
-        if self.is_beyond(cx, 100) && self.outbox.lock(cx).is_empty() {
+        if self.is_beyond(cx, 100) && self.outbox.is_empty(cx) {
             let members = self.members(cx);
             for host in self.plan.hosts().filter(|host| *host != self.me && members & (1 << host.0) != 0) {
                 self.post(cx, host, &Message::Evict);

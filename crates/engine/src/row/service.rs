@@ -9,12 +9,13 @@
 use liger_fabric::{Cx, Fabric, HostId, Work};
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Asker, Message, Wish};
+use super::message::{Answer, Message, Wish};
 use super::waits::Wait;
+use crate::mail::Asker;
 use crate::txn::{Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["service.keep-unsent", "service.match-request-number"];
+pub const SABOTAGE_STEPS: &[&str] = &["service.match-request-number"];
 
 /// Turns of a wait loop between two looks at the membership.
 const TURNS_PER_LOOK: u32 = 1 << 12;
@@ -30,7 +31,7 @@ impl RowHost {
                 None => count(&self.moves.messages_dropped, 1),
             }
         });
-        self.drain_outbox(cx);
+        self.outbox.drain(cx, &self.lanes);
         handled
     }
 
@@ -80,28 +81,7 @@ impl RowHost {
         let mut bytes = Vec::with_capacity(64);
         message.encode(&mut bytes);
         count(&self.moves.messages, 1);
-        let mut outbox = self.outbox.lock(cx);
-        if self.owners.is_down(to) {
-            // Nobody will read it.
-            return;
-        }
-        let behind = outbox.iter().any(|(host, _)| *host == to);
-        let waits = behind || self.lanes.try_send(cx, to, &bytes).is_err();
-        if waits && !cx.sabotaged("service.keep-unsent") {
-            outbox.push_back((to, bytes));
-        }
-    }
-
-    fn drain_outbox<F: Fabric>(&self, cx: &Cx<F>) {
-        // In order for each host; one whose lane is full holds up nobody else's mail.
-        let mut full = 0u16;
-        self.outbox.lock(cx).retain(|(to, bytes)| {
-            let bit = 1u16 << to.0;
-            if full & bit == 0 && self.lanes.try_send(cx, *to, bytes).is_err() {
-                full |= bit;
-            }
-            full & bit != 0
-        });
+        self.outbox.post(cx, &self.lanes, to, bytes, || !self.owners.is_down(to));
     }
 
     /// How many requests this worker has made of other hosts, since the host began.

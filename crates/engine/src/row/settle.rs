@@ -98,7 +98,7 @@ impl RowHost {
             self.owners.bury(cx, &self.plan, slot);
             self.lanes.drop_before(slot.host, slot.incarnation + 1);
         }
-        self.outbox.lock(cx).retain(|(to, _)| *to != slot.host);
+        self.outbox.forget(cx, slot.host);
         let dead = self.dead(cx, slot)?;
         let own: Vec<u16> = self.own_partitions().collect();
         for partition in own {

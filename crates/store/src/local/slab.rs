@@ -334,6 +334,18 @@ impl RowSlab {
         self.words_mut(row)[3] = offset;
     }
 
+    /// Word 0 as one number, for owners that do not keep bits of workers there.
+    #[inline]
+    pub fn stamp(&self, row: u32) -> u64 {
+        self.words(row)[0]
+    }
+
+    /// Sets [`RowSlab::stamp`].
+    #[inline]
+    pub fn set_stamp(&mut self, row: u32, stamp: u64) {
+        self.words_mut(row)[0] = stamp;
+    }
+
     /// Who holds the row.
     #[inline]
     pub fn holders(&self, row: u32) -> Holders {

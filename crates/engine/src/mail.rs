@@ -1,0 +1,171 @@
+//! What engines need to send each other messages: fields of messages, who waits for an answer, and mail that
+//! finds its lane full.
+//!
+//! Invariants:
+//! 1. Decoding checks every length and kind; what does not decode is `None`, never trusted.
+//! 2. Mail to one host is sent in the order in which it was given; a host whose lane is full holds up nobody
+//!    else's.
+//!
+//! Not here: what messages mean (row/message.rs, partitioned/message.rs), and how they travel (the pod's lanes).
+
+use std::collections::VecDeque;
+
+use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
+use liger_pod::lanes::Lanes;
+
+use crate::key::{Key, MAX_KEY_WORDS};
+use crate::txn::TableId;
+
+/// Which worker waits for an answer, and to which of its requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// The waiting worker.
+    pub worker: WorkerId,
+    /// Its running number; answers to older requests are stale.
+    pub request: u32,
+}
+
+/// Names of the steps that a mutation test can leave out of this file.
+pub const SABOTAGE_STEPS: &[&str] = &["mail.keep-unsent"];
+
+/// Mail that waits for room in its lane.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    waiting: Latch<VecDeque<(HostId, Vec<u8>)>>,
+}
+
+impl Outbox {
+    /// Sends `message` now, or as soon as there is room; never waits. Mail that nobody will read goes nowhere:
+    /// `is_read` is asked so that it is known before [`Outbox::forget`], or after.
+    pub(crate) fn post<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        lanes: &Lanes,
+        to: HostId,
+        message: Vec<u8>,
+        is_read: impl FnOnce() -> bool,
+    ) {
+        let mut waiting = self.waiting.lock(cx);
+        if !is_read() {
+            return;
+        }
+        let behind = waiting.iter().any(|(host, _)| *host == to);
+        let waits = behind || lanes.try_send(cx, to, &message).is_err();
+        if waits && !cx.sabotaged("mail.keep-unsent") {
+            waiting.push_back((to, message));
+        }
+    }
+
+    /// Sends what there is room for by now.
+    pub(crate) fn drain<F: Fabric>(&self, cx: &Cx<F>, lanes: &Lanes) {
+        let mut full = 0u16;
+        self.waiting.lock(cx).retain(|(to, bytes)| {
+            let bit = 1u16 << to.0;
+            if full & bit == 0 && lanes.try_send(cx, *to, bytes).is_err() {
+                full |= bit;
+            }
+            full & bit != 0
+        });
+    }
+
+    /// True if no mail waits.
+    pub(crate) fn is_empty<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+        self.waiting.lock(cx).is_empty()
+    }
+
+    /// Forgets mail to a host that nobody will read.
+    pub(crate) fn forget<F: Fabric>(&self, cx: &Cx<F>, to: HostId) {
+        self.waiting.lock(cx).retain(|(host, _)| *host != to);
+    }
+}
+
+/// Appends fields to a message: little-endian, in order.
+pub(crate) struct Out<'a>(&'a mut Vec<u8>);
+
+impl<'a> Out<'a> {
+    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.number(bytes.len() as u64, 4);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub(crate) fn number(&mut self, value: u64, bytes: usize) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes()[..bytes]);
+        self
+    }
+
+    pub(crate) fn key(&mut self, key: &Key) -> &mut Self {
+        self.number(key.words().len() as u64, 1);
+        for word in key.words() {
+            self.number(*word, 8);
+        }
+        self
+    }
+
+    pub(crate) fn asker(&mut self, asker: &Asker) -> &mut Self {
+        self.number(u64::from(asker.worker.0), 1).number(u64::from(asker.request), 4)
+    }
+
+    pub(crate) fn place(&mut self, table: TableId, partition: u16) -> &mut Self {
+        self.number(u64::from(table.0), 2).number(u64::from(partition), 2)
+    }
+}
+
+/// Reads the fields of a message; `None` as soon as something is not what it should be.
+pub(crate) struct In<'a>(&'a [u8]);
+
+impl<'a> In<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.number(4)? as usize;
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub(crate) fn number(&mut self, bytes: usize) -> Option<u64> {
+        let (head, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        let mut value = [0; 8];
+        value[..bytes].copy_from_slice(head);
+        Some(u64::from_le_bytes(value))
+    }
+
+    pub(crate) fn key(&mut self) -> Option<Key> {
+        let words = self.number(1)? as usize;
+        if words > MAX_KEY_WORDS {
+            return None;
+        }
+        let mut key = [0; MAX_KEY_WORDS];
+        for word in &mut key[..words] {
+            *word = self.number(8)?;
+        }
+        Some(Key::from_words(&key[..words]))
+    }
+
+    pub(crate) fn asker(&mut self) -> Option<Asker> {
+        Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
+    }
+
+    /// A word or 0; `None` if it is neither.
+    pub(crate) fn word_or_none(&mut self) -> Option<Option<SyncAddr>> {
+        let offset = self.number(8)?;
+        (offset % 8 == 0).then(|| (offset != 0).then(|| SyncAddr::new(offset)))
+    }
+
+    pub(crate) fn word(&mut self) -> Option<SyncAddr> {
+        let offset = self.number(8)?;
+        (offset % 8 == 0 && offset != 0).then(|| SyncAddr::new(offset))
+    }
+}

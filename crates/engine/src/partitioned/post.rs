@@ -1,0 +1,166 @@
+//! How messages travel: by the workers themselves, or by a thread of each host that does nothing else.
+//!
+//! Tigon's evaluation (OSDI'25, 6.1) has both: with message queues in CXL memory, one thread a host moved
+//! messages between queues and workers (`-CXL`); then workers did it themselves and that thread became a
+//! third worker (`+`).
+//!
+//! Invariants:
+//! 1. A worker waits for one answer of each host that it has asked, and makes no other request before.
+//! 2. With a thread that carries, a worker's requests go to the worker of the same number, in their order.
+
+use std::collections::VecDeque;
+
+use liger_fabric::{Cx, Fabric, HostId, Latch, Work};
+
+use super::host::{PartHost, count};
+use super::message::{Answer, Message};
+use crate::mail::{Asker, Outbox};
+
+/// Who sends and receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// Every worker, between and during its transactions.
+    Workers,
+    /// A thread of each host: somebody calls [`PartHost::carry`] all the time, and workers do not.
+    Thread,
+}
+
+/// Mail between a worker and the thread that carries it.
+type Tray = Latch<VecDeque<(HostId, Vec<u8>)>>;
+
+/// A worker's place for the answers it waits for.
+#[derive(Default)]
+struct Mailbox {
+    /// Running number of the request.
+    request: u32,
+    answers: Vec<(HostId, Answer)>,
+}
+
+/// The post of one host.
+pub(super) struct Post {
+    route: Route,
+    outbox: Outbox,
+    mailboxes: Vec<Latch<Mailbox>>,
+    /// By worker: what the thread has brought.
+    trays: Vec<Tray>,
+    /// What the thread is to take away.
+    leaving: Tray,
+}
+
+impl Post {
+    pub(super) fn new(route: Route, workers: u8) -> Self {
+        let (outbox, leaving) = (Outbox::default(), Tray::default());
+        let mailboxes = (0..workers).map(|_| Latch::default()).collect();
+        Self { route, outbox, mailboxes, trays: (0..workers).map(|_| Latch::default()).collect(), leaving }
+    }
+}
+
+impl PartHost {
+    /// Sends a message as soon as there is room; never waits.
+    pub(super) fn send<F: Fabric>(&self, cx: &Cx<F>, to: HostId, message: &Message) {
+        count(&self.traffic.messages, 1);
+        let bytes = message.encode();
+        match self.post.route {
+            Route::Workers => self.post.outbox.post(cx, &self.lanes, to, bytes, || true),
+            Route::Thread => self.post.leaving.lock(cx).push_back((to, bytes)),
+        }
+    }
+
+    /// Does what other hosts have asked for, and takes their answers. Returns the number of messages handled.
+    pub fn serve<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        match self.post.route {
+            Route::Workers => {
+                let handled = self.lanes.poll(cx, |from, bytes| self.open(cx, from.0, bytes));
+                self.post.outbox.drain(cx, &self.lanes);
+                handled
+            }
+            Route::Thread => {
+                self.post.trays.get(usize::from(cx.worker().0)).map_or(0, |tray| self.empty(cx, tray))
+            }
+        }
+    }
+
+    fn empty<F: Fabric>(&self, cx: &Cx<F>, tray: &Tray) -> usize {
+        let mut handled = 0;
+        loop {
+            let Some((from, bytes)) = tray.lock(cx).pop_front() else { return handled };
+            self.open(cx, from, &bytes);
+            handled += 1;
+        }
+    }
+
+    /// Handles all mail that has come to this host; for a pod whose workers have ended. Returns the number of
+    /// messages handled or moved.
+    pub fn settle<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let moved = if self.post.route == Route::Thread { self.carry(cx) } else { self.serve(cx) };
+        moved + self.post.trays.iter().map(|tray| self.empty(cx, tray)).sum::<usize>()
+    }
+
+    fn open<F: Fabric>(&self, cx: &Cx<F>, from: HostId, bytes: &[u8]) {
+        cx.spend(Work::Message, 1);
+        match Message::decode(bytes) {
+            Some(Message::Request { from: asker, transaction, wish }) => {
+                self.take_request(cx, from, asker, transaction, wish);
+            }
+            Some(Message::Reply { to, answer }) => self.deliver(cx, from, to, answer),
+            None => count(&self.traffic.messages_dropped, 1),
+        }
+    }
+
+    fn deliver<F: Fabric>(&self, cx: &Cx<F>, from: HostId, to: Asker, answer: Answer) {
+        let Some(mailbox) = self.post.mailboxes.get(usize::from(to.worker.0)) else {
+            return count(&self.traffic.messages_dropped, 1);
+        };
+        let mut mailbox = mailbox.lock(cx);
+        if mailbox.request == to.request {
+            mailbox.answers.push((from, answer));
+        } else {
+            count(&self.traffic.messages_dropped, 1);
+        }
+    }
+
+    /// One turn of the thread that carries mail between lanes and workers ([`Route::Thread`]). Returns the
+    /// number of messages moved.
+    pub fn carry<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let mut moved = self.lanes.poll(cx, |(from, _), bytes| {
+            // Only the workers open it; the thread looks at who it is for.
+            let Some(message) = Message::decode(bytes) else {
+                return count(&self.traffic.messages_dropped, 1);
+            };
+            if let Some(tray) = self.post.trays.get(usize::from(message.asker().worker.0)) {
+                tray.lock(cx).push_back((from, bytes.to_vec()));
+            }
+        });
+        loop {
+            let Some((to, bytes)) = self.post.leaving.lock(cx).pop_front() else { break };
+            self.post.outbox.post(cx, &self.lanes, to, bytes, || true);
+            moved += 1;
+        }
+        self.post.outbox.drain(cx, &self.lanes);
+        moved
+    }
+
+    /// Begins a request: its number, to be named in every message of it.
+    pub(super) fn begin_request<F: Fabric>(&self, cx: &Cx<F>) -> Asker {
+        let mut mailbox = self.post.mailboxes[usize::from(cx.worker().0)].lock(cx);
+        mailbox.request = mailbox.request.wrapping_add(1);
+        mailbox.answers.clear();
+        Asker { worker: cx.worker(), request: mailbox.request }
+    }
+
+    /// Waits for `answers` answers to the request, serving meanwhile. No latch is held.
+    pub(super) fn await_answers<F: Fabric>(&self, cx: &Cx<F>, answers: usize) -> Vec<(HostId, Answer)> {
+        let mailbox = &self.post.mailboxes[usize::from(cx.worker().0)];
+        loop {
+            {
+                let mut mailbox = mailbox.lock(cx);
+                if mailbox.answers.len() >= answers {
+                    return std::mem::take(&mut mailbox.answers);
+                }
+            }
+            if self.serve(cx) == 0 {
+                cx.pause();
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Partitioned pods (Sundial, DS2PL) in the simulator, and random transactions on them, their history checked.
+//!
+//! The operations are those of [`crate::rows`]. What differs is the shape of a pod (protocol, protection of
+//! gaps, how mail travels) and what must hold: Sundial orders transactions by its own clock, so its histories
+//! are judged by their dependencies and not by the order of commits; and without protection of gaps only
+//! points promise anything.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use liger_engine::history::HistorySink;
+use liger_engine::partitioned::{Options, PartHost, PartLoader, PartSession, PartTxn, Protocol, Route};
+use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
+use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
+use liger_fabric::{Cx, HostId, WorkerId};
+use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
+
+use crate::pod::join_first;
+use crate::recorder::Recorder;
+use crate::rows::{Ground, ITEMS, Mix, item_key, items, keys_of, new_row, operate};
+use crate::scenario::LeftOut;
+use crate::serializability;
+
+/// A partitioned pod is made so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// How transactions keep out of each other's way.
+    pub protocol: Protocol,
+    /// Whether gaps are protected.
+    pub gaps: bool,
+    /// Whether the second phase of a commit is waited for.
+    pub await_writes: bool,
+    /// How mail travels in a host. With a thread, it is the host's last worker.
+    pub route: Route,
+}
+
+impl Shape {
+    /// As published: see [`Options::new`].
+    pub fn new(protocol: Protocol) -> Self {
+        let Options { protocol, gaps, await_writes, route, .. } = Options::new(protocol);
+        Self { protocol, gaps, await_writes, route }
+    }
+}
+
+/// A simulated pod whose hosts share nothing.
+pub struct PartPod {
+    /// The simulation underneath.
+    pub sim: Simulation,
+    /// The engines, by host.
+    pub hosts: Vec<Rc<PartHost>>,
+    /// What they commit.
+    pub recorder: Option<Arc<Recorder>>,
+    shape: Shape,
+    workers: u8,
+}
+
+impl PartPod {
+    /// Makes the pod and starts its hosts, one after the other. `config` counts the workers that run
+    /// transactions; `configure` gets the simulation's configuration for the plan.
+    ///
+    /// # Errors
+    /// If a row of the tables does not fit into a message.
+    pub fn new(
+        shape: Shape,
+        config: &PodConfig,
+        catalog: &Arc<Catalog>,
+        record: bool,
+        configure: impl FnOnce(&Plan) -> SimConfig,
+    ) -> Result<Self, TxnError> {
+        let carriers = u8::from(shape.route == Route::Thread);
+        let config = PodConfig { workers: config.workers + carriers, ..config.clone() };
+        let plan = Plan::new(&config).expect("the caller's configuration is valid");
+        let mut sim = Simulation::new(configure(&plan));
+        let ordered = shape.protocol == Protocol::Ds2pl;
+        let recorder =
+            record.then(|| Arc::new(if ordered { Recorder::default() } else { Recorder::unordered() }));
+        let mut hosts = Vec::new();
+        for host in 0..config.hosts {
+            let (plan, catalog, sink) = (plan.clone(), Arc::clone(catalog), recorder.clone());
+            let started = join_first(&mut sim, HostId(host), config.clone(), move |cx, joining| {
+                let member = joining.finish(cx).expect("nobody else is there");
+                let Shape { protocol, gaps, await_writes, route } = shape;
+                let history = sink.map(|sink| sink as Arc<dyn HistorySink>);
+                let options = Options { protocol, gaps, await_writes, route, history };
+                PartHost::new(cx, &plan, catalog, member, options)
+            });
+            hosts.push(Rc::new(started?));
+        }
+        Ok(Self { sim, hosts, recorder, shape, workers: config.workers - carriers })
+    }
+
+    /// Starts the threads that carry mail, if the pod has any; they end when `is_over` says so.
+    pub fn start_carriers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
+        if self.shape.route == Route::Workers {
+            return;
+        }
+        for host in &self.hosts {
+            let (id, host, is_over) = (host.id(), Rc::clone(host), is_over.clone());
+            let carry = move |cx: &Cx<Sim>| {
+                while !is_over() {
+                    if host.carry(cx) == 0 {
+                        cx.pause();
+                    }
+                }
+            };
+            self.sim.spawn(id, WorkerId(self.workers), carry);
+        }
+    }
+
+    /// Lets the last mail arrive, and says what is wrong with the hosts then.
+    pub fn check(&mut self) -> Vec<String> {
+        self.try_check().unwrap_or_else(|failure| vec![format!("while checking: {failure}")])
+    }
+
+    fn try_check(&mut self) -> Result<Vec<String>, Box<Outcome>> {
+        while self.on_every_host(|cx, host| host.settle(cx))?.iter().any(|moved| *moved > 0) {}
+        let found = self.on_every_host(|cx, host| host.check(cx))?;
+        let named = |(host, problems): (usize, Vec<String>)| {
+            problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
+        };
+        Ok(found.into_iter().enumerate().flat_map(named).collect())
+    }
+
+    fn on_every_host<R: 'static>(
+        &mut self,
+        body: impl Fn(&Cx<Sim>, &PartHost) -> R + Copy + 'static,
+    ) -> Result<Vec<R>, Box<Outcome>> {
+        let hosts = self.hosts.clone();
+        let run = |host: Rc<PartHost>| self.sim.try_alone(host.id(), WorkerId(0), move |cx| body(cx, &host));
+        hosts.into_iter().map(run).collect()
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct PartRun {
+    /// Decides everything.
+    pub seed: u64,
+    /// Hosts of the pod.
+    pub hosts: u8,
+    /// Workers of each host.
+    pub workers: u8,
+    /// The pod.
+    pub shape: Shape,
+    /// Keys of each partition; there is one partition a host and one more.
+    pub keys: i32,
+    /// Transactions of each worker.
+    pub transactions: u32,
+    /// Most operations of a transaction.
+    pub operations: u64,
+    /// What transactions do.
+    pub mix: Mix,
+    /// Whether transactions announce rows.
+    pub announces: bool,
+    /// Most turns that a worker leaves to others between two operations of a transaction.
+    pub think: u64,
+    /// Slots of a message lane.
+    pub lane_slots: u32,
+    /// Steps after which a run counts as stuck.
+    pub max_verbs: u64,
+    /// What a mutated run leaves out.
+    pub left_out: Option<LeftOut>,
+}
+
+impl PartRun {
+    /// A mixed bag: the shape of the run follows from the seed too.
+    pub fn from_seed(seed: u64) -> Self {
+        let mut pick = crate::Picker::new(seed ^ 0x0050_4152_5453);
+        let protocol = [Protocol::Sundial, Protocol::Ds2pl][pick.below(2) as usize];
+        let gaps = pick.chance(75);
+        let route = [Route::Workers, Route::Thread][pick.below(2) as usize];
+        Self {
+            seed,
+            hosts: 2 + pick.below(3) as u8,
+            workers: 1 + pick.below(2) as u8,
+            shape: Shape { protocol, gaps, await_writes: pick.chance(50), route },
+            keys: 3 + pick.below(12) as i32,
+            transactions: 6 + pick.below(30) as u32,
+            operations: 1 + pick.below(6),
+            mix: if gaps { Mix::ALL } else { Mix::POINTS },
+            announces: pick.chance(50),
+            think: 0,
+            lane_slots: [16, 32, 64][pick.below(3) as usize],
+            max_verbs: 20_000_000,
+            left_out: None,
+        }
+    }
+
+    fn parts(&self) -> u16 {
+        u16::from(self.hosts) + 1
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct PartResult {
+    /// The simulator's report.
+    pub report: Report,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Of these, those with rows of other hosts.
+    pub distributed: u64,
+    /// Everything that is wrong; empty if all is well.
+    pub problems: Vec<String>,
+}
+
+/// Runs it.
+pub fn run(run: &PartRun) -> PartResult {
+    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
+    let mut config = PodConfig::small(run.hosts, run.workers);
+    config.partitions = run.parts();
+    config.max_tables = 4;
+    config.lane_slots = run.lane_slots;
+    let built = PartPod::new(run.shape, &config, &catalog, true, |plan| sim_config(run, plan));
+    let mut pod = built.expect("the rows are short");
+    load(&mut pod, run);
+    let running = start_workers(&mut pod, run);
+    pod.start_carriers(move || running.get() == 0);
+    let report = pod.sim.run();
+    let mut problems = if report.completed() { pod.check() } else { vec![report.outcome.to_string()] };
+    let initial = loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0))).collect();
+    let history = pod.recorder.as_ref().expect("recording is on").history(initial);
+    let verdict = serializability::check(&history);
+    problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
+    let read = |host: &Rc<PartHost>| host.traffic().distributed.load(std::sync::atomic::Ordering::Relaxed);
+    let distributed = pod.hosts.iter().map(read).sum();
+    PartResult { report, committed: history.transactions.len() as u64, distributed, problems }
+}
+
+fn sim_config(run: &PartRun, plan: &Plan) -> SimConfig {
+    let mut config = SimConfig {
+        sync: Some(SUPERBLOCK_BYTES..plan.sync_end()),
+        mode: Mode::Adversarial(Adversary::swarm(run.seed)),
+        max_verbs: run.max_verbs,
+        ..SimConfig::adversarial(usize::from(run.hosts), plan.len() as usize, run.seed)
+    };
+    LeftOut::apply(run.left_out.as_ref(), &mut config);
+    config
+}
+
+/// Every other key exists at the start.
+fn loaded(run: &PartRun) -> impl Iterator<Item = (i16, i32)> + use<> {
+    let (parts, keys) = (run.parts() as i16, run.keys);
+    (0..parts).flat_map(move |part| (0..keys).step_by(2).map(move |id| (part, id)))
+}
+
+fn load(pod: &mut PartPod, run: &PartRun) {
+    for host in pod.hosts.clone() {
+        let rows: Vec<(i16, i32)> = loaded(run).collect();
+        pod.sim.alone(host.id(), WorkerId(0), move |cx| {
+            let mut loader = PartLoader::new(&host);
+            let mut put = |(part, id): &(i16, i32)| loader.put(cx, ITEMS, &new_row(*part, *id, 100));
+            rows.iter().try_for_each(&mut put).expect("loading a small table");
+        });
+    }
+}
+
+fn start_workers(pod: &mut PartPod, run: &PartRun) -> Rc<Cell<u32>> {
+    let running = Rc::new(Cell::new(u32::from(run.hosts) * u32::from(run.workers)));
+    for host in &pod.hosts {
+        for worker in 0..run.workers {
+            let (id, host, running, run) = (host.id(), Rc::clone(host), Rc::clone(&running), run.clone());
+            pod.sim.spawn(id, WorkerId(worker), move |cx| work(cx, &host, &run, &running));
+        }
+    }
+    running
+}
+
+fn work(cx: &Cx<Sim>, host: &PartHost, run: &PartRun, running: &Cell<u32>) {
+    let mut session = PartSession::new(cx, host);
+    for _ in 0..run.transactions {
+        let number = cx.random();
+        match session.attempt(|txn| transaction(cx, txn, run, number)) {
+            Ok(()) | Err(TxnError::Rollback) => {}
+            Err(TxnError::Conflict(_)) => session.back_off(1),
+            Err(other) => panic!("a transaction failed: {other}"),
+        }
+    }
+    running.set(running.get() - 1);
+    // Others may still need this host's rows.
+    while running.get() > 0 {
+        session.serve();
+        cx.pause();
+    }
+}
+
+/// The transaction that a number stands for; all values that it writes are that number.
+fn transaction(cx: &Cx<Sim>, txn: &mut PartTxn<'_, Sim>, run: &PartRun, number: u64) -> Result<(), TxnError> {
+    let mut pick = crate::Picker::new(number);
+    let ground = Ground { parts: run.parts().into(), keys: run.keys };
+    if run.announces {
+        let rows: Vec<Announced> = (0..pick.below(4))
+            .map(|_| {
+                let (part, id) = (pick.below(ground.parts) as i16, pick.below(run.keys as u64) as i32);
+                let key = item_key(part, id);
+                if pick.chance(50) { Announced::read(ITEMS, key) } else { Announced::update(ITEMS, key) }
+            })
+            .collect();
+        txn.announce(&rows);
+    }
+    for _ in 0..=pick.below(run.operations) {
+        let aim = ground.aim(&mut pick);
+        let choice = run.mix.choose(&mut pick);
+        operate(txn, &aim, choice, number as i64)?;
+        let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
+        (0..turns).for_each(|_| cx.pause());
+    }
+    if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
+}

@@ -1,0 +1,19 @@
+//! Adversarial seeds of partitioned pods: serializable, every lock given back.
+
+use liger_sim::partitioned::{PartRun, run};
+
+#[test]
+fn adversarial_seeds() {
+    let seeds: u64 = std::env::var("LIGER_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(200);
+    let first: u64 = std::env::var("LIGER_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let (mut committed, mut distributed) = (0, 0);
+    for seed in first..first + seeds {
+        let shape = PartRun::from_seed(seed);
+        let result = run(&shape);
+        assert!(result.problems.is_empty(), "seed {seed} ({:?}):\n{}", shape, result.problems.join("\n"));
+        committed += result.committed;
+        distributed += result.distributed;
+    }
+    println!("{committed} committed, {distributed} of them on several hosts");
+    assert!(distributed * 4 > committed, "{distributed} of {committed} were distributed");
+}
