@@ -6,7 +6,8 @@
 //! 2. Mail to one host is sent in the order in which it was given; a host whose lane is full holds up nobody
 //!    else's.
 //!
-//! Not here: what messages mean (row/message.rs, partitioned/message.rs), and how they travel (the pod's lanes).
+//! Not here: what messages mean (row/message.rs, partitioned/message.rs), and how they travel (the pod's
+//! lanes).
 
 use std::collections::VecDeque;
 
@@ -35,8 +36,8 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Sends `message` now, or as soon as there is room; never waits. Mail that nobody will read goes nowhere:
-    /// `is_read` is asked so that it is known before [`Outbox::forget`], or after.
+    /// Sends `message` now, or as soon as there is room; never waits. Mail that nobody will read goes
+    /// nowhere: `is_read` is asked so that it is known before [`Outbox::forget`], or after.
     pub(crate) fn post<F: Fabric>(
         &self,
         cx: &Cx<F>,

@@ -1,4 +1,5 @@
-//! Partitioned pods (Sundial, DS2PL) in the simulator, and random transactions on them, their history checked.
+//! Partitioned pods (Sundial, DS2PL) in the simulator, and random transactions on them, their history
+//! checked.
 //!
 //! The operations are those of [`crate::rows`]. What differs is the shape of a pod (protocol, protection of
 //! gaps, how mail travels) and what must hold: Sundial orders transactions by its own clock, so its histories

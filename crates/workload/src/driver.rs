@@ -145,6 +145,9 @@ pub struct RunConfig {
     pub length: Length,
     /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
     pub max_attempts: Option<u32>,
+    /// After a conflict a worker waits for a random time up to this, nanoseconds, as in Tigon's artifact
+    /// (100 us); `None`: as long as the engine thinks right.
+    pub back_off_ns: Option<u64>,
     /// When a transaction counts as committed.
     pub durability: Durability,
     /// Where acknowledged transactions are counted as they come, for somebody who watches.
@@ -157,13 +160,17 @@ impl RunConfig {
     /// The first run against a database, one client a worker, nothing durable.
     pub fn new(length: Length) -> Self {
         let durability = Durability::None;
-        Self { run: 1, length, max_attempts: None, durability, watch: None, in_flight: 1 }
+        Self { run: 1, length, max_attempts: None, back_off_ns: None, durability, watch: None, in_flight: 1 }
     }
 
     /// The parameters by name, for a report. The number of workers is the caller's.
     pub fn settings(&self) -> BTreeMap<String, String> {
-        let settings =
-            [("durability", self.durability.name().to_owned()), ("in_flight", self.in_flight.to_string())];
+        let back_off = self.back_off_ns.map_or("engine".to_owned(), |ns| format!("up to {ns} ns"));
+        let settings = [
+            ("durability", self.durability.name().to_owned()),
+            ("in_flight", self.in_flight.to_string()),
+            ("back_off", back_off),
+        ];
         settings.map(|(name, value)| (name.to_owned(), value)).into()
     }
 }
@@ -383,7 +390,15 @@ impl<F: Fabric, S: Session, W: Workload> Worker<'_, F, S, W> {
             if self.config.max_attempts == Some(attempt) || out_of_time {
                 return Ended::GivenUp;
             }
-            self.session.back_off(attempt);
+            match self.config.back_off_ns {
+                None => self.session.back_off(attempt),
+                Some(most) => {
+                    let until_ns = self.cx.now_ns() + self.cx.random_below(most + 1);
+                    while self.cx.now_ns() < until_ns {
+                        self.session.wait_a_turn();
+                    }
+                }
+            }
         }
         unreachable!("a transaction met 2^32 conflicts")
     }

@@ -12,6 +12,7 @@
 
 mod crash_points;
 mod curve;
+mod engines;
 mod workloads;
 
 use std::num::NonZero;

@@ -19,6 +19,7 @@ pub(super) fn config_of(job: &Job, watch: Option<Arc<Watch>>) -> RunConfig {
         run: job.data.as_ref().map_or(1, |data| 2 * data.generation as u16 - 1),
         length: Length::Transactions { warm_up: 0, measured: 0 },
         max_attempts: None,
+        back_off_ns: None,
         durability: job.durability.into(),
         watch,
         in_flight: job.in_flight,

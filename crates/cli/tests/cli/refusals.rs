@@ -28,7 +28,7 @@ fn numbers_out_of_range() {
         // A run of the defaults would print its report; the arguments given last count.
         refused(&mut liger(&format!("bench tpcc {arguments}")), parts);
     }
-    refused(&mut liger("bench ycsb"), &["ycsb"]);
+    refused(&mut liger("bench tpce"), &["tpce"]);
     refused(&mut liger("frobnicate"), &["frobnicate"]);
 }
 

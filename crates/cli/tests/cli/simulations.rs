@@ -53,3 +53,26 @@ fn what_is_not_there_is_refused() {
     refused(&mut replay(&["lanes", "many"]), &["many"]);
     refused(&mut replay(&["lanes"]), &["required"]);
 }
+
+/// Every engine runs every workload under the adversary, says which it is, and replays.
+#[test]
+fn workloads_run_on_every_engine() {
+    for (engine, protocol) in [("row", "row"), ("sundial+", "sundial+"), ("ds2pl-cxl", "ds2pl-cxl")] {
+        for workload in ["tpcc", "ycsb"] {
+            let run = || {
+                let output = output(&mut liger(&format!("sim {workload} --seed 5 --engine {engine} --json")));
+                let out = text(&output.stdout);
+                assert!(output.status.success(), "{out}{}", text(&output.stderr));
+                serde_json::from_str::<Value>(out.lines().last().expect("a line")).expect("JSON")
+            };
+            let (first, again) = (run(), run());
+            assert_eq!((&first["protocol"], &first["trace_hash"]), (&protocol.into(), &again["trace_hash"]));
+        }
+    }
+    let policies = "sim ycsb --profile tigon-osdi25 --keys 500 --virtual-ms 1 --hosts 2 --workers 1";
+    let report = output(&mut liger(&format!("{policies} --policies coherence=always-bypass")));
+    assert!(text(&report.stdout).contains("coherence=always-bypass"), "{}", text(&report.stdout));
+    let wrong = "sim ycsb --engine ds2pl+ --policies coherence=always-bypass";
+    refused(&mut liger(wrong), &["--policies", "row engine"]);
+    refused(&mut liger("sim ycsb --policies coherence=none"), &["coherence", "write-through"]);
+}

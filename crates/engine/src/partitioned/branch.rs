@@ -55,6 +55,7 @@ pub(super) struct Held {
 /// What a transaction has at one host.
 pub(super) struct Branch {
     who: Who,
+    rules: Rules,
     pub(super) held: Vec<Held>,
     /// The earliest time at which the transaction may commit, for what it has here.
     pub(super) floor: u64,
@@ -81,8 +82,8 @@ pub(super) enum Inserted {
 }
 
 impl Branch {
-    pub(super) fn new(who: Who) -> Self {
-        Self { who, held: Vec::new(), floor: 0, until: u64::MAX }
+    pub(super) fn new(who: Who, rules: Rules) -> Self {
+        Self { who, rules, held: Vec::new(), floor: 0, until: u64::MAX }
     }
 
     /// Forgets everything, of a transaction that has no lock here.
@@ -100,7 +101,6 @@ impl Branch {
     fn hold<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        rules: Rules,
         part: &mut PartTable,
         (table, partition): (u16, u16),
         (key, row): (&Key, RowId),
@@ -110,7 +110,7 @@ impl Branch {
         let rows = &mut part.rows;
         let i = match self.find(table, partition, key) {
             None => {
-                let hold = rules.take(cx, rows, row, self.who, access)?;
+                let hold = self.rules.take(cx, rows, row, self.who, access)?;
                 let (version, until) = (rows.version(row), rows.shared(row));
                 self.held.push(Held {
                     table,
@@ -138,7 +138,7 @@ impl Branch {
                     (held.row, held.removals, held.until) = (row, part.removals, rows.shared(row));
                 }
                 if access == Access::Update && held.hold != Hold::Exclusive {
-                    rules.strengthen(cx, rows, row, self.who)?;
+                    self.rules.strengthen(cx, rows, row, self.who)?;
                     held.hold = Hold::Exclusive;
                 }
                 i
@@ -150,7 +150,7 @@ impl Branch {
         }
         let floor = match held.hold {
             Hold::Leased => held.version.max(held.gap.unwrap_or(0)),
-            Hold::Shared | Hold::Exclusive => rules.floor(&part.rows, row),
+            Hold::Shared | Hold::Exclusive => self.rules.floor(&part.rows, row),
         };
         if held.hold == Hold::Leased {
             self.until = self.until.min(held.until);
@@ -163,18 +163,17 @@ impl Branch {
     pub(super) fn point<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        rules: Rules,
         part: &mut PartTable,
         at: (u16, u16),
         key: &Key,
         access: Access,
     ) -> Result<Option<usize>, Conflict> {
         if let Some(row) = part.find(cx, key) {
-            return self.hold(cx, rules, part, at, (key, row), (access, false)).map(Some);
+            return self.hold(cx, part, at, (key, row), (access, false)).map(Some);
         }
-        if rules.gaps && !cx.sabotaged("partitioned.hold-behind-absent") {
+        if self.rules.gaps && !cx.sabotaged("partitioned.hold-behind-absent") {
             let (next, row) = part.from(cx, key);
-            self.hold(cx, rules, part, at, (&next, row), (Access::Read, true))?;
+            self.hold(cx, part, at, (&next, row), (Access::Read, true))?;
         }
         Ok(None)
     }
@@ -183,7 +182,6 @@ impl Branch {
     pub(super) fn range<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        rules: Rules,
         part: &mut PartTable,
         at: (u16, u16),
         range: &KeyRange,
@@ -198,13 +196,13 @@ impl Branch {
             if range.ends_before(&key) {
                 break;
             }
-            let i = self.hold(cx, rules, part, at, (&key, row), (access, rules.gaps))?;
+            let i = self.hold(cx, part, at, (&key, row), (access, self.rules.gaps))?;
             if show(&self.held[i], i, part.rows.bytes(row))?.is_break() {
                 return Ok(Visited::UpTo(key));
             }
             cursor = part.tree.next(here);
         }
-        if rules.gaps && !cx.sabotaged("partitioned.hold-beyond-range") {
+        if self.rules.gaps && !cx.sabotaged("partitioned.hold-beyond-range") {
             let end = range.low.width();
             let (next, row) = match cursor {
                 Some(here) => {
@@ -213,25 +211,25 @@ impl Branch {
                 }
                 None => (super::part::end_of(end), part.sentinel),
             };
-            self.hold(cx, rules, part, at, (&next, row), (Access::Read, true))?;
+            self.hold(cx, part, at, (&next, row), (Access::Read, true))?;
         }
         Ok(Visited::All)
     }
 
-    /// Makes the place of a new row, which nobody else sees before the commit; or takes the row that is there.
+    /// Makes the place of a new row, which nobody else sees before the commit; or takes the row that is
+    /// there.
     pub(super) fn insert<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        rules: Rules,
         part: &mut PartTable,
         at: (u16, u16),
         key: &Key,
     ) -> Result<Inserted, TxnError> {
         if let Some(row) = part.find(cx, key) {
-            return Ok(Inserted::Taken(self.hold(cx, rules, part, at, (key, row), (Access::Read, false))?));
+            return Ok(Inserted::Taken(self.hold(cx, part, at, (key, row), (Access::Read, false))?));
         }
         if !cx.sabotaged("partitioned.hold-behind-insert") {
-            self.open_gap(cx, rules, part, at, key)?;
+            self.open_gap(cx, part, at, key)?;
         }
         let needed_bytes = part.rows.row_len() as u64;
         let full = TxnError::OutOfMemory { what: "rows of a partition", needed_bytes };
@@ -241,7 +239,7 @@ impl Branch {
         part.rows.set_version(row, part.removed);
         part.rows.set_shared(row, part.removed);
         part.tree.insert(key.words(), row).expect("searched just now");
-        self.floor = self.floor.max(rules.floor(&part.rows, row));
+        self.floor = self.floor.max(self.rules.floor(&part.rows, row));
         let (table, partition) = at;
         self.held.push(Held {
             table,
@@ -264,16 +262,15 @@ impl Branch {
     fn open_gap<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        rules: Rules,
         part: &mut PartTable,
         at: (u16, u16),
         key: &Key,
     ) -> Result<(), Conflict> {
-        if !rules.gaps {
+        if !self.rules.gaps {
             return Ok(());
         }
         let (next, row) = part.behind(cx, key);
-        let i = self.hold(cx, rules, part, at, (&next, row), (Access::Update, false))?;
+        let i = self.hold(cx, part, at, (&next, row), (Access::Update, false))?;
         self.held[i].opens_gap = true;
         Ok(())
     }
@@ -282,12 +279,11 @@ impl Branch {
     pub(super) fn doom<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        rules: Rules,
         part: &mut PartTable,
         i: usize,
     ) -> Result<(), Conflict> {
         let Held { table, partition, key, .. } = self.held[i];
-        self.open_gap(cx, rules, part, (table, partition), &key)?;
+        self.open_gap(cx, part, (table, partition), &key)?;
         self.held[i].doomed = true;
         Ok(())
     }
@@ -321,18 +317,11 @@ impl Branch {
     }
 
     /// Puts what the transaction made of a row in its place; `change` is given the row's bytes.
-    pub(super) fn install(
-        &self,
-        rules: Rules,
-        part: &mut PartTable,
-        i: usize,
-        time: u64,
-        change: impl FnOnce(&mut [u8]),
-    ) {
+    pub(super) fn install(&self, part: &mut PartTable, i: usize, time: u64, change: impl FnOnce(&mut [u8])) {
         let held = &self.held[i];
         debug_assert_eq!(part.rows.aux(held.row), self.who.0, "a row is changed under its lock");
         change(part.rows.bytes_mut(held.row));
-        rules.changed(&mut part.rows, held.row, time);
+        self.rules.changed(&mut part.rows, held.row, time);
     }
 
     /// Gives everything back, and takes out what goes. `Some`: the transaction has committed at this time.

@@ -150,7 +150,7 @@ impl<F: Fabric> PartTxn<'_, F> {
             }
             let part = host.reach(cx, &mut latched, partition).table(table);
             let (images, patches) = (&self.work.images, &self.work.patches);
-            self.own.install(host.rules, part, i as usize, time, |bytes| {
+            self.own.install(part, i as usize, time, |bytes| {
                 if let Some((start, end)) = change.image {
                     bytes.copy_from_slice(&images[start as usize..end as usize]);
                 }

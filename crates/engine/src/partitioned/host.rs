@@ -67,6 +67,12 @@ pub(super) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
+/// Bytes of a message with the longest row.
+fn longest_message(catalog: &Catalog) -> usize {
+    let longest = catalog.relations().iter().map(|r| r.row_len).max().unwrap_or(0);
+    longest + ROW_OVERHEAD + MESSAGE_OVERHEAD
+}
+
 /// One host of a partitioned pod.
 pub struct PartHost {
     pub(super) me: HostId,
@@ -105,8 +111,7 @@ impl PartHost {
     ) -> Result<Self, TxnError> {
         let (config, me) = (plan.config(), cx.host());
         let lanes = Lanes::new(cx, plan, member.incarnation());
-        let longest = catalog.relations().iter().map(|r| r.row_len).max().unwrap_or(0);
-        let (bytes, limit_bytes) = (longest + ROW_OVERHEAD + MESSAGE_OVERHEAD, lanes.max_message());
+        let (bytes, limit_bytes) = (longest_message(&catalog), lanes.max_message());
         if bytes > limit_bytes {
             return Err(TxnError::TooLarge { bytes: bytes as u64, limit_bytes: limit_bytes as u64 });
         }
@@ -116,15 +121,16 @@ impl PartHost {
             let made = || Partition { id, tables: catalog.relations().iter().map(table).collect() };
             (id % u16::from(config.hosts) == u16::from(me.0)).then(|| Latch::new(made()))
         };
+        let rules = Rules { protocol: options.protocol, gaps: options.gaps };
         let askers = u32::from(config.hosts) * u32::from(workers);
         Ok(Self {
             me,
             plan: plan.clone(),
-            rules: Rules { protocol: options.protocol, gaps: options.gaps },
+            rules,
             await_writes: options.await_writes,
             partitions: (0..config.partitions).map(partition).collect(),
             replicas: catalog.relations().iter().map(|r| Latch::new(Arc::new(PartTable::new(r)))).collect(),
-            participants: (1..=askers).map(|who| Latch::new(Participant::new(Who(who)))).collect(),
+            participants: (1..=askers).map(|who| Latch::new(Participant::new(Who(who), rules))).collect(),
             lanes,
             post: Post::new(options.route, workers),
             transactions: (0..workers).map(|_| AtomicU64::new(0)).collect(),
@@ -135,6 +141,12 @@ impl PartHost {
             overruled: AtomicBool::new(false),
             catalog,
         })
+    }
+
+    /// Slots of so many bytes that a lane needs at least for rows of these tables.
+    pub fn least_lane_slots(catalog: &Catalog, slot_bytes: u32) -> u32 {
+        let bytes = longest_message(catalog) as u32;
+        (2 * (bytes + 8).div_ceil(slot_bytes)).next_power_of_two()
     }
 
     /// This host's number.

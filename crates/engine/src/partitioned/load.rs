@@ -102,8 +102,8 @@ impl PartHost {
         Ok(())
     }
 
-    /// What is wrong with this host, of a pod at rest: locks that nobody gave back, rows that no key leads to,
-    /// leases that end before they begin.
+    /// What is wrong with this host, of a pod at rest: locks that nobody gave back, rows that no key leads
+    /// to, leases that end before they begin.
     pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         let mut problems = Vec::new();
         for partition in self.own_partitions() {

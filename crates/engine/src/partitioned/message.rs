@@ -18,6 +18,9 @@ pub(super) enum Step {
     Doom,
 }
 
+/// Single rows, and what to do with each.
+pub(super) type Steps = Vec<(TableId, Key, Step)>;
+
 /// What becomes of a held row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Effect {
@@ -31,7 +34,7 @@ pub(super) struct Effect {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Wish {
     /// Single rows, in order; the first conflict undoes the branch.
-    Rows(Vec<(TableId, Key, Step)>),
+    Rows(Steps),
     /// The rows of a range, as many as a message holds.
     Range { table: TableId, partition: u16, range: KeyRange, access: Access },
     /// Some of what the transaction has changed here, where all is too long for one message.

@@ -1,6 +1,6 @@
 //! The rivals of the row engine: partitioned databases whose hosts share nothing and commit together by
-//! two-phase commit. Sundial and DS2PL run on the same code, as they did in Tigon's evaluation (OSDI'25, 6.1),
-//! over the pod's message lanes.
+//! two-phase commit. Sundial and DS2PL run on the same code, as they did in Tigon's evaluation (OSDI'25,
+//! 6.1), over the pod's message lanes.
 //!
 //! docs/protocols/partitioned.md is the design.
 //!

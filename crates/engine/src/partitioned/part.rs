@@ -11,7 +11,8 @@
 //! 1. A partition is reached through its latch only: what happens under one hold is one step.
 //! 2. A row stands for itself and for the gap between the row before it and itself; every table ends in a
 //!    sentinel row. Whoever looks at a gap, or changes what is in it, holds the row above it.
-//! 3. Sundial: `version <= shared` and `stamp <= shared`; while a row is locked, only its holder changes them.
+//! 3. Sundial: `version <= shared` and `stamp <= shared`; while a row is locked, only its holder changes
+//!    them.
 //! 4. DS2PL: a row that is locked for writing has no readers.
 
 use liger_fabric::{Cx, Fabric, Work};

@@ -17,7 +17,7 @@ use super::branch::{Branch, Inserted, Visited};
 use super::host::{PartHost, count};
 use super::message::{Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Wish};
 use super::part::Partition;
-use super::rules::Who;
+use super::rules::{Rules, Who};
 use crate::key::{Key, KeyRange};
 use crate::mail::Asker;
 use crate::txn::{Access, Conflict, TableId, TxnError};
@@ -36,8 +36,8 @@ pub(super) struct Participant {
 }
 
 impl Participant {
-    pub(super) fn new(who: Who) -> Self {
-        Self { transaction: 0, branch: Branch::new(who), effects: Vec::new(), early: VecDeque::new() }
+    pub(super) fn new(who: Who, rules: Rules) -> Self {
+        Self { transaction: 0, branch: Branch::new(who, rules), effects: Vec::new(), early: VecDeque::new() }
     }
 }
 
@@ -146,7 +146,7 @@ impl PartHost {
                     participant.branch.held[i].doomed = false;
                     let part = self.reach(cx, &mut latched, row.partition).table(row.table);
                     cx.spend(liger_fabric::Work::DramLine, 2);
-                    participant.branch.install(self.rules, part, i, time, |bytes| {
+                    participant.branch.install(part, i, time, |bytes| {
                         for (offset, piece) in &pieces {
                             let offset = usize::from(*offset);
                             bytes[offset..offset + piece.len()].copy_from_slice(piece);
@@ -191,21 +191,21 @@ impl PartHost {
         let relation = self.catalog.relation(table)?;
         relation.check_key(key)?;
         let partition = relation.partition_of(key, self.partition_count());
-        let (rules, at) = (self.rules, (table.0, partition));
+        let at = (table.0, partition);
         let mut latched = self.partition(cx, partition);
         Ok(match step {
-            Step::Take(access) => match branch.point(cx, rules, latched.table(table.0), at, key, access)? {
+            Step::Take(access) => match branch.point(cx, latched.table(table.0), at, key, access)? {
                 Some(i) => Outcome::Row(self.sent(cx, branch, &mut latched, i)),
                 None => Outcome::Absent,
             },
-            Step::Insert => match branch.insert(cx, rules, latched.table(table.0), at, key)? {
+            Step::Insert => match branch.insert(cx, latched.table(table.0), at, key)? {
                 Inserted::Made(i) => Outcome::Made(i as u32),
                 Inserted::Taken(i) => Outcome::Row(self.sent(cx, branch, &mut latched, i)),
             },
             Step::Doom => {
                 let part = latched.table(table.0);
-                let found = branch.point(cx, rules, part, at, key, Access::Update)?;
-                branch.doom(cx, rules, part, found.ok_or(Conflict::Moved)?)?;
+                let found = branch.point(cx, part, at, key, Access::Update)?;
+                branch.doom(cx, part, found.ok_or(Conflict::Moved)?)?;
                 Outcome::Marked
             }
         })
@@ -226,13 +226,12 @@ impl PartHost {
         let mut rows: Vec<(Key, Sent)> = Vec::new();
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
-        let visited =
-            branch.range(cx, self.rules, part, (table.0, partition), range, access, |held, i, bytes| {
-                let sent = Sent { held: i as u32, version: held.version, bytes: bytes.to_vec() };
-                cx.spend(liger_fabric::Work::DramLine, bytes.len().div_ceil(64) as u32);
-                rows.push((held.key, sent));
-                Ok(if rows.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-            })?;
+        let visited = branch.range(cx, part, (table.0, partition), range, access, |held, i, bytes| {
+            let sent = Sent { held: i as u32, version: held.version, bytes: bytes.to_vec() };
+            cx.spend(liger_fabric::Work::DramLine, bytes.len().div_ceil(64) as u32);
+            rows.push((held.key, sent));
+            Ok(if rows.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
         let complete = visited == Visited::All;
         let Branch { floor, until, .. } = *branch;
         Ok(Answer::Range { floor, until, complete, rows })

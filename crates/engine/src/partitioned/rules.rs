@@ -8,8 +8,8 @@
 //! DS2PL: strict two-phase locking, each row for many readers or one writer, until the end.
 //!
 //! Both never wait: who meets a lock aborts (NO_WAIT), as in Tigon's ports. Gaps: see part.rs, invariant 2.
-//! Without protection of gaps ([`Rules::gaps`]) ranges and absent keys may change behind a transaction's back;
-//! so it was for Sundial in Tigon's evaluation (OSDI'25).
+//! Without protection of gaps ([`Rules::gaps`]) ranges and absent keys may change behind a transaction's
+//! back; so it was for Sundial in Tigon's evaluation (OSDI'25).
 
 use liger_fabric::{Cx, Fabric};
 use liger_store::local::{RowFlags, RowSlab};

@@ -14,7 +14,7 @@ use liger_fabric::{Cx, Fabric, HostId, Work, WorkerId};
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::PartHost;
-use super::message::{Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Wish};
+use super::message::{Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Steps, Wish};
 use super::part::PartTable;
 use super::rules::{Hold, Protocol};
 use crate::catalog::{Catalog, Relation};
@@ -90,7 +90,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             host,
             me: cx.worker(),
             number: 0,
-            own: Branch::new(host.who(cx.host(), cx.worker())),
+            own: Branch::new(host.who(cx.host(), cx.worker()), host.rules),
             far: vec![NOTHING; usize::from(host.plan.config().hosts)],
             fetched: Vec::new(),
             bytes: Vec::new(),
@@ -198,7 +198,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     }
 
     /// Takes single rows of other hosts, those of one host with one message.
-    fn take_rows(&mut self, steps: Vec<(HostId, Vec<(TableId, Key, Step)>)>) -> Result<(), TxnError> {
+    fn take_rows(&mut self, steps: Vec<(HostId, Steps)>) -> Result<(), TxnError> {
         let wishes = steps.iter().map(|(to, steps)| (*to, Wish::Rows(steps.clone()))).collect();
         for (from, answer) in self.ask(wishes)? {
             let Answer::Rows { floor, until, outcomes } = answer else { return Err(self.misled()) };
@@ -250,7 +250,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let part = latched.table(table.0);
         let before = self.own.held.len();
         let at = (table.0, partition);
-        let found = self.own.point(cx, host.rules, part, at, key, access_of(visitor))?;
+        let found = self.own.point(cx, part, at, key, access_of(visitor))?;
         let Some(i) = found else {
             self.note_read(table, key, None);
             return Ok(false);
@@ -308,7 +308,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let mut found = Vec::new();
         let (work, recorded) = (&mut self.work, self.record.is_some());
         let at = (relation.id.0, partition);
-        let visited = self.own.range(cx, host.rules, part, at, range, access, |held, i, bytes| {
+        let visited = self.own.range(cx, part, at, range, access, |held, i, bytes| {
             if recorded && !held.is_new {
                 found.push((held.key, held.version));
             }
@@ -382,7 +382,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let mut latched = host.partition(cx, partition);
         let part = latched.table(table.0);
         let before = self.own.held.len();
-        let inserted = self.own.insert(cx, host.rules, part, (table.0, partition), key)?;
+        let inserted = self.own.insert(cx, part, (table.0, partition), key)?;
         match inserted {
             Inserted::Made(i) => {
                 self.add_new(Place::Own(i as u32), table, key, bytes);
@@ -441,7 +441,7 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
 
     fn announce_rows(&mut self, rows: &[Announced]) {
         let (host, most) = (self.host, self.host.lanes.max_message() - MESSAGE_OVERHEAD);
-        let mut steps: Vec<(HostId, Vec<(TableId, Key, Step)>)> = Vec::new();
+        let mut steps: Vec<(HostId, Steps)> = Vec::new();
         let mut room = vec![most; self.far.len()];
         for Announced { table, key, access } in rows {
             let Ok(relation) = host.catalog.relation(*table) else { continue };
@@ -539,7 +539,7 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
                 let (cx, host) = (self.cx, self.host);
                 let mut latched = host.partition(cx, partition);
                 let part = latched.table(relation.id.0);
-                self.own.doom(cx, host.rules, part, i as usize)?;
+                self.own.doom(cx, part, i as usize)?;
                 debug_assert_eq!(self.own.held[i as usize].hold, Hold::Exclusive);
             }
             Place::Far(_) => self.take_row(self.host.owner(partition), relation.id, key, Step::Doom)?,

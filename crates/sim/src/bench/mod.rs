@@ -6,7 +6,8 @@
 //! say so.
 //!
 //! Any workload ([`Benchmark`]; [`shapes`] has the usual ones) on any engine ([`PodEngine`]; [`row`] is the
-//! row engine). What is specific to an engine is behind that trait, and nothing else is.
+//! row engine, [`partitioned`] its rivals). What is specific to an engine is behind that trait, and nothing
+//! else is.
 //!
 //! Invariants:
 //! 1. A run is a function of its [`BenchSim`] and its engine.
@@ -15,6 +16,7 @@
 //! Not here: how long a run takes on the machine that simulates (the caller has the clock).
 
 mod load;
+pub mod partitioned;
 pub mod row;
 pub mod shapes;
 
@@ -24,6 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::row::Budget;
+use liger_engine::row::policy::Policies;
 use liger_engine::{Catalog, NewRow, Row, Session, TableId, TxnError};
 use liger_fabric::sim::{
     Adversary, Mode, Outcome, Profile, Report as SimReport, Sim, SimConfig, Simulation, TimeUse,
@@ -67,6 +70,8 @@ pub struct BenchSim<B> {
     pub length: Length,
     /// Attempts after which a transaction is given up; `None`: only the end of the time ends it.
     pub max_attempts: Option<u32>,
+    /// How long a worker waits after a conflict: see [`RunConfig::back_off_ns`].
+    pub back_off_ns: Option<u64>,
     /// Shared memory that rows and their index may use; `None`: all that was laid out, which is enough.
     pub budget: Option<Budget>,
     /// Share all rows before the run that other hosts may touch: the state that Tigon's evaluation starts
@@ -81,7 +86,9 @@ pub struct BenchSim<B> {
 }
 
 /// What an engine is told about the pod that it is to make.
-pub struct Setup<'a> {
+pub struct Setup<'a, D> {
+    /// How the engine is to work, where it can work in more than one way.
+    pub design: &'a D,
     /// The layout: room for sharing every row that the workload shares.
     pub config: PodConfig,
     /// The tables.
@@ -101,15 +108,17 @@ pub trait PodEngine: Sized + 'static {
     type Host: 'static;
     /// What a worker runs transactions through.
     type Session<'a>: Session;
+    /// How the engine works, where it can work in more than one way.
+    type Design: Clone + 'static;
 
-    /// The concurrency control's name in reports.
-    const PROTOCOL: &'static str;
+    /// The name in reports of an engine of this design.
+    fn protocol(design: &Self::Design) -> String;
 
     /// Makes the pod and starts the engines of all hosts.
     ///
     /// # Errors
     /// If the pod has no room for them.
-    fn start(setup: &Setup<'_>) -> Result<Self, TxnError>;
+    fn start(setup: &Setup<'_, Self::Design>) -> Result<Self, TxnError>;
 
     /// The simulation underneath.
     fn simulation(&mut self) -> &mut Simulation;
@@ -151,6 +160,11 @@ pub trait PodEngine: Sized + 'static {
 
     /// What is wrong with the engines' own structures after a run.
     fn check(&mut self) -> Vec<String>;
+
+    /// Starts whatever works beside the workers; it ends when `is_over` says so.
+    fn start_helpers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
+        let _ = is_over;
+    }
 
     /// What only the engine knows; `completed` says that the pod is at rest.
     fn figures(&mut self, completed: bool) -> EngineFigures;
@@ -222,9 +236,10 @@ pub struct BenchResult {
 }
 
 /// A database that is loaded and ready to run.
-pub struct Loaded<E, B> {
+pub struct Loaded<E: PodEngine, B> {
     run: BenchSim<B>,
     pod: E,
+    design: E::Design,
     catalog: Arc<Catalog>,
     initial: Vec<(HistoryKey, u64)>,
     /// How often it ran.
@@ -233,16 +248,17 @@ pub struct Loaded<E, B> {
 
 /// Loads, runs and checks, on the row engine.
 pub fn run<B: Benchmark>(run: &BenchSim<B>) -> BenchResult {
-    load::<row::RowPod, B>(run).run()
+    load::<row::RowPod, B>(run, &Policies::default()).run()
 }
 
-/// Makes a pod of this engine, loads the database, and shares it if the run asks for that.
-pub fn load<E: PodEngine, B: Benchmark>(run: &BenchSim<B>) -> Loaded<E, B> {
+/// Makes a pod of this engine and design, loads the database, and shares it if the run asks for that.
+pub fn load<E: PodEngine, B: Benchmark>(run: &BenchSim<B>, design: &E::Design) -> Loaded<E, B> {
     let catalog = Arc::new(catalog_of(&run.benchmark.schemas()));
     let mut config = run.pod();
     config.max_tables = catalog.relations().len() as u16;
     let configure = |plan: &Plan| run.sim_config(plan.len() as usize, plan.sync_end());
     let setup = Setup {
+        design,
         config,
         catalog: Arc::clone(&catalog),
         budget: run.budget,
@@ -250,7 +266,8 @@ pub fn load<E: PodEngine, B: Benchmark>(run: &BenchSim<B>) -> Loaded<E, B> {
         configure: &configure,
     };
     let pod = E::start(&setup).expect("an empty pod has room");
-    let mut loaded = Loaded { run: run.clone(), pod, catalog, initial: Vec::new(), runs: 0 };
+    let (run, design) = (run.clone(), design.clone());
+    let mut loaded = Loaded { run, pod, design, catalog, initial: Vec::new(), runs: 0 };
     loaded.fill();
     loaded
 }
@@ -317,12 +334,14 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
                 self.pod.simulation().spawn(HostId(host), WorkerId(worker), body);
             }
         }
+        let seen = Rc::clone(&stage);
+        self.pod.start_helpers(move || seen.running.get() == 0);
         stage
     }
 
     fn config(&self) -> RunConfig {
-        let BenchSim { length, max_attempts, .. } = self.run;
-        RunConfig { run: self.runs.max(1), max_attempts, ..RunConfig::new(length) }
+        let BenchSim { length, max_attempts, back_off_ns, .. } = self.run;
+        RunConfig { run: self.runs.max(1), max_attempts, back_off_ns, ..RunConfig::new(length) }
     }
 
     /// The workload's conditions over the whole database.
@@ -348,7 +367,7 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
             Kind::Adversarial => "simulated, adversarial: times mean nothing".to_owned(),
             Kind::Timed(profile) => format!("simulated, virtual time of profile {}", profile.name),
         };
-        let (workload, protocol) = (run.benchmark.name().to_owned(), E::PROTOCOL.to_owned());
+        let (workload, protocol) = (run.benchmark.name().to_owned(), E::protocol(&self.design));
         About { workload, protocol, backend, settings, seed: run.seed, hosts: run.hosts.into() }
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liger_engine::row::policy::Policies;
 use liger_engine::row::{Loader, RowHost, RowSession};
 use liger_engine::{Row, TableId, TxnError};
 use liger_fabric::sim::{Sim, Simulation};
@@ -22,12 +23,17 @@ impl PodEngine for RowPod {
     type Host = RowHost;
     type Session<'a> = RowSession<'a, Sim>;
 
-    const PROTOCOL: &'static str = "row";
+    type Design = Policies;
 
-    fn start(setup: &Setup<'_>) -> Result<Self, TxnError> {
+    fn protocol(policies: &Policies) -> String {
+        if *policies == Policies::default() { "row".to_owned() } else { format!("row ({policies})") }
+    }
+
+    fn start(setup: &Setup<'_, Policies>) -> Result<Self, TxnError> {
         let pod = PodSetup {
             budget: setup.budget,
             record: setup.records,
+            policies: vec![*setup.design],
             remote_entries: if setup.records { 256 } else { 1 << 20 },
             node_entries: if setup.records { 256 } else { 1 << 18 },
             ..PodSetup::new(setup.config.clone(), Arc::clone(&setup.catalog))

@@ -32,6 +32,7 @@ impl<B: Benchmark> BenchSim<B> {
             benchmark,
             length: Length::Time { warm_up_ns: measured_ns / 4, measured_ns },
             max_attempts: None,
+            back_off_ns: None,
             budget: None,
             share_all: true,
             check: false,
@@ -50,6 +51,7 @@ impl<B: Benchmark> BenchSim<B> {
             benchmark,
             length: Length::Transactions { warm_up: 0, measured: 6 + pick.below(12) },
             max_attempts: None,
+            back_off_ns: None,
             // From much less than one transaction needs to more than all of them.
             budget: Some(Budget { hwcc_bytes: 1 << 20, cxl_bytes: 256 << pick.below(11) }),
             share_all: false,

@@ -58,7 +58,8 @@ fn ds2pl_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(few(seed, Protocol::Ds2pl, Mix::GAPS, 4), left_out)
 }
 
-/// Transactions of many rows over lanes that hold little: answers in parts, changes in parts, mail that waits.
+/// Transactions of many rows over lanes that hold little: answers in parts, changes in parts, mail that
+/// waits.
 fn full_lanes(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = PartRun::from_seed(seed);
     let shape = Shape { gaps: true, ..run.shape };

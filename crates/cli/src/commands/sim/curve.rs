@@ -9,11 +9,11 @@ use std::process::ExitCode;
 
 use liger_fabric::Work;
 use liger_fabric::sim::TimeUse;
-use liger_sim::bench::row::RowPod;
-use liger_sim::bench::{self, BenchSim};
+use liger_sim::bench::{self, BenchSim, PodEngine};
 use liger_workload::benchmark::Benchmark;
 use serde_json::{Map, Value, json};
 
+use super::engines::OnEngine;
 use super::workloads::{PodArguments, Timed, watched};
 use super::{exit, profile};
 use crate::failure::Failure;
@@ -154,6 +154,29 @@ pub(super) fn time_use(used: &TimeUse) -> Value {
     })
 }
 
+/// All points in all rounds, on one database.
+struct Measure<'a, B> {
+    first: &'a BenchSim<B>,
+    benchmarks: &'a [B],
+    rounds: u16,
+    points: &'a mut [Point],
+}
+
+impl<B: Benchmark> OnEngine for Measure<'_, B> {
+    type Out = ();
+
+    fn run<E: PodEngine>(self, design: &E::Design) {
+        let Self { first, benchmarks, rounds, points } = self;
+        let mut loaded = bench::load::<E, B>(first, design);
+        loaded.measure(benchmarks[benchmarks.len() - 1].clone());
+        for _ in 0..rounds {
+            for (point, benchmark) in points.iter_mut().zip(benchmarks) {
+                point.rounds.push(watched(|| loaded.measure(benchmark.clone())));
+            }
+        }
+    }
+}
+
 /// Runs all points in all rounds; the first is the least remote, the last the most.
 pub(super) fn run<B: Benchmark>(
     pod: &PodArguments,
@@ -173,13 +196,8 @@ pub(super) fn run<B: Benchmark>(
     let (mut points, benchmarks): (Vec<Point>, Vec<B>) =
         benchmarks.into_iter().map(|(remote, b)| (Point { remote, rounds: Vec::new() }, b)).unzip();
     let first: BenchSim<B> = pod.timed(&profile, benchmarks[0].clone());
-    let mut loaded = bench::load::<RowPod, B>(&first);
-    loaded.measure(benchmarks[benchmarks.len() - 1].clone());
-    for _ in 0..rounds {
-        for (point, benchmark) in points.iter_mut().zip(&benchmarks) {
-            point.rounds.push(watched(|| loaded.measure(benchmark.clone())));
-        }
-    }
+    let measure = Measure { first: &first, benchmarks: &benchmarks, rounds, points: &mut points };
+    pod.engine.apply(false, measure)?;
     table(&points, what.points);
     let base = points[0].committed_per_s();
     if pod.json {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use liger_fabric::sim::Profile;
-use liger_sim::bench::row::RowPod;
-use liger_sim::bench::{self, BenchResult, BenchSim, Kind, shapes};
+use liger_sim::bench::{self, BenchResult, BenchSim, Kind, PodEngine, shapes};
 use liger_workload::benchmark::Benchmark;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::{Mix, Remote};
 use serde_json::{Value, json};
 
+use super::engines::{EngineArguments, OnEngine};
 use super::{curve, exit, now_ns, profile};
 use crate::commands::bench::MixName;
 use crate::commands::parameters::{SmallBankParameters, TatpParameters, YcsbParameters};
@@ -40,9 +40,15 @@ pub struct PodArguments {
     /// Virtual milliseconds measured
     #[arg(long, default_value_t = 20, requires = "profile", value_parser = milliseconds())]
     pub virtual_ms: u64,
+    /// After a conflict wait a random time up to so many microseconds, as Tigon's artifact (100) [default: as
+    /// the engine thinks right]
+    #[arg(long, requires = "profile", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub back_off_us: Option<u64>,
     /// How often the curve is run, on one database, each time with other inputs: gives the spread
     #[arg(long, default_value_t = 3, requires = "curve", value_parser = rounds())]
     pub rounds: u16,
+    #[command(flatten)]
+    pub engine: EngineArguments,
     /// Print one JSON object as the last line
     #[arg(long)]
     pub json: bool,
@@ -139,7 +145,8 @@ impl PodArguments {
     /// This workload in virtual time.
     pub fn timed<B: Benchmark>(&self, profile: &Arc<Profile>, benchmark: B) -> BenchSim<B> {
         let usual = BenchSim::timed(Arc::clone(profile), benchmark, 1_000_000 * self.virtual_ms);
-        BenchSim { seed: self.seed, hosts: self.hosts, workers: self.workers, ..usual }
+        let back_off_ns = self.back_off_us.map(|us| 1000 * us);
+        BenchSim { seed: self.seed, hosts: self.hosts, workers: self.workers, back_off_ns, ..usual }
     }
 
     /// One run: of the hostile shape, or timed with this workload.
@@ -152,7 +159,8 @@ impl PodArguments {
             None => hostile(self.seed),
             Some(name) => self.timed(&profile(name)?, timed()),
         };
-        Ok(show(&run, self.json))
+        let adversarial = matches!(run.kind, Kind::Adversarial);
+        self.engine.apply(adversarial, Show { run: &run, as_json: self.json })
     }
 }
 
@@ -259,12 +267,25 @@ impl Timed {
 }
 
 /// Runs it and prints what came out.
-fn show<B: Benchmark>(run: &BenchSim<B>, as_json: bool) -> ExitCode {
+struct Show<'r, B> {
+    run: &'r BenchSim<B>,
+    as_json: bool,
+}
+
+impl<B: Benchmark> OnEngine for Show<'_, B> {
+    type Out = ExitCode;
+
+    fn run<E: PodEngine>(self, design: &E::Design) -> ExitCode {
+        show::<E, B>(self.run, self.as_json, design)
+    }
+}
+
+fn show<E: PodEngine, B: Benchmark>(run: &BenchSim<B>, as_json: bool, design: &E::Design) -> ExitCode {
     let kind = match &run.kind {
         Kind::Adversarial => "adversarial: incoherent memory, hostile schedules",
         Kind::Timed(_) => "timed: all times are virtual",
     };
-    let loaded = bench::load::<RowPod, B>(run);
+    let loaded = bench::load::<E, B>(run, design);
     let timed = watched(|| loaded.run());
     let result = &timed.result;
     println!("{}", result.report.table());

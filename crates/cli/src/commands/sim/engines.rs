@@ -1,0 +1,74 @@
+//! Which engine a simulated workload runs on.
+
+use clap::{Args, ValueEnum};
+use liger_engine::partitioned::{Protocol, Route};
+use liger_engine::row::policy::Policies;
+use liger_sim::bench::PodEngine;
+use liger_sim::bench::row::RowPod;
+use liger_sim::partitioned::{PartPod, Shape};
+
+use crate::failure::Failure;
+
+/// An engine on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// Liger's own: rows that several hosts touch live in shared memory
+    Row,
+    /// Partitioned, logical leases, two-phase commit by messages that workers send and receive
+    #[value(name = "sundial+")]
+    SundialPlus,
+    /// The same with a thread on each host that moves the messages, beside the workers
+    SundialCxl,
+    /// Partitioned, two-phase locking with next-key locks, two-phase commit by messages
+    #[value(name = "ds2pl+")]
+    Ds2plPlus,
+    /// The same with a thread on each host that moves the messages
+    Ds2plCxl,
+}
+
+/// The engine and how it works.
+#[derive(Args)]
+pub struct EngineArguments {
+    /// Engine of the pod
+    #[arg(long, value_enum, default_value = "row")]
+    engine: EngineName,
+    /// Policies of the row engine, like "coherence=always-bypass,move-out=lru"
+    #[arg(long, default_value_t)]
+    policies: Policies,
+    /// Whether partitioned engines protect ranges and absent keys [default: ds2pl yes, sundial no, as
+    /// published; under the adversary always]
+    #[arg(long)]
+    gaps: Option<bool>,
+}
+
+/// Something that is done on an engine.
+pub(super) trait OnEngine {
+    /// What comes of it.
+    type Out;
+
+    /// Does it on an engine of this design.
+    fn run<E: PodEngine>(self, design: &E::Design) -> Self::Out;
+}
+
+impl EngineArguments {
+    /// Does it on this engine; `adversarial`: histories will be checked.
+    ///
+    /// # Errors
+    /// If policies were given for an engine that has none.
+    pub(super) fn apply<R: OnEngine>(&self, adversarial: bool, run: R) -> Result<R::Out, Failure> {
+        let (protocol, route) = match self.engine {
+            EngineName::Row => return Ok(run.run::<RowPod>(&self.policies)),
+            EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
+            EngineName::SundialCxl => (Protocol::Sundial, Route::Thread),
+            EngineName::Ds2plPlus => (Protocol::Ds2pl, Route::Workers),
+            EngineName::Ds2plCxl => (Protocol::Ds2pl, Route::Thread),
+        };
+        if self.policies != Policies::default() {
+            let why = "--policies are the row engine's: leave them out, or use --engine row";
+            return Err(Failure::Refused(why.to_owned()));
+        }
+        let published = Shape::new(protocol);
+        let gaps = self.gaps.unwrap_or(published.gaps || adversarial);
+        Ok(run.run::<PartPod>(&Shape { route, gaps, ..published }))
+    }
+}

@@ -1,0 +1,96 @@
+//! Partitioned pods (Sundial, DS2PL) under simulated workloads.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use liger_engine::partitioned::{PartHost, PartLoader, PartSession, Route};
+use liger_engine::{Row, TableId, TxnError};
+use liger_fabric::Cx;
+use liger_fabric::sim::{Sim, Simulation};
+use liger_pod::plan::PodConfig;
+use liger_workload::report::EngineFigures;
+
+use super::{Fill, PodEngine, Setup};
+use crate::partitioned::{PartPod, Shape};
+use crate::recorder::Recorder;
+
+impl PodEngine for PartPod {
+    type Host = PartHost;
+    type Session<'a> = PartSession<'a, Sim>;
+    type Design = Shape;
+
+    fn protocol(shape: &Shape) -> String {
+        let (gaps, route) = (
+            if shape.gaps { "" } else { ", gaps open" },
+            match shape.route {
+                Route::Workers => "+",
+                Route::Thread => "-cxl",
+            },
+        );
+        format!("{}{route}{gaps}", shape.protocol.name())
+    }
+
+    fn start(setup: &Setup<'_, Shape>) -> Result<Self, TxnError> {
+        let slots = PartHost::least_lane_slots(&setup.catalog, setup.config.lane_slot_bytes);
+        let config = PodConfig { lane_slots: slots.max(setup.config.lane_slots), ..setup.config.clone() };
+        PartPod::new(*setup.design, &config, &setup.catalog, setup.records, setup.configure)
+    }
+
+    fn simulation(&mut self) -> &mut Simulation {
+        &mut self.sim
+    }
+
+    fn hosts(&self) -> &[Rc<PartHost>] {
+        &self.hosts
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_deref()
+    }
+
+    fn load(cx: &Cx<Sim>, host: &PartHost, fill: &Fill<'_>) -> Result<(), TxnError> {
+        let mut loader = PartLoader::new(host);
+        fill(&mut |table, row| loader.put(cx, table, row))?;
+        loader.finish(cx);
+        Ok(())
+    }
+
+    /// Nothing is shared here.
+    fn share(_cx: &Cx<Sim>, _host: &PartHost, _tables: &[TableId]) -> Result<(), TxnError> {
+        Ok(())
+    }
+
+    fn session<'a>(cx: &'a Cx<Sim>, host: &'a PartHost) -> PartSession<'a, Sim> {
+        PartSession::new(cx, host)
+    }
+
+    fn serve(session: &mut PartSession<'_, Sim>) {
+        session.serve();
+    }
+
+    fn each_row(
+        cx: &Cx<Sim>,
+        host: &PartHost,
+        table: TableId,
+        visit: &mut dyn FnMut(Row<'_>),
+    ) -> Result<(), TxnError> {
+        host.for_each_row(cx, table, |_, row| visit(row))
+    }
+
+    fn check(&mut self) -> Vec<String> {
+        PartPod::check(self)
+    }
+
+    fn start_helpers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
+        self.start_carriers(is_over);
+    }
+
+    fn figures(&mut self, _completed: bool) -> EngineFigures {
+        let mut figures = EngineFigures::default();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let sum = |of: fn(&PartHost) -> &AtomicU64| self.hosts.iter().map(|host| read(of(host))).sum();
+        figures.more.insert("messages".to_owned(), sum(|host| &host.traffic().messages));
+        figures.more.insert("distributed".to_owned(), sum(|host| &host.traffic().distributed));
+        figures
+    }
+}
