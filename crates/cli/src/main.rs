@@ -31,7 +31,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{backup as back_up, bench, hosts, inspect, probe, restore, sim, status, up, verify as audit};
+use commands::{
+    backup as back_up, bench, hosts, inspect, probe, reproduce, restore, sim, status, up, verify as audit,
+};
 
 /// A database for CXL pods: a few hosts around one shared memory.
 #[derive(Parser)]
@@ -49,6 +51,8 @@ enum Command {
     /// Run a whole pod from a seed: on truly incoherent memory, or in the virtual time of a hardware profile.
     #[command(subcommand)]
     Sim(sim::Simulation),
+    /// Run a published evaluation in the virtual time of a profile, and set its numbers beside ours.
+    Reproduce(reproduce::Arguments),
     /// Measure this machine's memory, and write a hardware profile.
     Probe(probe::Arguments),
     /// Show what a pod's memory holds; changes nothing.
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Bench(workload) => bench::run(&workload),
         Command::Sim(simulation) => sim::run(&simulation),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Up(arguments) => up::up(&arguments),

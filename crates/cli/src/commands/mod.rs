@@ -6,6 +6,7 @@ pub mod hosts;
 pub mod inspect;
 pub mod parameters;
 pub mod probe;
+pub mod reproduce;
 pub mod restore;
 pub mod sim;
 pub mod status;

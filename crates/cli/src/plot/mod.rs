@@ -1,5 +1,7 @@
-//! Figures over time: lines, and moments at which something happened.
+//! Pictures: figures over time with moments at which something happened ([`svg`], [`text`]), and lines over
+//! named points ([`chart`]).
 
+pub mod chart;
 pub mod svg;
 pub mod text;
 

@@ -14,12 +14,12 @@ const HEAD: f64 = 80.0;
 const BOTTOM: f64 = 52.0;
 
 /// Colors that people with any color vision tell apart (Okabe and Ito), and that print.
-const COLORS: [&str; 8] =
+pub(super) const COLORS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a7a00", "#000000"];
 const DASHES: [&str; 2] = ["", "6 3"];
 
 /// A round number at least `value / 5`: the distance between two ticks.
-fn tick(value: f64) -> f64 {
+pub(super) fn tick(value: f64) -> f64 {
     let rough = (value / 5.0).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(rough.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough).unwrap_or(10.0);
@@ -27,7 +27,7 @@ fn tick(value: f64) -> f64 {
 }
 
 /// A number as an axis shows it.
-fn number(value: f64, step: f64) -> String {
+pub(super) fn number(value: f64, step: f64) -> String {
     let (value, step, unit) = match value.abs() {
         v if v >= 1e6 => (value / 1e6, step / 1e6, "M"),
         v if v >= 1e3 => (value / 1e3, step / 1e3, "K"),
@@ -40,7 +40,7 @@ fn number(value: f64, step: f64) -> String {
     format!("{text}{unit}")
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -76,3 +76,33 @@ fn workloads_run_on_every_engine() {
     refused(&mut liger(wrong), &["--policies", "row engine"]);
     refused(&mut liger("sim ycsb --policies coherence=none"), &["coherence", "write-through"]);
 }
+
+/// A reproduction says what it saw, keeps it, and goes on from there.
+#[test]
+fn an_evaluation_is_set_beside_its_published_numbers() {
+    let folder = Folder::new("reproduction");
+    let out = folder.file("out");
+    let run = || json(&mut liger(&format!("reproduce tigon --quick --only fig8-tpcc --json --out {out}")));
+    let first = run();
+    assert_eq!((&first["profile"], &first["time"]), (&"tigon-osdi25".into(), &"virtual".into()));
+    assert!(first["median_ratio_error"].as_f64() > Some(0.0) && first["shapes_failed"].is_u64());
+    let points = first["figures"][0]["points"].as_array().expect("points");
+    // Two of each of four lines; the one that cannot be run yet says why.
+    assert_eq!(points.len(), 8);
+    let missing = points.iter().filter(|point| point["missing"].is_string()).count();
+    assert_eq!(missing, 2);
+    let page = text(&bytes_of(&format!("{out}/tigon.html")));
+    for part in ["<svg", "NonTemporal", "not run: ", "virtual time", "Published: raw results"] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Kept lines are not run again: what is changed in one shows.
+    let kept = format!("{out}/lines/fig8-tpcc-Tigon.json");
+    let changed = text(&bytes_of(&kept)).replacen("\"committed_per_s\": ", "\"committed_per_s\": 1", 1);
+    std::fs::write(&kept, changed).expect("a file of our own");
+    let again = run();
+    assert_ne!(again["lines"][0]["points"][0], first["lines"][0]["points"][0]);
+    assert_eq!(again["lines"][1], first["lines"][1]);
+    refused(&mut liger("reproduce tigon --only fig99"), &["fig99", "fig4-tpcc"]);
+    refused(&mut liger("reproduce tigon --profile nowhere"), &["nowhere", "tigon-osdi25"]);
+    refused(&mut liger("reproduce tigon --quick --only fig8 --out /proc/none"), &["/proc/none", "--out"]);
+}

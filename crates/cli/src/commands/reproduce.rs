@@ -1,0 +1,151 @@
+//! `liger reproduce`: a published evaluation, run in virtual time under one profile, set beside its published
+//! numbers, judged and drawn.
+//!
+//! * [`plan`]: figures, lines and claims; [`published`]: the numbers; [`measure`]: runs and keeps lines;
+//!   [`judge`]: ratios and claims; [`report`]: the HTML and JSON files.
+
+mod judge;
+mod measure;
+mod plan;
+mod published;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use liger_fabric::profile::Profile;
+
+use crate::failure::Failure;
+use crate::terminal::note_interrupts;
+use judge::{FigureVerdict, judge, median_deviation};
+use measure::{Common, Size, measure_all};
+use plan::Figure;
+
+/// Which evaluation.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Evaluation {
+    /// Tigon (OSDI 2025): TPC-C and YCSB against partitioned rivals, and how copies are kept coherent
+    Tigon,
+    /// Pasha (CIDR 2025): New-Order and Payment
+    Pasha,
+}
+
+/// What to reproduce.
+#[derive(Args)]
+pub struct Arguments {
+    /// Whose evaluation
+    #[arg(value_enum)]
+    evaluation: Evaluation,
+    /// A small database and short runs: minutes
+    #[arg(long)]
+    quick: bool,
+    /// Folder of the report; lines that are there already are not run again
+    #[arg(long, default_value = "reproduction")]
+    out: PathBuf,
+    /// Hardware profile: a built-in name or a file
+    #[arg(long, default_value = "tigon-osdi25")]
+    profile: String,
+    /// Only figures whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Decides everything
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Lines that are run at once
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: u8,
+    /// Print the JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reproduces.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (name, title, mut figures) = match arguments.evaluation {
+        Evaluation::Tigon => ("tigon", "The evaluation of Tigon (OSDI 2025), reproduced", plan::tigon()),
+        Evaluation::Pasha => ("pasha", "The evaluation of Pasha (CIDR 2025), reproduced", plan::pasha()),
+    };
+    if let Some(only) = &arguments.only {
+        let known: Vec<&str> = figures.iter().map(|figure| figure.id).collect();
+        let known = known.join(", ");
+        figures.retain(|figure| figure.id.contains(only.as_str()));
+        if figures.is_empty() {
+            return Err(Failure::Refused(format!("no figure of {name} is called {only}: there are {known}")));
+        }
+    }
+    let profile = Profile::named(&arguments.profile).map_err(|error| Failure::Refused(error.to_string()))?;
+    let size = match arguments.quick {
+        true => Size { scale_divisor: 20, keys: 20_000, virtual_ms: 4, hosts: 8 },
+        false => Size { scale_divisor: 4, keys: 300_000, virtual_ms: 20, hosts: 8 },
+    };
+    let common = Common { profile: Arc::new(profile), seed: arguments.seed, size };
+    note_interrupts()?;
+    let folder = arguments.out.join("lines");
+    let measured = measure_all(&common, &figures, &folder, arguments.threads.into())?;
+    let verdicts: Vec<FigureVerdict> = figures.iter().map(|figure| judge(figure, &measured)).collect();
+    let object = report::json(name, &common, &verdicts, &measured);
+    let files = [
+        (format!("{name}.html"), report::html(title, &common, &figures, &verdicts)),
+        (format!("{name}.json"), format!("{object:#}\n")),
+    ];
+    for (file, text) in &files {
+        let path = arguments.out.join(file);
+        std::fs::write(&path, text).map_err(|error| {
+            Failure::Refused(format!(
+                "{}: {error}: name a folder that can be written with --out",
+                path.display()
+            ))
+        })?;
+    }
+    if arguments.json {
+        println!("{object}");
+    } else {
+        print!("{}", summary(&figures, &verdicts));
+        println!("report: {}", arguments.out.join(&files[0].0).display());
+    }
+    let right = measured.iter().all(|line| line.problems.is_empty());
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every line's first and last point, and every claim.
+fn summary(figures: &[Figure], verdicts: &[FigureVerdict]) -> String {
+    let mut out = String::from("all throughputs are virtual time\n");
+    for (figure, verdict) in figures.iter().zip(verdicts) {
+        let (from, to) = (figure.xs[0], figure.xs[figure.xs.len() - 1]);
+        out += &format!("\n{}: {}\n", figure.id, figure.title);
+        out += &format!(
+            "  {:<16}{:>16}{:>16}{:>24}\n",
+            "",
+            format!("{from}, K/s"),
+            format!("{to}, K/s"),
+            "published ratio there"
+        );
+        for line in &figure.lines {
+            let points: Vec<_> = verdict.points.iter().filter(|point| point.line == line.name).collect();
+            let (first, last) = (points[0], points[points.len() - 1]);
+            let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{:.1}", v / 1000.0));
+            let ratio = |point: &judge::Judged| {
+                let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
+                format!("{} ({})", number(point.our_ratio), number(point.published_ratio))
+            };
+            out += &format!(
+                "  {:<16}{:>16}{:>16}{:>24}",
+                line.name,
+                shown(first.ours),
+                shown(last.ours),
+                ratio(last)
+            );
+            out += &line.curve.err().map_or("\n".to_owned(), |why| format!("  not run: {why}\n"));
+        }
+        for claim in &verdict.claims {
+            let word = if claim.holds { "holds" } else { "DOES NOT HOLD" };
+            out += &format!("  {word}: {} (seen: {})\n", claim.claim, claim.seen);
+        }
+    }
+    let median =
+        median_deviation(verdicts).map_or("-".to_owned(), |median| format!("{:.1} %", 100.0 * median));
+    let failed = verdicts.iter().flat_map(|verdict| &verdict.claims).filter(|claim| !claim.holds).count();
+    out + &format!("\nmedian deviation of ratios {median}; {failed} claims do not hold\n")
+}

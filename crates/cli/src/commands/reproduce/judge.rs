@@ -1,0 +1,132 @@
+//! Ours beside the published: ratios, deviations, and claims.
+//!
+//! Absolute throughputs of two machines say little, so both sides are divided by the first line's throughput
+//! at the first x where it was published. A deviation is ours over the published, of these ratios, less one.
+
+use serde::Serialize;
+
+use super::measure::Measured;
+use super::plan::{Claim, Figure};
+
+/// A point of a figure.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Judged {
+    /// The line.
+    pub line: &'static str,
+    /// x.
+    pub x: &'static str,
+    /// Our transactions per second of virtual time; none where nothing ran.
+    pub ours: Option<f64>,
+    /// Published transactions per second, or ratio.
+    pub published: Option<f64>,
+    /// Ours, in units of the first line's first published point.
+    pub our_ratio: Option<f64>,
+    /// The published one, in the same unit.
+    pub published_ratio: Option<f64>,
+    /// Ours over the published, less one.
+    pub deviation: Option<f64>,
+    /// Percentage of our attempts that aborted.
+    pub aborted_percent: Option<f64>,
+    /// Why nothing ran.
+    pub missing: Option<&'static str>,
+}
+
+/// A claim and what became of it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Verdict {
+    /// What is claimed.
+    pub claim: String,
+    /// What we saw.
+    pub seen: String,
+    /// Whether that agrees.
+    pub holds: bool,
+}
+
+/// A figure, judged.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FigureVerdict {
+    /// The figure.
+    pub id: &'static str,
+    /// Its points, line by line.
+    pub points: Vec<Judged>,
+    /// Its claims.
+    pub claims: Vec<Verdict>,
+}
+
+fn of<'m>(measured: &'m [Measured], figure: &Figure, line: &str) -> Option<&'m Measured> {
+    measured.iter().find(|m| m.of.0 == figure.id && m.of.1 == line)
+}
+
+/// Judges one figure.
+pub fn judge(figure: &Figure, measured: &[Measured]) -> FigureVerdict {
+    let first = &figure.lines[0];
+    let base_x = first.published.iter().position(Option::is_some).unwrap_or(0);
+    let base = first.published[base_x].unwrap_or(f64::NAN);
+    let our_base = of(measured, figure, first.name).map_or(f64::NAN, |m| m.points[base_x].committed_per_s);
+    let mut points = Vec::new();
+    for line in &figure.lines {
+        let ours = of(measured, figure, line.name);
+        for (at, (x, published)) in figure.xs.iter().zip(line.published).enumerate() {
+            let point = ours.map(|m| &m.points[at]);
+            let our_ratio = point.map(|p| p.committed_per_s / our_base);
+            let published_ratio = published.map(|p| p / base);
+            let deviation = our_ratio.zip(published_ratio).map(|(ours, theirs)| ours / theirs - 1.0);
+            points.push(Judged {
+                line: line.name,
+                x,
+                ours: point.map(|p| p.committed_per_s),
+                published: *published,
+                our_ratio,
+                published_ratio,
+                // The base agrees with itself.
+                deviation: deviation.filter(|_| (line.name, at) != (first.name, base_x)),
+                aborted_percent: point.map(|p| p.aborted_percent),
+                missing: line.curve.err(),
+            });
+        }
+    }
+    let claims = figure.claims.iter().map(|claim| verdict(figure, measured, *claim)).collect();
+    FigureVerdict { id: figure.id, points, claims }
+}
+
+fn verdict(figure: &Figure, measured: &[Measured], claim: Claim) -> Verdict {
+    let value = |line: &str, at: usize| {
+        of(measured, figure, line).map_or(f64::NAN, |measured| measured.points[at].committed_per_s)
+    };
+    let last = figure.xs.len() - 1;
+    match claim {
+        Claim::Leads(first, second, at, least) => {
+            let ratio = value(first, at) / value(second, at);
+            Verdict {
+                claim: format!("at {}, {first} has at least {least:.2} x {second}", figure.xs[at]),
+                seen: format!("{ratio:.3} x"),
+                holds: ratio >= least,
+            }
+        }
+        Claim::Loses(line, least, most) => {
+            let loss = 100.0 * (1.0 - value(line, last) / value(line, 0));
+            let (from, to) = (figure.xs[0], figure.xs[last]);
+            Verdict {
+                claim: format!("from {from} to {to}, {line} loses {least:.0} to {most:.0} %"),
+                seen: format!("{loss:.1} %"),
+                holds: (least..=most).contains(&loss),
+            }
+        }
+        Claim::Overtakes(line, other) => {
+            let ahead = |at| value(line, at) / value(other, at);
+            Verdict {
+                claim: format!("{line} is behind {other} at {}, ahead at {}", figure.xs[0], figure.xs[last]),
+                seen: format!("{:.2} x, {:.2} x", ahead(0), ahead(last)),
+                holds: ahead(0) < 1.0 && ahead(last) > 1.0,
+            }
+        }
+    }
+}
+
+/// The median of the absolute deviations of all points that have one; none if no point has.
+pub fn median_deviation(verdicts: &[FigureVerdict]) -> Option<f64> {
+    let points = verdicts.iter().flat_map(|verdict| &verdict.points);
+    let mut all: Vec<f64> = points.filter_map(|point| point.deviation).map(f64::abs).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len().checked_sub(1)? / 2).copied()
+}
