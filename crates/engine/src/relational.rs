@@ -213,6 +213,16 @@ fn doom<T: Relational>(
     Ok(found)
 }
 
+/// Visits the rows of a table's share of a partition, or of a copy, in the order of their keys.
+pub(crate) fn each_key(tree: &LocalTree, mut visit: impl FnMut(Key, u32)) {
+    let mut at = tree.first();
+    while let Some(cursor) = at {
+        let (words, row) = tree.entry(cursor);
+        visit(Key::from_words(words), row);
+        at = tree.next(cursor);
+    }
+}
+
 /// Calls `put` for a row of a table and for each of its index entries: relation, key and bytes.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref, DerefMut};
 
 use crate::catalog::{Kind, Relation};
+use crate::history::{WriteKind, WriteRecord};
 use crate::key::Key;
 use crate::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{TableId, TxnError};
@@ -182,6 +183,21 @@ impl<P: Copy + Ord> Workspace<P> {
         let change =
             Change { place, table, key, is_new: false, doomed: false, image: None, patches, previous };
         self.changes.add(change)
+    }
+
+    /// What the changes are to a checker of histories, once they have a version.
+    pub(crate) fn writes(&self, version: u64) -> impl Iterator<Item = WriteRecord> + '_ {
+        self.changes.iter().filter_map(move |change| {
+            let kind = match (change.is_new, change.doomed) {
+                (true, true) => return None,
+                (true, false) => WriteKind::Insert,
+                (false, true) => WriteKind::Delete,
+                (false, false) => WriteKind::Update,
+            };
+            let previous = (!change.is_new).then_some(change.previous);
+            let (table, key) = (change.table, change.key);
+            Some(WriteRecord { table, key, previous, version, kind })
+        })
     }
 
     /// If the transaction has deleted this row, brings it back with other bytes.

@@ -16,7 +16,6 @@ use liger_fabric::{Fabric, HostId, Work};
 
 use super::message::{Effect, MESSAGE_OVERHEAD, Wish};
 use super::transaction::{PartTxn, Place};
-use crate::history::{WriteKind, WriteRecord};
 use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -180,17 +179,7 @@ impl<F: Fabric> PartTxn<'_, F> {
 
     fn record_commit(&mut self, time: u64) {
         let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
-        for change in self.work.changes.iter() {
-            let kind = match (change.is_new, change.doomed) {
-                (true, true) => continue,
-                (true, false) => WriteKind::Insert,
-                (false, true) => WriteKind::Delete,
-                (false, false) => WriteKind::Update,
-            };
-            let previous = (!change.is_new).then_some(change.previous);
-            let (table, key) = (change.table, change.key);
-            record.writes.push(WriteRecord { table, key, previous, version: time, kind });
-        }
+        record.writes.extend(self.work.writes(time));
         sink.committed(record);
     }
 }

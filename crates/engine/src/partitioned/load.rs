@@ -11,7 +11,7 @@ use super::part::PartTable;
 use crate::catalog::Relation;
 use crate::key::Key;
 use crate::record::{NewRow, Row};
-use crate::relational::each_of;
+use crate::relational::{each_key, each_of};
 use crate::txn::{TableId, TxnError};
 
 /// Puts rows into the partitions of one host, without locks or transactions.
@@ -68,15 +68,6 @@ fn add(part: &mut PartTable, relation: &Relation, key: &Key, bytes: &[u8]) -> Re
     Ok(())
 }
 
-fn for_each(part: &PartTable, mut visit: impl FnMut(Key, u32)) {
-    let mut at = part.tree.first();
-    while let Some(cursor) = at {
-        let (words, row) = part.tree.entry(cursor);
-        visit(Key::from_words(words), row);
-        at = part.tree.next(cursor);
-    }
-}
-
 impl PartHost {
     /// Shows all rows of a table that live on this host, partition by partition in key order (of a replicated
     /// table, this host's copy). The pod is at rest.
@@ -91,13 +82,13 @@ impl PartHost {
     ) -> Result<(), TxnError> {
         if self.catalog.relation(table)?.replicated {
             let part = self.replica(cx, table);
-            for_each(&part, |key, row| show(&key, Row::new(part.rows.bytes(row))));
+            each_key(&part.tree, |key, row| show(&key, Row::new(part.rows.bytes(row))));
             return Ok(());
         }
         for partition in self.own_partitions() {
             let mut latched = self.partition(cx, partition);
             let part = latched.table(table.0);
-            for_each(part, |key, row| show(&key, Row::new(part.rows.bytes(row))));
+            each_key(&part.tree, |key, row| show(&key, Row::new(part.rows.bytes(row))));
         }
         Ok(())
     }
@@ -126,7 +117,7 @@ impl PartHost {
                     }
                 };
                 look(None, part.sentinel);
-                for_each(part, |key, row| {
+                each_key(&part.tree, |key, row| {
                     known += 1;
                     look(Some(key), row);
                 });

@@ -10,11 +10,11 @@ use liger_fabric::{Cx, Fabric};
 use liger_store::bwtree::{Entries, Trace};
 
 use super::host::RowHost;
-use super::load::for_each;
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::shared::block_is;
 use crate::key::Key;
+use crate::relational::each_key;
 use crate::txn::TableId;
 
 /// What a check of one host found.
@@ -70,7 +70,7 @@ impl RowHost {
         part.tree.check();
         let (partition, table) = place;
         let mut rows: Vec<(Key, RowId)> = Vec::new();
-        for_each(part, |key, row| rows.push((key, row)));
+        each_key(&part.tree, |key, row| rows.push((key, row)));
         checked.rows += rows.len() as u64;
         rows.push((sentinel_key(part.key_words), part.sentinel));
         let Checked { problems, trusting_hosts, shared_rows, .. } = checked;

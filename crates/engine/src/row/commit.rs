@@ -19,7 +19,7 @@ use super::leaving::Name;
 use super::partition::{Partition, reach};
 use super::shared::{DELETED, SharedRows, row_start};
 use super::transaction::{Place, RowTxn};
-use crate::history::{HistorySink, TxnRecord, WriteKind, WriteRecord};
+use crate::history::{HistorySink, TxnRecord};
 use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
 use crate::log::ring::AppendError;
 use crate::record::Patches;
@@ -236,17 +236,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Adds the changes to what is recorded of this transaction, whose version is known now.
     fn record_writes(&mut self) {
         let Some(record) = &mut self.record else { return };
-        for change in self.work.changes.iter() {
-            let kind = match (change.is_new, change.doomed) {
-                (true, true) => continue,
-                (true, false) => WriteKind::Insert,
-                (false, true) => WriteKind::Delete,
-                (false, false) => WriteKind::Update,
-            };
-            let previous = (!change.is_new).then_some(change.previous);
-            let (table, key, version) = (change.table, change.key, self.llsn);
-            record.writes.push(WriteRecord { table, key, previous, version, kind });
-        }
+        record.writes.extend(self.work.writes(self.llsn));
     }
 
     fn show_history(&self, show: impl FnOnce(&dyn HistorySink, &TxnRecord)) {

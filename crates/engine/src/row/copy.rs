@@ -21,6 +21,7 @@ use liger_fabric::{Cx, Fabric};
 use super::host::RowHost;
 use super::partition::{RowId, TablePart};
 use crate::key::Key;
+use crate::relational::each_key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -99,6 +100,6 @@ impl RowHost {
         mut copy: impl FnMut(&Key, u64, &[u8]),
     ) {
         let part = self.replica(cx, table);
-        super::load::for_each(&part, |key, row| copy(&key, part.rows.version(row), part.rows.bytes(row)));
+        each_key(&part.tree, |key, row| copy(&key, part.rows.version(row), part.rows.bytes(row)));
     }
 }

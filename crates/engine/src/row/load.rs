@@ -12,7 +12,7 @@ use super::policy::PreMigration;
 use crate::catalog::Relation;
 use crate::key::Key;
 use crate::record::{NewRow, Row};
-use crate::relational::each_of;
+use crate::relational::{each_key, each_of};
 use crate::txn::{TableId, TxnError};
 
 /// Puts rows into the partitions of one host, without locks or transactions.
@@ -147,7 +147,7 @@ impl RowHost {
         let relation = self.catalog.relation(table)?;
         if relation.replicated {
             let part = self.replica(cx, table);
-            for_each(&part, |key, row| show(&key, Row::new(part.rows.bytes(row))));
+            each_key(&part.tree, |key, row| show(&key, Row::new(part.rows.bytes(row))));
             return Ok(());
         }
         self.restore_for(cx, table)?;
@@ -165,15 +165,5 @@ impl RowHost {
             }
         }
         Ok(())
-    }
-}
-
-/// Visits all rows of a table's share.
-pub(super) fn for_each(part: &TablePart, mut visit: impl FnMut(Key, u32)) {
-    let mut at = part.tree.first();
-    while let Some(cursor) = at {
-        let (words, row) = part.tree.entry(cursor);
-        visit(Key::from_words(words), row);
-        at = part.tree.next(cursor);
     }
 }
