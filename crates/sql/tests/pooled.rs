@@ -266,6 +266,18 @@ fn a_statement_is_prepared_by_what_another_host_has_just_changed() {
     });
 }
 
+/// Log-ins take the catalog as the host saw it last: it has seen one before anybody comes.
+#[test]
+fn a_host_where_nobody_has_been_lets_in_while_the_catalog_is_being_changed() {
+    with_pod(2, 3, |databases| {
+        let mut maker = connect(&databases[0]);
+        rows(&mut maker, "begin; create table u (v int)");
+        let role = databases[1].login_role("postgres").expect("the catalog was seen");
+        assert!(role.is_some_and(|role| role.superuser && role.can_login));
+        rows(&mut maker, "rollback");
+    });
+}
+
 #[test]
 fn a_block_knows_tables_that_were_made_just_now() {
     with_pod(2, 3, |databases| {

@@ -17,7 +17,6 @@ use liger_fabric::native::HostMemory;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;
 use liger_sql::exec::{EngineDatabase, SqlHost, Surroundings};
-use liger_sql::storage::access::transact;
 use liger_sql::storage::classes::Classes;
 use liger_sql::storage::slots::Slots;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -73,8 +72,8 @@ impl SqlDesk {
         let catalog = HostCatalog::new(Classes::of(host.engine().catalog())).map_err(|e| e.to_string())?;
         let access = job.access.clone();
         let first = access.first_verifier(false).map_err(|error| error.to_string())?;
-        let life = host.alone(|session| transact(session, |tx| catalog.open(tx, first.as_deref())));
-        catalog.opened(life.map_err(|error| error.to_string())?);
+        let entered = host.alone(|session| catalog.enter(session, first.as_deref()));
+        entered.map_err(|error| error.to_string())?;
         let number = host.id().0;
         let address = access.address(sql.port, number);
         let host = Arc::new(SqlHost { slots: Slots::new(), catalog: Arc::new(catalog) });

@@ -8,10 +8,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use liger_engine::row::RowSession;
+use liger_fabric::Fabric;
+
 use super::first::first_objects;
 use super::{Catalog, saved};
 use crate::error::{Result, SqlError, SqlState};
-use crate::storage::access::Access;
+use crate::storage::access::{Access, transact};
 use crate::storage::advisory;
 use crate::storage::classes::Classes;
 use crate::storage::notices;
@@ -92,6 +95,16 @@ impl HostCatalog {
         advisory::all(tx, &self.classes)?;
         notices::forget(tx, &self.classes)?;
         Ok(life)
+    }
+
+    /// Opens the catalog for a host that has just joined, and takes a first picture of it: who takes the
+    /// picture as it is (log-ins, for one) finds the roles there.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn enter<F: Fabric>(&self, session: &mut RowSession<'_, F>, verifier: Option<&str>) -> Result<()> {
+        self.opened(transact(session, |tx| self.open(tx, verifier))?);
+        transact(session, |tx| self.begin(tx).map(drop))
     }
 
     /// From here on the host gives numbers of this life.

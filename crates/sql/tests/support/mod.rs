@@ -38,9 +38,7 @@ pub fn pod(hosts: u8) -> (Pod, Vec<SqlHost>) {
 /// A host that has joined gets its catalog.
 pub fn open(pod: &Pod, mut host: Host) -> SqlHost {
     let catalog = HostCatalog::new(Classes::of(pod.catalog())).expect("the pod has all classes");
-    let life =
-        host.alone(|session| transact(session, |tx| catalog.open(tx, None))).expect("the catalog opens");
-    catalog.opened(life);
+    host.alone(|session| catalog.enter(session, None)).expect("the catalog opens");
     SqlHost { host, catalog: Arc::new(catalog) }
 }
 
