@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use liger_engine::partitioned::{Protocol, Route};
 use liger_fabric::sim::Profile;
-use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_ycsb};
-use liger_sim::bench::{BenchSim, run};
+use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_tpcc, adversarial_ycsb};
+use liger_sim::bench::{BenchSim, load, run};
+use liger_sim::partitioned::{PartPod, Shape};
 use liger_workload::benchmark::Benchmark;
 use liger_workload::driver::Length;
 use liger_workload::smallbank::SmallBank;
@@ -62,4 +64,40 @@ fn timed_runs_are_right_and_replay() {
     timed(Ycsb { mode: Mode::Mixed, ..ycsb });
     timed(SmallBank { partitions: 3, customers: 300, hot: 50, hot_percent: 50, cross_percent: 60 });
     timed(Tatp { partitions: 3, subscribers: 300, cross_percent: 60, seed: 1 });
+}
+
+fn hostile_rivals<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+    for protocol in [Protocol::Sundial, Protocol::Ds2pl] {
+        for route in [Route::Workers, Route::Thread] {
+            let pod = Shape { gaps: true, route, ..Shape::new(protocol) };
+            for seed in 1..=5 {
+                let result =
+                    load::<PartPod, B>(&shape(seed), &pod).expect("the rows fit into messages").run();
+                assert!(result.problems.is_empty(), "{pod:?} seed {seed}:\n{}", result.problems.join("\n"));
+                assert_eq!(result.report.consistent, Some(true), "{pod:?} seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_workload_on_the_rivals_under_the_adversary() {
+    hostile_rivals(adversarial_tpcc);
+    hostile_rivals(adversarial_ycsb);
+    hostile_rivals(adversarial_smallbank);
+    hostile_rivals(adversarial_tatp);
+}
+
+/// What a run counts is its own, not that of the runs before it on the same pod.
+#[test]
+fn counts_begin_with_each_run() {
+    let profile = Arc::new(Profile::built_in("tigon-osdi25").expect("a built-in profile"));
+    let ycsb = Ycsb { keys: 500, ..Ycsb::tigon(2, 50, 60) };
+    let run = BenchSim { hosts: 2, workers: 1, ..BenchSim::timed(profile, ycsb, 1_000_000) };
+    let mut pod = load::<PartPod, Ycsb>(&run, &Shape::new(Protocol::Ds2pl)).expect("rows that fit");
+    let runs = [(); 3].map(|()| pod.measure(ycsb).report.engine.more["messages"]);
+    assert!(runs.iter().all(|messages| *messages > 100), "{runs:?}");
+    assert!(runs[2] < 2 * runs[0], "{runs:?}: they do not add up");
+    let alone = pod.measure(Ycsb { cross_percent: 0, ..ycsb }).report.engine;
+    assert_eq!(alone.more["messages"], 0, "nothing crosses");
 }

@@ -52,6 +52,17 @@ pub struct EngineFigures {
 }
 
 impl EngineFigures {
+    /// What came since `earlier` of the same pod: moves and `more` are counts, all else is as it is now.
+    #[must_use]
+    pub fn since(mut self, earlier: &Self) -> Self {
+        self.moves_in -= earlier.moves_in;
+        self.moves_out -= earlier.moves_out;
+        for (name, n) in &mut self.more {
+            *n -= earlier.more.get(name).copied().unwrap_or(0);
+        }
+        self
+    }
+
     /// Adds another host's figures. Figures about the pod as a whole must be filled in by one host only.
     pub fn merge(&mut self, other: &Self) {
         let maps = [

@@ -8,7 +8,7 @@ use liger_workload::ycsb::{Mode, Placement, Ycsb};
 use crate::failure::Failure;
 
 /// [`Mode`] on the command line.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum ModeName {
     /// Ten operations: each reads a row, or reads and changes it.
     Rmw,
@@ -21,7 +21,7 @@ pub enum ModeName {
 }
 
 /// [`Placement`] on the command line.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum PlacementName {
     /// As Tigon's artifact: the first row of a transaction is one of the first 150 of its home.
     Paper,
@@ -30,7 +30,7 @@ pub enum PlacementName {
 }
 
 /// YCSB's parameters.
-#[derive(Args)]
+#[derive(Args, PartialEq)]
 pub struct YcsbParameters {
     /// Rows of each host's partition
     #[arg(long, default_value_t = 300_000)]
@@ -77,7 +77,7 @@ impl YcsbParameters {
 }
 
 /// SmallBank's parameters.
-#[derive(Args)]
+#[derive(Args, PartialEq)]
 pub struct SmallBankParameters {
     /// Customers of each host's partition
     #[arg(long, default_value_t = 100_000)]
@@ -101,7 +101,7 @@ impl SmallBankParameters {
 }
 
 /// TATP's parameters.
-#[derive(Args)]
+#[derive(Args, PartialEq)]
 pub struct TatpParameters {
     /// Subscribers of each host's partition
     #[arg(long, default_value_t = 100_000)]

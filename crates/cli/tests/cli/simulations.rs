@@ -75,6 +75,18 @@ fn workloads_run_on_every_engine() {
     let wrong = "sim ycsb --engine ds2pl+ --policies coherence=always-bypass";
     refused(&mut liger(wrong), &["--policies", "row engine"]);
     refused(&mut liger("sim ycsb --policies coherence=none"), &["coherence", "write-through"]);
+    let hwcc = "sim ycsb --policies coherence=all-hwcc";
+    refused(&mut liger(hwcc), &["not possible here", "--policies"]);
+    let timed = "--keys 100 --virtual-ms 1 --hosts 2";
+    refused(&mut liger(&format!("{hwcc} --profile tigon-osdi25 {timed}")), &["not possible", "--profile"]);
+    let many = format!("sim ycsb --engine sundial-cxl --profile tigon-osdi25 --workers 31 {timed}");
+    refused(&mut liger(&many), &["31 workers", "lower --workers"]);
+    refused(&mut liger("sim ycsb --profile tigon-osdi25 --workers 32"), &["--workers", "1..=31"]);
+    refused(&mut liger("sim tpcc --gaps true"), &["--gaps", "next-key-locking"]);
+    // What an adversarial run would not heed.
+    for ignored in ["ycsb --keys 100", "ycsb --mode scan", "smallbank --hot 7", "tatp --subscribers 50"] {
+        refused(&mut liger(&format!("sim {ignored}")), &["--profile", "follows from the seed"]);
+    }
 }
 
 /// A reproduction says what it saw, keeps it, and goes on from there.

@@ -117,7 +117,7 @@ pub trait PodEngine: Sized + 'static {
     /// Makes the pod and starts the engines of all hosts.
     ///
     /// # Errors
-    /// If the pod has no room for them.
+    /// If the pod has no room for them, or the design does not suit its memory or tables.
     fn start(setup: &Setup<'_, Self::Design>) -> Result<Self, TxnError>;
 
     /// The simulation underneath.
@@ -248,11 +248,18 @@ pub struct Loaded<E: PodEngine, B> {
 
 /// Loads, runs and checks, on the row engine.
 pub fn run<B: Benchmark>(run: &BenchSim<B>) -> BenchResult {
-    load::<row::RowPod, B>(run, &Policies::default()).run()
+    let loaded = load::<row::RowPod, B>(run, &Policies::default());
+    loaded.expect("the usual policies suit every memory").run()
 }
 
 /// Makes a pod of this engine and design, loads the database, and shares it if the run asks for that.
-pub fn load<E: PodEngine, B: Benchmark>(run: &BenchSim<B>, design: &E::Design) -> Loaded<E, B> {
+///
+/// # Errors
+/// If the design does not suit the run's memory or tables.
+pub fn load<E: PodEngine, B: Benchmark>(
+    run: &BenchSim<B>,
+    design: &E::Design,
+) -> Result<Loaded<E, B>, TxnError> {
     let catalog = Arc::new(catalog_of(&run.benchmark.schemas()));
     let mut config = run.pod();
     config.max_tables = catalog.relations().len() as u16;
@@ -265,11 +272,11 @@ pub fn load<E: PodEngine, B: Benchmark>(run: &BenchSim<B>, design: &E::Design) -
         records: run.records(),
         configure: &configure,
     };
-    let pod = E::start(&setup).expect("an empty pod has room");
+    let pod = E::start(&setup)?;
     let (run, design) = (run.clone(), design.clone());
     let mut loaded = Loaded { run, pod, design, catalog, initial: Vec::new(), runs: 0 };
     loaded.fill();
-    loaded
+    Ok(loaded)
 }
 
 /// What the workers of a run share outside the pod.
@@ -297,7 +304,7 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
     fn go(&mut self) -> BenchResult {
         self.runs += 1;
         let stage = self.start_workers();
-        let before = self.pod.simulation().verbs();
+        let (before, figures_before) = (self.pod.simulation().verbs(), self.pod.figures(false));
         let sim = self.pod.simulation().run();
         let verbs = sim.verbs - before;
         let stats = WorkerStats::merged(stage.stats.borrow().iter());
@@ -313,7 +320,8 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
             let verdict = serializability::check(&recorder.history(std::mem::take(&mut self.initial)));
             problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
         }
-        let report = Report::new(self.about(), &stats, failures, self.pod.figures(sim.completed()));
+        let figures = self.pod.figures(sim.completed()).since(&figures_before);
+        let report = Report::new(self.about(), &stats, failures, figures);
         let SimReport { outcome, trace_hash, virtual_ns, time_use, .. } = sim;
         BenchResult { report, outcome, trace_hash, verbs, virtual_ns, time_use, problems }
     }

@@ -123,10 +123,12 @@ fn verdict(figure: &Figure, measured: &[Measured], claim: Claim) -> Verdict {
     }
 }
 
-/// The median of the absolute deviations of all points that have one; none if no point has.
+/// The median of the absolute deviations of all points that have one (of two in the middle, their mean); none
+/// if no point has.
 pub fn median_deviation(verdicts: &[FigureVerdict]) -> Option<f64> {
     let points = verdicts.iter().flat_map(|verdict| &verdict.points);
     let mut all: Vec<f64> = points.filter_map(|point| point.deviation).map(f64::abs).collect();
     all.sort_by(f64::total_cmp);
-    all.get(all.len().checked_sub(1)? / 2).copied()
+    let last = all.len().checked_sub(1)?;
+    Some(f64::midpoint(all[last / 2], all[last.div_ceil(2)]))
 }

@@ -92,7 +92,8 @@ impl Common {
         let Size { virtual_ms, hosts, .. } = self.size;
         let usual = BenchSim::timed(Arc::clone(&self.profile), at(xs[0]), 1_000_000 * virtual_ms);
         let run = BenchSim { seed: self.seed, hosts, workers, back_off_ns: Some(BACK_OFF_NS), ..usual };
-        let mut loaded = bench::load::<E, B>(&run, design);
+        let loaded = bench::load::<E, B>(&run, design);
+        let mut loaded = loaded.expect("a design of the plan suits every profile");
         loaded.measure(at(xs[xs.len() - 1]));
         let mut problems = Vec::new();
         let mut point = |x: &&str| {

@@ -7,6 +7,7 @@
 
 use std::process::ExitCode;
 
+use liger_engine::TxnError;
 use liger_fabric::Work;
 use liger_fabric::sim::TimeUse;
 use liger_sim::bench::{self, BenchSim, PodEngine};
@@ -165,15 +166,16 @@ struct Measure<'a, B> {
 impl<B: Benchmark> OnEngine for Measure<'_, B> {
     type Out = ();
 
-    fn run<E: PodEngine>(self, design: &E::Design) {
+    fn run<E: PodEngine>(self, design: &E::Design) -> Result<(), TxnError> {
         let Self { first, benchmarks, rounds, points } = self;
-        let mut loaded = bench::load::<E, B>(first, design);
+        let mut loaded = bench::load::<E, B>(first, design)?;
         loaded.measure(benchmarks[benchmarks.len() - 1].clone());
         for _ in 0..rounds {
             for (point, benchmark) in points.iter_mut().zip(benchmarks) {
                 point.rounds.push(watched(|| loaded.measure(benchmark.clone())));
             }
         }
+        Ok(())
     }
 }
 
@@ -197,7 +199,7 @@ pub(super) fn run<B: Benchmark>(
         benchmarks.into_iter().map(|(remote, b)| (Point { remote, rounds: Vec::new() }, b)).unzip();
     let first: BenchSim<B> = pod.timed(&profile, benchmarks[0].clone());
     let measure = Measure { first: &first, benchmarks: &benchmarks, rounds, points: &mut points };
-    pod.engine.apply(false, measure)?;
+    pod.engine.apply(false, workers, measure)?;
     table(&points, what.points);
     let base = points[0].committed_per_s();
     if pod.json {

@@ -1,8 +1,10 @@
 //! Which engine a simulated workload runs on.
 
 use clap::{Args, ValueEnum};
+use liger_engine::TxnError;
 use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::Policies;
+use liger_pod::plan::MAX_WORKERS;
 use liger_sim::bench::PodEngine;
 use liger_sim::bench::row::RowPod;
 use liger_sim::partitioned::{PartPod, Shape};
@@ -47,28 +49,54 @@ pub(super) trait OnEngine {
     type Out;
 
     /// Does it on an engine of this design.
-    fn run<E: PodEngine>(self, design: &E::Design) -> Self::Out;
+    ///
+    /// # Errors
+    /// If the design does not suit the memory or the tables.
+    fn run<E: PodEngine>(self, design: &E::Design) -> Result<Self::Out, TxnError>;
 }
+
+/// Most workers of a host, whatever they do.
+const MOST_WORKERS: u8 = MAX_WORKERS as u8 - 1;
 
 impl EngineArguments {
     /// Does it on this engine; `adversarial`: histories will be checked.
     ///
     /// # Errors
-    /// If policies were given for an engine that has none.
-    pub(super) fn apply<R: OnEngine>(&self, adversarial: bool, run: R) -> Result<R::Out, Failure> {
+    /// If something was asked that the engine, the memory or the number of workers does not admit.
+    pub(super) fn apply<R: OnEngine>(
+        &self,
+        adversarial: bool,
+        workers: u8,
+        run: R,
+    ) -> Result<R::Out, Failure> {
+        let refused = |why: String| Err(Failure::Refused(why));
+        let unsuited = |error: TxnError| {
+            Failure::Refused(format!("{error}: choose another --policies, --engine or --profile"))
+        };
         let (protocol, route) = match self.engine {
-            EngineName::Row => return Ok(run.run::<RowPod>(&self.policies)),
+            EngineName::Row if self.gaps.is_some() => {
+                let policy = "--policies next-key-locking=on|off";
+                return refused(format!("--gaps is for partitioned engines: the row engine has {policy}"));
+            }
+            EngineName::Row => return run.run::<RowPod>(&self.policies).map_err(unsuited),
             EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
             EngineName::SundialCxl => (Protocol::Sundial, Route::Thread),
             EngineName::Ds2plPlus => (Protocol::Ds2pl, Route::Workers),
             EngineName::Ds2plCxl => (Protocol::Ds2pl, Route::Thread),
         };
         if self.policies != Policies::default() {
-            let why = "--policies are the row engine's: leave them out, or use --engine row";
-            return Err(Failure::Refused(why.to_owned()));
+            return refused(
+                "--policies are the row engine's: leave them out, or use --engine row".to_owned(),
+            );
+        }
+        if route == Route::Thread && workers == MOST_WORKERS {
+            return refused(format!(
+                "{workers} workers and the thread that carries their mail are more than the {MOST_WORKERS} \
+                 that a host can have: lower --workers"
+            ));
         }
         let published = Shape::new(protocol);
         let gaps = self.gaps.unwrap_or(published.gaps || adversarial);
-        Ok(run.run::<PartPod>(&Shape { route, gaps, ..published }))
+        run.run::<PartPod>(&Shape { route, gaps, ..published }).map_err(unsuited)
     }
 }

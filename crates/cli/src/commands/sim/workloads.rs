@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use liger_engine::TxnError;
 use liger_fabric::sim::Profile;
 use liger_sim::bench::{self, BenchResult, BenchSim, Kind, PodEngine, shapes};
 use liger_workload::benchmark::Benchmark;
@@ -34,7 +35,7 @@ pub struct PodArguments {
     /// Hosts of the timed pod, 1 to 16
     #[arg(long, default_value_t = 8, requires = "profile", value_parser = hosts())]
     pub hosts: u8,
-    /// Workers of each host of the timed pod, 1 to 32
+    /// Workers of each host of the timed pod, 1 to 31
     #[arg(long, default_value_t = 3, requires = "profile", value_parser = workers())]
     pub workers: u8,
     /// Virtual milliseconds measured
@@ -126,7 +127,7 @@ fn hosts() -> clap::builder::RangedI64ValueParser<u8> {
 }
 
 fn workers() -> clap::builder::RangedI64ValueParser<u8> {
-    clap::value_parser!(u8).range(1..=32)
+    clap::value_parser!(u8).range(1..=31)
 }
 
 fn divisors() -> clap::builder::RangedI64ValueParser<i32> {
@@ -149,6 +150,19 @@ impl PodArguments {
         BenchSim { seed: self.seed, hosts: self.hosts, workers: self.workers, back_off_ns, ..usual }
     }
 
+    /// Refuses parameters of the workload that an adversarial run would not heed.
+    fn heeds<P: Args + PartialEq>(&self, parameters: &P) -> Result<(), Failure> {
+        let none = P::augment_args(clap::Command::new("")).no_binary_name(true).get_matches_from([""; 0]);
+        if self.profile.is_some() || P::from_arg_matches(&none).is_ok_and(|usual| usual == *parameters) {
+            return Ok(());
+        }
+        Err(Failure::Refused(
+            "the workload's parameters are for timed runs, and under the adversary all follows from the \
+             seed: add --profile, or leave them out"
+                .to_owned(),
+        ))
+    }
+
     /// One run: of the hostile shape, or timed with this workload.
     fn one<B: Benchmark>(
         &self,
@@ -160,7 +174,7 @@ impl PodArguments {
             Some(name) => self.timed(&profile(name)?, timed()),
         };
         let adversarial = matches!(run.kind, Kind::Adversarial);
-        self.engine.apply(adversarial, Show { run: &run, as_json: self.json })
+        self.engine.apply(adversarial, run.workers, Show { run: &run, as_json: self.json })
     }
 }
 
@@ -209,18 +223,21 @@ fn crossing<B: Benchmark>(
 /// `liger sim ycsb`.
 pub(super) fn ycsb(arguments: &YcsbArguments) -> Result<ExitCode, Failure> {
     let YcsbArguments { pod, crossing: share, parameters } = arguments;
+    pod.heeds(parameters)?;
     crossing(pod, share, shapes::adversarial_ycsb, |cross| parameters.benchmark(pod.hosts, cross))
 }
 
 /// `liger sim smallbank`.
 pub(super) fn smallbank(arguments: &SmallBankArguments) -> Result<ExitCode, Failure> {
     let SmallBankArguments { pod, crossing: share, parameters } = arguments;
+    pod.heeds(parameters)?;
     crossing(pod, share, shapes::adversarial_smallbank, |cross| parameters.benchmark(pod.hosts, cross))
 }
 
 /// `liger sim tatp`.
 pub(super) fn tatp(arguments: &TatpArguments) -> Result<ExitCode, Failure> {
     let TatpArguments { pod, crossing: share, parameters } = arguments;
+    pod.heeds(parameters)?;
     crossing(pod, share, shapes::adversarial_tatp, |cross| parameters.benchmark(pod.hosts, cross, pod.seed))
 }
 
@@ -275,17 +292,21 @@ struct Show<'r, B> {
 impl<B: Benchmark> OnEngine for Show<'_, B> {
     type Out = ExitCode;
 
-    fn run<E: PodEngine>(self, design: &E::Design) -> ExitCode {
+    fn run<E: PodEngine>(self, design: &E::Design) -> Result<ExitCode, TxnError> {
         show::<E, B>(self.run, self.as_json, design)
     }
 }
 
-fn show<E: PodEngine, B: Benchmark>(run: &BenchSim<B>, as_json: bool, design: &E::Design) -> ExitCode {
+fn show<E: PodEngine, B: Benchmark>(
+    run: &BenchSim<B>,
+    as_json: bool,
+    design: &E::Design,
+) -> Result<ExitCode, TxnError> {
     let kind = match &run.kind {
         Kind::Adversarial => "adversarial: incoherent memory, hostile schedules",
         Kind::Timed(_) => "timed: all times are virtual",
     };
-    let loaded = bench::load::<E, B>(run, design);
+    let loaded = bench::load::<E, B>(run, design)?;
     let timed = watched(|| loaded.run());
     let result = &timed.result;
     println!("{}", result.report.table());
@@ -311,5 +332,5 @@ fn show<E: PodEngine, B: Benchmark>(run: &BenchSim<B>, as_json: bool, design: &E
     if as_json {
         println!("{}", timed.json());
     }
-    exit(result.problems.is_empty())
+    Ok(exit(result.problems.is_empty()))
 }
