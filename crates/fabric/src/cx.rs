@@ -171,6 +171,23 @@ impl<F: Fabric> Cx<F> {
         self.fabric.spend(work, times);
     }
 
+    /// See [`Fabric::has_network`].
+    pub fn has_network(&self) -> bool {
+        self.fabric.has_network()
+    }
+
+    /// See [`Fabric::send_message`].
+    #[track_caller]
+    pub fn send_message(&self, to: HostId, message: Vec<u8>) {
+        self.fabric.send_message(to, message);
+    }
+
+    /// See [`Fabric::receive_message`].
+    #[track_caller]
+    pub fn receive_message(&self) -> Option<(HostId, Vec<u8>)> {
+        self.fabric.receive_message()
+    }
+
     /// See [`Fabric::coherent_data`].
     pub fn coherent_data(&self) -> bool {
         self.fabric.coherent_data()

@@ -195,4 +195,26 @@ pub trait Fabric {
         let _ = (device, session, call);
         Err(DiskErrorKind::Other)
     }
+
+    /// True if the hosts have a network beside the memory. Only the simulator has one: under the adversary
+    /// always, in virtual time if the profile says what it costs.
+    fn has_network(&self) -> bool {
+        false
+    }
+
+    /// Sends a message to another host. Messages of one host to another arrive in their order, all of them,
+    /// some time later; what was sent to a host that dies is gone with it.
+    ///
+    /// # Panics
+    /// Without a network.
+    #[track_caller]
+    fn send_message(&self, to: HostId, message: Vec<u8>) {
+        panic!("{} bytes for host {}, and no network", message.len(), to.0);
+    }
+
+    /// Takes a message that has arrived for this host, and says who sent it.
+    #[track_caller]
+    fn receive_message(&self) -> Option<(HostId, Vec<u8>)> {
+        None
+    }
 }

@@ -182,6 +182,20 @@ section! {
     }
 }
 
+section! {
+    /// A network between the hosts, beside the shared memory.
+    Net "net" {
+        /// From the end of a send until the other host can receive, for an empty message.
+        latency_ns "ns" 0.0,
+        /// Bandwidth of a host towards the network.
+        gb_per_s "GB/s" 0.001,
+        /// Processor time of sending a message.
+        send_ns "ns" 0.0,
+        /// Processor time of receiving a message.
+        receive_ns "ns" 0.0,
+    }
+}
+
 /// What one machine's memory and processors cost.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -208,6 +222,8 @@ pub struct Profile {
     pub compute: Compute,
     /// Waiting.
     pub wait: Wait,
+    /// The network, if one is known.
+    pub net: Option<Net>,
 }
 
 const BUILT_IN: &[(&str, &str)] = &[
@@ -303,6 +319,7 @@ impl Profile {
         self.cache.check(file)?;
         self.compute.check(file)?;
         self.wait.check(file)?;
+        self.net.as_ref().map_or(Ok(()), |net| net.check(file))?;
         let (section, there) = match self.sync_words {
             SyncMode::Hwcc => ("hwcc", self.hwcc.as_ref().map(|s| s.check(file))),
             SyncMode::Pcc => ("pcc", self.pcc.as_ref().map(|s| s.check(file))),
@@ -321,6 +338,7 @@ impl Profile {
         all.extend(self.pcc.iter().flat_map(Pcc::entries));
         all.extend(self.compute.entries());
         all.extend(self.wait.entries());
+        all.extend(self.net.iter().flat_map(Net::entries));
         all
     }
 }

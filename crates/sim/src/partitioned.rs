@@ -61,7 +61,7 @@ impl PartPod {
     /// transactions; `configure` gets the simulation's configuration for the plan.
     ///
     /// # Errors
-    /// If a row of the tables does not fit into a message.
+    /// If a row of the tables does not fit into a message, or there is no network for a pod that needs one.
     pub fn new(
         shape: Shape,
         config: &PodConfig,
@@ -69,7 +69,7 @@ impl PartPod {
         record: bool,
         configure: impl FnOnce(&Plan) -> SimConfig,
     ) -> Result<Self, TxnError> {
-        let carriers = u8::from(shape.route == Route::Thread);
+        let carriers = u8::from(shape.route.has_thread());
         let config = PodConfig { workers: config.workers + carriers, ..config.clone() };
         let plan = Plan::new(&config).expect("the caller's configuration is valid");
         let mut sim = Simulation::new(configure(&plan));
@@ -93,7 +93,7 @@ impl PartPod {
 
     /// Starts the threads that carry mail, if the pod has any; they end when `is_over` says so.
     pub fn start_carriers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
-        if self.shape.route == Route::Workers {
+        if !self.shape.route.has_thread() {
             return;
         }
         for host in &self.hosts {
@@ -170,7 +170,7 @@ impl PartRun {
         let mut pick = crate::Picker::new(seed ^ 0x0050_4152_5453);
         let protocol = [Protocol::Sundial, Protocol::Ds2pl][pick.below(2) as usize];
         let gaps = pick.chance(75);
-        let route = [Route::Workers, Route::Thread][pick.below(2) as usize];
+        let route = [Route::Workers, Route::Thread, Route::Network][pick.below(3) as usize];
         Self {
             seed,
             hosts: 2 + pick.below(3) as u8,

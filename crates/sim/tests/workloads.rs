@@ -68,7 +68,7 @@ fn timed_runs_are_right_and_replay() {
 
 fn hostile_rivals<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
     for protocol in [Protocol::Sundial, Protocol::Ds2pl] {
-        for route in [Route::Workers, Route::Thread] {
+        for route in [Route::Workers, Route::Thread, Route::Network] {
             let pod = Shape { gaps: true, route, ..Shape::new(protocol) };
             for seed in 1..=5 {
                 let result =

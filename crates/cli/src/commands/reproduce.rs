@@ -76,6 +76,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     }
     let profile = Profile::named(&arguments.profile).map_err(|error| Failure::Refused(error.to_string()))?;
+    for line in figures.iter_mut().flat_map(|figure| &mut figure.lines) {
+        if let Some(why) = line.curve.ok().and_then(|curve| curve.engine.lacks(&profile)) {
+            line.curve = Err(why);
+        }
+    }
     let size = match arguments.quick {
         true => Size { scale_divisor: 20, keys: 20_000, virtual_ms: 4, hosts: 8 },
         false => Size { scale_divisor: 4, keys: 300_000, virtual_ms: 20, hosts: 8 },

@@ -57,7 +57,7 @@ fn what_is_not_there_is_refused() {
 /// Every engine runs every workload under the adversary, says which it is, and replays.
 #[test]
 fn workloads_run_on_every_engine() {
-    for (engine, protocol) in [("row", "row"), ("sundial+", "sundial+"), ("ds2pl-cxl", "ds2pl-cxl")] {
+    for engine in ["row", "sundial+", "ds2pl-cxl", "sundial-net"] {
         for workload in ["tpcc", "ycsb"] {
             let run = || {
                 let output = output(&mut liger(&format!("sim {workload} --seed 5 --engine {engine} --json")));
@@ -66,7 +66,7 @@ fn workloads_run_on_every_engine() {
                 serde_json::from_str::<Value>(out.lines().last().expect("a line")).expect("JSON")
             };
             let (first, again) = (run(), run());
-            assert_eq!((&first["protocol"], &first["trace_hash"]), (&protocol.into(), &again["trace_hash"]));
+            assert_eq!((&first["protocol"], &first["trace_hash"]), (&engine.into(), &again["trace_hash"]));
         }
     }
     let policies = "sim ycsb --profile tigon-osdi25 --keys 500 --virtual-ms 1 --hosts 2 --workers 1";
@@ -81,6 +81,8 @@ fn workloads_run_on_every_engine() {
     refused(&mut liger(&format!("{hwcc} --profile tigon-osdi25 {timed}")), &["not possible", "--profile"]);
     let many = format!("sim ycsb --engine sundial-cxl --profile tigon-osdi25 --workers 31 {timed}");
     refused(&mut liger(&many), &["31 workers", "lower --workers"]);
+    let unknown = format!("sim ycsb --engine ds2pl-net --profile dram {timed}");
+    refused(&mut liger(&unknown), &["over a network is not possible here", "[net]", "--profile"]);
     refused(&mut liger("sim ycsb --profile tigon-osdi25 --workers 32"), &["--workers", "1..=31"]);
     refused(&mut liger("sim tpcc --gaps true"), &["--gaps", "next-key-locking"]);
     // What an adversarial run would not heed.
@@ -114,6 +116,13 @@ fn an_evaluation_is_set_beside_its_published_numbers() {
     let again = run();
     assert_ne!(again["lines"][0]["points"][0], first["lines"][0]["points"][0]);
     assert_eq!(again["lines"][1], first["lines"][1]);
+    // A profile that knows no network: those lines say so, the others run.
+    let other = format!("reproduce pasha --quick --profile polar-xconn --json --out {out}-other");
+    let other = json(&mut liger(&other));
+    let points = other["figures"][0]["points"].as_array().expect("points");
+    let why = |point: &&Value| point["missing"].as_str().is_some_and(|why| why.contains("[net]"));
+    let missing: Vec<&Value> = points.iter().filter(why).map(|point| &point["line"]).collect();
+    assert_eq!(missing, vec!["Sundial-NET"; 7]);
     refused(&mut liger("reproduce tigon --only fig99"), &["fig99", "fig4-tpcc"]);
     refused(&mut liger("reproduce tigon --profile nowhere"), &["nowhere", "tigon-osdi25"]);
     refused(&mut liger("reproduce tigon --quick --only fig8 --out /proc/none"), &["/proc/none", "--out"]);

@@ -101,7 +101,8 @@ impl PartHost {
     /// The caller's host, which has just become a member. Its partitions are empty.
     ///
     /// # Errors
-    /// [`TxnError::TooLarge`] if a row does not fit into a message.
+    /// [`TxnError::TooLarge`] if a row does not fit into a message; [`TxnError::Unsuited`] if messages are to
+    /// go over a network and there is none.
     pub fn new<F: Fabric>(
         cx: &Cx<F>,
         plan: &Plan,
@@ -110,6 +111,10 @@ impl PartHost {
         options: Options,
     ) -> Result<Self, TxnError> {
         let (config, me) = (plan.config(), cx.host());
+        if options.route == Route::Network && !cx.has_network() {
+            let why = "no network is known (a hardware profile describes one in its section [net])";
+            return Err(TxnError::Unsuited { what: "sending messages over a network", why });
+        }
         let lanes = Lanes::new(cx, plan, member.incarnation());
         let (bytes, limit_bytes) = (longest_message(&catalog), lanes.max_message());
         if bytes > limit_bytes {

@@ -23,7 +23,19 @@ pub enum Route {
     Workers,
     /// A thread of each host: somebody calls [`PartHost::carry`] all the time, and workers do not.
     Thread,
+    /// As `Thread`, and what it carries goes over the network and not through the lanes, which stay empty.
+    Network,
 }
+
+impl Route {
+    /// Whether a thread of each host carries the mail.
+    pub fn has_thread(self) -> bool {
+        self != Route::Workers
+    }
+}
+
+/// Messages that the thread takes from the network before it looks at what is to leave.
+const RECEIVED_A_TURN: usize = 16;
 
 /// Mail between a worker and the thread that carries it.
 type Tray = Latch<VecDeque<(HostId, Vec<u8>)>>;
@@ -62,7 +74,7 @@ impl PartHost {
         let bytes = message.encode();
         match self.post.route {
             Route::Workers => self.post.outbox.post(cx, &self.lanes, to, bytes, || true),
-            Route::Thread => self.post.leaving.lock(cx).push_back((to, bytes)),
+            Route::Thread | Route::Network => self.post.leaving.lock(cx).push_back((to, bytes)),
         }
     }
 
@@ -74,7 +86,7 @@ impl PartHost {
                 self.post.outbox.drain(cx, &self.lanes);
                 handled
             }
-            Route::Thread => {
+            Route::Thread | Route::Network => {
                 self.post.trays.get(usize::from(cx.worker().0)).map_or(0, |tray| self.empty(cx, tray))
             }
         }
@@ -92,7 +104,7 @@ impl PartHost {
     /// Handles all mail that has come to this host; for a pod whose workers have ended. Returns the number of
     /// messages handled or moved.
     pub fn settle<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let moved = if self.post.route == Route::Thread { self.carry(cx) } else { self.serve(cx) };
+        let moved = if self.post.route.has_thread() { self.carry(cx) } else { self.serve(cx) };
         moved + self.post.trays.iter().map(|tray| self.empty(cx, tray)).sum::<usize>()
     }
 
@@ -119,25 +131,37 @@ impl PartHost {
         }
     }
 
-    /// One turn of the thread that carries mail between lanes and workers ([`Route::Thread`]). Returns the
-    /// number of messages moved.
+    /// One turn of the thread that carries mail between workers and lanes or network
+    /// ([`Route::has_thread`]). Returns the number of messages moved.
     pub fn carry<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let mut moved = self.lanes.poll(cx, |(from, _), bytes| {
-            // Only the workers open it; the thread looks at who it is for.
-            let Some(message) = Message::decode(bytes) else {
-                return count(&self.traffic.messages_dropped, 1);
-            };
-            if let Some(tray) = self.post.trays.get(usize::from(message.asker().worker.0)) {
-                tray.lock(cx).push_back((from, bytes.to_vec()));
-            }
-        });
+        let over_network = self.post.route == Route::Network;
+        let mut moved = if over_network {
+            let received = (0..RECEIVED_A_TURN).map_while(|_| cx.receive_message());
+            received.map(|(from, bytes)| self.hand_over(cx, from, bytes)).count()
+        } else {
+            self.lanes.poll(cx, |(from, _), bytes| self.hand_over(cx, from, bytes.to_vec()))
+        };
         loop {
             let Some((to, bytes)) = self.post.leaving.lock(cx).pop_front() else { break };
-            self.post.outbox.post(cx, &self.lanes, to, bytes, || true);
+            if over_network {
+                cx.send_message(to, bytes);
+            } else {
+                self.post.outbox.post(cx, &self.lanes, to, bytes, || true);
+            }
             moved += 1;
         }
         self.post.outbox.drain(cx, &self.lanes);
         moved
+    }
+
+    /// Only the workers open it; the thread looks at who it is for.
+    fn hand_over<F: Fabric>(&self, cx: &Cx<F>, from: HostId, bytes: Vec<u8>) {
+        let Some(message) = Message::decode(&bytes) else {
+            return count(&self.traffic.messages_dropped, 1);
+        };
+        if let Some(tray) = self.post.trays.get(usize::from(message.asker().worker.0)) {
+            tray.lock(cx).push_back((from, bytes));
+        }
     }
 
     /// Begins a request: its number, to be named in every message of it.

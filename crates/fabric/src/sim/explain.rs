@@ -37,6 +37,8 @@ pub enum Verb {
     Disk,
     /// `sync` of a disk's file, or `sync_names`.
     DiskSync,
+    /// `send_message` or `receive_message`.
+    Network,
 }
 
 impl Verb {
@@ -55,6 +57,7 @@ impl Verb {
             Verb::RangeUse => "range_use",
             Verb::Disk => "disk call",
             Verb::DiskSync => "sync",
+            Verb::Network => "message",
         }
     }
 }
@@ -286,7 +289,7 @@ impl Recent {
         let (new, old) = self.ring.split_at(if self.ring.len() < RECENT { 0 } else { self.next });
         let relevant = |e: &&By| match e.verb {
             Verb::Fence => parties.contains(&e.worker),
-            Verb::Pause | Verb::Disk | Verb::DiskSync => false,
+            Verb::Pause | Verb::Disk | Verb::DiskSync | Verb::Network => false,
             _ => e.at / crate::LINE as u64 == line,
         };
         let all: Vec<By> = old.iter().chain(new).filter(relevant).copied().collect();

@@ -13,6 +13,7 @@ use super::config::{Adversary, KillAt, Mode, SimConfig};
 use super::coroutine::End;
 use super::explain::{Actor, By, Recent, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
+use super::network::Network;
 use super::places::Places;
 use super::report::{HostReport, Outcome, Report, TimeUse};
 use super::rules::{Broken, Rules};
@@ -74,6 +75,8 @@ pub(crate) struct State {
     pub hosts: Vec<HostReport>,
     pub memory: Memory,
     pub disks: SimDisks,
+    /// None if its costs are not known.
+    pub network: Option<Network>,
     pub picker: Picker,
     pub random: Random,
     pub script: Option<Script>,
@@ -106,6 +109,7 @@ impl State {
     pub fn new(config: SimConfig, disks: SimDisks) -> Self {
         let mut random = Random::new(config.seed);
         let (hosts, len) = (config.hosts, config.len);
+        let network = Network::new(&config);
         let (memory, adversary) = match &config.mode {
             Mode::Adversarial(a) => {
                 let sync = config.sync.clone();
@@ -133,6 +137,7 @@ impl State {
         Self {
             memory,
             disks,
+            network,
             workers: Vec::new(),
             hosts: vec![HostReport::default(); config.hosts],
             picker: Picker::new(adversary.scheduler, &mut random),
@@ -402,6 +407,9 @@ impl State {
             Memory::Timed(memory) => memory.crash(host),
         }
         self.disks.host_died(HostId(host as u8), domain != CrashDomain::Process);
+        if let Some(network) = &mut self.network {
+            network.host_died(host);
+        }
         for worker in own {
             if !self.workers[worker].done && !self.workers[worker].killed {
                 self.retire(worker);

@@ -29,7 +29,8 @@
 //!    worker is alone.
 //! 3. A worker of a dead host runs no more; its destructors do, and their verbs do nothing.
 //!
-//! What it does not do: tear data inside a line, reorder a worker's data accesses, or simulate the network.
+//! What it does not do: tear data inside a line, reorder a worker's data accesses, or lose messages of the
+//! network.
 
 mod config;
 mod coroutine;
@@ -38,6 +39,7 @@ mod explain;
 mod explore;
 mod incoherent;
 mod machine;
+mod network;
 mod places;
 mod report;
 mod rules;
@@ -49,7 +51,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::panic::Location;
 use std::rc::Rc;
 
-pub use crate::profile::{Cache, Compute, Hwcc, Memory, Pcc, Profile, ProfileError, Quantity, Wait};
+pub use crate::profile::{Cache, Compute, Hwcc, Memory, Net, Pcc, Profile, ProfileError, Quantity, Wait};
 pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};

@@ -81,12 +81,14 @@ pub struct TimeUse {
     pub waiting_ps: u64,
     /// Calls of disks.
     pub disk_ps: u64,
+    /// Processor time of sending and receiving messages.
+    pub network_ps: u64,
 }
 
 impl TimeUse {
-    /// Picoseconds of computation.
+    /// Picoseconds of computation, that for the network included.
     pub fn compute_ps(&self) -> u64 {
-        self.units.iter().map(|(_, ps)| ps).sum()
+        self.units.iter().map(|(_, ps)| ps).sum::<u64>() + self.network_ps
     }
 }
 

@@ -298,6 +298,14 @@ impl Timed {
         self.used.disk_ps += w.clock - before;
     }
 
+    /// The worker is busy with the network.
+    pub fn talk(&mut self, me: usize, ps: u64) {
+        let w = &mut self.workers[me];
+        w.clock += ps;
+        w.waiting_since = None;
+        self.used.network_ps += ps;
+    }
+
     pub fn fence(&mut self, me: usize) {
         let w = &mut self.workers[me];
         let before = w.clock;

@@ -232,6 +232,18 @@ impl Fabric for Sim {
         }
     }
 
+    fn has_network(&self) -> bool {
+        self.state.borrow().network.is_some()
+    }
+
+    fn send_message(&self, to: HostId, message: Vec<u8>) {
+        self.send(to, message, Location::caller());
+    }
+
+    fn receive_message(&self) -> Option<(HostId, Vec<u8>)> {
+        self.receive(Location::caller())
+    }
+
     fn sabotaged(&self, step: &'static str) -> bool {
         self.state.borrow_mut().sabotaged(self.me, step)
     }

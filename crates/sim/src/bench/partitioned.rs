@@ -25,6 +25,7 @@ impl PodEngine for PartPod {
             match shape.route {
                 Route::Workers => "+",
                 Route::Thread => "-cxl",
+                Route::Network => "-net",
             },
         );
         format!("{}{route}{gaps}", shape.protocol.name())

@@ -7,6 +7,7 @@
 
 use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::{Coherence, Policies};
+use liger_fabric::profile::Profile;
 use liger_sim::partitioned::Shape as PodShape;
 
 use super::published;
@@ -18,6 +19,15 @@ pub enum Engine {
     Row(Policies),
     /// A partitioned pod.
     Partitioned(PodShape),
+}
+
+impl Engine {
+    /// What this hardware lacks for it.
+    pub fn lacks(&self, profile: &Profile) -> Option<&'static str> {
+        let Engine::Partitioned(shape) = self else { return None };
+        let lacks = shape.route == Route::Network && profile.net.is_none();
+        lacks.then_some("the hardware profile says of no network what it costs, in a section [net]")
+    }
 }
 
 /// What a line runs.
@@ -85,7 +95,6 @@ pub struct Figure {
     pub claims: Vec<Claim>,
 }
 
-const NO_NETWORK: &str = "messages over TCP have no cost model yet";
 const NO_MOTOR: &str = "Motor's MVCC over one-sided RDMA has no cost model yet";
 const NO_SHM: &str = "Sundial on tables in shared memory is not built yet";
 
@@ -98,7 +107,7 @@ fn with(policies: Policies, work: Work) -> Result<Curve, &'static str> {
 }
 
 fn partitioned(protocol: Protocol, route: Route, work: Work) -> Result<Curve, &'static str> {
-    let workers = if route == Route::Workers { 3 } else { 2 };
+    let workers = if route.has_thread() { 2 } else { 3 };
     let shape = PodShape { route, ..PodShape::new(protocol) };
     Ok(Curve { engine: Engine::Partitioned(shape), workers, work })
 }
@@ -132,8 +141,8 @@ fn tpcc() -> Figure {
             line("DS2PL+", part(Protocol::Ds2pl, Route::Workers), &TPCC_DS2PL_PLUS),
             line("Sundial-CXL", part(Protocol::Sundial, Route::Thread), &TPCC_SUNDIAL_CXL),
             line("DS2PL-CXL", part(Protocol::Ds2pl, Route::Thread), &TPCC_DS2PL_CXL),
-            line("Sundial-NET", Err(NO_NETWORK), &TPCC_SUNDIAL_NET),
-            line("DS2PL-NET", Err(NO_NETWORK), &TPCC_DS2PL_NET),
+            line("Sundial-NET", part(Protocol::Sundial, Route::Network), &TPCC_SUNDIAL_NET),
+            line("DS2PL-NET", part(Protocol::Ds2pl, Route::Network), &TPCC_DS2PL_NET),
             line("Motor", Err(NO_MOTOR), &TPCC_MOTOR),
         ],
         claims: vec![
@@ -266,7 +275,11 @@ pub fn pasha() -> Vec<Figure> {
                 partitioned(Protocol::Sundial, Route::Thread, work),
                 &published::PASHA_SUNDIAL_CXL,
             ),
-            line("Sundial-NET", Err(NO_NETWORK), &published::PASHA_SUNDIAL_NET),
+            line(
+                "Sundial-NET",
+                partitioned(Protocol::Sundial, Route::Network, work),
+                &published::PASHA_SUNDIAL_NET,
+            ),
             line("Sundial-SHM", Err(NO_SHM), &published::PASHA_SUNDIAL_SHM),
         ],
         claims: vec![Claim::Leads("Pasha", "Sundial-CXL", 6, 1.3), Claim::Loses("Sundial-CXL", 20.0, 90.0)],

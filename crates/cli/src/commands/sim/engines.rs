@@ -21,11 +21,15 @@ pub enum EngineName {
     SundialPlus,
     /// The same with a thread on each host that moves the messages, beside the workers
     SundialCxl,
+    /// The same with a thread on each host that sends and receives the messages over a network
+    SundialNet,
     /// Partitioned, two-phase locking with next-key locks, two-phase commit by messages
     #[value(name = "ds2pl+")]
     Ds2plPlus,
     /// The same with a thread on each host that moves the messages
     Ds2plCxl,
+    /// The same with a thread on each host that sends and receives the messages over a network
+    Ds2plNet,
 }
 
 /// The engine and how it works.
@@ -81,15 +85,17 @@ impl EngineArguments {
             EngineName::Row => return run.run::<RowPod>(&self.policies).map_err(unsuited),
             EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
             EngineName::SundialCxl => (Protocol::Sundial, Route::Thread),
+            EngineName::SundialNet => (Protocol::Sundial, Route::Network),
             EngineName::Ds2plPlus => (Protocol::Ds2pl, Route::Workers),
             EngineName::Ds2plCxl => (Protocol::Ds2pl, Route::Thread),
+            EngineName::Ds2plNet => (Protocol::Ds2pl, Route::Network),
         };
         if self.policies != Policies::default() {
             return refused(
                 "--policies are the row engine's: leave them out, or use --engine row".to_owned(),
             );
         }
-        if route == Route::Thread && workers == MOST_WORKERS {
+        if route.has_thread() && workers == MOST_WORKERS {
             return refused(format!(
                 "{workers} workers and the thread that carries their mail are more than the {MOST_WORKERS} \
                  that a host can have: lower --workers"
