@@ -3,64 +3,48 @@
 //! A worker that panics takes the whole host with it, as a real host would go: its latches are never
 //! released.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "progress is told by a thread of its own, and a number that is taken is waited for"
-)]
+#![expect(clippy::disallowed_methods, reason = "a number that is taken is waited for")]
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use liger_engine::TableId;
 use liger_engine::db::{DataDirectory, DbError, Host, JoinOptions, Pod};
 use liger_engine::recovery::Plan;
 use liger_engine::recovery::checkpointer::Checkpointer;
+use liger_engine::row::RowHost;
 use liger_engine::row::policy::Patient;
-use liger_engine::row::{Loader as RowLoader, RowSession};
+use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::paced::PacedHost;
 use liger_fabric::shadow::ShadowHost;
-use liger_fabric::{Fabric, HostId, WorkerId};
 use liger_pod::membership;
 use liger_pod::selftest::Effort;
-use liger_workload::benchmark::{Benchmark, Place};
-use liger_workload::driver::{Length, RunConfig, Watch, Workload, run_worker};
+use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger;
-use liger_workload::{EngineFigures, WorkerStats};
 
 use crate::control::{Answer, Order};
 use crate::desks::{Desks, show};
+use crate::engines::Engine;
 use crate::failure::Failure;
 use crate::job::{Backend, Bench, Job, Sql, on_bench};
-use crate::orders::{Orders, Shown, tell, tell_with};
+use crate::orders::{Orders, Shown, tell};
 
+mod bench;
 mod figures;
 mod log;
+mod partitioned;
 mod restart;
 mod sql;
 
-use figures::{add_usage, counted, storage_figures};
-use restart::config_of;
+use bench::{Benched, ROWS_PER_REPORT};
+use figures::storage_figures;
 use sql::SqlDesk;
 
 /// A worker's panic ends the process with this code, as an uncaught panic of the main thread does.
 const PANIC_CODE: i32 = 101;
-/// Bytes of rows handed over at once.
-const DUMP_BYTES: usize = 256 << 10;
-/// Rows between two rounds of serving other hosts while this one is being filled.
-const ROWS_PER_ROUND: u64 = 256;
-/// Time between two reports of acknowledged transactions.
-const REPORT_EVERY: Duration = Duration::from_millis(5);
-/// Rows between two reports of progress.
-const ROWS_PER_REPORT: u64 = 20_000;
-/// The pod's counter that workers meet at before they run.
-const START_COUNTER: u64 = 0;
-/// Rounds in which a host waits for others to let go of what it has retired.
-const SETTLE_ROUNDS: u32 = 200_000;
 /// Statements wait so long for a row that another transaction holds: their clients have to do again what is
 /// given up, and other transactions mostly end within two messages of theirs.
 const SQL_WAIT: Patient = Patient { writers_ns: 1_000_000, readers_ns: 500_000, colleagues_ns: 200_000_000 };
@@ -83,28 +67,47 @@ pub fn run(orders: &Orders, clients: Option<&Path>) -> Result<ExitCode, Failure>
     let Ok(Order::Join { memory, host, again, job }) = orders.next() else {
         return Err(Failure::Refused("this command is for `liger bench` and `liger up`".to_owned()));
     };
-    let (host, backend, cache, pace) = (HostId(host), job.backend, job.shadow_config(), job.pace.clone());
-    let enter = || may_enter(orders);
-    match backend {
-        Backend::Native => {
-            let joined = Serving::join(&memory, (host, again), *job, |native| native, enter);
-            serve(orders, clients, joined)
-        }
-        Backend::Shadow => {
-            let over = |native| ShadowHost::over(native, cache.clone());
-            let joined = Serving::join(&memory, (host, again), *job, over, enter);
-            serve(orders, clients, joined)
-        }
+    let (cache, pace) = (job.shadow_config(), job.pace.clone());
+    let joining = Joining { orders, clients, memory, host: HostId(host), again };
+    match job.backend {
+        Backend::Native => joining.serve(*job, |native| native),
+        Backend::Shadow => joining.serve(*job, |native| ShadowHost::over(native, cache)),
         Backend::Paced => {
             let (profile, clocks) = match pace.expect("checked when the job was made").open() {
                 Ok(opened) => opened,
                 Err(failure) => return fail(&failure.to_string(), true),
             };
-            let over = |native| PacedHost::over(native, clocks, &profile);
-            let joined = Serving::join(&memory, (host, again), *job, over, enter);
-            serve(orders, clients, joined)
+            joining.serve(*job, |native| PacedHost::over(native, clocks, &profile))
         }
     }
+}
+
+/// A host that is to join, and who it is to work for.
+struct Joining<'a> {
+    orders: &'a Orders,
+    clients: Option<&'a Path>,
+    memory: String,
+    host: HostId,
+    again: bool,
+}
+
+impl Joining<'_> {
+    /// Joins through what `over` puts before the memory, and carries out orders.
+    fn serve<M: HostMemory>(self, job: Job, over: impl FnOnce(NativeHost) -> M) -> Result<ExitCode, Failure> {
+        let Self { orders, clients, memory, host, again } = self;
+        match job.engine() {
+            Engine::Row(_) => {
+                let enter = || may_enter(orders);
+                serve(orders, clients, Serving::join(&memory, (host, again), job, over, enter))
+            }
+            Engine::Partitioned(shape) => partitioned::serve(orders, (&memory, host), &job, shape, over),
+        }
+    }
+}
+
+/// Decides the random numbers of all workers.
+fn seed_of(job: &Job) -> u64 {
+    job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Waits until this host's earlier life is recovered. Its files are the heir's until then.
@@ -261,11 +264,14 @@ impl<M: HostMemory> Serving<M> {
     fn options(pod: &Pod, host: HostId, job: &Job) -> Result<JoinOptions, DbError> {
         let mut options = JoinOptions::new(pod.plan());
         options.engine.budget = job.budget();
+        if let Engine::Row(policies) = job.engine() {
+            options.engine.policies = policies;
+        }
         if job.sql.is_some() {
             options.engine.wait = &SQL_WAIT;
         }
         options.self_test = SELF_TEST;
-        options.seed = job.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        options.seed = seed_of(job);
         if let Some(data) = &job.data {
             let cx = pod.control();
             let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
@@ -315,7 +321,10 @@ impl<M: HostMemory> Serving<M> {
     fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
         match order {
             Order::Load => match self.tables {
-                Contents::Bench(ref bench) => on_bench!(bench.clone(), it => self.load(&it)),
+                Contents::Bench(ref bench) => {
+                    let bench = bench.clone();
+                    self.benched().carry_out(&bench, Order::Load)
+                }
                 Contents::Ledger(tables, book) => self.load_ledger(tables, &book),
                 Contents::Sql(_) => Ok(Answer::Moved { rows: 0 }),
             },
@@ -325,23 +334,25 @@ impl<M: HostMemory> Serving<M> {
                     Contents::Ledger(tables, _) => vec![tables.accounts],
                     Contents::Sql(_) => Vec::new(),
                 };
-                let shared = self.host.alone(|session| session.host().share_all(session.cx(), &tables));
-                shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
+                self.benched().share(&tables)
             }
             Order::Recover => self.recover(),
             Order::RunOne => {
-                on_bench!(self.tables.bench()?, it => self.run_one(&it));
-                Ok(Answer::Done)
+                let bench = self.tables.bench()?;
+                self.benched().carry_out(&bench, Order::RunOne)
             }
             Order::AwaitRows => self.await_rows(),
             Order::Checkpoint => {
                 self.host.checkpoint().map(|()| Answer::Done).map_err(|error| error.to_string())
             }
-            Order::Run { seconds } => Ok(on_bench!(self.tables.bench()?, it => self.run(&it, seconds))),
+            Order::Run { seconds } => {
+                let bench = self.tables.bench()?;
+                Ok(self.run_bench(&bench, seconds))
+            }
             Order::Sync => self.sync(),
-            Order::Settle => Ok(self.settle()),
-            Order::Check => self.check(),
-            Order::Dump { table } => self.dump(TableId(table)),
+            Order::Settle => Ok(self.benched().settle()),
+            Order::Check => self.benched().check(),
+            Order::Dump { table } => self.benched().dump(TableId(table)),
             Order::Join { .. }
             | Order::Enter
             | Order::Leave
@@ -351,50 +362,6 @@ impl<M: HostMemory> Serving<M> {
             | Order::Point { .. }
             | Order::Status => Err(format!("this is not the time for {order:?}")),
         }
-    }
-
-    /// This host's partitions: those that it had in a new pod, whoever owns them by now.
-    fn partitions(&self) -> Vec<u16> {
-        let engine = self.host.engine();
-        let is_ours = |p: &u16| p % u16::from(self.job.hosts) == u16::from(engine.id().0);
-        (0..engine.partition_count()).filter(is_ours).collect()
-    }
-
-    /// Fills the partitions, each worker its share; replicated tables are the first one's.
-    fn load<B: Benchmark>(&mut self, benchmark: &B) -> Result<Answer, String> {
-        let (workers, partitions) = (self.job.workers, self.partitions());
-        let total = AtomicU64::new(0);
-        let loaded = self.host.run(workers, |session| {
-            let (cx, host) = (session.cx(), session.host());
-            let me = cx.worker().0;
-            let mut rows = RowLoader::new(host);
-            let mut put = 0u64;
-            let mut emit = |table, row: &_| {
-                put += 1;
-                if put.is_multiple_of(ROWS_PER_ROUND) {
-                    session.serve();
-                }
-                if put.is_multiple_of(ROWS_PER_REPORT) {
-                    tell(&Answer::Progress { rows: ROWS_PER_REPORT });
-                }
-                rows.put(cx, table, row)
-            };
-            if me == 0 {
-                benchmark.load_replicated(&mut emit)?;
-            }
-            for p in partitions.iter().skip(me.into()).step_by(workers.into()) {
-                benchmark.load_partition(*p, &mut emit)?;
-            }
-            if me == 0 {
-                rows.finish(cx);
-            }
-            total.fetch_add(put, Ordering::Relaxed);
-            Ok::<(), liger_engine::TxnError>(())
-        });
-        for worker in loaded {
-            worker.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())?;
-        }
-        Ok(Answer::Moved { rows: total.into_inner() })
     }
 
     /// Fills the accounts of the host's partitions.
@@ -412,33 +379,19 @@ impl<M: HostMemory> Serving<M> {
         loaded.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
     }
 
-    fn run<B: Benchmark>(&mut self, benchmark: &B, seconds: f64) -> Answer {
-        let own = self.partitions();
-        let job = self.job.clone();
-        let watch = job.watched.then(|| Arc::new(Watch::new(B::Worker::EFFECTS)));
-        let _reporter = watch.clone().map(Reporter::start);
-        let start = self.host.pod().plan().counter(START_COUNTER);
+    /// Runs the workload, and says what was written to storage meanwhile.
+    fn run_bench(&mut self, bench: &Bench, seconds: f64) -> Answer {
         let before = self.host.checkpoints(Checkpointer::counts).unwrap_or_default();
-        let ran = self.host.run(job.workers, |session| {
-            let cx = session.cx();
-            let worker = benchmark.worker(place_of(&job, &own, cx.worker()));
-            cx.fetch_add(start, 1);
-            while cx.load(start) < job.all_workers() {
-                session.serve();
-                cx.pause();
-            }
-            run_both(session, &job, &worker, (seconds, watch.clone()))
-        });
-        // A panic has ended the process.
-        let ran: Vec<_> = ran.into_iter().map(|worker| worker.expect("no worker panicked")).collect();
-        let stats = Box::new(WorkerStats::merged(ran.iter().map(|(stats, _)| stats)));
-        // Counts of the whole host: as the first worker saw them.
-        let mut figures = Box::new(ran[0].1.clone());
+        let (stats, mut figures) = on_bench!(bench, it => self.benched().run(it, seconds));
         if let Some(log) = self.host.engine().log() {
             let storage = |all: &_| storage_figures(all, &before, log.held_bytes());
             figures.storage = self.host.checkpoints(storage).ok();
         }
-        Answer::Ran { stats, figures }
+        Answer::Ran { stats: Box::new(stats), figures: Box::new(figures) }
+    }
+
+    fn benched(&mut self) -> Benched<'_, RowHost, M> {
+        Benched { crew: self.host.crew(), job: &self.job }
     }
 
     fn sync(&mut self) -> Result<Answer, String> {
@@ -454,124 +407,4 @@ impl<M: HostMemory> Serving<M> {
             synced.map(|()| Answer::Done).map_err(|failure| failure.to_string())
         })
     }
-
-    fn settle(&mut self) -> Answer {
-        let is_first = self.host.id() == HostId(0);
-        let memory = self.host.memory().clone();
-        self.host.alone(|session| {
-            let (cx, host) = (session.cx(), session.host());
-            let mut backlog = usize::MAX;
-            for _ in 0..SETTLE_ROUNDS {
-                let handled = session.serve();
-                backlog = host.backlog(cx);
-                if handled == 0 && backlog == 0 {
-                    break;
-                }
-                cx.pause();
-            }
-            let mut figures = EngineFigures {
-                shared_tuples: host.moves().shared_rows.load(Ordering::Relaxed),
-                ..EngineFigures::default()
-            };
-            figures.more.extend(memory.tally().into_iter().map(|(name, n)| (name.to_owned(), n)));
-            if is_first {
-                add_usage(&mut figures, host, session);
-            }
-            Answer::Settled { backlog: backlog as u64, figures: Box::new(figures) }
-        })
-    }
-
-    fn check(&mut self) -> Result<Answer, String> {
-        let found = self.host.alone(|session| {
-            let (cx, host) = (session.cx(), session.host());
-            let mut problems = host.check(cx).problems;
-            problems.extend(host.check_entries(cx)?);
-            Ok::<_, liger_engine::TxnError>(problems)
-        });
-        let complaint = self.host.memory().complaint();
-        let found = found.map(|problems| problems.into_iter().chain(complaint).collect());
-        found.map(|problems| Answer::Checked { problems }).map_err(|error| format!("checking: {error}"))
-    }
-
-    fn dump(&mut self, table: TableId) -> Result<Answer, String> {
-        self.host.alone(|session| {
-            let mut rows = Vec::with_capacity(DUMP_BYTES + 4096);
-            let hand_over = |rows: &mut Vec<u8>| {
-                tell_with(&Answer::Rows { bytes: rows.len() }, rows);
-                rows.clear();
-            };
-            let shown = session.host().for_each_row(session.cx(), table, |_, row| {
-                rows.extend_from_slice(row.bytes());
-                if rows.len() >= DUMP_BYTES {
-                    hand_over(&mut rows);
-                }
-            });
-            shown.map_err(|error| format!("reading table {table}: {error}"))?;
-            hand_over(&mut rows);
-            Ok(Answer::Done)
-        })
-    }
-}
-
-/// Which of its host's workers it is, and what the host has.
-fn place_of<'a>(job: &Job, partitions: &'a [u16], worker: WorkerId) -> Place<'a> {
-    Place { partitions, worker: worker.0.into(), workers: job.workers.into() }
-}
-
-/// Says every few milliseconds what was acknowledged, until it is dropped.
-struct Reporter {
-    done: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Reporter {
-    fn start(watch: Arc<Watch>) -> Self {
-        let done = Arc::<AtomicBool>::default();
-        let stop = done.clone();
-        let thread = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(REPORT_EVERY);
-                tell(&Answer::Acknowledged { counts: watch.counts() });
-            }
-        });
-        Self { done, thread: Some(thread) }
-    }
-}
-
-impl Drop for Reporter {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Relaxed);
-        // It only counts and writes.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// Warms up, then measures: two runs of the driver, so that the host's counters can be read in between.
-fn run_both<F: Fabric, W: Workload>(
-    session: &mut RowSession<'_, F>,
-    job: &Job,
-    worker: &W,
-    (seconds, watch): (f64, Option<Arc<Watch>>),
-) -> (WorkerStats, EngineFigures) {
-    let (cx, host) = (session.cx(), session.host());
-    let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
-    let config = config_of(job, watch);
-    let first = RunConfig { length: length(job.warm_up_s), ..config.clone() };
-    let warm_up = run_worker(cx, session, worker, &first);
-    let before = counted(host.moves());
-    let second = RunConfig { run: config.run + 1, length: length(seconds), ..config };
-    let mut stats = run_worker(cx, session, worker, &second);
-    let after = counted(host.moves());
-    for (name, n) in warm_up.acknowledged {
-        *stats.acknowledged.entry(name).or_default() += n;
-    }
-    stats.stopped.extend(warm_up.stopped);
-    let mut figures = EngineFigures {
-        moves_in: after[0] - before[0],
-        moves_out: after[1] - before[1],
-        ..EngineFigures::default()
-    };
-    figures.more.insert("messages".to_owned(), after[2] - before[2]);
-    figures.more.insert("messages_dropped".to_owned(), after[3] - before[3]);
-    (stats, figures)
 }

@@ -22,6 +22,7 @@ use liger_workload::ycsb::Ycsb;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
+use crate::engines::{Engine, EngineArguments};
 use crate::pace::Pace;
 use crate::telling::Telling;
 
@@ -176,6 +177,9 @@ pub struct Job {
     /// The database and what runs on it.
     #[serde(default)]
     pub bench: Bench,
+    /// The engine of every host.
+    #[serde(default)]
+    pub engine: EngineArguments,
     /// Measured time.
     pub seconds: f64,
     /// Time before it.
@@ -223,7 +227,17 @@ impl Job {
             (Some(_), None) => config.log_ring_bytes,
         };
         let config = PodConfig { log_ring_bytes, lease_ns: self.lease_ms * 1_000_000, ..config };
-        Pod::config_for(&config, &self.catalog())
+        let catalog = self.catalog();
+        let config = match self.engine() {
+            Engine::Row(_) => config,
+            Engine::Partitioned(shape) => Pod::config_partitioned(&config, &catalog, shape.route),
+        };
+        Pod::config_for(&config, &catalog)
+    }
+
+    /// The engine of every host.
+    pub fn engine(&self) -> Engine {
+        self.engine.engine(false, self.workers).expect("checked when the job was made")
     }
 
     /// What all files of the pod agree on, but for its number.

@@ -11,6 +11,7 @@ mod backup;
 mod commands;
 mod control;
 mod desks;
+mod engines;
 mod failure;
 mod fleet;
 mod host;

@@ -54,11 +54,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use liger_fabric::native::{
     HostMemory, IDLE_NS, Mapping, MemoryError, MemorySpec, Native, NativeHost, Service, WorkerPanicked,
-    run_workers,
 };
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::PodError;
@@ -78,15 +76,20 @@ use crate::row::{Loader, Options, OwnedSession, RowHost, RowSession, Takeover};
 use crate::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
+mod crew;
 mod error;
 mod heart;
+mod partitioned;
 pub mod storage;
 mod watch;
 
+use crew::Fuse;
 use heart::Heart;
 
+pub use crew::Crew;
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
+pub use partitioned::PartitionedOptions;
 pub use storage::{DataDirectory, HostStorage, StorageError};
 pub use watch::{LogPoint, LogWatch};
 
@@ -251,14 +254,10 @@ impl Pod {
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
         let engine = Arc::new(engine);
         heart.iter().for_each(|heart| heart.serve(&engine));
-        let (served, shipped) = (engine.clone(), engine.clone());
-        let attend = move |cx: &_| {
-            let _fuse = Fuse(&served);
-            if served.attend(cx) > 0 { 0 } else { IDLE_NS }
-        };
-        let service = Service::start(&memory, SERVICE_WORKER, options.seed, attend);
+        let shipped = engine.clone();
+        let crew = Crew::start(self.clone(), memory.clone(), engine.clone(), options.seed);
         let ship = move |cx: &_| {
-            let _fuse = Fuse(&shipped);
+            let _fuse = Fuse(&*shipped);
             shipped.ship(cx)
         };
         let storing = checkpointer.map(|checkpointer| {
@@ -266,14 +265,14 @@ impl Pod {
             let (its_own, imaged) = (checkpointer.clone(), engine.clone());
             // Whoever holds it takes a checkpoint.
             let turn = move |cx: &_| {
-                let _fuse = Fuse(&imaged);
+                let _fuse = Fuse(&*imaged);
                 let Some(mut it) = its_own.try_lock() else { return IDLE_NS };
                 if it.turn(cx, &imaged) > 0 { 0 } else { it.rest_ns(cx) }
             };
             let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
             let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));
             let keep = move |cx: &_| {
-                let _fuse = Fuse(&kept);
+                let _fuse = Fuse(&*kept);
                 if kept.keep(cx) > 0 { 0 } else { rest_ns }
             };
             let keeper = WorkerId(self.plan.config().workers);
@@ -284,7 +283,7 @@ impl Pod {
                 shipper: Service::start(&memory, SERVICE_WORKER, options.seed, ship),
             }
         });
-        Ok(Host { pod: self.clone(), memory, engine, service, storing, heart, seed: options.seed })
+        Ok(Host { crew, storing, heart })
     }
 
     /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.
@@ -329,14 +328,10 @@ impl JoinOptions {
 
 /// One host of a pod, in this process. It answers the others until it leaves.
 pub struct Host<M: HostMemory = NativeHost> {
-    pod: Pod,
-    memory: M,
-    engine: Arc<RowHost>,
-    service: Service,
+    crew: Crew<RowHost, M>,
     storing: Option<Storing>,
     /// Shows that this process lives, whatever keeps the others from doing so.
     heart: Option<Heart>,
-    seed: u64,
 }
 
 /// What a host with a log and checkpoints has running. They use no worker's number in shared memory.
@@ -370,46 +365,30 @@ impl<M: HostMemory> Rows<'_, M> {
     }
 }
 
-/// Silences the host if a thread panics that keeps it in the pod: a host that lives, and ships nothing or
-/// takes nothing over, would keep all others from going on.
-struct Fuse<'a>(&'a RowHost);
-
-impl Drop for Fuse<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.overrule();
-        }
-    }
-}
-
-/// Counts a worker's work as done, also when it panics.
-struct Done<'a>(&'a AtomicU32);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
 impl<M: HostMemory> Host<M> {
     /// This host's number.
     pub fn id(&self) -> HostId {
-        self.engine.id()
+        self.crew.engine.id()
+    }
+
+    /// The host's workers and its engine.
+    pub fn crew(&mut self) -> &mut Crew<RowHost, M> {
+        &mut self.crew
     }
 
     /// The pod.
     pub fn pod(&self) -> &Pod {
-        &self.pod
+        &self.crew.pod
     }
 
     /// The host's way to the pod's memory.
     pub fn memory(&self) -> &M {
-        &self.memory
+        &self.crew.memory
     }
 
     /// The row engine below.
     pub fn engine(&self) -> &RowHost {
-        &self.engine
+        &self.crew.engine
     }
 
     /// Which thread that keeps this host in the pod has panicked, and what it said, if one has. The host is
@@ -418,8 +397,8 @@ impl<M: HostMemory> Host<M> {
         let storing = self.storing.iter().flat_map(|storing| {
             [("keeper", &storing.keeper), ("shipper", &storing.shipper), ("checkpointer", &storing.turns)]
         });
-        let mut all = storing.chain([("service", &self.service)]);
-        all.find_map(|(name, service)| Some(format!("the {name} has panicked: {}", service.failure()?)))
+        let mut all = storing.map(|(name, it)| Some(format!("the {name} has panicked: {}", it.failure()?)));
+        all.find_map(|failure| failure).or_else(|| self.crew.failure())
     }
 
     /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come
@@ -432,22 +411,7 @@ impl<M: HostMemory> Host<M> {
         workers: u8,
         work: impl Fn(&mut RowSession<'_, M::View>) -> T + Sync,
     ) -> Vec<Result<T, WorkerPanicked>> {
-        let config = self.pod.plan.config();
-        assert!(workers <= config.workers, "{workers} workers, the pod has room for {}", config.workers);
-        self.seed = self.seed.wrapping_add(1);
-        let _rest = self.service.rest();
-        let running = AtomicU32::new(workers.into());
-        run_workers(std::slice::from_ref(&self.memory), workers, self.seed, |cx| {
-            let mut session = RowSession::new(cx, &self.engine);
-            let done = Done(&running);
-            let result = work(&mut session);
-            drop(done);
-            while running.load(Ordering::Acquire) > 0 {
-                session.serve();
-                cx.pause();
-            }
-            result
-        })
+        self.crew.run(workers, |_, session| work(session))
     }
 
     /// Sessions of these workers, for callers on threads of their own. They serve no other host while they
@@ -457,24 +421,12 @@ impl<M: HostMemory> Host<M> {
     /// # Panics
     /// If the pod was not configured for so many workers, or 0 is one of them.
     pub fn sessions(&mut self, workers: Range<u8>) -> Vec<OwnedSession<M::View>> {
-        let config = self.pod.plan.config();
-        assert!(
-            workers.start > 0 && workers.end <= config.workers,
-            "workers {workers:?} of {}",
-            config.workers
-        );
-        self.seed = self.seed.wrapping_add(1);
-        let session =
-            |worker| OwnedSession::new(self.memory.cx(WorkerId(worker), self.seed), self.engine.clone());
-        workers.map(session).collect()
+        self.crew.sessions(workers)
     }
 
     /// Runs `work` on the calling thread, as the host's only worker.
     pub fn alone<T>(&mut self, work: impl FnOnce(&mut RowSession<'_, M::View>) -> T) -> T {
-        self.seed = self.seed.wrapping_add(1);
-        let _rest = self.service.rest();
-        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        work(&mut RowSession::new(&cx, &self.engine))
+        self.crew.alone(|_, session| work(session))
     }
 
     /// Fills this host's partitions before the pod is used, without locks or transactions. Returns how many
@@ -483,10 +435,10 @@ impl<M: HostMemory> Host<M> {
     /// # Errors
     /// The first of `fill`.
     pub fn load<E>(&mut self, fill: impl FnOnce(&mut Rows<'_, M>) -> Result<(), E>) -> Result<u64, E> {
-        let _rest = self.service.rest();
-        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
-        let session = RowSession::new(&cx, &self.engine);
-        let mut rows = Rows { loader: Loader::new(&self.engine), session, put: 0 };
+        let _rest = self.crew.service.rest();
+        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
+        let session = RowSession::new(&cx, &self.crew.engine);
+        let mut rows = Rows { loader: Loader::new(&self.crew.engine), session, put: 0 };
         fill(&mut rows)?;
         rows.loader.finish(&cx);
         Ok(rows.put)
@@ -502,11 +454,11 @@ impl<M: HostMemory> Host<M> {
     /// # Errors
     /// If the host has no storage, or that fails: the checkpoint before it counts then.
     pub fn checkpoint(&mut self) -> Result<(), DbError> {
-        self.seed = self.seed.wrapping_add(1);
-        let _rest = self.service.rest();
-        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        self.crew.seed = self.crew.seed.wrapping_add(1);
+        let _rest = self.crew.service.rest();
+        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
         let storing = self.storing.as_ref().ok_or(DbError::NoStorage)?;
-        Ok(storing.checkpointer.lock(&cx).take(&cx, &self.engine)?)
+        Ok(storing.checkpointer.lock(&cx).take(&cx, &self.crew.engine)?)
     }
 
     /// The host's checkpointer, for what it has done; between two of its turns.
@@ -514,7 +466,7 @@ impl<M: HostMemory> Host<M> {
     /// # Errors
     /// If the host has no storage.
     pub fn checkpoints<T>(&self, look: impl FnOnce(&Checkpointer) -> T) -> Result<T, DbError> {
-        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
         let storing = self.storing.as_ref().ok_or(DbError::NoStorage)?;
         Ok(look(&storing.checkpointer.lock(&cx)))
     }
@@ -531,7 +483,7 @@ impl<M: HostMemory> Host<M> {
         workers: u8,
     ) -> Result<Loaded, DbError> {
         let directories = data.look_all()?;
-        let engine = self.engine.clone();
+        let engine = self.crew.engine.clone();
         let loading = Loading::new(plan, &engine);
         let worked = self.run(workers, |session| loading.work(session.cx(), &directories));
         for worker in worked {
@@ -539,7 +491,7 @@ impl<M: HostMemory> Host<M> {
             worker.expect("no worker panicked")?;
         }
         if let Some(storing) = &self.storing {
-            storing.checkpointer.lock(&self.memory.cx(SERVICE_WORKER, self.seed)).whole();
+            storing.checkpointer.lock(&self.crew.memory.cx(SERVICE_WORKER, self.crew.seed)).whole();
         }
         Ok(loading.loaded())
     }
@@ -551,10 +503,10 @@ impl<M: HostMemory> Host<M> {
     /// If a file is missing or damaged.
     pub fn recover_replicas(&mut self, data: &DataDirectory) -> Result<u64, DbError> {
         let directories = data.look_all()?;
-        let _rest = self.service.rest();
-        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        let _rest = self.crew.service.rest();
+        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
         let identity = data.identity();
-        let rows = recovery::load_replicas(&cx, &self.engine, &directories, &identity)?;
+        let rows = recovery::load_replicas(&cx, &self.crew.engine, &directories, &identity)?;
         if let Some(storing) = &self.storing {
             storing.checkpointer.lock(&cx).whole();
         }
@@ -570,17 +522,17 @@ impl<M: HostMemory> Host<M> {
         if let Some(failure) = self.failure() {
             return Err(DbError::Failed(failure));
         }
-        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
         if let Some(Storing { checkpointer, turns, keeper, shipper }) = self.storing {
             // A checkpoint under way is given up: it may wait for the log.
             drop((turns, checkpointer, keeper));
             drop(shipper);
         }
-        drop(self.service);
-        if let Some(log) = self.engine.log() {
-            log.drain(&cx, || self.engine.members(&cx))?;
-            log.close(&cx, self.engine.members(&cx))?;
-            let (plan, me) = (&self.pod.plan, self.engine.id());
+        let plan = self.crew.pod.plan.clone();
+        let (engine, cx) = self.crew.dismiss();
+        if let Some(log) = engine.log() {
+            log.drain(&cx, || engine.members(&cx))?;
+            log.close(&cx, engine.members(&cx))?;
+            let (plan, me) = (&plan, engine.id());
             let is_mine = |partition| Owner::load(&cx, plan, partition).is_some_and(|owner| owner.host == me);
             if !(0..plan.config().partitions).any(is_mine) {
                 // Nothing is ever loaded from its files; otherwise all logs are kept from its checkpoint on.
@@ -589,7 +541,7 @@ impl<M: HostMemory> Host<M> {
         }
         // Last of all, for a log may take longer than a lease; and before the number is another life's.
         drop(self.heart);
-        let engine = Arc::into_inner(self.engine).expect("only the service shared it");
+        let engine = Arc::into_inner(engine).expect("only the service shared it");
         Ok(engine.leave(&cx)?)
     }
 }

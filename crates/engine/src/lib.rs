@@ -10,6 +10,7 @@
 mod catalog;
 mod column;
 pub mod db;
+pub mod engine;
 pub mod history;
 mod key;
 mod layout;

@@ -23,7 +23,7 @@ pub struct Place<'a> {
 }
 
 /// What rows take in shared memory when all are shared that other hosts may touch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Shareable {
     /// The rows.
     pub rows: u64,

@@ -291,7 +291,7 @@ fn about(job: &Job, memory: &PodMemory) -> About {
     all.extend(settings.map(|(name, value)| (name.to_owned(), value)));
     About {
         workload: job.bench.name().to_owned(),
-        protocol: "row engine, two-phase locking, no waiting".to_owned(),
+        protocol: job.engine().protocol(),
         backend: format!("{}, {}, {}", job.backend_label(), memory.kind, job.sync),
         settings: all,
         seed: job.seed,

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, AccessArguments};
 use crate::control::Order;
+use crate::engines::EngineArguments;
 use crate::failure::Failure;
 use crate::job::{
     Backend, Bench, Data, Durable, Holds, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
@@ -227,6 +228,7 @@ impl PodShape {
             pace: None,
             omit: None,
             bench,
+            engine: EngineArguments::default(),
             seconds: 0.0,
             warm_up_s: 0.0,
             hwcc_bytes,

@@ -1,10 +1,13 @@
 //! What a host reports of its log, its checkpoints, its moves and the shared memory.
 
-use std::sync::atomic::Ordering;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use liger_engine::engine::HostEngine;
+use liger_engine::partitioned::PartHost;
 use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
-use liger_engine::row::{Moves, RowHost, RowSession};
-use liger_fabric::Fabric;
+use liger_engine::row::RowHost;
+use liger_fabric::{Cx, Fabric};
 use liger_workload::EngineFigures;
 use liger_workload::storage::{CheckpointFigures, StorageFigures};
 
@@ -32,26 +35,75 @@ pub(super) fn storage_figures(
     }
 }
 
-pub(super) fn counted(moves: &Moves) -> [u64; 4] {
-    [&moves.moved_in, &moves.moved_out, &moves.messages, &moves.messages_dropped]
-        .map(|counter| counter.load(Ordering::Relaxed))
+/// What an engine says about itself in reports.
+pub(super) trait Counted: HostEngine {
+    /// Counts so far of what the host's workers did together.
+    fn counted(&self) -> EngineFigures;
+
+    /// What the host holds in shared memory; of one host, with `whole`, what the whole pod does.
+    fn held<F: Fabric>(&self, cx: &Cx<F>, whole: bool) -> EngineFigures;
 }
 
-/// What the whole pod's heap holds.
-pub(super) fn add_usage<F: Fabric>(figures: &mut EngineFigures, host: &RowHost, session: &RowSession<'_, F>) {
-    let usage = host.usage(session.cx());
-    let sync = [
-        ("tuple words", usage.tuple_bytes),
-        ("index words", usage.mapping_bytes),
-        ("claimed chunks", usage.word_chunk_bytes),
-    ];
-    let data = [
-        ("rows", usage.row_bytes),
-        ("index nodes", usage.node_bytes),
-        ("index records", usage.scratch_bytes),
-        ("claimed chunks", usage.block_chunk_bytes),
-    ];
-    figures.hwcc_bytes = sync.map(|(name, bytes)| (name.to_owned(), bytes)).into();
-    figures.cxl_bytes = data.map(|(name, bytes)| (name.to_owned(), bytes)).into();
-    figures.hwcc_tuple_bytes = usage.tuple_bytes + usage.mapping_bytes;
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn named<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    counts.map(|(name, n)| (name.to_owned(), n)).into()
+}
+
+impl Counted for RowHost {
+    fn counted(&self) -> EngineFigures {
+        let moves = self.moves();
+        EngineFigures {
+            moves_in: read(&moves.moved_in),
+            moves_out: read(&moves.moved_out),
+            more: named([
+                ("messages", read(&moves.messages)),
+                ("messages_dropped", read(&moves.messages_dropped)),
+            ]),
+            ..EngineFigures::default()
+        }
+    }
+
+    fn held<F: Fabric>(&self, cx: &Cx<F>, whole: bool) -> EngineFigures {
+        let shared_tuples = read(&self.moves().shared_rows);
+        let of_host = EngineFigures { shared_tuples, ..EngineFigures::default() };
+        if !whole {
+            return of_host;
+        }
+        let usage = self.usage(cx);
+        EngineFigures {
+            hwcc_bytes: named([
+                ("tuple words", usage.tuple_bytes),
+                ("index words", usage.mapping_bytes),
+                ("claimed chunks", usage.word_chunk_bytes),
+            ]),
+            cxl_bytes: named([
+                ("rows", usage.row_bytes),
+                ("index nodes", usage.node_bytes),
+                ("index records", usage.scratch_bytes),
+                ("claimed chunks", usage.block_chunk_bytes),
+            ]),
+            hwcc_tuple_bytes: usage.tuple_bytes + usage.mapping_bytes,
+            ..of_host
+        }
+    }
+}
+
+impl Counted for PartHost {
+    fn counted(&self) -> EngineFigures {
+        let traffic = self.traffic();
+        let more = named([
+            ("messages", read(&traffic.messages)),
+            ("messages_dropped", read(&traffic.messages_dropped)),
+            ("distributed", read(&traffic.distributed)),
+        ]);
+        EngineFigures { more, ..EngineFigures::default() }
+    }
+
+    /// Nothing but lanes.
+    fn held<F: Fabric>(&self, _cx: &Cx<F>, _whole: bool) -> EngineFigures {
+        EngineFigures::default()
+    }
 }

@@ -10,6 +10,7 @@ mod paced;
 mod pods;
 mod probe;
 mod refusals;
+mod rivals;
 mod simulations;
 mod sql;
 

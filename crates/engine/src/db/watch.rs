@@ -33,8 +33,9 @@ pub struct LogWatch<M: HostMemory> {
 impl<M: HostMemory> Host<M> {
     /// This host's log, for whoever only looks.
     pub fn log_watch(&self) -> LogWatch<M> {
-        let plan = self.pod.plan().clone();
-        LogWatch { memory: self.memory.clone(), engine: self.engine.clone(), plan, seed: self.seed }
+        let crew = &self.crew;
+        let plan = crew.pod.plan().clone();
+        LogWatch { memory: crew.memory.clone(), engine: crew.engine.clone(), plan, seed: crew.seed }
     }
 }
 

@@ -232,7 +232,7 @@ impl PartHost {
     }
 
     /// This host's share of what keeps the pod going: its heartbeat, and self-tests of hosts that join.
-    pub(super) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
+    pub(crate) fn housekeep<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
         if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
             self.overruled.store(true, Ordering::Relaxed);
@@ -242,6 +242,11 @@ impl PartHost {
     /// True once the pod has ruled that this host is not a member any more.
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)
+    }
+
+    /// Lets this host fall silent: its transactions end, and its heart stops.
+    pub(crate) fn overrule(&self) {
+        self.overruled.store(true, Ordering::Relaxed);
     }
 
     /// One turn of a worker that runs no transaction: mail, then housekeeping. Returns the number of messages

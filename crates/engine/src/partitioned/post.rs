@@ -108,6 +108,17 @@ impl PartHost {
         moved + self.post.trays.iter().map(|tray| self.empty(cx, tray)).sum::<usize>()
     }
 
+    /// Mail of this host that waits for room, or for whoever carries or opens it.
+    pub(crate) fn unsent<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let in_trays: usize = self.post.trays.iter().map(|tray| tray.lock(cx).len()).sum();
+        in_trays + self.post.leaving.lock(cx).len() + usize::from(!self.post.outbox.is_empty(cx))
+    }
+
+    /// Whether a thread beside the workers has to carry their mail.
+    pub fn is_carried(&self) -> bool {
+        self.post.route.has_thread()
+    }
+
     fn open<F: Fabric>(&self, cx: &Cx<F>, from: HostId, bytes: &[u8]) {
         cx.spend(Work::Message, 1);
         match Message::decode(bytes) {

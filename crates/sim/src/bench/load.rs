@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
+use liger_engine::engine::{Emit, HostEngine};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::{HostId, WorkerId};
 use liger_workload::benchmark::Benchmark;
 
-use super::{Emit, Loaded, PodEngine};
+use super::{Loaded, PodEngine};
 use crate::history::Key as HistoryKey;
 
 impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
@@ -16,7 +17,7 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
             let (benchmark, own) = (self.run.benchmark.clone(), self.run.partitions_of(host));
             let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
             let filled = self.pod.simulation().alone(HostId(host), WorkerId(0), move |cx| {
-                E::load(cx, &engine, &|emit| generate(&benchmark, &own, emit))
+                engine.load(cx, |emit| generate(&benchmark, &own, emit))
             });
             filled.expect("loading an empty database");
         }
@@ -28,7 +29,7 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
             for host in 0..self.run.hosts {
                 let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
                 let shared = shared.clone();
-                let share = move |cx: &_| E::share(cx, &engine, &shared);
+                let share = move |cx: &_| engine.share(cx, &shared);
                 let moved = self.pod.simulation().alone(HostId(host), WorkerId(0), share);
                 moved.expect("the layout has room for all");
             }

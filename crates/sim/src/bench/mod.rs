@@ -25,9 +25,10 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::row::Budget;
 use liger_engine::row::policy::Policies;
-use liger_engine::{Catalog, NewRow, Row, Session, TableId, TxnError};
+use liger_engine::{Catalog, Row, TableId, TxnError};
 use liger_fabric::sim::{
     Adversary, Mode, Outcome, Profile, Report as SimReport, Sim, SimConfig, Simulation, TimeUse,
 };
@@ -105,9 +106,7 @@ pub struct Setup<'a, D> {
 /// workload on them goes.
 pub trait PodEngine: Sized + 'static {
     /// One host's engine.
-    type Host: 'static;
-    /// What a worker runs transactions through.
-    type Session<'a>: Session;
+    type Host: HostEngine;
     /// How the engine works, where it can work in more than one way.
     type Design: Clone + 'static;
 
@@ -129,35 +128,6 @@ pub trait PodEngine: Sized + 'static {
     /// What committed, if that is recorded.
     fn recorder(&self) -> Option<&Recorder>;
 
-    /// Puts the rows that `fill` hands over into a host whose partitions and copies are empty.
-    ///
-    /// # Errors
-    /// What is wrong with a row, or with the memory.
-    fn load(cx: &Cx<Sim>, host: &Self::Host, fill: &Fill<'_>) -> Result<(), TxnError>;
-
-    /// Makes the host's rows of these tables ready for other hosts, as far as the engine knows such a state.
-    ///
-    /// # Errors
-    /// If there is no room for them.
-    fn share(cx: &Cx<Sim>, host: &Self::Host, tables: &[TableId]) -> Result<(), TxnError>;
-
-    /// A session of the caller's worker.
-    fn session<'a>(cx: &'a Cx<Sim>, host: &'a Self::Host) -> Self::Session<'a>;
-
-    /// Does what other hosts wait for; workers that have ended call it until all have.
-    fn serve(session: &mut Self::Session<'_>);
-
-    /// Shows the rows of a table that this host has.
-    ///
-    /// # Errors
-    /// What is wrong with the host.
-    fn each_row(
-        cx: &Cx<Sim>,
-        host: &Self::Host,
-        table: TableId,
-        visit: &mut dyn FnMut(Row<'_>),
-    ) -> Result<(), TxnError>;
-
     /// What is wrong with the engines' own structures after a run.
     fn check(&mut self) -> Vec<String>;
 
@@ -169,11 +139,6 @@ pub trait PodEngine: Sized + 'static {
     /// What only the engine knows; `completed` says that the pod is at rest.
     fn figures(&mut self, completed: bool) -> EngineFigures;
 }
-
-/// Takes the rows of a load.
-pub type Emit<'a> = &'a mut dyn FnMut(TableId, &NewRow) -> Result<(), TxnError>;
-/// Hands the rows of a host to whoever takes them.
-pub type Fill<'a> = dyn Fn(Emit<'_>) -> Result<(), TxnError> + 'a;
 
 impl<B: Benchmark> BenchSim<B> {
     fn records(&self) -> bool {
@@ -387,16 +352,16 @@ fn work<E: PodEngine, B: Benchmark>(
     config: &RunConfig,
     stage: &Stage,
 ) {
-    let mut session = E::session(cx, host);
+    let mut session = host.session(cx);
     let stats = run_worker(cx, &mut session, workload, config);
     stage.stats.borrow_mut().push(stats);
     stage.running.set(stage.running.get() - 1);
     // Others may still need this host's rows.
     while stage.running.get() > 0 {
-        E::serve(&mut session);
+        host.attend(cx);
         cx.pause();
     }
-    E::serve(&mut session);
+    host.attend(cx);
 }
 
 /// The rows of all hosts, for the workload's check.
@@ -416,7 +381,7 @@ impl<E: PodEngine> Snapshot for Whole<'_, E> {
             let its = Rc::clone(host);
             let read = self.sim.borrow_mut().try_alone(HostId(id), WorkerId(0), move |cx| {
                 let mut bytes = Vec::new();
-                let shown = E::each_row(cx, &its, table, &mut |row| bytes.extend_from_slice(row.bytes()));
+                let shown = its.each_row(cx, table, |row| bytes.extend_from_slice(row.bytes()));
                 shown.map(|()| bytes)
             });
             match read {

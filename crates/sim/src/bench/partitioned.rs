@@ -3,20 +3,18 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use liger_engine::partitioned::{PartHost, PartLoader, PartSession, Route};
-use liger_engine::{Row, TableId, TxnError};
-use liger_fabric::Cx;
-use liger_fabric::sim::{Sim, Simulation};
+use liger_engine::TxnError;
+use liger_engine::partitioned::{PartHost, Route};
+use liger_fabric::sim::Simulation;
 use liger_pod::plan::PodConfig;
 use liger_workload::report::EngineFigures;
 
-use super::{Fill, PodEngine, Setup};
+use super::{PodEngine, Setup};
 use crate::partitioned::{PartPod, Shape};
 use crate::recorder::Recorder;
 
 impl PodEngine for PartPod {
     type Host = PartHost;
-    type Session<'a> = PartSession<'a, Sim>;
     type Design = Shape;
 
     fn protocol(shape: &Shape) -> String {
@@ -47,35 +45,6 @@ impl PodEngine for PartPod {
 
     fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_deref()
-    }
-
-    fn load(cx: &Cx<Sim>, host: &PartHost, fill: &Fill<'_>) -> Result<(), TxnError> {
-        let mut loader = PartLoader::new(host);
-        fill(&mut |table, row| loader.put(cx, table, row))?;
-        loader.finish(cx);
-        Ok(())
-    }
-
-    /// Nothing is shared here.
-    fn share(_cx: &Cx<Sim>, _host: &PartHost, _tables: &[TableId]) -> Result<(), TxnError> {
-        Ok(())
-    }
-
-    fn session<'a>(cx: &'a Cx<Sim>, host: &'a PartHost) -> PartSession<'a, Sim> {
-        PartSession::new(cx, host)
-    }
-
-    fn serve(session: &mut PartSession<'_, Sim>) {
-        session.serve();
-    }
-
-    fn each_row(
-        cx: &Cx<Sim>,
-        host: &PartHost,
-        table: TableId,
-        visit: &mut dyn FnMut(Row<'_>),
-    ) -> Result<(), TxnError> {
-        host.for_each_row(cx, table, |_, row| visit(row))
     }
 
     fn check(&mut self) -> Vec<String> {

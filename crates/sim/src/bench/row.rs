@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use liger_engine::TxnError;
+use liger_engine::row::RowHost;
 use liger_engine::row::policy::Policies;
-use liger_engine::row::{Loader, RowHost, RowSession};
-use liger_engine::{Row, TableId, TxnError};
-use liger_fabric::sim::{Sim, Simulation};
-use liger_fabric::{Cx, WorkerId};
+use liger_fabric::WorkerId;
+use liger_fabric::sim::Simulation;
 use liger_workload::report::EngineFigures;
 
-use super::{Fill, PodEngine, Setup};
+use super::{PodEngine, Setup};
 use crate::pod::{PodSetup, SimPod};
 use crate::recorder::Recorder;
 
@@ -21,7 +21,6 @@ pub struct RowPod(SimPod);
 
 impl PodEngine for RowPod {
     type Host = RowHost;
-    type Session<'a> = RowSession<'a, Sim>;
 
     type Design = Policies;
 
@@ -51,34 +50,6 @@ impl PodEngine for RowPod {
 
     fn recorder(&self) -> Option<&Recorder> {
         self.0.recorder.as_deref()
-    }
-
-    fn load(cx: &Cx<Sim>, host: &RowHost, fill: &Fill<'_>) -> Result<(), TxnError> {
-        let mut loader = Loader::new(host);
-        fill(&mut |table, row| loader.put(cx, table, row))?;
-        loader.finish(cx);
-        Ok(())
-    }
-
-    fn share(cx: &Cx<Sim>, host: &RowHost, tables: &[TableId]) -> Result<(), TxnError> {
-        host.share_all(cx, tables).map(|_| ())
-    }
-
-    fn session<'a>(cx: &'a Cx<Sim>, host: &'a RowHost) -> RowSession<'a, Sim> {
-        RowSession::new(cx, host)
-    }
-
-    fn serve(session: &mut RowSession<'_, Sim>) {
-        session.serve();
-    }
-
-    fn each_row(
-        cx: &Cx<Sim>,
-        host: &RowHost,
-        table: TableId,
-        visit: &mut dyn FnMut(Row<'_>),
-    ) -> Result<(), TxnError> {
-        host.for_each_row(cx, table, |_, row| visit(row))
     }
 
     fn check(&mut self) -> Vec<String> {

@@ -2,10 +2,15 @@
 
 use clap::Args;
 use liger_engine::db::SyncMode;
+use liger_engine::partitioned::Route;
 use liger_fabric::native::MemorySpec;
 use liger_fabric::shadow::Omission;
+use liger_sim::bench::PodEngine;
+use liger_sim::partitioned::PartPod;
+use liger_workload::benchmark::Shareable;
 
 use super::{CALM_LEASE, seconds, seconds_or_none};
+use crate::engines::{Engine, EngineArguments};
 use crate::failure::Failure;
 use crate::job::{Backend, Bench, Durable, Job, default_cxl_bytes, default_hwcc_bytes};
 use crate::pace::Pace;
@@ -20,6 +25,8 @@ pub struct PodArguments {
     /// Workers of each host, 1 to 31
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=31))]
     pub workers: u8,
+    #[command(flatten)]
+    pub engine: EngineArguments,
     /// What stands between hosts and memory: the processor's caches, a software cache for each host, or
     /// caches and memory at the pace of a hardware profile
     #[arg(long, value_enum, default_value = "native")]
@@ -75,7 +82,21 @@ pub struct PodArguments {
 impl PodArguments {
     /// This workload on the pod: without a log, every worker one client.
     pub fn job(&self, bench: Bench) -> Result<Job, Failure> {
-        let shareable = bench.shareable();
+        let own_memory = [
+            ("--share-all", self.share_all),
+            ("--hwcc-budget", self.hwcc_budget.is_some()),
+            ("--cxl-budget", self.cxl_budget.is_some()),
+        ];
+        self.engine.refuse_beside(&own_memory, "shares no rows")?;
+        let shareable = match self.engine.engine(false, self.workers)? {
+            Engine::Row(_) => bench.shareable(),
+            Engine::Partitioned(shape) if shape.route == Route::Network => {
+                let message = "there is no network between processes that share memory: use an engine whose \
+                               messages go through it, like --engine sundial-cxl, or liger sim";
+                return Err(Failure::Refused(format!("{}: {message}", PartPod::protocol(&shape))));
+            }
+            Engine::Partitioned(_) => Shareable::default(),
+        };
         let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &shareable));
         let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &shareable, cxl_bytes));
         // Before memory is full: then rows leave one by one, and not in a hurry.
@@ -107,6 +128,7 @@ impl PodArguments {
             pace,
             omit: self.omit.as_ref().map(ToString::to_string),
             bench,
+            engine: self.engine.clone(),
             seconds: self.seconds,
             warm_up_s: self.warm_up,
             hwcc_bytes,

@@ -143,6 +143,12 @@ impl TpccArguments {
         scale.validate().map_err(|error| Failure::Refused(error.to_string()))?;
         let Self { mix, remote, homes, .. } = *self;
         let tpcc = Tpcc { scale, seed, mix: mix.into(), remote, homes: homes.into() };
+        let of_logs = [
+            ("--durability", self.durability != Durable::None),
+            ("--data", self.data.is_some()),
+            ("--kill-every", self.kill_every.is_some()),
+        ];
+        self.pod.engine.refuse_beside(&of_logs, "keeps no log, and no host of it may die")?;
         let mut job = self.pod.job(Bench::Tpcc(tpcc))?;
         if self.durability != Durable::None && self.data.is_none() && self.kill_every.is_none() {
             let name = Durability::from(self.durability).name();

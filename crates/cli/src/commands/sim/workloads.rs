@@ -13,10 +13,11 @@ use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::{Mix, Remote};
 use serde_json::{Value, json};
 
-use super::engines::{EngineArguments, OnEngine};
+use super::engines::{self, OnEngine};
 use super::{curve, exit, now_ns, profile};
 use crate::commands::bench::MixName;
 use crate::commands::parameters::{SmallBankParameters, TatpParameters, YcsbParameters};
+use crate::engines::EngineArguments;
 use crate::failure::Failure;
 
 /// What all simulated workloads are told.
@@ -174,7 +175,7 @@ impl PodArguments {
             Some(name) => self.timed(&profile(name)?, timed()),
         };
         let adversarial = matches!(run.kind, Kind::Adversarial);
-        self.engine.apply(adversarial, run.workers, Show { run: &run, as_json: self.json })
+        engines::apply(&self.engine, adversarial, run.workers, Show { run: &run, as_json: self.json })
     }
 }
 

@@ -1,0 +1,162 @@
+//! Which engine a pod runs: the same names for real processes and for simulated pods.
+
+use clap::{Args, ValueEnum};
+use liger_engine::partitioned::{Protocol, Route};
+use liger_engine::row::policy::Policies;
+use liger_pod::plan::MAX_WORKERS;
+use liger_sim::bench::PodEngine;
+use liger_sim::partitioned::{PartPod, Shape};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// An engine on the command line.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineName {
+    /// Liger's own: rows that several hosts touch live in shared memory
+    #[default]
+    Row,
+    /// Partitioned, logical leases, two-phase commit by messages that workers send and receive
+    #[value(name = "sundial+")]
+    SundialPlus,
+    /// The same with a thread on each host that moves the messages, beside the workers
+    SundialCxl,
+    /// The same with a thread on each host that sends and receives the messages over a network
+    SundialNet,
+    /// Partitioned, two-phase locking with next-key locks, two-phase commit by messages
+    #[value(name = "ds2pl+")]
+    Ds2plPlus,
+    /// The same with a thread on each host that moves the messages
+    Ds2plCxl,
+    /// The same with a thread on each host that sends and receives the messages over a network
+    Ds2plNet,
+}
+
+/// The engine and how it works.
+#[derive(Clone, Default, PartialEq, Debug, Args, Serialize, Deserialize)]
+pub struct EngineArguments {
+    /// Engine of the pod
+    #[arg(long, value_enum, default_value = "row")]
+    engine: EngineName,
+    /// Policies of the row engine, like "coherence=always-bypass,move-out=lru"
+    #[arg(long, default_value_t)]
+    #[serde(with = "as_text")]
+    policies: Policies,
+    /// Whether partitioned engines protect ranges and absent keys [default: ds2pl yes, sundial no, as
+    /// published; under the adversary always]
+    #[arg(long)]
+    gaps: Option<bool>,
+}
+
+/// An engine and how it works, as something that can be run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Engine {
+    /// The row engine.
+    Row(Policies),
+    /// A partitioned pod.
+    Partitioned(Shape),
+}
+
+/// Most workers of a host, whatever they do.
+const MOST_WORKERS: u8 = MAX_WORKERS as u8 - 1;
+
+impl From<EngineName> for EngineArguments {
+    /// This engine as it is by default.
+    fn from(engine: EngineName) -> Self {
+        Self { engine, ..Self::default() }
+    }
+}
+
+impl EngineArguments {
+    /// What was asked for, on hosts of so many workers; `adversarial`: histories will be checked.
+    ///
+    /// # Errors
+    /// If something was asked that the engine or the number of workers does not admit.
+    pub fn engine(&self, adversarial: bool, workers: u8) -> Result<Engine, Failure> {
+        let refused = |why: String| Err(Failure::Refused(why));
+        let (protocol, route) = match self.engine {
+            EngineName::Row if self.gaps.is_some() => {
+                let policy = "--policies next-key-locking=on|off";
+                return refused(format!("--gaps is for partitioned engines: the row engine has {policy}"));
+            }
+            EngineName::Row => return Ok(Engine::Row(self.policies)),
+            EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
+            EngineName::SundialCxl => (Protocol::Sundial, Route::Thread),
+            EngineName::SundialNet => (Protocol::Sundial, Route::Network),
+            EngineName::Ds2plPlus => (Protocol::Ds2pl, Route::Workers),
+            EngineName::Ds2plCxl => (Protocol::Ds2pl, Route::Thread),
+            EngineName::Ds2plNet => (Protocol::Ds2pl, Route::Network),
+        };
+        if self.policies != Policies::default() {
+            return refused(
+                "--policies are the row engine's: leave them out, or use --engine row".to_owned(),
+            );
+        }
+        if route.has_thread() && workers == MOST_WORKERS {
+            return refused(format!(
+                "{workers} workers and the thread that carries their mail are more than the {MOST_WORKERS} \
+                 that a host can have: lower --workers"
+            ));
+        }
+        let published = Shape::new(protocol);
+        let gaps = self.gaps.unwrap_or(published.gaps || adversarial);
+        Ok(Engine::Partitioned(Shape { route, gaps, ..published }))
+    }
+
+    /// Refuses what was asked for (its options, if they were given) where the engine is not the row engine,
+    /// which lacks it.
+    pub fn refuse_beside(&self, asked: &[(&str, bool)], lacks: &str) -> Result<(), Failure> {
+        let given: Vec<&str> = asked.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        if self.engine == EngineName::Row || given.is_empty() {
+            return Ok(());
+        }
+        let engine = self.engine.to_possible_value().expect("every engine has a name");
+        Err(Failure::Refused(format!(
+            "{}: --engine {} {lacks}: leave it out, or use --engine row",
+            given.join(", "),
+            engine.get_name()
+        )))
+    }
+}
+
+impl Engine {
+    /// What reports of real processes call it.
+    pub fn protocol(&self) -> String {
+        let row = "row engine, two-phase locking, no waiting";
+        match self {
+            Self::Row(policies) if *policies == Policies::default() => row.to_owned(),
+            Self::Row(policies) => format!("{row} ({policies})"),
+            Self::Partitioned(shape) => PartPod::protocol(shape),
+        }
+    }
+}
+
+/// Policies as the command line has them.
+mod as_text {
+    use liger_engine::row::policy::Policies;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(policies: &Policies, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(policies)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Policies, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_travels_to_a_host_is_what_was_asked() {
+        let policies = "coherence=always-bypass,move-out=lru".parse().expect("known names");
+        for engine in EngineName::value_variants() {
+            let asked = EngineArguments { engine: *engine, policies, gaps: Some(true) };
+            let text = serde_json::to_string(&asked).expect("plain values");
+            assert_eq!(serde_json::from_str::<EngineArguments>(&text).expect("as written"), asked);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Partitioned engines on real processes: their answers are right, and what they lack is refused.
+
+use crate::*;
+
+const ENGINES: [&str; 4] = ["sundial+", "ds2pl+", "sundial-cxl", "ds2pl-cxl"];
+
+/// A short run of a tiny database.
+fn bench(arguments: &str) -> Command {
+    // Where processors are few, a message waits for the turns of three threads: long enough for a machine that
+    // is busy with something else.
+    let is_slow = ["-cxl", "shadow"].iter().any(|slow| arguments.contains(slow));
+    let seconds = if is_slow { 2.0 } else { 0.5 };
+    liger(&format!("bench {arguments} --seconds {seconds} --warm-up 0.1 --json"))
+}
+
+#[track_caller]
+fn consistent(engine: &str, arguments: &str) -> Value {
+    let report = json(&mut bench(&format!("{arguments} --engine {engine}")));
+    assert_eq!(report["consistent"], true, "{engine} {arguments}: {report}");
+    assert_eq!(report["stopped"], Value::Array(vec![]), "{engine} {arguments}: {report}");
+    assert!(report["committed"].as_u64() > Some(20), "{engine} {arguments}: {report}");
+    assert!(report["protocol"].as_str().is_some_and(|name| name.starts_with(engine)), "{report}");
+    let more = &report["engine"]["more"];
+    assert!(more["distributed"].as_u64() > Some(0) && more["messages"].as_u64() > Some(0), "{report}");
+    assert_eq!((&more["messages_dropped"], &report["engine"]["shared_tuples"]), (&0.into(), &0.into()));
+    report
+}
+
+#[test]
+fn every_workload_is_right_on_every_partitioned_engine() {
+    let workloads = [
+        "tpcc --scale-divisor 100 --mix artifact --remote 60/90",
+        "ycsb --keys 1000 --reads 50 --cross 60 --check-reads",
+        "smallbank --customers 1000 --cross 60",
+        "tatp --subscribers 500 --cross 60",
+    ];
+    for engine in ENGINES {
+        for workload in workloads {
+            consistent(engine, workload);
+        }
+    }
+}
+
+#[test]
+fn partitioned_hosts_with_several_workers_and_partitions() {
+    for engine in ["sundial+", "ds2pl-cxl"] {
+        consistent(engine, "tpcc --scale-divisor 100 --remote 60/90 --hosts 3 --workers 2 --homes any-local");
+    }
+    // Rows, gaps and ranges of other hosts, with ranges protected as serializable histories need it.
+    consistent("sundial+", "ycsb --keys 1000 --mode mixed --cross 60 --workers 2 --gaps true");
+}
+
+#[test]
+fn messages_travel_between_software_caches() {
+    for engine in ["sundial-cxl", "ds2pl+"] {
+        let report = consistent(engine, "ycsb --keys 500 --reads 50 --cross 60 --backend shadow --sync pcc");
+        assert_eq!(report["backend"], "shadow, memfd, pcc");
+        assert_eq!(report["engine"]["more"]["shadow_stale_reads"], 0, "{report}");
+    }
+}
+
+#[test]
+fn policies_of_the_row_engine_on_real_processes() {
+    let policy = "coherence=always-bypass";
+    let run = format!("ycsb --keys 1000 --cross 50 --policies {policy}");
+    let report = json(&mut bench(&run));
+    assert_eq!(report["consistent"], true, "{report}");
+    assert!(report["protocol"].as_str().is_some_and(|name| name.contains(policy)), "{report}");
+    refused(&mut bench(&format!("{run} --engine ds2pl+")), &["--policies", "--engine row"]);
+}
+
+#[test]
+fn what_partitioned_engines_lack_is_refused() {
+    let folder = Folder::new("rivals");
+    let data = folder.file("data");
+    let cases: [(String, &[&str]); 8] = [
+        (
+            format!("--durability pod --data {data}"),
+            &["--durability, --data: --engine sundial+ keeps no log"],
+        ),
+        (format!("--data {data}"), &["--data: --engine sundial+ keeps no log", "use --engine row"]),
+        (format!("--data {data} --recover"), &["--data", "keeps no log"]),
+        (format!("--data {data} --crash-after 1"), &["--data", "no host of it may die"]),
+        ("--kill-every 1s".to_owned(), &["--kill-every", "no host of it may die"]),
+        ("--share-all".to_owned(), &["--share-all: --engine sundial+ shares no rows"]),
+        ("--cxl-budget 1M".to_owned(), &["--cxl-budget", "shares no rows"]),
+        ("--engine sundial-cxl --workers 31".to_owned(), &["31 workers", "lower --workers"]),
+    ];
+    for (arguments, parts) in cases {
+        let command = format!("tpcc --scale-divisor 100 --engine sundial+ {arguments}");
+        refused(&mut bench(&command), parts);
+    }
+    assert!(!exists(&data), "nothing is made");
+    refused(&mut bench("ycsb --engine sundial-net"), &["sundial-net", "no network", "--engine sundial-cxl"]);
+    refused(&mut bench("ycsb --engine row --gaps true"), &["--gaps", "next-key-locking"]);
+    refused(&mut bench("ycsb --engine nobody"), &["nobody", "--engine"]);
+}

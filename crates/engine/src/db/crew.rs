@@ -1,0 +1,151 @@
+//! The workers of one host, whichever engine they run, and the thread that stands in for them.
+//!
+//! Invariants:
+//! 1. Either workers run, or the service takes their turns: never both, for they use the same numbers.
+//! 2. A worker whose work is done goes on answering other hosts until all of its host are done; so does the
+//!    helper of an engine that has one.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use liger_fabric::native::{HostMemory, IDLE_NS, NativeHost, Service, WorkerPanicked, run_workers};
+use liger_fabric::{Cx, WorkerId};
+
+use super::{Pod, SERVICE_WORKER};
+use crate::engine::HostEngine;
+use crate::row::{OwnedSession, RowHost};
+
+/// Silences the host if a thread panics that keeps it in the pod: a host that lives, and ships nothing or
+/// takes nothing over, would keep all others from going on.
+pub(super) struct Fuse<'a, E: HostEngine>(pub(super) &'a E);
+
+impl<E: HostEngine> Drop for Fuse<'_, E> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.overrule();
+        }
+    }
+}
+
+/// Counts a worker's work as done, also when it panics.
+struct Done<'a>(&'a AtomicU32);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A host's engine with its workers, in this process. It answers the other hosts until it is dropped.
+pub struct Crew<E: HostEngine, M: HostMemory = NativeHost> {
+    pub(super) pod: Pod,
+    pub(super) memory: M,
+    pub(super) engine: Arc<E>,
+    pub(super) service: Service,
+    pub(super) seed: u64,
+}
+
+impl<E: HostEngine, M: HostMemory> Crew<E, M> {
+    /// Starts to answer other hosts for an engine that has become a member.
+    pub(super) fn start(pod: Pod, memory: M, engine: Arc<E>, seed: u64) -> Self {
+        let served = engine.clone();
+        let attend = move |cx: &_| {
+            let _fuse = Fuse(&*served);
+            if served.stand_in(cx) > 0 { 0 } else { IDLE_NS }
+        };
+        let service = Service::start(&memory, SERVICE_WORKER, seed, attend);
+        Self { pod, memory, engine, service, seed }
+    }
+
+    /// The pod.
+    pub fn pod(&self) -> &Pod {
+        &self.pod
+    }
+
+    /// The host's way to the pod's memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The engine, for work that runs in the crew's own workers.
+    pub fn shared_engine(&self) -> Arc<E> {
+        self.engine.clone()
+    }
+
+    /// What the service said when it panicked, if it has: the host is silent since then.
+    pub fn failure(&self) -> Option<String> {
+        self.service.failure().map(|failure| format!("the service has panicked: {failure}"))
+    }
+
+    /// Runs `work` on `workers` threads, each with its own session, and waits for all of them; results come
+    /// in worker order.
+    ///
+    /// # Panics
+    /// If the pod was not configured for so many workers and the engine's helper.
+    pub fn run<T: Send>(
+        &mut self,
+        workers: u8,
+        work: impl Fn(&Cx<M::View>, &mut E::Session<'_, M::View>) -> T + Sync,
+    ) -> Vec<Result<T, WorkerPanicked>> {
+        let config = self.pod.plan().config();
+        let threads = workers + u8::from(self.engine.is_helped());
+        assert!(threads <= config.workers, "{threads} workers, the pod has room for {}", config.workers);
+        self.seed = self.seed.wrapping_add(1);
+        let _rest = self.service.rest();
+        let running = AtomicU32::new(workers.into());
+        let ran = run_workers(std::slice::from_ref(&self.memory), threads, self.seed, |cx| {
+            let is_helper = cx.worker().0 == workers;
+            let result = (!is_helper).then(|| {
+                let mut session = self.engine.session(cx);
+                let _done = Done(&running);
+                work(cx, &mut session)
+            });
+            while running.load(Ordering::Acquire) > 0 {
+                let moved = if is_helper { self.engine.help(cx) } else { self.engine.attend(cx) };
+                // A helper that has work does it at once: workers wait for what it brings.
+                if !is_helper || moved == 0 {
+                    cx.pause();
+                }
+            }
+            result
+        });
+        ran.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// Runs `work` on the calling thread, as the host's only worker.
+    pub fn alone<T>(&mut self, work: impl FnOnce(&Cx<M::View>, &mut E::Session<'_, M::View>) -> T) -> T {
+        self.seed = self.seed.wrapping_add(1);
+        let _rest = self.service.rest();
+        let cx = self.memory.cx(SERVICE_WORKER, self.seed);
+        work(&cx, &mut self.engine.session(&cx))
+    }
+
+    /// Stops answering. Returns the engine, and a context for its last steps.
+    pub(super) fn dismiss(self) -> (Arc<E>, Cx<M::View>) {
+        let Self { memory, engine, service, seed, .. } = self;
+        drop(service);
+        (engine, memory.cx(SERVICE_WORKER, seed))
+    }
+}
+
+impl<M: HostMemory> Crew<RowHost, M> {
+    /// Sessions of these workers: see [`super::Host::sessions`].
+    pub(super) fn sessions(&mut self, workers: Range<u8>) -> Vec<OwnedSession<M::View>> {
+        let config = self.pod.plan().config();
+        assert!(
+            workers.start > 0 && workers.end <= config.workers,
+            "workers {workers:?} of {}",
+            config.workers
+        );
+        self.seed = self.seed.wrapping_add(1);
+        let session =
+            |worker| OwnedSession::new(self.memory.cx(WorkerId(worker), self.seed), self.engine.clone());
+        workers.map(session).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! One host's engine, whichever it is: all that is needed to fill a host, to run workloads on it, and to read
+//! and check it afterwards, in real memory or in a simulation.
+//!
+//! Not here: how a host joins and leaves, what an engine can do beyond that (logs, SQL), and its figures.
+
+use liger_fabric::{Cx, Fabric, HostId};
+
+use crate::partitioned::{PartHost, PartLoader, PartSession};
+use crate::record::{NewRow, Row};
+use crate::row::{Loader, RowHost, RowSession};
+use crate::txn::{Session, TableId, TxnError};
+
+/// Takes the rows of a load.
+pub type Emit<'a> = &'a mut dyn FnMut(TableId, &NewRow) -> Result<(), TxnError>;
+
+/// One host's engine. It is shared by the host's workers.
+pub trait HostEngine: Send + Sync + 'static {
+    /// What a worker runs transactions through.
+    type Session<'h, F: Fabric + 'h>: Session;
+
+    /// This host's number.
+    fn id(&self) -> HostId;
+
+    /// Number of partitions in the pod; partition p begins on host p modulo the number of hosts.
+    fn partition_count(&self) -> u16;
+
+    /// A session of the caller's worker.
+    fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> Self::Session<'h, F>;
+
+    /// One turn of a worker that runs no transaction: mail, then housekeeping. Returns the number of messages
+    /// handled.
+    fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize;
+
+    /// As [`HostEngine::attend`], for all workers of the host and its helper while none of them runs.
+    fn stand_in<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.attend(cx)
+    }
+
+    /// Whether a thread beside the workers calls [`HostEngine::help`] all the time.
+    fn is_helped(&self) -> bool {
+        false
+    }
+
+    /// One turn of that thread. Returns the number of messages moved.
+    fn help<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let _ = cx;
+        0
+    }
+
+    /// Puts the rows that `fill` hands over into partitions and copies of this host that lack them; rows of
+    /// other hosts are passed over. Of a replicated table one call gets all rows.
+    ///
+    /// # Errors
+    /// The first of `fill`, and what is wrong with a row or the memory.
+    fn load<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
+    ) -> Result<(), TxnError>;
+
+    /// Makes the host's rows of these tables ready for other hosts, as far as the engine knows such a state.
+    /// Returns how many rows that were.
+    ///
+    /// # Errors
+    /// If there is no room for them.
+    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError>;
+
+    /// Shows the rows of a table that this host has; the pod is at rest.
+    ///
+    /// # Errors
+    /// If there is no such table, or its rows cannot be read.
+    fn each_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        visit: impl FnMut(Row<'_>),
+    ) -> Result<(), TxnError>;
+
+    /// What is wrong with the host's own structures; the pod is at rest.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError>;
+
+    /// What this host still has to get rid of before it is at rest: memory that was retired, mail.
+    fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize;
+
+    /// Lets the host fall silent: its heart stops, and its transactions end.
+    fn overrule(&self);
+}
+
+impl HostEngine for RowHost {
+    type Session<'h, F: Fabric + 'h> = RowSession<'h, F>;
+
+    fn id(&self) -> HostId {
+        RowHost::id(self)
+    }
+
+    fn partition_count(&self) -> u16 {
+        RowHost::partition_count(self)
+    }
+
+    fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> RowSession<'h, F> {
+        RowSession::new(cx, self)
+    }
+
+    fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        RowHost::attend(self, cx)
+    }
+
+    fn load<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
+    ) -> Result<(), TxnError> {
+        let mut loader = Loader::new(self);
+        fill(&mut |table, row| loader.put(cx, table, row))?;
+        loader.finish(cx);
+        Ok(())
+    }
+
+    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
+        self.share_all(cx, tables)
+    }
+
+    fn each_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        mut visit: impl FnMut(Row<'_>),
+    ) -> Result<(), TxnError> {
+        self.for_each_row(cx, table, |_, row| visit(row))
+    }
+
+    fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
+        let mut problems = self.check(cx).problems;
+        problems.extend(self.check_entries(cx)?);
+        Ok(problems)
+    }
+
+    fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        RowHost::backlog(self, cx)
+    }
+
+    fn overrule(&self) {
+        RowHost::overrule(self);
+    }
+}
+
+impl HostEngine for PartHost {
+    type Session<'h, F: Fabric + 'h> = PartSession<'h, F>;
+
+    fn id(&self) -> HostId {
+        PartHost::id(self)
+    }
+
+    fn partition_count(&self) -> u16 {
+        PartHost::partition_count(self)
+    }
+
+    fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> PartSession<'h, F> {
+        PartSession::new(cx, self)
+    }
+
+    fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        PartHost::attend(self, cx)
+    }
+
+    fn stand_in<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        let handled = self.settle(cx);
+        self.housekeep(cx);
+        handled
+    }
+
+    fn is_helped(&self) -> bool {
+        self.is_carried()
+    }
+
+    fn help<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.carry(cx)
+    }
+
+    fn load<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
+    ) -> Result<(), TxnError> {
+        let mut loader = PartLoader::new(self);
+        fill(&mut |table, row| loader.put(cx, table, row))?;
+        loader.finish(cx);
+        Ok(())
+    }
+
+    /// Nothing is shared here.
+    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId]) -> Result<u64, TxnError> {
+        Ok(0)
+    }
+
+    fn each_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        mut visit: impl FnMut(Row<'_>),
+    ) -> Result<(), TxnError> {
+        self.for_each_row(cx, table, |_, row| visit(row))
+    }
+
+    fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
+        Ok(self.check(cx))
+    }
+
+    fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.unsent(cx)
+    }
+
+    fn overrule(&self) {
+        PartHost::overrule(self);
+    }
+}
