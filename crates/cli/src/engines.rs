@@ -31,6 +31,9 @@ pub enum EngineName {
     Ds2plCxl,
     /// The same with a thread on each host that sends and receives the messages over a network
     Ds2plNet,
+    /// Motor as a cost model, for `liger sim` only: versions of rows in memory servers, which threads of one
+    /// compute server reach by RDMA
+    MotorModel,
 }
 
 /// The engine and how it works.
@@ -75,12 +78,17 @@ impl EngineArguments {
     /// If something was asked that the engine or the number of workers does not admit.
     pub fn engine(&self, adversarial: bool, workers: u8) -> Result<Engine, Failure> {
         let refused = |why: String| Err(Failure::Refused(why));
+        self.policies_fit()?;
         let (protocol, route) = match self.engine {
             EngineName::Row if self.gaps.is_some() => {
                 let policy = "--policies next-key-locking=on|off";
                 return refused(format!("--gaps is for partitioned engines: the row engine has {policy}"));
             }
             EngineName::Row => return Ok(Engine::Row(self.policies)),
+            EngineName::MotorModel => {
+                let why = "--engine motor-model is a cost model, which only liger sim runs";
+                return refused(why.to_owned());
+            }
             EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
             EngineName::SundialCxl => (Protocol::Sundial, Route::Thread),
             EngineName::SundialNet => (Protocol::Sundial, Route::Network),
@@ -88,11 +96,6 @@ impl EngineArguments {
             EngineName::Ds2plCxl => (Protocol::Ds2pl, Route::Thread),
             EngineName::Ds2plNet => (Protocol::Ds2pl, Route::Network),
         };
-        if self.policies != Policies::default() {
-            return refused(
-                "--policies are the row engine's: leave them out, or use --engine row".to_owned(),
-            );
-        }
         if route.has_thread() && workers == MOST_WORKERS {
             return refused(format!(
                 "{workers} workers and the thread that carries their mail are more than the {MOST_WORKERS} \
@@ -102,6 +105,30 @@ impl EngineArguments {
         let published = Shape::new(protocol);
         let gaps = self.gaps.unwrap_or(published.gaps || adversarial);
         Ok(Engine::Partitioned(Shape { route, gaps, ..published }))
+    }
+
+    /// Whether the cost model of Motor was asked for, which is no engine of real memory.
+    ///
+    /// # Errors
+    /// If something was asked that it does not admit.
+    pub fn is_motor(&self) -> Result<bool, Failure> {
+        if self.engine != EngineName::MotorModel {
+            return Ok(false);
+        }
+        self.policies_fit()?;
+        if self.gaps.is_some() {
+            let why = "--gaps is for partitioned engines: motor-model validates ranges";
+            return Err(Failure::Refused(why.to_owned()));
+        }
+        Ok(true)
+    }
+
+    fn policies_fit(&self) -> Result<(), Failure> {
+        if self.engine == EngineName::Row || self.policies == Policies::default() {
+            return Ok(());
+        }
+        let why = "--policies are the row engine's: leave them out, or use --engine row";
+        Err(Failure::Refused(why.to_owned()))
     }
 
     /// Refuses what was asked for (its options, if they were given) where the engine is not the row engine,

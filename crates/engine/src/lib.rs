@@ -17,6 +17,7 @@ mod layout;
 pub mod log;
 mod macros;
 mod mail;
+pub mod motor;
 pub mod partitioned;
 mod record;
 pub mod recovery;

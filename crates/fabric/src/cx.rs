@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 use crate::addr::{DataAddr, SyncAddr, lines};
-use crate::fabric::{CutOff, Fabric, RangeUse, Work};
+use crate::fabric::{CutOff, Fabric, RangeUse, Remote, Work};
 use crate::layout::Layout;
 
 /// Number of a host in its pod, 0 to 15.
@@ -186,6 +186,17 @@ impl<F: Fabric> Cx<F> {
     #[track_caller]
     pub fn receive_message(&self) -> Option<(HostId, Vec<u8>)> {
         self.fabric.receive_message()
+    }
+
+    /// See [`Fabric::has_remote_memory`].
+    pub fn has_remote_memory(&self) -> bool {
+        self.fabric.has_remote_memory()
+    }
+
+    /// See [`Fabric::remote`].
+    #[track_caller]
+    pub fn remote(&self, moment: Remote) {
+        self.fabric.remote(moment);
     }
 
     /// See [`Fabric::coherent_data`].

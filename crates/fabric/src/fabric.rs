@@ -69,6 +69,37 @@ pub enum CutOff {
     Unknown(&'static str),
 }
 
+/// A moment of one-sided accesses to memory servers (RDMA). What they do there is up to the caller, who keeps
+/// that memory; the simulator says when it happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remote {
+    /// Requests have been posted and arrive: what the caller does now happens at the servers.
+    Sent {
+        /// Requests.
+        requests: u32,
+        /// Operations of the adapter that they consist of.
+        operations: u32,
+        /// Of these, swaps of words.
+        swaps: u32,
+        /// Bytes that travel there.
+        bytes: u64,
+    },
+    /// One of them has been carried out; those of others may come before the next.
+    Between,
+    /// They have been carried out, and so many bytes come back.
+    Answered {
+        /// Bytes that travel back.
+        bytes: u64,
+    },
+    /// More requests go with those just answered: they take the adapter's time, and nobody waits for them.
+    Along {
+        /// Operations of the adapter.
+        operations: u32,
+        /// Bytes that travel there.
+        bytes: u64,
+    },
+}
+
 /// What the simulator is told about a range of data memory, so that it can catch uses of freed memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeUse {
@@ -216,5 +247,17 @@ pub trait Fabric {
     #[track_caller]
     fn receive_message(&self) -> Option<(HostId, Vec<u8>)> {
         None
+    }
+
+    /// True if memory servers can be reached by one-sided accesses: in the simulator only, as
+    /// [`Fabric::has_network`].
+    fn has_remote_memory(&self) -> bool {
+        false
+    }
+
+    /// A moment of one-sided accesses.
+    #[track_caller]
+    fn remote(&self, moment: Remote) {
+        let _ = moment;
     }
 }

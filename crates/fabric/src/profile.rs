@@ -196,6 +196,24 @@ section! {
     }
 }
 
+section! {
+    /// One compute server's way to memory servers: one-sided remote accesses (RDMA).
+    Rdma "rdma" {
+        /// From posting a small request until its answer is there.
+        round_trip_ns "ns" 1.0,
+        /// How much longer that takes where words are swapped.
+        atomics_factor "times" 1.0,
+        /// Bandwidth of the compute server's adapter in each direction.
+        link_gb_per_s "GB/s" 0.001,
+        /// Operations that the adapter starts.
+        operations_per_us "1/us" 0.001,
+        /// Processor time of posting a request.
+        post_ns "ns" 0.0,
+        /// Transactions that a thread runs at once, so that it has work while others wait.
+        coroutines "transactions" 1.0,
+    }
+}
+
 /// What one machine's memory and processors cost.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -224,6 +242,8 @@ pub struct Profile {
     pub wait: Wait,
     /// The network, if one is known.
     pub net: Option<Net>,
+    /// Remote memory, if any is known.
+    pub rdma: Option<Rdma>,
 }
 
 const BUILT_IN: &[(&str, &str)] = &[
@@ -320,6 +340,7 @@ impl Profile {
         self.compute.check(file)?;
         self.wait.check(file)?;
         self.net.as_ref().map_or(Ok(()), |net| net.check(file))?;
+        self.rdma.as_ref().map_or(Ok(()), |rdma| rdma.check(file))?;
         let (section, there) = match self.sync_words {
             SyncMode::Hwcc => ("hwcc", self.hwcc.as_ref().map(|s| s.check(file))),
             SyncMode::Pcc => ("pcc", self.pcc.as_ref().map(|s| s.check(file))),
@@ -339,6 +360,7 @@ impl Profile {
         all.extend(self.compute.entries());
         all.extend(self.wait.entries());
         all.extend(self.net.iter().flat_map(Net::entries));
+        all.extend(self.rdma.iter().flat_map(Rdma::entries));
         all
     }
 }

@@ -246,6 +246,7 @@ pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let below = [liger_pod::SABOTAGE_STEPS, liger_store::SABOTAGE_STEPS].into_iter().flatten().copied();
     let engine = liger_engine::row::sabotage_steps().chain(liger_engine::log::sabotage_steps());
     let engine = engine.chain(liger_engine::partitioned::sabotage_steps());
+    let engine = engine.chain(liger_engine::motor::sabotage_steps());
     let checkpoint = liger_engine::recovery::sabotage_steps();
     below.chain(engine).chain(checkpoint).chain(liger_sql::catalog::SABOTAGE_STEPS.iter().copied())
 }

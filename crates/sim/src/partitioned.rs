@@ -170,7 +170,7 @@ impl PartRun {
         let mut pick = crate::Picker::new(seed ^ 0x0050_4152_5453);
         let protocol = [Protocol::Sundial, Protocol::Ds2pl][pick.below(2) as usize];
         let gaps = pick.chance(75);
-        let route = [Route::Workers, Route::Thread, Route::Network][pick.below(3) as usize];
+        let route = [Route::Workers, Route::Thread][pick.below(2) as usize];
         Self {
             seed,
             hosts: 2 + pick.below(3) as u8,

@@ -13,7 +13,8 @@
 //!   [`policies`]: the same with other policies; [`staged`]: meetings arranged by hand that random runs never
 //!   have; [`checkpoint`]: of rows that another host has changed; [`cold`]: rows that a restart has not made
 //!   yet;
-//! * [`partitioned`]: pods whose hosts share nothing, with two-phase commit;
+//! * [`partitioned`]: pods whose hosts share nothing, with two-phase commit; [`motor`]: rows in memory
+//!   servers, with many versions;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
 //!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
@@ -34,6 +35,7 @@ pub mod index_full;
 pub mod index_kill;
 pub mod lanes;
 pub mod log;
+pub mod motor;
 pub mod partitioned;
 pub mod policies;
 pub mod rows;
@@ -115,6 +117,7 @@ pub const ALL: &[&[Scenario]] = &[
     rows::SCENARIOS,
     policies::SCENARIOS,
     partitioned::SCENARIOS,
+    motor::SCENARIOS,
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,

@@ -36,6 +36,12 @@ fn every_step_of_two_phase_commit_is_needed() {
 }
 
 #[test]
+fn every_step_of_many_versions_is_needed() {
+    let report = sample("motor", Some("motor."));
+    assert!(report.passed() && report.mutants.len() == 6, "{}", report.table());
+}
+
+#[test]
 fn lost_updates_and_stale_copies_are_noticed() {
     for step in ["row.check-readers-on-write", "row.writer-clears-other-valid-bits", "row.set-modified"] {
         let report = sample("rows-two-keys", Some(step));

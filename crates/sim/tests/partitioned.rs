@@ -1,14 +1,27 @@
 //! Adversarial seeds of partitioned pods: serializable, every lock given back.
 
-use liger_sim::partitioned::{PartRun, run};
+use liger_engine::partitioned::Route;
+use liger_sim::partitioned::{PartRun, Shape, run};
 
 #[test]
 fn adversarial_seeds() {
+    every_seed(PartRun::from_seed);
+}
+
+#[test]
+fn adversarial_seeds_over_a_network() {
+    every_seed(|seed| {
+        let run = PartRun::from_seed(seed);
+        PartRun { shape: Shape { route: Route::Network, ..run.shape }, ..run }
+    });
+}
+
+fn every_seed(shape: impl Fn(u64) -> PartRun) {
     let seeds: u64 = std::env::var("LIGER_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(200);
     let first: u64 = std::env::var("LIGER_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let (mut committed, mut distributed) = (0, 0);
     for seed in first..first + seeds {
-        let shape = PartRun::from_seed(seed);
+        let shape = shape(seed);
         let result = run(&shape);
         assert!(result.problems.is_empty(), "seed {seed} ({:?}):\n{}", shape, result.problems.join("\n"));
         committed += result.committed;

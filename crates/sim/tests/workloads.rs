@@ -7,6 +7,7 @@ use liger_engine::partitioned::{Protocol, Route};
 use liger_fabric::sim::Profile;
 use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_tpcc, adversarial_ycsb};
 use liger_sim::bench::{BenchSim, load, run};
+use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::{PartPod, Shape};
 use liger_workload::benchmark::Benchmark;
 use liger_workload::driver::Length;
@@ -86,6 +87,42 @@ fn every_workload_on_the_rivals_under_the_adversary() {
     hostile_rivals(adversarial_ycsb);
     hostile_rivals(adversarial_smallbank);
     hostile_rivals(adversarial_tatp);
+}
+
+fn hostile_motor<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+    for seed in 1..=10 {
+        let result = load::<MotorPod, B>(&shape(seed), &()).expect("the adversary has remote memory").run();
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+        assert_eq!(result.report.consistent, Some(true), "seed {seed}");
+        assert!(result.report.all.committed > 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_workload_on_motor_under_the_adversary() {
+    hostile_motor(adversarial_tpcc);
+    hostile_motor(adversarial_ycsb);
+    hostile_motor(adversarial_smallbank);
+    hostile_motor(adversarial_tatp);
+}
+
+/// In virtual time, too, histories are right, runs replay, and what is sent takes its time.
+#[test]
+fn motor_in_virtual_time_is_right_and_replays() {
+    let profile = Arc::new(Profile::built_in("tigon-osdi25").expect("a built-in profile"));
+    let length = Length::Time { warm_up_ns: 100_000, measured_ns: 1_000_000 };
+    let ycsb = Ycsb { keys: 5000, ..Ycsb::tigon(3, 50, 60) };
+    let full = BenchSim::timed(Arc::clone(&profile), ycsb, 0);
+    let small = BenchSim { hosts: 3, workers: 2, length, check: true, ..full };
+    let run = || load::<MotorPod, Ycsb>(&small, &()).expect("the profile has remote memory").run();
+    let first = run();
+    assert_eq!((first.problems.as_slice(), first.report.consistent), (&[][..], Some(true)));
+    assert_eq!(run().trace_hash, first.trace_hash);
+    // Ten rows: tuples and bytes are read, what was only read is validated, changes are written.
+    let (committed, round_trips) = (first.report.all.committed, first.report.engine.more["round trips"]);
+    assert!(committed > 50 && round_trips >= 4 * committed, "{round_trips} for {committed}");
+    let most = 6.0 * 3.0 * 1e6 / (4.0 * profile.rdma.as_ref().expect("has it").round_trip_ns.value);
+    assert!((committed as f64) < most, "{committed} of {most}");
 }
 
 /// What a run counts is its own, not that of the runs before it on the same pod.

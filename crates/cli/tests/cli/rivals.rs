@@ -6,8 +6,8 @@ const ENGINES: [&str; 4] = ["sundial+", "ds2pl+", "sundial-cxl", "ds2pl-cxl"];
 
 /// A short run of a tiny database.
 fn bench(arguments: &str) -> Command {
-    // Where processors are few, a message waits for the turns of three threads: long enough for a machine that
-    // is busy with something else.
+    // Where processors are few, a message waits for the turns of three threads: long enough for a machine
+    // that is busy with something else.
     let is_slow = ["-cxl", "shadow"].iter().any(|slow| arguments.contains(slow));
     let seconds = if is_slow { 2.0 } else { 0.5 };
     liger(&format!("bench {arguments} --seconds {seconds} --warm-up 0.1 --json"))

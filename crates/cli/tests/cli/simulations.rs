@@ -57,7 +57,7 @@ fn what_is_not_there_is_refused() {
 /// Every engine runs every workload under the adversary, says which it is, and replays.
 #[test]
 fn workloads_run_on_every_engine() {
-    for engine in ["row", "sundial+", "ds2pl-cxl", "sundial-net"] {
+    for engine in ["row", "sundial+", "ds2pl-cxl", "sundial-net", "motor-model"] {
         for workload in ["tpcc", "ycsb"] {
             let run = || {
                 let output = output(&mut liger(&format!("sim {workload} --seed 5 --engine {engine} --json")));
@@ -83,6 +83,12 @@ fn workloads_run_on_every_engine() {
     refused(&mut liger(&many), &["31 workers", "lower --workers"]);
     let unknown = format!("sim ycsb --engine ds2pl-net --profile dram {timed}");
     refused(&mut liger(&unknown), &["over a network is not possible here", "[net]", "--profile"]);
+    let unknown = format!("sim ycsb --engine motor-model --profile dram {timed}");
+    refused(&mut liger(&unknown), &["RDMA is not possible here", "[rdma]", "--profile"]);
+    let many = format!("sim ycsb --engine motor-model --profile tigon-osdi25 --workers 11 {timed}");
+    refused(&mut liger(&many), &["at once", "fewer threads"]);
+    refused(&mut liger("sim ycsb --engine motor-model --gaps true"), &["--gaps", "motor-model"]);
+    refused(&mut liger("bench ycsb --engine motor-model"), &["cost model", "liger sim"]);
     refused(&mut liger("sim ycsb --profile tigon-osdi25 --workers 32"), &["--workers", "1..=31"]);
     refused(&mut liger("sim tpcc --gaps true"), &["--gaps", "next-key-locking"]);
     // What an adversarial run would not heed.

@@ -96,6 +96,7 @@ pub fn profile_of(findings: &Findings, name: &str, date: &str, coherent_data: bo
             pause_max_ns: writer.taken(FALLBACK, "a choice, not a cost", &dram.wait.pause_max_ns),
         },
         net: None,
+        rdma: None,
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Verb {
     Disk,
     /// `sync` of a disk's file, or `sync_names`.
     DiskSync,
-    /// `send_message` or `receive_message`.
+    /// `send_message`, `receive_message` or `remote`.
     Network,
 }
 

@@ -15,6 +15,7 @@ use super::explain::{Actor, By, Recent, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
 use super::network::Network;
 use super::places::Places;
+use super::remote::Adapter;
 use super::report::{HostReport, Outcome, Report, TimeUse};
 use super::rules::{Broken, Rules};
 use super::schedule::{Picker, Random, Scheduler, Script};
@@ -77,6 +78,8 @@ pub(crate) struct State {
     pub disks: SimDisks,
     /// None if its costs are not known.
     pub network: Option<Network>,
+    /// The way to memory servers; none if its costs are not known.
+    pub adapter: Option<Adapter>,
     pub picker: Picker,
     pub random: Random,
     pub script: Option<Script>,
@@ -109,7 +112,7 @@ impl State {
     pub fn new(config: SimConfig, disks: SimDisks) -> Self {
         let mut random = Random::new(config.seed);
         let (hosts, len) = (config.hosts, config.len);
-        let network = Network::new(&config);
+        let (network, adapter) = (Network::new(&config), Adapter::new(&config));
         let (memory, adversary) = match &config.mode {
             Mode::Adversarial(a) => {
                 let sync = config.sync.clone();
@@ -138,6 +141,7 @@ impl State {
             memory,
             disks,
             network,
+            adapter,
             workers: Vec::new(),
             hosts: vec![HostReport::default(); config.hosts],
             picker: Picker::new(adversary.scheduler, &mut random),

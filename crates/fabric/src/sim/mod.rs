@@ -41,6 +41,7 @@ mod incoherent;
 mod machine;
 mod network;
 mod places;
+mod remote;
 mod report;
 mod rules;
 mod schedule;
@@ -51,7 +52,9 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::panic::Location;
 use std::rc::Rc;
 
-pub use crate::profile::{Cache, Compute, Hwcc, Memory, Net, Pcc, Profile, ProfileError, Quantity, Wait};
+pub use crate::profile::{
+    Cache, Compute, Hwcc, Memory, Net, Pcc, Profile, ProfileError, Quantity, Rdma, Wait,
+};
 pub use config::{Adversary, Kill, KillAt, Mode, SimConfig};
 pub use explain::{Actor, Rule, Site, Verb, Violation};
 pub use explore::{Exploration, explore};

@@ -306,6 +306,14 @@ impl Timed {
         self.used.network_ps += ps;
     }
 
+    /// The worker waits until then.
+    pub fn wait_until(&mut self, me: usize, ps: u64) {
+        let w = &mut self.workers[me];
+        self.used.waiting_ps += ps.saturating_sub(w.clock);
+        w.clock = w.clock.max(ps);
+        w.waiting_since = None;
+    }
+
     pub fn fence(&mut self, me: usize) {
         let w = &mut self.workers[me];
         let before = w.clock;

@@ -10,7 +10,7 @@ use super::{CrashDomain, Sim};
 use crate::addr::{DataAddr, LINE, SyncAddr, lines};
 use crate::cx::HostId;
 use crate::disk::{DiskAnswer, DiskCall, DiskErrorKind};
-use crate::fabric::{CutOff, Fabric, RangeUse, Work};
+use crate::fabric::{CutOff, Fabric, RangeUse, Remote, Work};
 
 impl Sim {
     /// The bytes of a read or write that one turn covers, from `done` on: a line, or (timed) everything.
@@ -242,6 +242,14 @@ impl Fabric for Sim {
 
     fn receive_message(&self) -> Option<(HostId, Vec<u8>)> {
         self.receive(Location::caller())
+    }
+
+    fn has_remote_memory(&self) -> bool {
+        self.state.borrow().adapter.is_some()
+    }
+
+    fn remote(&self, moment: Remote) {
+        self.remote_access(moment, Location::caller());
     }
 
     fn sabotaged(&self, step: &'static str) -> bool {

@@ -6,8 +6,8 @@
 //! say so.
 //!
 //! Any workload ([`Benchmark`]; [`shapes`] has the usual ones) on any engine ([`PodEngine`]; [`row`] is the
-//! row engine, [`partitioned`] its rivals). What is specific to an engine is behind that trait, and nothing
-//! else is.
+//! row engine, [`partitioned`] and Motor ([`crate::motor`]) its rivals). What is specific to an engine is
+//! behind that trait, and nothing else is.
 //!
 //! Invariants:
 //! 1. A run is a function of its [`BenchSim`] and its engine.
@@ -16,6 +16,7 @@
 //! Not here: how long a run takes on the machine that simulates (the caller has the clock).
 
 mod load;
+mod motor;
 pub mod partitioned;
 pub mod row;
 pub mod shapes;
@@ -130,6 +131,11 @@ pub trait PodEngine: Sized + 'static {
 
     /// What is wrong with the engines' own structures after a run.
     fn check(&mut self) -> Vec<String>;
+
+    /// Transactions that a worker runs at once, each as a worker of the simulation.
+    fn at_once(&self) -> u8 {
+        1
+    }
 
     /// Starts whatever works beside the workers; it ends when `is_over` says so.
     fn start_helpers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
@@ -293,12 +299,13 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
 
     fn start_workers(&mut self) -> Rc<Stage> {
         let stage = Rc::new(Stage::default());
-        stage.running.set(u32::from(self.run.hosts) * u32::from(self.run.workers));
+        let workers = self.run.workers * self.pod.at_once();
+        stage.running.set(u32::from(self.run.hosts) * u32::from(workers));
         let config = self.config();
         for host in 0..self.run.hosts {
             let partitions = self.run.partitions_of(host);
-            for worker in 0..self.run.workers {
-                let (index, workers) = (worker.into(), self.run.workers.into());
+            for worker in 0..workers {
+                let (index, workers) = (worker.into(), workers.into());
                 let place = Place { partitions: &partitions, worker: index, workers };
                 let workload = self.run.benchmark.worker(place);
                 let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use liger_fabric::profile::Profile;
 use liger_sim::bench::row::RowPod;
 use liger_sim::bench::{self, BenchSim, PodEngine, shapes};
+use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::PartPod;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::tpcc::Scale;
@@ -118,6 +119,7 @@ impl Common {
     ) -> (Vec<Point>, Vec<String>) {
         match &curve.engine {
             Engine::Row(policies) => self.measure::<RowPod, B>(policies, curve.workers, xs, at),
+            Engine::Motor => self.measure::<MotorPod, B>(&(), curve.workers, xs, at),
             Engine::Partitioned(shape) => self.measure::<PartPod, B>(shape, curve.workers, xs, at),
         }
     }

@@ -3,6 +3,7 @@
 use liger_engine::TxnError;
 use liger_sim::bench::PodEngine;
 use liger_sim::bench::row::RowPod;
+use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::PartPod;
 
 use crate::engines::{Engine, EngineArguments};
@@ -30,11 +31,15 @@ pub(super) fn apply<R: OnEngine>(
     workers: u8,
     run: R,
 ) -> Result<R::Out, Failure> {
+    let unsuited = |error: TxnError| {
+        Failure::Refused(format!("{error}: choose another --policies, --engine or --profile"))
+    };
+    if asked.is_motor()? {
+        return run.run::<MotorPod>(&()).map_err(unsuited);
+    }
     let done = match asked.engine(adversarial, workers)? {
         Engine::Row(policies) => run.run::<RowPod>(&policies),
         Engine::Partitioned(shape) => run.run::<PartPod>(&shape),
     };
-    done.map_err(|error| {
-        Failure::Refused(format!("{error}: choose another --policies, --engine or --profile"))
-    })
+    done.map_err(unsuited)
 }
