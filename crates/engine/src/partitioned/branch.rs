@@ -343,7 +343,8 @@ impl Branch {
                     continue;
                 }
                 Some(time) if held.opens_gap => host.rules.gap_changed(&mut part.rows, held.row, time),
-                _ => {}
+                Some(time) => host.rules.seen(cx, &mut part.rows, held.row, time),
+                None => {}
             }
             if held.is_new {
                 part.rows.set_flags(held.row, RowFlags::LIVE);

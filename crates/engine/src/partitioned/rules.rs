@@ -18,8 +18,13 @@ use super::part::RowId;
 use crate::txn::{Access, Conflict};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["sundial.extend-lease", "sundial.compare-on-renewal", "sundial.respect-lock", "ds2pl.respect-readers"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "sundial.extend-lease",
+    "sundial.compare-on-renewal",
+    "sundial.respect-lock",
+    "sundial.lease-what-was-locked",
+    "ds2pl.respect-readers",
+];
 
 /// How transactions of a partitioned pod keep out of each other's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,6 +179,14 @@ impl Rules {
         rows.set_version(row, time);
         if self.protocol == Protocol::Sundial {
             rows.set_shared(row, time);
+        }
+    }
+
+    /// Says of a locked row that who held it saw it as it is at `time`, when it committed: it may have locked
+    /// the row and not changed it.
+    pub(super) fn seen<F: Fabric>(self, cx: &Cx<F>, rows: &mut RowSlab, row: RowId, time: u64) {
+        if self.protocol == Protocol::Sundial && !cx.sabotaged("sundial.lease-what-was-locked") {
+            rows.set_shared(row, rows.shared(row).max(time));
         }
     }
 
