@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
@@ -52,6 +52,8 @@ pub struct Fleet {
     hosts: Vec<Running>,
     sender: SyncSender<Event>,
     events: Receiver<Event>,
+    /// Ends the thread that waits for signals.
+    signals: Handle,
 }
 
 impl Fleet {
@@ -60,7 +62,7 @@ impl Fleet {
         let (sender, events) = sync_channel(EVENTS);
         let caught = Signals::new([SIGINT, SIGTERM]);
         let mut caught = caught.map_err(|e| Failure::Broken(format!("cannot catch signals: {e}")))?;
-        let to = sender.clone();
+        let (to, signals) = (sender.clone(), caught.handle());
         std::thread::spawn(move || {
             for signal in caught.forever() {
                 if to.send(Event::Signal(signal)).is_err() {
@@ -68,7 +70,7 @@ impl Fleet {
                 }
             }
         });
-        Ok(Self { hosts: Vec::new(), sender, events })
+        Ok(Self { hosts: Vec::new(), sender, events, signals })
     }
 
     /// Starts the next host.
@@ -254,5 +256,6 @@ impl Drop for Fleet {
             let _ = running.child.kill();
             let _ = running.child.wait();
         }
+        self.signals.close();
     }
 }

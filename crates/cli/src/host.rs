@@ -32,7 +32,7 @@ use crate::failure::Failure;
 use crate::job::{Backend, Bench, Job, Sql, on_bench};
 use crate::orders::{Orders, Shown, tell};
 
-mod bench;
+pub mod bench;
 mod figures;
 mod log;
 mod partitioned;

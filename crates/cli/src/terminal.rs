@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
@@ -35,11 +35,35 @@ pub fn forget_interrupt() {
     SIGNAL.store(0, Ordering::Relaxed);
 }
 
+/// Phases of this process that say everything there is to say: those within them are not told.
+static WHOLE: AtomicUsize = AtomicUsize::new(0);
+
+/// How a phase is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    /// To somebody who watches.
+    Watched,
+    /// In plain lines.
+    Plain,
+    /// Not at all: it is within a phase that is.
+    Silent,
+}
+
 /// One phase of a command.
 pub struct Phase {
     bar: ProgressBar,
     name: String,
-    watched: bool,
+    telling: Telling,
+    /// Phases within it are silent.
+    is_whole: bool,
+}
+
+impl Drop for Phase {
+    fn drop(&mut self) {
+        if self.is_whole {
+            WHOLE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Phase {
@@ -47,6 +71,14 @@ impl Phase {
     pub fn start(name: &str) -> Self {
         let bar = ProgressBar::new_spinner();
         Self::begin(bar, "{spinner} {msg} {elapsed}", name)
+    }
+
+    /// A phase that stands for all phases within it.
+    pub fn over(name: &str) -> Self {
+        let mut phase = Self::start(name);
+        phase.is_whole = true;
+        WHOLE.fetch_add(1, Ordering::Relaxed);
+        phase
     }
 
     /// A phase of about `rows` rows.
@@ -62,15 +94,21 @@ impl Phase {
     }
 
     fn begin(bar: ProgressBar, template: &str, name: &str) -> Self {
-        let watched = !bar.is_hidden();
-        if watched {
-            bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
-            bar.set_message(name.to_owned());
-            bar.enable_steady_tick(Duration::from_millis(100));
-        } else {
-            eprintln!("{name} ...");
+        let telling = match (WHOLE.load(Ordering::Relaxed), bar.is_hidden()) {
+            (0, false) => Telling::Watched,
+            (0, true) => Telling::Plain,
+            _ => Telling::Silent,
+        };
+        match telling {
+            Telling::Watched => {
+                bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
+                bar.set_message(name.to_owned());
+                bar.enable_steady_tick(Duration::from_millis(100));
+            }
+            Telling::Plain => eprintln!("{name} ..."),
+            Telling::Silent => bar.set_draw_target(ProgressDrawTarget::hidden()),
         }
-        Self { bar, name: name.to_owned(), watched }
+        Self { bar, name: name.to_owned(), telling, is_whole: false }
     }
 
     /// So many rows or bytes more.
@@ -82,7 +120,11 @@ impl Phase {
     pub fn done(self, what: &str) {
         let took_s = self.bar.elapsed().as_secs_f64();
         self.bar.finish_and_clear();
-        let name = if self.watched { format!("{}: ", self.name) } else { "  ".to_owned() };
+        let name = match self.telling {
+            Telling::Watched => format!("{}: ", self.name),
+            Telling::Plain => "  ".to_owned(),
+            Telling::Silent => return,
+        };
         eprintln!("{name}{what} in {took_s:.1} s");
     }
 }

@@ -13,12 +13,12 @@ use liger_workload::{Acknowledged, EngineFigures, Report, WorkerStats};
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::job::{Job, on_bench};
+use crate::job::{Bench, Job, on_bench};
 use crate::memory::PodMemory;
 use crate::plot::{Figure, svg};
 use crate::terminal::Phase;
 use crate::verify::AllRows;
-use pod::PodArguments;
+pub use pod::PodArguments;
 pub use tpcc::MixName;
 
 mod chaos;
@@ -115,6 +115,17 @@ fn run_job(pod: &PodArguments, mut job: Job, crash: Option<(f64, bool)>) -> Resu
     println!("{}", if pod.json { report.json() } else { report.table() });
     let good = report.consistent == Some(true) && report.stopped.is_empty();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs a workload on a pod of its own, and checks every row.
+pub fn run_once(pod: &PodArguments, bench: Bench) -> Result<Report, Failure> {
+    let job = pod.job(bench)?;
+    let mut fleet = Fleet::new()?;
+    let memory = PodMemory::make(&pod.memory, &job.pod_config(), &job.schemas(), (false, false))?;
+    // Hosts end before their memory goes.
+    let report = measure(&mut fleet, &memory, &job);
+    drop(fleet);
+    report
 }
 
 /// The whole run, from the first host's start to the last one's end.

@@ -2,15 +2,16 @@
 //! numbers, judged and drawn.
 //!
 //! * [`plan`]: figures, lines and claims; [`published`]: the numbers; [`measure`]: runs and keeps lines;
-//!   [`judge`]: ratios and claims; [`report`]: the HTML and JSON files.
+//!   [`judge`]: ratios and claims; [`report`]: the HTML and JSON files; [`native`]: in real time instead.
 
 mod judge;
 mod measure;
+mod native;
 mod plan;
 mod published;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub enum Evaluation {
     Tigon,
     /// Pasha (CIDR 2025): New-Order and Payment
     Pasha,
+    /// Tigon's comparison in small, in real time on this machine; and whether the simulator predicts it
+    Native,
 }
 
 /// What to reproduce.
@@ -44,38 +47,82 @@ pub struct Arguments {
     /// Folder of the report; lines that are there already are not run again
     #[arg(long, default_value = "reproduction")]
     out: PathBuf,
-    /// Hardware profile: a built-in name or a file
-    #[arg(long, default_value = "tigon-osdi25")]
-    profile: String,
+    /// Hardware profile of what is simulated: a built-in name or a file [default: tigon-osdi25; native: dram]
+    #[arg(long)]
+    profile: Option<String>,
     /// Only figures whose name contains this
     #[arg(long)]
     only: Option<String>,
     /// Decides everything
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Lines that are run at once
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
-    threads: u8,
+    /// Simulated lines that are run at once [default: 2]; `native` has the machine to itself
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: Option<u8>,
+    /// How often `native` runs every engine at every point [default: 5; quick: 3]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: Option<u16>,
     /// Print the JSON object instead of the table
     #[arg(long)]
     json: bool,
 }
 
-/// Reproduces.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let (name, title, mut figures) = match arguments.evaluation {
-        Evaluation::Tigon => ("tigon", "The evaluation of Tigon (OSDI 2025), reproduced", plan::tigon()),
-        Evaluation::Pasha => ("pasha", "The evaluation of Pasha (CIDR 2025), reproduced", plan::pasha()),
-    };
+/// The figures that were asked for.
+fn chosen<F>(
+    arguments: &Arguments,
+    name: &str,
+    mut figures: Vec<F>,
+    id: impl Fn(&F) -> &'static str,
+) -> Result<Vec<F>, Failure> {
     if let Some(only) = &arguments.only {
-        let known: Vec<&str> = figures.iter().map(|figure| figure.id).collect();
+        let known: Vec<&str> = figures.iter().map(&id).collect();
         let known = known.join(", ");
-        figures.retain(|figure| figure.id.contains(only.as_str()));
+        figures.retain(|figure| id(figure).contains(only.as_str()));
         if figures.is_empty() {
             return Err(Failure::Refused(format!("no figure of {name} is called {only}: there are {known}")));
         }
     }
-    let profile = Profile::named(&arguments.profile).map_err(|error| Failure::Refused(error.to_string()))?;
+    Ok(figures)
+}
+
+fn profile(arguments: &Arguments, usual: &str) -> Result<Arc<Profile>, Failure> {
+    let named = Profile::named(arguments.profile.as_deref().unwrap_or(usual));
+    named.map(Arc::new).map_err(|error| Failure::Refused(error.to_string()))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Refused(format!("{}: {error}: name a folder that can be written with --out", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| unwritable(path, &error))
+}
+
+/// Reproduces.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match (arguments.evaluation, arguments.threads, arguments.rounds) {
+        (Evaluation::Native, None, _) => native::run(arguments),
+        (Evaluation::Native, Some(_), _) => {
+            let message =
+                "--threads: native runs one thing at a time, or nothing could be measured: leave it out";
+            Err(Failure::Refused(message.to_owned()))
+        }
+        (_, _, Some(_)) => {
+            let message = "--rounds: simulated runs replay, and one is as good as many: leave it out";
+            Err(Failure::Refused(message.to_owned()))
+        }
+        _ => simulated(arguments),
+    }
+}
+
+/// Reproduces an evaluation in virtual time.
+fn simulated(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (name, title, figures) = match arguments.evaluation {
+        Evaluation::Tigon => ("tigon", "The evaluation of Tigon (OSDI 2025), reproduced", plan::tigon()),
+        _ => ("pasha", "The evaluation of Pasha (CIDR 2025), reproduced", plan::pasha()),
+    };
+    let mut figures = chosen(arguments, name, figures, |figure: &Figure| figure.id)?;
+    let profile = profile(arguments, "tigon-osdi25")?;
     for line in figures.iter_mut().flat_map(|figure| &mut figure.lines) {
         if let Some(why) = line.curve.ok().and_then(|curve| curve.engine.lacks(&profile)) {
             line.curve = Err(why);
@@ -85,10 +132,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         true => Size { scale_divisor: 20, keys: 20_000, virtual_ms: 4, hosts: 8 },
         false => Size { scale_divisor: 4, keys: 300_000, virtual_ms: 20, hosts: 8 },
     };
-    let common = Common { profile: Arc::new(profile), seed: arguments.seed, size };
+    let common = Common { profile, seed: arguments.seed, size };
     note_interrupts()?;
     let folder = arguments.out.join("lines");
-    let measured = measure_all(&common, &figures, &folder, arguments.threads.into())?;
+    let measured = measure_all(&common, &figures, &folder, arguments.threads.unwrap_or(2).into())?;
     let verdicts: Vec<FigureVerdict> = figures.iter().map(|figure| judge(figure, &measured)).collect();
     let object = report::json(name, &common, &verdicts, &measured);
     let files = [
@@ -96,13 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (format!("{name}.json"), format!("{object:#}\n")),
     ];
     for (file, text) in &files {
-        let path = arguments.out.join(file);
-        std::fs::write(&path, text).map_err(|error| {
-            Failure::Refused(format!(
-                "{}: {error}: name a folder that can be written with --out",
-                path.display()
-            ))
-        })?;
+        write(&arguments.out.join(file), text)?;
     }
     if arguments.json {
         println!("{object}");

@@ -37,6 +37,10 @@ const START_COUNTER: u64 = 0;
 /// Rounds in which a host waits for others to let go of what it has retired.
 const SETTLE_ROUNDS: u32 = 200_000;
 
+/// What reports call the processor time of all workers in the measured time: workers never sleep, so where it
+/// is less than that time, other programs have had their processors.
+pub const PROCESSOR_NS: &str = "workers_processor_ns";
+
 /// A host's engine and workers, and what is run on them.
 pub(super) struct Benched<'a, E: HostEngine, M: HostMemory> {
     pub(super) crew: &'a mut Crew<E, M>,
@@ -131,9 +135,11 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
         });
         // A panic has ended the process.
         let ran: Vec<_> = ran.into_iter().map(|worker| worker.expect("no worker panicked")).collect();
-        let stats = WorkerStats::merged(ran.iter().map(|(stats, _)| stats));
+        let stats = WorkerStats::merged(ran.iter().map(|(stats, ..)| stats));
         // Counts of the whole host: as the first worker saw them.
-        (stats, ran[0].1.clone())
+        let mut figures = ran[0].1.clone();
+        figures.more.insert(PROCESSOR_NS.to_owned(), ran.iter().map(|(.., processor_ns)| processor_ns).sum());
+        (stats, figures)
     }
 
     /// One transaction on each worker.
@@ -224,20 +230,26 @@ fn run_both<F: Fabric, S: Session, W: Workload>(
     worker: &W,
     (seconds, watch): (f64, Option<Arc<Watch>>),
     counted: impl Fn() -> EngineFigures,
-) -> (WorkerStats, EngineFigures) {
+) -> (WorkerStats, EngineFigures, u64) {
     let length = |seconds: f64| Length::Time { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64 };
     let config = config_of(job, watch);
     let first = RunConfig { length: length(job.warm_up_s), ..config.clone() };
     let warm_up = run_worker(cx, session, worker, &first);
-    let before = counted();
+    let (before, processor_ns) = (counted(), processor_ns());
     let second = RunConfig { run: config.run + 1, length: length(seconds), ..config };
     let mut stats = run_worker(cx, session, worker, &second);
-    let figures = counted().since(&before);
+    let (figures, processor_ns) = (counted().since(&before), self::processor_ns() - processor_ns);
     for (name, n) in warm_up.acknowledged {
         *stats.acknowledged.entry(name).or_default() += n;
     }
     stats.stopped.extend(warm_up.stopped);
-    (stats, figures)
+    (stats, figures, processor_ns)
+}
+
+/// Processor time of this thread.
+fn processor_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    1_000_000_000 * now.tv_sec as u64 + now.tv_nsec as u64
 }
 
 /// Says every few milliseconds what was acknowledged, until it is dropped.

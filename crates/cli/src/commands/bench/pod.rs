@@ -1,6 +1,6 @@
 //! What every workload on real processes is told: the pod, its memory, and how long.
 
-use clap::Args;
+use clap::{Args, Command, FromArgMatches};
 use liger_engine::db::SyncMode;
 use liger_engine::partitioned::Route;
 use liger_fabric::native::MemorySpec;
@@ -77,6 +77,14 @@ pub struct PodArguments {
     /// Destroy what the memory holds
     #[arg(long)]
     pub force: bool,
+}
+
+impl Default for PodArguments {
+    fn default() -> Self {
+        let command = Self::augment_args(Command::new("pod")).no_binary_name(true);
+        let none = command.get_matches_from([""; 0]);
+        Self::from_arg_matches(&none).expect("every option has a default")
+    }
 }
 
 impl PodArguments {

@@ -10,11 +10,12 @@ use super::plan::Figure;
 use crate::plot::chart::{Chart, Pair, render};
 use crate::plot::svg::escape;
 
-const STYLE: &str = "body{font-family:Helvetica,Arial,sans-serif;max-width:980px;margin:2em auto;color:#222;\
-                     line-height:1.45}table{border-collapse:collapse;margin:.6em 0 1.6em}th,td{padding:.2em \
-                     .7em;border-bottom:1px solid #ddd;text-align:right}th:first-child,td:first-child{\
-                     text-align:left}.no{color:#b00020;font-weight:600}.yes{color:#1b6e3c}.note{color:#555;\
-                     font-size:90%}";
+pub(super) const STYLE: &str = "\
+    body{font-family:Helvetica,Arial,sans-serif;max-width:980px;margin:2em auto;color:#222;\
+    line-height:1.45}table{border-collapse:collapse;margin:.6em 0 1.6em}\
+    th,td{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:right}\
+    th:first-child,td:first-child{text-align:left}.no{color:#b00020;font-weight:600}\
+    .yes{color:#1b6e3c}.note{color:#555;font-size:90%}";
 
 fn chart(figure: &Figure, verdict: &FigureVerdict) -> Chart {
     let of = |name: &str, value: fn(&Judged) -> Option<f64>| {
@@ -35,7 +36,7 @@ fn chart(figure: &Figure, verdict: &FigureVerdict) -> Chart {
     }
 }
 
-fn cell(value: Option<f64>, digits: usize, unit: &str) -> String {
+pub(super) fn cell(value: Option<f64>, digits: usize, unit: &str) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}{unit}"))
 }
 
