@@ -63,6 +63,8 @@ impl Costs {
                 Work::IndexNode => &compute.index_node_ns,
                 Work::Row => &compute.row_ns,
                 Work::DramLine => &compute.dram_line_ns,
+                Work::Change => &compute.change_ns,
+                Work::Content => &compute.content_ns,
                 Work::Message => &compute.message_ns,
             })
         });

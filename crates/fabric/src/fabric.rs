@@ -36,14 +36,26 @@ pub enum Work {
     Row,
     /// Copying 64 bytes to or from a DRAM row.
     DramLine,
+    /// Changing one row, beside the call: its private copy and its log record. Charged by the driver.
+    Change,
+    /// Making up 64 bytes of a row's new content, where a workload does that. Charged by the driver.
+    Content,
     /// Encoding, dispatching or handling one message.
     Message,
 }
 
 impl Work {
     /// All kinds, in declaration order.
-    pub const ALL: [Work; 6] =
-        [Work::Transaction, Work::Call, Work::IndexNode, Work::Row, Work::DramLine, Work::Message];
+    pub const ALL: [Work; 8] = [
+        Work::Transaction,
+        Work::Call,
+        Work::IndexNode,
+        Work::Row,
+        Work::DramLine,
+        Work::Change,
+        Work::Content,
+        Work::Message,
+    ];
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
@@ -53,6 +65,8 @@ impl Work {
             Work::IndexNode => "index_node",
             Work::Row => "row",
             Work::DramLine => "dram_line",
+            Work::Change => "change",
+            Work::Content => "content",
             Work::Message => "message",
         }
     }

@@ -47,6 +47,12 @@ pub trait Workload {
         true
     }
 
+    /// Bytes of content that a transaction makes up for each row that it changes: work of the application
+    /// that is charged in simulated time.
+    fn content_bytes(&self) -> u32 {
+        0
+    }
+
     /// The inputs of one worker in one run.
     fn source(&self, worker: RunWorker, rng: Rng) -> Self::Source;
 
@@ -379,7 +385,10 @@ impl<F: Fabric, S: Session, W: Workload> Worker<'_, F, S, W> {
     fn attempts(&mut self, input: &W::Input, met: &mut Conflicts) -> Ended {
         let (cx, workload, source) = (self.cx, self.workload, &mut self.source);
         for attempt in 1u32.. {
-            let attempt_once = |txn: &mut S::Txn| workload.run(source, &mut Charged::new(cx, txn), input);
+            let attempt_once = |txn: &mut S::Txn| {
+                let mut charged = Charged::new(cx, txn, workload.content_bytes());
+                workload.run(source, &mut charged, input)
+            };
             match self.session.attempt(attempt_once) {
                 Ok(effects) => return Ended::Committed(effects),
                 Err(TxnError::Rollback) => return Ended::RolledBack,

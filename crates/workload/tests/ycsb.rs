@@ -8,11 +8,11 @@ use liger_workload::WorkerStats;
 use liger_workload::benchmark::{Benchmark, Place, Verdict};
 use liger_workload::driver::{Length, RunConfig, run_worker};
 use liger_workload::snapshot::Acknowledged;
-use liger_workload::ycsb::row::{Id, usertable};
+use liger_workload::ycsb::row::{Id, Placing, usertable};
 use liger_workload::ycsb::{Mode, Placement, Ycsb};
 
 fn small(mode: Mode, read_percent: u32, cross_percent: u32) -> Ycsb {
-    Ycsb { keys: 64, mode, check_reads: true, ..Ycsb::tigon(3, read_percent, cross_percent) }
+    Ycsb { keys: 64, pieces: 2, mode, check_reads: true, ..Ycsb::tigon(3, read_percent, cross_percent) }
 }
 
 fn run(ycsb: &Ycsb, memory: &mut Memory, transactions: u64, run: u16) -> WorkerStats {
@@ -65,8 +65,9 @@ fn touched(ycsb: &Ycsb) -> Vec<Vec<u64>> {
     run(ycsb, &mut memory, 20_000, 1);
     let rows = &memory.tables[&table(ycsb)].rows;
     let of = |id: Id| liger_engine::Row::new(&rows[&id.key()]).get(usertable::UPDATES) as u64;
-    let partition = |partition| (0..ycsb.keys).map(|number| of(Id { partition, number })).collect();
-    (0..3).map(partition).collect()
+    let placing = Placing { homes: ycsb.homes, pieces: ycsb.pieces };
+    let home = |home| (0..ycsb.keys).map(|number| of(placing.id(home, number))).collect();
+    (0..3).map(home).collect()
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn what_is_wrong_is_found() {
         wrong.tables.get_mut(&table).unwrap().rows.remove(key);
         found(&wrong)
     };
-    assert!(without(&memory, &id.key()).contains("row 5 of partition 2 is missing"));
+    assert!(without(&memory, &id.key()).contains("row 5 of home 2 is missing"));
     // A lost update leaves a whole row, and its count.
     let mut forgetful = loaded_with(&ycsb);
     forgetful.lose = Some((table, 100));
@@ -131,7 +132,8 @@ fn rows_that_nobody_inserted_are_found() {
     assert_eq!(verdict(&ycsb, &memory, &stats), Verdict::default());
     // One of the worker's rows gives way to another: the count is right, the keys are not.
     let rows = &mut memory.tables.get_mut(&table(&ycsb)).unwrap().rows;
-    let own = *rows.keys().rev().find(|key| key.words()[0] & 0xffff_ffff > 1000).expect("a row of its own");
+    let is_own = |row: &[u8]| liger_engine::Row::new(row).get(usertable::ID) as u32 >= ycsb.keys;
+    let own = *rows.iter().find(|(_, row)| is_own(row)).expect("a row of its own").0;
     rows.remove(&own);
     let mut row = NewRow::default();
     liger_workload::ycsb::row::fill(Id { partition: 0, number: 77_777 }, &mut row);
@@ -139,4 +141,9 @@ fn rows_that_nobody_inserted_are_found() {
     let failures = verdict(&ycsb, &memory, &stats).failures;
     assert_eq!(failures.len(), 1, "{failures:?}");
     assert!(failures[0].starts_with("their keys' hashes: "), "{failures:?}");
+    // A row that is dealt out to another partition is nobody's.
+    liger_workload::ycsb::row::fill(Id { partition: 0, number: 32 }, &mut row);
+    memory.load_row(table(&ycsb), &row);
+    let failures = verdict(&ycsb, &memory, &stats).failures;
+    assert!(failures[0].ends_with("is of no partition"), "{failures:?}");
 }

@@ -47,6 +47,9 @@ pub struct YcsbParameters {
     /// Bytes of a row's 1000 that a change writes
     #[arg(long, default_value_t = 1000)]
     change_bytes: u16,
+    /// Partitions that the rows of each host are dealt out to
+    #[arg(long, default_value_t = liger_workload::ycsb::PIECES)]
+    partitions: u16,
     /// Which rows are touched
     #[arg(long, value_enum, default_value_t = PlacementName::Paper)]
     placement: PlacementName,
@@ -68,9 +71,9 @@ impl YcsbParameters {
             PlacementName::Paper => Placement::Paper,
             PlacementName::Clean => Placement::Clean,
         };
-        let Self { keys, theta, change_bytes, check_reads, reads, .. } = *self;
+        let Self { keys, theta, change_bytes, check_reads, reads, partitions: pieces, .. } = *self;
         let tigon = Ycsb::tigon(hosts.into(), reads, cross_percent);
-        let ycsb = Ycsb { keys, mode, theta, change_bytes, placement, check_reads, ..tigon };
+        let ycsb = Ycsb { keys, pieces, mode, theta, change_bytes, placement, check_reads, ..tigon };
         ycsb.validate().map_err(|error| Failure::Refused(error.to_string()))?;
         Ok(ycsb)
     }

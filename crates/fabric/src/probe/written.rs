@@ -205,6 +205,8 @@ fn compute_of(writer: &Writer<'_>, other: &Compute) -> Compute {
         index_node_ns: taken(&other.index_node_ns),
         row_ns: taken(&other.row_ns),
         dram_line_ns: taken(&other.dram_line_ns),
+        change_ns: taken(&other.change_ns),
+        content_ns: taken(&other.content_ns),
         message_ns: taken(&other.message_ns),
     }
 }

@@ -93,12 +93,13 @@ pub fn adversarial_ycsb(seed: u64) -> BenchSim<Ycsb> {
     let pod = small_pod(&mut pick);
     let (reads, cross) = ([20, 50, 80][pick.below(3) as usize], [50, 100][pick.below(2) as usize]);
     let benchmark = Ycsb {
-        keys: 16 + pick.below(17) as u32,
+        keys: 16 + pick.below(25) as u32,
         mode: [Mode::Rmw, Mode::Rmw, Mode::InsertDelete, Mode::Mixed][pick.below(4) as usize],
         theta: [0.0, 0.7, 0.99][pick.below(3) as usize],
         change_bytes: [1000, 250][pick.below(2) as usize],
         placement: [Placement::Paper, Placement::Clean][pick.below(2) as usize],
         check_reads: true,
+        pieces: 1 + pick.below(2) as u16,
         ..Ycsb::tigon(pod.0.into(), reads, cross)
     };
     BenchSim::hostile(seed, pod, benchmark, &mut pick)

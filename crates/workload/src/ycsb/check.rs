@@ -18,10 +18,11 @@ use crate::snapshot::{Acknowledged, Snapshot};
 pub(super) fn check(ycsb: &Ycsb, table: TableId, rows: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {
     let mut findings = Findings::default();
     let keys = ycsb.keys as usize;
-    let mut seen = vec![false; keys * usize::from(ycsb.partitions)];
+    let mut seen = vec![false; keys * usize::from(ycsb.homes)];
     let (mut updates, mut inserted, mut hashes) = (0u64, 0u64, 0u64);
     rows.rows(table, &mut |row| {
-        let Some(id) = row::id_of(row).filter(|id| id.partition < ycsb.partitions) else {
+        let placed = row::id_of(row).and_then(|id| Some((id, ycsb.placing().home_of(id)?)));
+        let Some((id, home)) = placed else {
             findings.report("keys", || format!("{:?} is of no partition", &row.bytes()[..6]));
             return;
         };
@@ -31,7 +32,7 @@ pub(super) fn check(ycsb: &Ycsb, table: TableId, rows: &dyn Snapshot, told: Ackn
         }
         updates += u64::from(row::updates(row));
         if (number as usize) < keys {
-            let place = &mut seen[usize::from(partition) * keys + number as usize];
+            let place = &mut seen[usize::from(home) * keys + number as usize];
             if std::mem::replace(place, true) {
                 findings.report("keys", || format!("row {number} of partition {partition} is there twice"));
             }
@@ -41,7 +42,7 @@ pub(super) fn check(ycsb: &Ycsb, table: TableId, rows: &dyn Snapshot, told: Ackn
         }
     });
     for at in seen.iter().enumerate().filter(|(_, seen)| !**seen).map(|(at, _)| at) {
-        findings.report("keys", || format!("row {} of partition {} is missing", at % keys, at / keys));
+        findings.report("keys", || format!("row {} of home {} is missing", at % keys, at / keys));
     }
     findings.compare(told, UPDATES, updates, |told| told(UPDATES));
     findings.compare_exact(told, "rows inserted and not deleted", inserted, |told| {

@@ -25,7 +25,7 @@ use thiserror::Error;
 
 use crate::benchmark::{Benchmark, Place, Shareable, Verdict, catalog_of};
 use crate::snapshot::{Acknowledged, Snapshot};
-use row::{Id, PAYLOAD, usertable};
+use row::{PAYLOAD, Placing, usertable};
 use workload::YcsbWorker;
 
 /// What the transactions do.
@@ -74,12 +74,18 @@ impl Placement {
     }
 }
 
+/// Partitions of a home, if nothing else is said. Whoever works in a partition keeps the others out of it for
+/// a moment, so a table wants several for each worker.
+pub const PIECES: u16 = 16;
+
 /// A YCSB database and what runs on it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ycsb {
-    /// Partitions: one for each host.
-    pub partitions: u16,
-    /// Rows that each starts with.
+    /// Homes of rows: one for each host.
+    pub homes: u16,
+    /// Partitions that the rows of a home are dealt out to.
+    pub pieces: u16,
+    /// Rows that each home starts with.
     pub keys: u32,
     /// What the transactions do.
     pub mode: Mode,
@@ -107,6 +113,9 @@ pub enum YcsbError {
     /// Not a share.
     #[error("{0} %: 0 to 100 are possible")]
     Percent(u32),
+    /// Not a number of partitions.
+    #[error("{0} partitions for each host: 1 to 1024 are possible")]
+    Pieces(u16),
     /// Not a number of bytes of a row.
     #[error("an update of {0} bytes: 1 to 1000 are possible")]
     Change(u16),
@@ -119,7 +128,8 @@ impl Ycsb {
     /// Tigon's: 300 000 rows a host, read-modify-write of whole rows, exponent 0.7, the paper's placement.
     pub const fn tigon(hosts: u16, read_percent: u32, cross_percent: u32) -> Self {
         Self {
-            partitions: hosts,
+            homes: hosts,
+            pieces: PIECES,
             keys: 300_000,
             mode: Mode::Rmw,
             read_percent,
@@ -139,6 +149,9 @@ impl Ycsb {
         if !(16..=100_000_000).contains(&self.keys) {
             return Err(YcsbError::Keys(self.keys));
         }
+        if !(1..=1024).contains(&self.pieces) {
+            return Err(YcsbError::Pieces(self.pieces));
+        }
         if let Some(percent) = [self.read_percent, self.cross_percent].into_iter().find(|p| *p > 100) {
             return Err(YcsbError::Percent(percent));
         }
@@ -149,6 +162,10 @@ impl Ycsb {
             return Err(YcsbError::Theta(self.theta));
         }
         Ok(())
+    }
+
+    fn placing(&self) -> Placing {
+        Placing { homes: self.homes, pieces: self.pieces }
     }
 
     /// The table's number.
@@ -169,12 +186,13 @@ impl Benchmark for Ycsb {
     }
 
     fn partitions(&self) -> u16 {
-        self.partitions
+        self.homes * self.pieces
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
         let settings = [
             ("keys_per_host", self.keys.to_string()),
+            ("partitions_per_host", self.pieces.to_string()),
             ("mode", self.mode.name().to_owned()),
             ("read_percent", self.read_percent.to_string()),
             ("cross_percent", self.cross_percent.to_string()),
@@ -192,14 +210,16 @@ impl Benchmark for Ycsb {
         mut emit: impl FnMut(TableId, &NewRow) -> Result<(), E>,
     ) -> Result<(), E> {
         let (table, mut row) = (self.table(), NewRow::default());
-        (0..self.keys).try_for_each(|number| {
-            row::fill(Id { partition, number }, &mut row);
+        let placing = self.placing();
+        let ids = (0..self.keys).map(|number| placing.id(partition % self.homes, number));
+        ids.filter(|id| id.partition == partition).try_for_each(|id| {
+            row::fill(id, &mut row);
             emit(table, &row)
         })
     }
 
     fn rows(&self) -> u64 {
-        u64::from(self.keys) * u64::from(self.partitions)
+        u64::from(self.keys) * u64::from(self.homes)
     }
 
     fn shared_tables(&self) -> Vec<TableId> {
@@ -216,7 +236,8 @@ impl Benchmark for Ycsb {
     fn worker(&self, place: Place<'_>) -> YcsbWorker {
         self.validate().expect("parameters that were checked");
         let worker = (place.worker as u32, place.workers as u32);
-        YcsbWorker { table: self.table(), ycsb: *self, homes: place.partitions.to_vec(), worker }
+        let homes = place.partitions.iter().copied().filter(|partition| *partition < self.homes).collect();
+        YcsbWorker { table: self.table(), ycsb: *self, homes, worker }
     }
 
     fn check(&self, snapshot: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {

@@ -44,8 +44,46 @@ const TAIL: usize = 4 + FIELDS.len() * SIZED;
 pub struct Id {
     /// Its partition.
     pub partition: u16,
-    /// Its number there.
+    /// Its number in its home.
     pub number: u32,
+}
+
+/// Rows with consecutive numbers that are in one partition: a home deals them out to its partitions.
+const BLOCK: u32 = 32;
+
+/// How rows lie in partitions: home h, of `homes`, has partitions h, h + `homes`, h + 2 `homes`, ...
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placing {
+    /// Homes: one for each host.
+    pub homes: u16,
+    /// Partitions of a home.
+    pub pieces: u16,
+}
+
+impl Placing {
+    /// The row with this number in a home.
+    #[inline]
+    pub fn id(self, home: u16, number: u32) -> Id {
+        let piece = number / BLOCK % u32::from(self.pieces);
+        Id { partition: home + self.homes * piece as u16, number }
+    }
+
+    /// The home of a row, if the row is where it belongs.
+    pub fn home_of(self, id: Id) -> Option<u16> {
+        let home = id.partition % self.homes;
+        (self.id(home, id.number) == id).then_some(home)
+    }
+
+    /// So many consecutive numbers of a home as runs of rows of one partition each: the first, and how many.
+    pub fn runs(self, home: u16, from: u32, rows: u32) -> impl Iterator<Item = (Id, u32)> {
+        let (mut at, end) = (from, from + rows);
+        std::iter::from_fn(move || {
+            let upto = (at - at % BLOCK + BLOCK).min(end);
+            let run = (at < end).then(|| (self.id(home, at), upto - at));
+            at = upto;
+            run
+        })
+    }
 }
 
 impl Id {

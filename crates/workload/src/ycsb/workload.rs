@@ -37,7 +37,7 @@ pub const DELETED_KEYS: &str = "deleted_keys";
 pub struct YcsbWorker {
     pub(super) table: TableId,
     pub(super) ycsb: Ycsb,
-    /// Partitions of the worker's host.
+    /// Homes on the worker's host.
     pub(super) homes: Vec<u16>,
     /// Its number among the workers of its host, and how many these are.
     pub(super) worker: (u32, u32),
@@ -48,8 +48,8 @@ pub struct YcsbWorker {
 pub enum Input {
     /// Reads rows, and changes some of them.
     Rmw([(Id, Access); OPERATIONS]),
-    /// Reads ranges that begin at these rows.
-    Scan([Id; SCANS]),
+    /// Reads ranges that begin at these homes' rows with these numbers.
+    Scan([(u16, u32); SCANS]),
     /// Inserts a row.
     Insert(Id),
     /// Deletes a row.
@@ -71,10 +71,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// A home partition, and another one if the transaction is to cross partitions.
-    fn partitions(rng: &mut Rng, worker: &YcsbWorker) -> (u16, Option<u16>) {
+    /// A home of this host, and another one if the transaction is to cross.
+    fn homes(rng: &mut Rng, worker: &YcsbWorker) -> (u16, Option<u16>) {
         let home = worker.homes[rng.below(worker.homes.len() as u64) as usize];
-        let all = worker.ycsb.partitions;
+        let all = worker.ycsb.homes;
         let crosses = rng.percent(worker.ycsb.cross_percent) && all > 1;
         let other = || {
             let drawn = rng.below(u64::from(all) - 1) as u16;
@@ -85,16 +85,16 @@ impl Source {
 
     fn rmw(&mut self, worker: &YcsbWorker) -> Input {
         let Ycsb { placement, read_percent, keys, .. } = worker.ycsb;
-        let (home, other) = Self::partitions(&mut self.rng, worker);
+        let (home, other) = Self::homes(&mut self.rng, worker);
         let mut rows = [(Id::default(), Access::Read); OPERATIONS];
         for n in 0..OPERATIONS {
-            let partition = if n % 2 == 1 { other.unwrap_or(home) } else { home };
+            let home = if n % 2 == 1 { other.unwrap_or(home) } else { home };
             let id = loop {
                 let number = match (placement, n) {
                     (Placement::Paper, 0) => self.rng.below(keys.min(FIRST_KEYS).into()),
                     _ => self.zipf.draw(&mut self.rng),
                 };
-                let id = Id { partition, number: number as u32 };
+                let id = worker.ycsb.placing().id(home, number as u32);
                 if rows[..n].iter().all(|(before, _)| *before != id) {
                     break id;
                 }
@@ -106,18 +106,19 @@ impl Source {
     }
 
     fn scan(&mut self, worker: &YcsbWorker) -> Input {
-        let (home, other) = Self::partitions(&mut self.rng, worker);
-        let mut from = |partition| Id { partition, number: self.zipf.draw(&mut self.rng) as u32 };
+        let (home, other) = Self::homes(&mut self.rng, worker);
+        let mut from = |home| (home, self.zipf.draw(&mut self.rng) as u32);
         Input::Scan([from(home), from(other.unwrap_or(home))])
     }
 
     /// The n-th row that this worker inserts: everything about it follows from that.
     fn own(&self, worker: &YcsbWorker, n: u32) -> Id {
         let mut rng = Rng::keyed(0x7963_7362, &[self.stripe.into(), n.into()]);
-        let (home, other) = Self::partitions(&mut rng, worker);
+        let (home, other) = Self::homes(&mut rng, worker);
         let number = n.checked_mul(self.stripes).and_then(|n| n.checked_add(worker.ycsb.keys + self.stripe));
         let number = number.filter(|number| *number < i32::MAX as u32 - SCANNED);
-        Id { partition: other.unwrap_or(home), number: number.expect("a run this long uses up all numbers") }
+        let number = number.expect("a run this long uses up all numbers");
+        worker.ycsb.placing().id(other.unwrap_or(home), number)
     }
 
     fn insert(&mut self, worker: &YcsbWorker) -> Input {
@@ -173,25 +174,26 @@ impl YcsbWorker {
         Ok(Effects::NONE.with(0, updates))
     }
 
-    fn scan<T: Transaction>(&self, txn: &mut T, from: &[Id; SCANS]) -> Result<Effects, TxnError> {
+    fn scan<T: Transaction>(&self, txn: &mut T, from: &[(u16, u32); SCANS]) -> Result<Effects, TxnError> {
         let Ycsb { change_bytes, check_reads, keys, .. } = self.ycsb;
-        for first in from {
-            let mut loaded = 0;
-            let mut torn = None;
-            txn.scan(self.table, &first.range(SCANNED), |_: &Key, row| {
-                let Some(id) = row::id_of(row) else { return ControlFlow::Break(()) };
-                loaded += u32::from(id.number < keys);
-                if !row::read(id, change_bytes, row, check_reads) {
-                    torn = Some(id);
+        for (home, number) in *from {
+            for (first, rows) in self.ycsb.placing().runs(home, number, SCANNED) {
+                let (mut loaded, mut torn) = (0, None);
+                txn.scan(self.table, &first.range(rows), |_: &Key, row| {
+                    let Some(id) = row::id_of(row) else { return ControlFlow::Break(()) };
+                    loaded += u32::from(id.number < keys);
+                    if !row::read(id, change_bytes, row, check_reads) {
+                        torn = Some(id);
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                if let Some(id) = torn {
+                    return Err(self.torn(id));
                 }
-                ControlFlow::Continue(())
-            })?;
-            if let Some(id) = torn {
-                return Err(self.torn(id));
-            }
-            // Nobody deletes loaded rows.
-            if loaded != SCANNED.min(keys - first.number) {
-                return Err(self.missing(*first));
+                // Nobody deletes loaded rows.
+                if loaded != rows.min(keys.saturating_sub(first.number)) {
+                    return Err(self.missing(first));
+                }
             }
         }
         Ok(Effects::NONE)
@@ -209,9 +211,13 @@ impl Workload for YcsbWorker {
         self.ycsb.mode.cards()[kind] > 0
     }
 
+    fn content_bytes(&self) -> u32 {
+        self.ycsb.change_bytes.into()
+    }
+
     fn source(&self, who: RunWorker, rng: Rng) -> Source {
         let (worker, workers) = self.worker;
-        let of_run = u32::from(self.ycsb.partitions) * workers;
+        let of_run = u32::from(self.ycsb.homes) * workers;
         let stripe = u32::from(who.run) % RUNS * of_run + u32::from(who.host.0) * workers + worker;
         let zipf = Zipf::new(self.ycsb.keys.into(), self.ycsb.theta);
         let row = NewRow::default();
