@@ -20,14 +20,18 @@ pub enum EngineName {
     /// Partitioned, logical leases, two-phase commit by messages that workers send and receive
     #[value(name = "sundial+")]
     SundialPlus,
-    /// The same with a thread on each host that moves the messages, beside the workers
+    /// The same with a thread on each host that receives, as it is published
+    SundialRx,
+    /// The same with a thread on each host that sends and receives
     SundialCxl,
     /// The same with a thread on each host that sends and receives the messages over a network
     SundialNet,
     /// Partitioned, two-phase locking with next-key locks, two-phase commit by messages
     #[value(name = "ds2pl+")]
     Ds2plPlus,
-    /// The same with a thread on each host that moves the messages
+    /// The same with a thread on each host that receives, as it is published
+    Ds2plRx,
+    /// The same with a thread on each host that sends and receives
     Ds2plCxl,
     /// The same with a thread on each host that sends and receives the messages over a network
     Ds2plNet,
@@ -90,9 +94,11 @@ impl EngineArguments {
                 return refused(why.to_owned());
             }
             EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
+            EngineName::SundialRx => (Protocol::Sundial, Route::Receiver),
             EngineName::SundialCxl => (Protocol::Sundial, Route::Thread),
             EngineName::SundialNet => (Protocol::Sundial, Route::Network),
             EngineName::Ds2plPlus => (Protocol::Ds2pl, Route::Workers),
+            EngineName::Ds2plRx => (Protocol::Ds2pl, Route::Receiver),
             EngineName::Ds2plCxl => (Protocol::Ds2pl, Route::Thread),
             EngineName::Ds2plNet => (Protocol::Ds2pl, Route::Network),
         };

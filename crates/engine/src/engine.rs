@@ -59,12 +59,21 @@ pub trait HostEngine: Send + Sync + 'static {
         fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
     ) -> Result<(), TxnError>;
 
-    /// Makes the host's rows of these tables ready for other hosts, as far as the engine knows such a state.
-    /// Returns how many rows that were.
+    /// Makes so much of the host's rows of these tables (1.0: all) ready for other hosts, as far as the
+    /// engine knows such a state. Returns how many rows that were.
     ///
     /// # Errors
     /// If there is no room for them.
-    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError>;
+    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError>;
+
+    /// Brings the host to where it is after long use of what other hosts share of these tables.
+    ///
+    /// # Errors
+    /// If what the others share is damaged.
+    fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
+        let _ = (cx, tables);
+        Ok(())
+    }
 
     /// Shows the rows of a table that this host has; the pod is at rest.
     ///
@@ -120,8 +129,12 @@ impl HostEngine for RowHost {
         Ok(())
     }
 
-    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
-        self.share_all(cx, tables)
+    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError> {
+        self.share_first(cx, tables, part)
+    }
+
+    fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
+        RowHost::warm_up(self, cx, tables)
     }
 
     fn each_row<F: Fabric>(
@@ -193,7 +206,7 @@ impl HostEngine for PartHost {
     }
 
     /// Nothing is shared here.
-    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId]) -> Result<u64, TxnError> {
+    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId], _part: f64) -> Result<u64, TxnError> {
         Ok(0)
     }
 
@@ -251,7 +264,7 @@ impl HostEngine for MotorHost {
     }
 
     /// Everything is.
-    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId]) -> Result<u64, TxnError> {
+    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId], _part: f64) -> Result<u64, TxnError> {
         Ok(0)
     }
 

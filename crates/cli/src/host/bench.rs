@@ -113,7 +113,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
     /// Makes the host's rows of these tables ready for others.
     pub(super) fn share(&mut self, tables: &[TableId]) -> Result<Answer, String> {
         let host = self.crew.shared_engine();
-        let shared = self.crew.alone(|cx, _| host.share(cx, tables));
+        let shared = self.crew.alone(|cx, _| host.share(cx, tables, 1.0));
         shared.map(|rows| Answer::Moved { rows }).map_err(|error| error.to_string())
     }
 

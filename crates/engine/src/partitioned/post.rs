@@ -1,12 +1,14 @@
-//! How messages travel: by the workers themselves, or by a thread of each host that does nothing else.
+//! How messages travel: by the workers themselves, or with the help of a thread of each host that does
+//! nothing else.
 //!
-//! Tigon's evaluation (OSDI'25, 6.1) has both: with message queues in CXL memory, one thread a host moved
-//! messages between queues and workers (`-CXL`); then workers did it themselves and that thread became a
-//! third worker (`+`).
+//! Tigon's evaluation (OSDI'25, 6.1, and its artifact) has the latter two: with message queues in CXL memory,
+//! threads of each host moved messages between queues and workers (`-CXL`); then workers sent for themselves,
+//! and the sending thread became a third worker (`+`). In both a request is done by the worker that has the
+//! asking worker's number.
 //!
 //! Invariants:
 //! 1. A worker waits for one answer of each host that it has asked, and makes no other request before.
-//! 2. With a thread that carries, a worker's requests go to the worker of the same number, in their order.
+//! 2. With a thread, a worker's requests go to the worker of the same number, in their order.
 
 use std::collections::VecDeque;
 
@@ -19,16 +21,18 @@ use crate::mail::{Asker, Outbox};
 /// Who sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Every worker, between and during its transactions.
+    /// Every worker, between and during its transactions; whoever is free does what is asked.
     Workers,
-    /// A thread of each host: somebody calls [`PartHost::carry`] all the time, and workers do not.
+    /// Workers send; a thread of each host receives: somebody calls [`PartHost::carry`] all the time.
+    Receiver,
+    /// A thread of each host does both.
     Thread,
     /// As `Thread`, and what it carries goes over the network and not through the lanes, which stay empty.
     Network,
 }
 
 impl Route {
-    /// Whether a thread of each host carries the mail.
+    /// Whether a thread of each host calls [`PartHost::carry`] all the time.
     pub fn has_thread(self) -> bool {
         self != Route::Workers
     }
@@ -73,7 +77,7 @@ impl PartHost {
         count(&self.traffic.messages, 1);
         let bytes = message.encode();
         match self.post.route {
-            Route::Workers => self.post.outbox.post(cx, &self.lanes, to, bytes, || true),
+            Route::Workers | Route::Receiver => self.post.outbox.post(cx, &self.lanes, to, bytes, || true),
             Route::Thread | Route::Network => self.post.leaving.lock(cx).push_back((to, bytes)),
         }
     }
@@ -86,7 +90,7 @@ impl PartHost {
                 self.post.outbox.drain(cx, &self.lanes);
                 handled
             }
-            Route::Thread | Route::Network => {
+            Route::Receiver | Route::Thread | Route::Network => {
                 self.post.trays.get(usize::from(cx.worker().0)).map_or(0, |tray| self.empty(cx, tray))
             }
         }

@@ -297,6 +297,9 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         } else if entry.readers == 0 {
             host.shared.release_read(cx, row.word);
         }
+        drop(shard);
+        // A broken index is for those to tell who need it.
+        let _ = self.refer(row.table, row.partition, &row.key);
     }
 
     fn clear(&mut self) {

@@ -20,6 +20,7 @@ use super::leaving::Name;
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
 use super::partition::Mode;
+use super::policy::Steps;
 use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, row_start};
 use super::transaction::{Place, RowTxn};
@@ -102,6 +103,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         mode: Mode,
     ) -> Result<Option<usize>, TxnError> {
         let hash = self.host.remote.hash_of(relation.id, partition, key);
+        self.refer(relation.id, partition, key)?;
         for _ in 0..ROUNDS {
             match self.try_lock(relation, partition, key, hash, mode)? {
                 Try::Held(i) => return Ok(Some(i)),
@@ -120,6 +122,17 @@ impl<F: Fabric> RowTxn<'_, F> {
             }
         }
         Err(Conflict::Moved.into())
+    }
+
+    /// Takes a reference to a row, or gives it back, as Tigon's artifact does: found in the shared index,
+    /// under a latch.
+    pub(super) fn refer(&self, table: TableId, partition: u16, key: &Key) -> Result<(), TxnError> {
+        if self.host.policies.steps == Steps::Artifact
+            && let Some(word) = self.look_up(self.host.catalog.relation(table)?, partition, key)?
+        {
+            self.host.shared.latch(self.cx, word);
+        }
+        Ok(())
     }
 
     /// The word of a key in the shared index.

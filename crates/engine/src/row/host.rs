@@ -200,7 +200,7 @@ impl RowHost {
         check_policies(cx, &options)?;
         let config = plan.config();
         let me = cx.host();
-        let Policies { coherence, dirty_tracking, .. } = options.policies;
+        let Policies { coherence, dirty_tracking, steps, .. } = options.policies;
         let format = WordFormat::for_hosts(config.hosts);
         let owners = Owners::new(cx, plan, member.slot());
         let partitions: Vec<OnceLock<Latch<Partition>>> =
@@ -221,7 +221,7 @@ impl RowHost {
             restoring: Restoring::default(),
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
             replicas,
-            shared: SharedRows { format, host: me, coherence, dirty_tracking },
+            shared: SharedRows { format, host: me, coherence, dirty_tracking, steps },
             remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
             heap: Heap::new(plan, me, member.incarnation()),
             epochs: Epochs::new(cx, plan),

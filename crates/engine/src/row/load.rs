@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_store::bwtree::{Entries, Trace};
 use liger_store::local::RowFlags;
 
 use super::host::{RowHost, new_part};
 use super::partition::{Mode, TablePart};
 use super::policy::PreMigration;
+use super::shared::Acquired;
 use crate::catalog::Relation;
 use crate::key::Key;
 use crate::record::{NewRow, Row};
@@ -89,14 +91,27 @@ impl RowHost {
     /// Shares every row of the listed tables in this host's partitions, as if other hosts had asked for them:
     /// the state that published evaluations start from. Returns the number of rows moved in.
     pub fn share_all<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<u64, TxnError> {
+        self.share_first(cx, tables, 1.0)
+    }
+
+    /// The same with so much of each table's part of each partition, in the order of its keys: 1.0 is all
+    /// of it.
+    pub fn share_first<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        tables: &[TableId],
+        share: f64,
+    ) -> Result<u64, TxnError> {
         let mut moved = 0;
         tables.iter().try_for_each(|&table| self.restore_for(cx, table))?;
         for partition in self.own_partitions().collect::<Vec<_>>() {
             for &table in tables {
                 let mut latched = self.partition(cx, partition);
                 let part = latched.table(table.0);
+                let mut left = (share * part.rows.len() as f64) as u64;
                 let mut at = part.tree.first();
-                while let Some(cursor) = at {
+                while let Some(cursor) = at.filter(|_| left > 0) {
+                    left -= 1;
                     let (words, row) = part.tree.entry(cursor);
                     let key = Key::from_words(words);
                     if part.word(row).is_none() {
@@ -110,6 +125,39 @@ impl RowHost {
             self.collect(cx);
         }
         Ok(moved)
+    }
+
+    /// Uses every shared row of the listed tables in other hosts' partitions once, as if this host had run
+    /// for long: it knows where they are, and that its cache holds no old copies of them.
+    ///
+    /// # Errors
+    /// If a shared index is damaged.
+    pub fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
+        let others = (0..self.partition_count()).filter(|partition| !self.owns(*partition));
+        let others: Vec<u16> = others.collect();
+        for &table in tables {
+            let relation = self.catalog.relation(table)?;
+            for &partition in &others {
+                let _pin = self.epochs.pin(cx);
+                let (mut entries, mut trace) = (Entries::default(), Trace::new());
+                let (first, all) = (vec![0; relation.key_words], usize::MAX);
+                let tree = self.foreign_index(relation, partition);
+                tree.scan(cx, &self.tree_env(), &first, None, all, &mut entries, &mut trace)
+                    .map_err(|e| super::tree_error(table, e))?;
+                for (words, word) in entries.iter() {
+                    let hash = self.remote.hash_of(table, partition, &Key::from_words(words));
+                    let word = SyncAddr::new(word);
+                    if let Acquired::Granted { word: seen, fresh } = self.shared.acquire_read(cx, word) {
+                        if !fresh {
+                            self.shared.freshen_unknown(cx, seen.row());
+                        }
+                        self.shared.release_read(cx, word);
+                        self.remote.learn(cx, hash, word);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Shares the rows of this host's partitions with which a run is to begin. The workload says which tables

@@ -162,7 +162,7 @@ impl TablePart {
         mode: Mode,
         gap: bool,
     ) -> Result<bool, Conflict> {
-        cx.spend(Work::Row, 1);
+        cx.spend(Work::Row, shared.touches());
         let mut holders = self.rows.holders(row);
         let before = holders;
         let mine = bit(me);
@@ -259,6 +259,7 @@ impl TablePart {
     /// Gives back all that `me` holds of a row, and clears what it has marked there. If it has changed the
     /// shared copy ([`RowFlags::WRITTEN`]), that is written back and fenced.
     pub fn unlock<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId, me: WorkerId) {
+        cx.spend(Work::Row, shared.touches() - 1);
         let mut holders = self.rows.holders(row);
         let was_writer = holders.writer == me.0 + 1;
         debug_assert!(was_writer || holders.readers & bit(me) != 0, "unlocked a row not held");

@@ -11,6 +11,7 @@
 mod coherence;
 mod move_out;
 mod names;
+mod steps;
 mod wait;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use std::str::FromStr;
 pub use coherence::Coherence;
 pub use move_out::{Marks, MoveOut, MoveOutWhen, PreMigration};
 pub use names::UnknownName;
+pub use steps::Steps;
 pub use wait::{InTheWay, LockWait, NoWait, Patient, WaitDie, WaitPolicy};
 
 pub(super) use move_out::{Leavers, SharedRow};
@@ -43,6 +45,8 @@ pub struct Policies {
     /// Whether an owner reads its DRAM copy of a shared row that nobody else has changed; if not, it copies
     /// the row back whenever it begins to hold it.
     pub dirty_tracking: bool,
+    /// In how many steps a shared row is used.
+    pub steps: Steps,
 }
 
 impl Default for Policies {
@@ -55,6 +59,7 @@ impl Default for Policies {
             next_key_locking: true,
             shortcuts: true,
             dirty_tracking: true,
+            steps: Steps::default(),
         }
     }
 }
@@ -63,8 +68,15 @@ const SWITCH: &[(&str, bool)] = &[("on", true), ("off", false)];
 
 impl Policies {
     /// The names of the decisions, as [`Policies::set`] knows them.
-    pub const NAMES: &[&str] =
-        &["coherence", "move-out", "move-out-when", "next-key-locking", "shortcuts", "dirty-tracking"];
+    pub const NAMES: &[&str] = &[
+        "coherence",
+        "move-out",
+        "move-out-when",
+        "next-key-locking",
+        "shortcuts",
+        "dirty-tracking",
+        "steps",
+    ];
 
     /// Takes one decision by name.
     ///
@@ -78,6 +90,7 @@ impl Policies {
             "next-key-locking" => self.next_key_locking = names::find("switch", SWITCH, value)?,
             "shortcuts" => self.shortcuts = names::find("switch", SWITCH, value)?,
             "dirty-tracking" => self.dirty_tracking = names::find("switch", SWITCH, value)?,
+            "steps" => self.steps = value.parse()?,
             _ => {
                 let (kind, name, known) = ("policy", name.to_owned(), Self::NAMES.join(", "));
                 return Err(UnknownName { kind, name, known });
@@ -94,7 +107,8 @@ impl fmt::Display for Policies {
         write!(f, "coherence={coherence},move-out={move_out},move-out-when={move_out_when},")?;
         let (gaps, shortcuts) = (switch(self.next_key_locking), switch(self.shortcuts));
         let tracking = switch(self.dirty_tracking);
-        write!(f, "next-key-locking={gaps},shortcuts={shortcuts},dirty-tracking={tracking}")
+        let steps = self.steps;
+        write!(f, "next-key-locking={gaps},shortcuts={shortcuts},dirty-tracking={tracking},steps={steps}")
     }
 }
 
@@ -122,10 +136,10 @@ mod tests {
         assert_eq!(
             default.to_string(),
             "coherence=write-through,move-out=clock,move-out-when=on-demand,\
-             next-key-locking=on,shortcuts=on,dirty-tracking=on"
+             next-key-locking=on,shortcuts=on,dirty-tracking=on,steps=merged"
         );
         assert_eq!(default.to_string().parse(), Ok(default));
-        let other = "coherence=always-bypass, move-out=lru,dirty-tracking=off,shortcuts=off";
+        let other = "coherence=always-bypass, move-out=lru,dirty-tracking=off,shortcuts=off,steps=artifact";
         let other: Policies = other.parse().expect("known names");
         assert_eq!((other.coherence, other.move_out), (Coherence::AlwaysBypass, MoveOut::Lru));
         assert!(!other.dirty_tracking && !other.shortcuts && other.next_key_locking);

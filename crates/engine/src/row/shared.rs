@@ -18,10 +18,10 @@
 //! Not here: which word belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
 
 use liger_fabric::zerocopy::IntoBytes;
-use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr, layout};
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr, Work, layout};
 
 use super::partition::Mode;
-use super::policy::Coherence;
+use super::policy::{Coherence, Steps};
 use super::word::{TupleWord, WordFormat};
 use crate::key::Key;
 use crate::txn::Conflict;
@@ -116,6 +116,8 @@ pub struct SharedRows {
     pub coherence: Coherence,
     /// Owners know whether their DRAM copies are current.
     pub dirty_tracking: bool,
+    /// In how many steps rows are used.
+    pub steps: Steps,
 }
 
 impl SharedRows {
@@ -132,6 +134,24 @@ impl SharedRows {
     /// True if the owner's DRAM copy of the row has to be taken for old.
     pub(super) fn is_behind(self, word: TupleWord) -> bool {
         word.is_modified() || !self.dirty_tracking
+    }
+
+    /// How often an owner touches what it keeps with a row when it takes it, and once less when it gives it
+    /// back: the artifact latches it.
+    pub(super) fn touches(self) -> u32 {
+        match self.steps {
+            Steps::Merged => 1,
+            Steps::Artifact => 2,
+        }
+    }
+
+    /// A latch beside a step, as Tigon's artifact takes one: it changes nothing, and costs the swap.
+    pub(super) fn latch<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
+        if self.steps == Steps::Artifact {
+            cx.spend(Work::Row, 1);
+            let seen = cx.load(at);
+            let _ = cx.compare_exchange(at, seen, seen);
+        }
     }
 
     /// Current value of a word.
@@ -159,6 +179,7 @@ impl SharedRows {
 
     /// Locks for reading on behalf of this host, which must hold nothing of the word.
     pub fn acquire_read<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> Acquired {
+        self.latch(cx, at);
         let locked = self.swap(cx, at, |word| {
             if !word.is_live() && !cx.sabotaged("row.check-live") {
                 return Err(Acquired::Gone);
@@ -183,6 +204,7 @@ impl SharedRows {
     /// Locks for writing on behalf of this host, which holds nothing of the word, or (`upgrade`) only a read
     /// lock.
     pub fn acquire_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, upgrade: bool) -> Acquired {
+        self.latch(cx, at);
         let allowed = if upgrade { self.bit() } else { 0 };
         let locked = self.swap(cx, at, |word| {
             if !word.is_live() && !cx.sabotaged("row.check-live") {
@@ -309,6 +331,7 @@ impl SharedRows {
 
     /// Gives a read lock back.
     pub fn release_read<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
+        self.latch(cx, at);
         let _: Result<_, ()> = self.swap(cx, at, |word| {
             debug_assert!(
                 word.readers(self.format) & self.bit() != 0,
@@ -321,6 +344,7 @@ impl SharedRows {
     /// Gives a write lock back. `wrote`: the row changed, and its lines are written back and fenced.
     /// `behind`: the owner's DRAM copy lacks that change.
     pub fn release_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, wrote: bool, behind: bool) {
+        self.latch(cx, at);
         let after = |valid| {
             if wrote && !cx.sabotaged("row.writer-clears-other-valid-bits") {
                 self.coherence.after_write(self.bit())
@@ -422,8 +446,10 @@ impl SharedRows {
     /// Drops this host's cached copy of a block's first `len` bytes.
     pub fn freshen<F: Fabric>(self, cx: &Cx<F>, block: DataAddr, len: usize) {
         if self.coherence.is_by_software() {
-            cx.invalidate(block, len);
-            cx.fence();
+            self.by_lines(block, len).for_each(|(at, len)| {
+                cx.invalidate(at, len);
+                cx.fence();
+            });
         }
     }
 
@@ -443,7 +469,18 @@ impl SharedRows {
     pub fn write_back<F: Fabric>(self, cx: &Cx<F>, at: DataAddr, len: usize) {
         if self.coherence.is_by_software() {
             cx.write_back(at, len);
+            if self.steps == Steps::Artifact {
+                cx.fence();
+                self.freshen(cx, at, len);
+            }
         }
+    }
+
+    /// The pieces of a block that leave the cache one after the other: one, or the artifact's, which does so
+    /// with whatever it reads anew or has written.
+    fn by_lines(self, at: DataAddr, len: usize) -> impl Iterator<Item = (DataAddr, usize)> {
+        let piece = if self.steps == Steps::Artifact { LINE } else { len.max(1) };
+        (0..len).step_by(piece).map(move |from| (at.byte(from as u64), piece.min(len - from)))
     }
 
     /// Writes a whole row block, in full lines, so that nothing of the block's last use is needed or kept.

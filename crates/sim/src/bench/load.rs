@@ -11,7 +11,7 @@ use super::{Loaded, PodEngine};
 use crate::history::Key as HistoryKey;
 
 impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
-    /// Loads every host, and shares what the run wants shared.
+    /// Loads every host.
     pub(super) fn fill(&mut self) {
         for host in 0..self.run.hosts {
             let (benchmark, own) = (self.run.benchmark.clone(), self.run.partitions_of(host));
@@ -24,15 +24,25 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
         if self.run.records() {
             self.initial = initial_keys(&self.catalog, &self.run.benchmark);
         }
-        if self.run.share_all {
-            let shared = self.run.benchmark.shared_tables();
-            for host in 0..self.run.hosts {
-                let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
-                let shared = shared.clone();
-                let share = move |cx: &_| engine.share(cx, &shared);
-                let moved = self.pod.simulation().alone(HostId(host), WorkerId(0), share);
-                moved.expect("the layout has room for all");
-            }
+    }
+
+    /// Shares so much of the rows that other hosts may touch (1.0: all of them), in the order of their
+    /// keys; in a timed run as they are after long use. Takes no virtual time.
+    pub fn share(&mut self, part: f64) {
+        let shared = self.run.benchmark.shared_tables();
+        for host in 0..self.run.hosts {
+            let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
+            let shared = shared.clone();
+            let share = move |cx: &_| engine.share(cx, &shared, part);
+            let moved = self.pod.simulation().alone(HostId(host), WorkerId(0), share);
+            moved.expect("the layout has room for all");
+        }
+        for host in (0..self.run.hosts).filter(|_| !self.run.records()) {
+            let engine = Rc::clone(&self.pod.hosts()[usize::from(host)]);
+            let shared = shared.clone();
+            let warm_up = move |cx: &_| engine.warm_up(cx, &shared);
+            let warm = self.pod.simulation().alone(HostId(host), WorkerId(0), warm_up);
+            warm.expect("what was just shared can be read");
         }
     }
 }

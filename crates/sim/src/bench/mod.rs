@@ -247,6 +247,9 @@ pub fn load<E: PodEngine, B: Benchmark>(
     let (run, design) = (run.clone(), design.clone());
     let mut loaded = Loaded { run, pod, design, catalog, initial: Vec::new(), runs: 0 };
     loaded.fill();
+    if loaded.run.share_all {
+        loaded.share(1.0);
+    }
     Ok(loaded)
 }
 

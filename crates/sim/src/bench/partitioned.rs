@@ -22,6 +22,7 @@ impl PodEngine for PartPod {
             if shape.gaps { "" } else { ", gaps open" },
             match shape.route {
                 Route::Workers => "+",
+                Route::Receiver => "-rx",
                 Route::Thread => "-cxl",
                 Route::Network => "-net",
             },

@@ -63,7 +63,7 @@ fn ds2pl_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 fn full_lanes(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = PartRun::from_seed(seed);
     let shape = Shape { gaps: true, ..run.shape };
-    let route = [Route::Workers, Route::Thread][(seed % 2) as usize];
+    let route = [Route::Workers, Route::Receiver, Route::Thread][(seed % 3) as usize];
     let shape = Shape { route, ..shape };
     ran(PartRun { shape, workers: 2, keys: 12, operations: 8, lane_slots: 8, mix: Mix::ALL, ..run }, left_out)
 }

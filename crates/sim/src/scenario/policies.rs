@@ -4,7 +4,7 @@
 //! [`crate::history::History::without_gaps`]).
 
 use liger_engine::row::policy::{
-    Coherence, Marks, MoveOut, MoveOutWhen, Patient, Policies, WaitDie, WaitPolicy,
+    Coherence, Marks, MoveOut, MoveOutWhen, Patient, Policies, Steps, WaitDie, WaitPolicy,
 };
 
 use super::rows::{base, between};
@@ -36,6 +36,7 @@ fn policies(seed: u64, pick: &mut Picker, by_software: bool) -> Vec<Policies> {
         next_key_locking: pick.below(4) != 0,
         shortcuts: pick.below(2) == 0,
         dirty_tracking: pick.below(2) == 0,
+        steps: Steps::ALL[usize::from(pick.below(4) == 0)].1,
     };
     if seed % 5 != 4 {
         return vec![common];
@@ -45,6 +46,7 @@ fn policies(seed: u64, pick: &mut Picker, by_software: bool) -> Vec<Policies> {
         coherence: BY_SOFTWARE[pick.below(3) as usize],
         shortcuts: pick.below(2) == 0,
         dirty_tracking: pick.below(2) == 0,
+        steps: Steps::ALL[pick.below(2) as usize].1,
         ..common
     };
     (0..4).map(own).collect()
