@@ -1,7 +1,8 @@
 //! Ours beside the published: ratios, deviations, and claims.
 //!
-//! Absolute throughputs of two machines say little, so both sides are divided by the first line's throughput
-//! at the first x where it was published. A deviation is ours over the published, of these ratios, less one.
+//! Absolute throughputs of two machines say little, so both sides are divided by the reference line's
+//! throughput at the first x where it was published. A deviation is ours over the published, of these ratios,
+//! less one.
 
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ pub struct Judged {
     pub ours: Option<f64>,
     /// Published transactions per second, or ratio.
     pub published: Option<f64>,
-    /// Ours, in units of the first line's first published point.
+    /// Ours, in units of the reference line's first published point.
     pub our_ratio: Option<f64>,
     /// The published one, in the same unit.
     pub published_ratio: Option<f64>,
@@ -59,7 +60,8 @@ fn of<'m>(measured: &'m [Measured], figure: &Figure, line: &str) -> Option<&'m M
 
 /// Judges one figure.
 pub fn judge(figure: &Figure, measured: &[Measured]) -> FigureVerdict {
-    let first = &figure.lines[0];
+    let first = figure.lines.iter().find(|line| line.name == figure.reference).expect("a line of the figure");
+    // Without a published point both are in units of our own.
     let base_x = first.published.iter().position(Option::is_some).unwrap_or(0);
     let base = first.published[base_x].unwrap_or(f64::NAN);
     let our_base = of(measured, figure, first.name).map_or(f64::NAN, |m| m.points[base_x].committed_per_s);
@@ -110,6 +112,15 @@ fn verdict(figure: &Figure, measured: &[Measured], claim: Claim) -> Verdict {
                 claim: format!("from {from} to {to}, {line} loses {least:.0} to {most:.0} %"),
                 seen: format!("{loss:.1} %"),
                 holds: (least..=most).contains(&loss),
+            }
+        }
+        Claim::Grows(line, least, most) => {
+            let times = value(line, last) / value(line, 0);
+            let (from, to) = (figure.xs[0], figure.xs[last]);
+            Verdict {
+                claim: format!("from {from} to {to}, {line} grows {least:.1} to {most:.1} times"),
+                seen: format!("{times:.2} times"),
+                holds: (least..=most).contains(&times),
             }
         }
         Claim::Overtakes(line, other) => {

@@ -2,16 +2,19 @@
 //!
 //! 1. A line is a function of its place in the plan, the profile, the seed and the size; it is kept in a file
 //!    that says all of these, so that an interrupted reproduction goes on where it was.
-//! 2. Every line has a pod of its own. Its most remote point runs first and is not measured, which warms all
-//!    caches; rows that other hosts may touch are shared before, as in the published runs.
+//! 2. Every line has a pod of its own. Rows that other hosts may touch are shared before the first point that
+//!    crosses hosts, and each host has used all of them once, as after the published runs' warm-up; then its
+//!    most remote point runs without being measured. A point that crosses nothing runs before, unshared.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use liger_engine::row::Budget;
+use liger_engine::row::policy::Coherence;
 use liger_fabric::profile::Profile;
 use liger_sim::bench::row::RowPod;
-use liger_sim::bench::{self, BenchSim, PodEngine, shapes};
+use liger_sim::bench::{self, BenchResult, BenchSim, PodEngine, shapes};
 use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::PartPod;
 use liger_workload::benchmark::Benchmark;
@@ -21,7 +24,7 @@ use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::ycsb::Ycsb;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Curve, Engine, Figure, Work};
+use super::plan::{Axis, Curve, Engine, Figure, Work};
 use crate::failure::Failure;
 use crate::terminal::{Phase, check_interrupted};
 
@@ -82,71 +85,174 @@ pub struct Measured {
     pub problems: Vec<String>,
 }
 
-impl Common {
-    fn measure<E: PodEngine, B: Benchmark>(
-        &self,
-        design: &E::Design,
-        workers: u8,
-        xs: &[&str],
-        at: impl Fn(&str) -> B,
-    ) -> (Vec<Point>, Vec<String>) {
-        let Size { virtual_ms, hosts, .. } = self.size;
-        let usual = BenchSim::timed(Arc::clone(&self.profile), at(xs[0]), 1_000_000 * virtual_ms);
-        let run = BenchSim { seed: self.seed, hosts, workers, back_off_ns: Some(BACK_OFF_NS), ..usual };
-        let loaded = bench::load::<E, B>(&run, design);
-        let mut loaded = loaded.expect("a design of the plan suits every profile");
-        loaded.measure(at(xs[xs.len() - 1]));
-        let mut problems = Vec::new();
-        let mut point = |x: &&str| {
-            let mut result = loaded.measure(at(x));
-            problems.append(&mut result.problems);
-            let (committed, aborted) = (result.report.all.committed_per_s, result.report.aborted_per_s);
-            Point {
-                x: (*x).to_owned(),
-                committed_per_s: committed,
-                aborted_percent: 100.0 * aborted / (aborted + committed).max(1e-9),
-                trace_hash: format!("{:016x}", result.trace_hash),
-            }
-        };
-        (xs.iter().map(&mut point).collect(), problems)
+/// Whether transactions cross hosts at this x: not at "0" or "0/0".
+fn crosses(x: &str) -> bool {
+    x.contains(|letter: char| !matches!(letter, '0' | '/'))
+}
+
+/// Shared rows of the published databases, of so many hosts.
+fn published_rows(work: Work, hosts: u8) -> f64 {
+    f64::from(hosts)
+        * match work {
+            // Customers and stock of three warehouses.
+            Work::Tpcc { .. } => 3.0 * 130_000.0,
+            Work::Ycsb { .. } => 300_000.0,
+        }
+}
+
+/// One line's pods.
+struct Runner<'a> {
+    common: &'a Common,
+    curve: &'a Curve,
+    hosts: u8,
+}
+
+impl Runner<'_> {
+    /// Runs of this benchmark; nothing is shared yet.
+    fn usual<B: Benchmark>(&self, benchmark: B) -> BenchSim<B> {
+        let Common { profile, seed, size } = self.common;
+        let mut profile = Arc::clone(profile);
+        if matches!(self.curve.engine, Engine::Row(policies) if policies.coherence == Coherence::AllHwcc) {
+            Arc::make_mut(&mut profile).coherent_data = true;
+        }
+        let usual = BenchSim::timed(profile, benchmark, 1_000_000 * size.virtual_ms);
+        let (back_off_ns, workers) = (Some(BACK_OFF_NS), self.curve.workers);
+        BenchSim { seed: *seed, hosts: self.hosts, workers, back_off_ns, share_all: false, ..usual }
     }
 
-    fn on<B: Benchmark>(
+    /// The line's points, each with this benchmark of its x.
+    fn points<E: PodEngine, B: Benchmark>(
         &self,
-        curve: &Curve,
+        design: &E::Design,
         xs: &[&str],
         at: impl Fn(&str) -> B,
     ) -> (Vec<Point>, Vec<String>) {
+        let fits = "a design of the plan suits every profile";
+        let mut loaded = bench::load::<E, B>(&self.usual(at(xs[0])), design).expect(fits);
+        let (mut problems, mut is_shared) = (Vec::new(), false);
+        let point = |x: &&str| {
+            if !crosses(x) {
+                loaded.measure(at(x));
+            } else if !std::mem::replace(&mut is_shared, true) {
+                loaded.share(1.0);
+                loaded.measure(at(xs[xs.len() - 1]));
+            }
+            measured(x, loaded.measure(at(x)), &mut problems)
+        };
+        (xs.iter().map(point).collect(), problems)
+    }
+
+    /// A point on a pod of its own, with so much hardware-coherent memory.
+    fn point<E: PodEngine, B: Benchmark>(
+        &self,
+        design: &E::Design,
+        (x, mb): (&str, Option<f64>),
+        benchmark: B,
+    ) -> (Point, Vec<String>) {
+        let usual = self.usual(benchmark.clone());
+        let rows = benchmark.shareable().rows as f64;
+        // As much for each row as there was for each of the published ones.
+        let for_row = mb.map(|mb| 1e6 * mb / published_rows(self.curve.work, self.hosts));
+        let for_row = for_row.map(|bytes| match self.curve.published_tuple_bytes() {
+            Some(published) => bytes / published * TUPLE_BYTES,
+            None => bytes,
+        });
+        let budget = for_row.map(|bytes| Budget { hwcc_bytes: (bytes * rows) as u64, cxl_bytes: u64::MAX });
+        let mut loaded = bench::load::<E, B>(&BenchSim { budget, ..usual }, design).expect("as above");
+        let of_row = match self.curve.engine {
+            Engine::Row(policies) if policies.coherence == Coherence::AllHwcc => {
+                benchmark.shareable().bytes as f64 / rows
+            }
+            _ => TUPLE_BYTES,
+        };
+        loaded.share(for_row.map_or(1.0, |bytes| (bytes / of_row).min(1.0)));
+        loaded.measure(benchmark.clone());
+        let mut problems = Vec::new();
+        let point = measured(x, loaded.measure(benchmark), &mut problems);
+        (point, problems)
+    }
+}
+
+/// What a shared row takes of hardware-coherent memory here: its word, and its share of a leaf's.
+const TUPLE_BYTES: f64 = 8.5;
+
+fn measured(x: &str, mut result: BenchResult, problems: &mut Vec<String>) -> Point {
+    problems.append(&mut result.problems);
+    let (committed, aborted) = (result.report.all.committed_per_s, result.report.aborted_per_s);
+    Point {
+        x: x.to_owned(),
+        committed_per_s: committed,
+        aborted_percent: 100.0 * aborted / (aborted + committed).max(1e-9),
+        trace_hash: format!("{:016x}", result.trace_hash),
+    }
+}
+
+impl Common {
+    fn on<E: PodEngine, B: Benchmark>(
+        &self,
+        design: &E::Design,
+        (axis, curve, xs): (Axis, &Curve, &[&str]),
+        at: impl Fn(&str, u8) -> B,
+    ) -> (Vec<Point>, Vec<String>) {
+        let usual = Runner { common: self, curve, hosts: self.size.hosts };
+        let is_plain = axis == Axis::Remote && curve.hwcc_mb.is_none();
+        if is_plain {
+            return usual.points::<E, B>(design, xs, |x| at(x, usual.hosts));
+        }
+        let (mut points, mut problems) = (Vec::new(), Vec::new());
+        for x in xs {
+            let number = || x.parse().expect("a number of the plan");
+            let bounded = curve.hwcc_mb.map(f64::from);
+            let (remote, hosts, mb) = match axis {
+                Axis::Remote => (*x, usual.hosts, bounded),
+                Axis::Hosts => (curve.remote, number(), bounded),
+                Axis::HwccMb => (curve.remote, usual.hosts, Some(f64::from(number()))),
+            };
+            let runner = Runner { hosts, ..usual };
+            let (point, mut wrong) = runner.point::<E, B>(design, (x, mb), at(remote, hosts));
+            points.push(point);
+            problems.append(&mut wrong);
+        }
+        (points, problems)
+    }
+
+    fn run<B: Benchmark>(
+        &self,
+        figure: &Figure,
+        curve: &Curve,
+        at: impl Fn(&str, u8) -> B,
+    ) -> (Vec<Point>, Vec<String>) {
+        let what = (figure.axis, curve, figure.xs);
         match &curve.engine {
-            Engine::Row(policies) => self.measure::<RowPod, B>(policies, curve.workers, xs, at),
-            Engine::Motor => self.measure::<MotorPod, B>(&(), curve.workers, xs, at),
-            Engine::Partitioned(shape) => self.measure::<PartPod, B>(shape, curve.workers, xs, at),
+            Engine::Row(policies) => self.on::<RowPod, B>(policies, what, at),
+            Engine::Motor => self.on::<MotorPod, B>(&(), what, at),
+            Engine::Partitioned(shape) => self.on::<PartPod, B>(shape, what, at),
         }
     }
 
     fn line(&self, figure: &Figure, name: &str, curve: &Curve) -> Measured {
-        let Size { scale_divisor, keys, hosts, .. } = self.size;
+        let Size { scale_divisor, keys, .. } = self.size;
         let (points, problems) = match curve.work {
             Work::Tpcc { first_two } => {
                 let mix = if first_two { Mix::FirstTwo } else { Mix::Artifact };
-                // As many warehouses for each line, whatever its workers.
-                let warehouses = 3 * i16::from(hosts);
-                let scale = match scale_divisor {
-                    1 => Scale::full(warehouses),
-                    divisor => Scale::reduced(warehouses, divisor),
-                };
-                let at = |x: &str| {
+                let at = |x: &str, hosts: u8| {
                     let remote: Remote = x.parse().expect("percentages of the plan");
+                    // As many warehouses for each line, whatever its workers.
+                    let warehouses = 3 * i16::from(hosts);
+                    let scale = match scale_divisor {
+                        1 => Scale::full(warehouses),
+                        divisor => Scale::reduced(warehouses, divisor),
+                    };
                     Tpcc { scale, mix, ..shapes::tpcc(remote) }
                 };
-                self.on(curve, figure.xs, at)
+                self.run(figure, curve, at)
             }
             Work::Ycsb { reads } => {
-                let at = |x: &str| {
+                let at = |x: &str, hosts: u8| {
                     let cross = x.parse().expect("a percentage of the plan");
                     Ycsb { keys, ..Ycsb::tigon(hosts.into(), reads, cross) }
                 };
-                self.on(curve, figure.xs, at)
+                self.run(figure, curve, at)
             }
         };
         let of = (figure.id.to_owned(), name.to_owned());
@@ -188,7 +294,11 @@ pub fn measure_all(
     for figure in figures {
         for line in &figure.lines {
             if let Ok(curve) = &line.curve {
-                let file = folder.join(format!("{}-{}.json", figure.id, line.name.replace('+', "-plus")));
+                let file = folder.join(format!(
+                    "{}-{}.json",
+                    figure.id,
+                    line.name.replace('+', "-plus").replace([' ', '/'], "-")
+                ));
                 jobs.push((figure, line.name, curve, file));
             }
         }

@@ -4,9 +4,11 @@
 //! 1. Every published number is here with its source; a line that cannot be run yet says why, and stays in
 //!    the figure.
 //! 2. All lines of all figures run under one profile and one way to back off; nothing is tuned for a figure.
+//! 3. A line with a published name runs as it is published ([`artifact`]); "Liger" is the row engine as we
+//!    run it, beside them.
 
 use liger_engine::partitioned::{Protocol, Route};
-use liger_engine::row::policy::{Coherence, Policies};
+use liger_engine::row::policy::{Coherence, Policies, Steps};
 use liger_fabric::profile::Profile;
 use liger_sim::partitioned::Shape as PodShape;
 
@@ -53,6 +55,17 @@ pub enum Work {
     },
 }
 
+/// What the values of x are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Axis {
+    /// How much crosses hosts, as [`Work`] says.
+    Remote,
+    /// Hosts.
+    Hosts,
+    /// Hardware-coherent memory for shared rows and their index, in MB of a database of the published size.
+    HwccMb,
+}
+
 /// How a line is measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Curve {
@@ -62,6 +75,23 @@ pub struct Curve {
     pub workers: u8,
     /// What.
     pub work: Work,
+    /// How much crosses hosts, where that is not x.
+    pub remote: &'static str,
+    /// [`Axis::HwccMb`] where that is not x, and bounded.
+    pub hwcc_mb: Option<u32>,
+}
+
+impl Curve {
+    /// Bytes of hardware-coherent memory that a shared row takes in the published runs, where it is less here
+    /// (artifact of Tigon: an index entry and a record each; 59 B a row of TPC-C, 47 B one of YCSB).
+    pub fn published_tuple_bytes(&self) -> Option<f64> {
+        let Engine::Row(policies) = self.engine else { return None };
+        let is_published = policies.steps == Steps::Artifact && policies.coherence != Coherence::AllHwcc;
+        is_published.then_some(match self.work {
+            Work::Tpcc { .. } => 59.0,
+            Work::Ycsb { .. } => 47.0,
+        })
+    }
 }
 
 /// A line of a figure.
@@ -81,6 +111,8 @@ pub enum Claim {
     Leads(&'static str, &'static str, usize, f64),
     /// From the first x to the last, the line loses between so many and so many percent.
     Loses(&'static str, f64, f64),
+    /// From the first x to the last, the line grows to between so many times and so many times.
+    Grows(&'static str, f64, f64),
     /// The first is behind at the first x and ahead at the last.
     Overtakes(&'static str, &'static str),
 }
@@ -93,35 +125,50 @@ pub struct Figure {
     pub title: &'static str,
     /// What x is.
     pub x: &'static str,
+    /// The same, for those who run it.
+    pub axis: Axis,
     /// Where the published numbers are from.
     pub source: &'static str,
     /// The values of x.
     pub xs: &'static [&'static str],
-    /// The lines; the first is what all are compared with.
+    /// The lines.
     pub lines: Vec<Line>,
+    /// The line whose first published point is the unit of all ratios: the one that the profile is fitted to.
+    pub reference: &'static str,
     /// What must be true.
     pub claims: Vec<Claim>,
 }
 
 const NO_SHM: &str = "Sundial on tables in shared memory is not built yet";
 
-fn row(work: Work) -> Result<Curve, &'static str> {
-    with(Policies::default(), work)
+/// The row engine as Tigon's artifact was when its results were written.
+fn artifact() -> Policies {
+    Policies { steps: Steps::Artifact, ..Policies::default() }
+}
+
+/// The line that nobody has published.
+fn liger(work: Work) -> Line {
+    Line { name: "Liger", curve: with(Policies::default(), work), published: &published::NOWHERE }
 }
 
 fn with(policies: Policies, work: Work) -> Result<Curve, &'static str> {
-    Ok(Curve { engine: Engine::Row(policies), workers: 3, work })
+    Ok(Curve { engine: Engine::Row(policies), workers: 3, work, remote: "", hwcc_mb: None })
 }
 
 fn partitioned(protocol: Protocol, route: Route, work: Work) -> Result<Curve, &'static str> {
-    let workers = if route.has_thread() { 2 } else { 3 };
+    let workers = if matches!(route, Route::Thread | Route::Network) { 2 } else { 3 };
     let shape = PodShape { route, ..PodShape::new(protocol) };
-    Ok(Curve { engine: Engine::Partitioned(shape), workers, work })
+    Ok(Curve { engine: Engine::Partitioned(shape), workers, work, remote: "", hwcc_mb: None })
+}
+
+/// The same with so much of it remote, whatever x is.
+fn remote(curve: Result<Curve, &'static str>, remote: &'static str) -> Result<Curve, &'static str> {
+    curve.map(|curve| Curve { remote, ..curve })
 }
 
 /// 16 threads, as in the configuration that Tigon's authors published.
 fn motor(work: Work) -> Result<Curve, &'static str> {
-    Ok(Curve { engine: Engine::Motor, workers: 2, work })
+    Ok(Curve { engine: Engine::Motor, workers: 2, work, remote: "", hwcc_mb: None })
 }
 
 fn line(name: &'static str, curve: Result<Curve, &'static str>, published: &'static [Option<f64>]) -> Line {
@@ -132,6 +179,7 @@ fn line(name: &'static str, curve: Result<Curve, &'static str>, published: &'sta
 pub fn tigon() -> Vec<Figure> {
     let mut figures = vec![tpcc()];
     figures.extend([ycsb(100), ycsb(95), ycsb(50), ycsb(0)]);
+    figures.extend([hosts_tpcc(), hosts_ycsb(), budget_tpcc(), budget_ycsb()]);
     figures.push(coherence_tpcc());
     figures.push(coherence_ycsb());
     figures
@@ -145,18 +193,21 @@ fn tpcc() -> Figure {
         id: "fig4-tpcc",
         title: "TPC-C, five transactions (Tigon, figures 4a to 4c)",
         x: "remote New-Orders / Payments, %",
+        axis: Axis::Remote,
         source: ARTIFACT,
         xs: &TPCC_X,
         lines: vec![
-            line("Tigon", row(work), &TPCC_TIGON),
-            line("Sundial+", part(Protocol::Sundial, Route::Workers), &TPCC_SUNDIAL_PLUS),
-            line("DS2PL+", part(Protocol::Ds2pl, Route::Workers), &TPCC_DS2PL_PLUS),
+            line("Tigon", with(artifact(), work), &TPCC_TIGON),
+            line("Sundial+", part(Protocol::Sundial, Route::Receiver), &TPCC_SUNDIAL_PLUS),
+            line("DS2PL+", part(Protocol::Ds2pl, Route::Receiver), &TPCC_DS2PL_PLUS),
             line("Sundial-CXL", part(Protocol::Sundial, Route::Thread), &TPCC_SUNDIAL_CXL),
             line("DS2PL-CXL", part(Protocol::Ds2pl, Route::Thread), &TPCC_DS2PL_CXL),
             line("Sundial-NET", part(Protocol::Sundial, Route::Network), &TPCC_SUNDIAL_NET),
             line("DS2PL-NET", part(Protocol::Ds2pl, Route::Network), &TPCC_DS2PL_NET),
             line("Motor", motor(work), &TPCC_MOTOR),
+            liger(work),
         ],
+        reference: "Sundial+",
         claims: vec![
             Claim::Leads("Sundial+", "Tigon", 0, 1.0),
             Claim::Overtakes("Tigon", "Sundial+"),
@@ -175,7 +226,7 @@ fn tpcc() -> Figure {
 fn ycsb(reads: u32) -> Figure {
     use published::*;
     let work = Work::Ycsb { reads };
-    let plus = |protocol| partitioned(protocol, Route::Workers, work);
+    let plus = |protocol| partitioned(protocol, Route::Receiver, work);
     let (id, title, [tigon, sundial, ds2pl], memory_servers, claims) = match reads {
         100 => (
             "fig5-ycsb-100r",
@@ -210,26 +261,29 @@ fn ycsb(reads: u32) -> Figure {
         id,
         title,
         x: "transactions that cross partitions, %",
+        axis: Axis::Remote,
         source: ARTIFACT,
         xs: &YCSB_X,
         lines: vec![
-            line("Tigon", row(work), tigon),
+            line("Tigon", with(artifact(), work), tigon),
             line("Sundial+", plus(Protocol::Sundial), sundial),
             line("DS2PL+", plus(Protocol::Ds2pl), ds2pl),
             line("Motor", motor(work), memory_servers),
+            liger(work),
         ],
+        reference: "Sundial+",
         claims,
     }
 }
 
 fn coherence_lines(work: Work, published: [&'static [Option<f64>]; 4]) -> Vec<Line> {
-    let policy = |coherence| with(Policies { coherence, ..Policies::default() }, work);
+    let policy = |coherence| with(Policies { coherence, ..artifact() }, work);
     let [through, alone, bypass, hwcc] = published;
     vec![
-        line("Tigon", row(work), through),
+        line("Tigon", policy(Coherence::WriteThrough), through),
         line("NoSharedReader", policy(Coherence::NoSharedReader), alone),
         line("NonTemporal", policy(Coherence::AlwaysBypass), bypass),
-        line("NoSWcc", Err("rows in a small hardware-coherent memory need budgets in this command"), hwcc),
+        line("NoSWcc", policy(Coherence::AllHwcc).map(|c| Curve { hwcc_mb: Some(200), ..c }), hwcc),
     ]
 }
 
@@ -239,12 +293,14 @@ fn coherence_tpcc() -> Figure {
         id: "fig8-tpcc",
         title: "TPC-C, how copies are kept coherent (Tigon, figure 8)",
         x: "remote New-Orders / Payments, %",
+        axis: Axis::Remote,
         source: ARTIFACT,
         xs: &["10/15", "60/90"],
         lines: coherence_lines(
             Work::Tpcc { first_two: false },
             [&SWCC_TPCC_THROUGH, &SWCC_TPCC_ALONE, &SWCC_TPCC_BYPASS, &SWCC_TPCC_HWCC],
         ),
+        reference: "Tigon",
         claims: vec![
             Claim::Leads("Tigon", "NonTemporal", 1, 1.01),
             Claim::Leads("NoSharedReader", "Tigon", 1, 0.93),
@@ -258,15 +314,133 @@ fn coherence_ycsb() -> Figure {
         id: "fig8-ycsb-95r",
         title: "YCSB 95/5, how copies are kept coherent (Tigon, figure 8)",
         x: "transactions that cross partitions, %",
+        axis: Axis::Remote,
         source: ARTIFACT,
         xs: &["10", "50", "100"],
         lines: coherence_lines(
             Work::Ycsb { reads: 95 },
             [&SWCC_YCSB_THROUGH, &SWCC_YCSB_ALONE, &SWCC_YCSB_BYPASS, &SWCC_YCSB_HWCC],
         ),
+        reference: "Tigon",
         claims: vec![
             Claim::Leads("Tigon", "NoSharedReader", 2, 1.05),
             Claim::Leads("Tigon", "NonTemporal", 2, 1.1),
+        ],
+    }
+}
+
+fn hosts_tpcc() -> Figure {
+    use published::*;
+    let work = Work::Tpcc { first_two: false };
+    let at = |curve| remote(curve, "60/90");
+    let plus = |protocol| at(partitioned(protocol, Route::Receiver, work));
+    Figure {
+        id: "fig6-tpcc",
+        title: "TPC-C at 60/90 on more hosts (Tigon, figure 6)",
+        x: "hosts",
+        axis: Axis::Hosts,
+        source: FINAL_HOSTS,
+        xs: &HOSTS_X,
+        lines: vec![
+            line("Tigon", at(with(artifact(), work)), &HOSTS_TPCC_TIGON),
+            line("Sundial+", plus(Protocol::Sundial), &HOSTS_TPCC_SUNDIAL),
+            line("DS2PL+", plus(Protocol::Ds2pl), &HOSTS_TPCC_DS2PL),
+            Line { curve: at(with(Policies::default(), work)), ..liger(work) },
+        ],
+        reference: "Sundial+",
+        claims: vec![
+            Claim::Grows("Tigon", 4.5, 8.0),
+            Claim::Grows("Sundial+", 1.5, 3.5),
+            Claim::Grows("DS2PL+", 1.5, 3.5),
+            Claim::Grows("Liger", 5.7, 8.0),
+        ],
+    }
+}
+
+fn hosts_ycsb() -> Figure {
+    use published::*;
+    let work = Work::Ycsb { reads: 95 };
+    let at = |curve| remote(curve, "100");
+    let plus = |protocol| at(partitioned(protocol, Route::Receiver, work));
+    Figure {
+        id: "fig6-ycsb-95r",
+        title: "YCSB 95/5, everything crossing, on more hosts (Tigon, figure 6)",
+        x: "hosts",
+        axis: Axis::Hosts,
+        source: FINAL_HOSTS,
+        xs: &HOSTS_X,
+        lines: vec![
+            line("Tigon", at(with(artifact(), work)), &HOSTS_NONE),
+            line("Sundial+", plus(Protocol::Sundial), &HOSTS_NONE),
+            line("DS2PL+", plus(Protocol::Ds2pl), &HOSTS_NONE),
+            Line { curve: at(with(Policies::default(), work)), ..liger(work) },
+        ],
+        reference: "Sundial+",
+        claims: vec![
+            Claim::Grows("Tigon", 2.5, 5.0),
+            Claim::Grows("Sundial+", 1.0, 2.0),
+            Claim::Grows("DS2PL+", 1.0, 2.0),
+            Claim::Grows("Liger", 3.5, 8.0),
+        ],
+    }
+}
+
+fn budget_tpcc() -> Figure {
+    use published::*;
+    let work = Work::Tpcc { first_two: false };
+    let tigon = |x| remote(with(artifact(), work), x);
+    Figure {
+        id: "fig7-tpcc",
+        title: "TPC-C with little hardware-coherent memory (Tigon, figure 7)",
+        x: "hardware-coherent memory, MB",
+        axis: Axis::HwccMb,
+        source: ARTIFACT,
+        xs: &HWCC_X,
+        lines: vec![
+            line("Tigon 10/15", tigon("10/15"), &HWCC_TPCC_10),
+            line("Tigon 30/45", tigon("30/45"), &HWCC_TPCC_30),
+            line("Tigon 60/90", tigon("60/90"), &HWCC_TPCC_60),
+            Line {
+                name: "Liger 60/90",
+                curve: remote(with(Policies::default(), work), "60/90"),
+                published: &HWCC_NONE,
+            },
+        ],
+        reference: "Tigon 10/15",
+        claims: vec![
+            Claim::Loses("Tigon 10/15", -5.0, 10.0),
+            Claim::Loses("Tigon 60/90", 10.0, 45.0),
+            Claim::Loses("Liger 60/90", -5.0, 5.0),
+        ],
+    }
+}
+
+fn budget_ycsb() -> Figure {
+    use published::*;
+    let tigon = |reads, x| remote(with(artifact(), Work::Ycsb { reads }), x);
+    Figure {
+        id: "fig7-ycsb",
+        title: "YCSB with little hardware-coherent memory (Tigon, figure 7)",
+        x: "hardware-coherent memory, MB",
+        axis: Axis::HwccMb,
+        source: ARTIFACT,
+        xs: &HWCC_X,
+        lines: vec![
+            line("Tigon 95r 10", tigon(95, "10"), &HWCC_YCSB_95_10),
+            line("Tigon 95r 50", tigon(95, "50"), &HWCC_YCSB_95_50),
+            line("Tigon 95r 100", tigon(95, "100"), &HWCC_YCSB_95_100),
+            line("Tigon 50r 100", tigon(50, "100"), &HWCC_YCSB_50_100),
+            Line {
+                name: "Liger 95r 100",
+                curve: remote(with(Policies::default(), Work::Ycsb { reads: 95 }), "100"),
+                published: &HWCC_NONE,
+            },
+        ],
+        reference: "Tigon 95r 10",
+        claims: vec![
+            Claim::Loses("Tigon 95r 10", 5.0, 40.0),
+            Claim::Loses("Tigon 95r 100", 60.0, 90.0),
+            Claim::Loses("Liger 95r 100", -5.0, 10.0),
         ],
     }
 }
@@ -278,10 +452,11 @@ pub fn pasha() -> Vec<Figure> {
         id: "pasha-first-two",
         title: "TPC-C, New-Order and Payment (Pasha, CIDR 2025)",
         x: "remote New-Orders / Payments, %",
+        axis: Axis::Remote,
         source: published::PASHA,
         xs: &published::TPCC_X,
         lines: vec![
-            line("Pasha", row(work), &published::PASHA_PASHA),
+            line("Pasha", with(artifact(), work), &published::PASHA_PASHA),
             line(
                 "Sundial-CXL",
                 partitioned(Protocol::Sundial, Route::Thread, work),
@@ -293,7 +468,9 @@ pub fn pasha() -> Vec<Figure> {
                 &published::PASHA_SUNDIAL_NET,
             ),
             line("Sundial-SHM", Err(NO_SHM), &published::PASHA_SUNDIAL_SHM),
+            liger(work),
         ],
+        reference: "Pasha",
         claims: vec![Claim::Leads("Pasha", "Sundial-CXL", 6, 1.3), Claim::Loses("Sundial-CXL", 20.0, 90.0)],
     }]
 }

@@ -65,7 +65,35 @@ pub static SWCC_YCSB_ALONE: [Option<f64>; 3] = all([904327., 516141., 373371.]);
 pub static SWCC_YCSB_BYPASS: [Option<f64>; 3] = all([358629., 336401., 320145.]);
 pub static SWCC_YCSB_HWCC: [Option<f64>; 3] = all([858528., 295880., 165224.]);
 
+/// Hosts of figure 6.
+pub static HOSTS_X: [&str; 4] = ["1", "2", "4", "8"];
+/// Source of figure 6.
+pub const FINAL_HOSTS: &str = "Tigon (OSDI 2025), figure 6 and its text: from 1 to 8 hosts TPC-C at 60/90 \
+                               grows 5.7 times (Sundial+ 2.4, DS2PL+ 2.1), by 55.1 (29.9, 21.6) K/s for each \
+                               host from 2 on, to 460 K/s; the points are computed from these. YCSB 95/5 \
+                               with everything crossing grows 3.5 times (1.4, 1.5)";
+// 460 K/s at 8 hosts; Sundial+ 1.75 times and DS2PL+ 2.5 times less.
+pub static HOSTS_TPCC_TIGON: [Option<f64>; 4] = [Some(80_700.), Some(129_400.), None, Some(460_000.)];
+pub static HOSTS_TPCC_SUNDIAL: [Option<f64>; 4] = [Some(109_500.), Some(83_500.), None, Some(262_900.)];
+pub static HOSTS_TPCC_DS2PL: [Option<f64>; 4] = [Some(87_600.), Some(54_400.), None, Some(184_000.)];
+pub static HOSTS_NONE: [Option<f64>; 4] = [None; 4];
+
+/// Hardware-coherent memory of figure 7.
+pub static HWCC_X: [&str; 5] = ["200", "150", "100", "50", "10"];
+type Five = [Option<f64>; 5];
+// At 200 MB the published runs had everything shared before and moved nothing.
+pub static HWCC_TPCC_10: Five = all([348352., 352508., 352075., 352273., 349190.]);
+pub static HWCC_TPCC_30: Five = all([340696., 331552., 331035., 331702., 293612.]);
+pub static HWCC_TPCC_60: Five = all([334907., 317057., 318008., 307831., 247402.]);
+pub static HWCC_YCSB_95_10: Five = all([1042640., 1017340., 1011180., 872837., 832043.]);
+pub static HWCC_YCSB_95_50: Five = all([756193., 732018., 731384., 406700., 293858.]);
+pub static HWCC_YCSB_95_100: Five = all([626952., 605410., 607859., 247542., 161663.]);
+pub static HWCC_YCSB_50_100: Five = all([249708., 244854., 243719., 150015., 112297.]);
+pub static HWCC_NONE: Five = [None; 5];
+
 const NONE: Option<f64> = None;
+/// A line of ours alone.
+pub static NOWHERE: Seven = [NONE; 7];
 pub static PASHA_PASHA: Seven = [NONE, NONE, NONE, NONE, NONE, NONE, Some(1.0)];
 pub static PASHA_SUNDIAL_CXL: Seven = [NONE, NONE, NONE, NONE, NONE, NONE, Some(1.0 / 1.6)];
 pub static PASHA_SUNDIAL_NET: Seven = [NONE, NONE, NONE, NONE, NONE, NONE, Some(1.0 / 5.9)];
