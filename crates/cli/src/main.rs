@@ -23,6 +23,7 @@ mod pace;
 mod plot;
 mod pod;
 mod shell;
+mod side_by_side;
 mod sizes;
 mod telling;
 mod terminal;
@@ -33,7 +34,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    backup as back_up, bench, hosts, inspect, probe, reproduce, restore, sim, status, up, verify as audit,
+    backup as back_up, bench, explore, hosts, inspect, probe, reproduce, restore, sim, status, up,
+    verify as audit,
 };
 
 /// A database for CXL pods: a few hosts around one shared memory.
@@ -54,6 +56,8 @@ enum Command {
     Sim(sim::Simulation),
     /// Run a published evaluation in the virtual time of a profile, and set its numbers beside ours.
     Reproduce(reproduce::Arguments),
+    /// Simulate pods that differ in one or two hardware parameters: what is which pod worth?
+    Explore(explore::Arguments),
     /// Measure this machine's memory, and write a hardware profile.
     Probe(probe::Arguments),
     /// Show what a pod's memory holds; changes nothing.
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
         Command::Bench(workload) => bench::run(&workload),
         Command::Sim(simulation) => sim::run(&simulation),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Explore(arguments) => explore::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Up(arguments) => up::up(&arguments),

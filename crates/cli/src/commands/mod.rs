@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod bench;
+pub mod explore;
 pub mod hosts;
 pub mod inspect;
 pub mod parameters;

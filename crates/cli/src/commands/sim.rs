@@ -12,7 +12,7 @@
 
 mod crash_points;
 mod curve;
-mod engines;
+pub mod engines;
 mod workloads;
 
 use std::num::NonZero;

@@ -4,6 +4,7 @@ mod access;
 mod backup;
 mod benchmarks;
 mod durability;
+mod explorations;
 mod failures;
 mod ledger;
 mod paced;

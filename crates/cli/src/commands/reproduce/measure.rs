@@ -8,7 +8,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use liger_engine::row::Budget;
 use liger_engine::row::policy::Coherence;
@@ -26,7 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Axis, Curve, Engine, Figure, Work};
 use crate::failure::Failure;
-use crate::terminal::{Phase, check_interrupted};
+use crate::side_by_side::side_by_side;
+use crate::terminal::Phase;
 
 /// Workers of Tigon's artifact sleep a random time up to this after a conflict.
 const BACK_OFF_NS: u64 = 100_000;
@@ -303,36 +303,17 @@ pub fn measure_all(
             }
         }
     }
-    let (next, total) = (AtomicUsize::new(0), jobs.len());
-    let work = || -> Result<Vec<(usize, Measured)>, Failure> {
-        let mut mine = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((figure, name, curve, file)) = jobs.get(at) else { return Ok(mine) };
-            check_interrupted()?;
-            let of = (figure.id.to_owned(), (*name).to_owned());
-            if let Some(measured) = common.kept(file, &of, figure.xs) {
-                mine.push((at, measured));
-                continue;
-            }
-            let phase = Phase::start(&format!("{} of {total}: {}, {name}", at + 1, figure.id));
-            let measured = common.line(figure, name, curve);
-            let text = serde_json::to_string_pretty(&measured).expect("plain values");
-            std::fs::write(file, text).map_err(|error| unwritable(file, error))?;
-            phase.done(&format!("{} points", measured.points.len()));
-            mine.push((at, measured));
+    side_by_side(threads, jobs.len(), |at| {
+        let (figure, name, curve, file) = &jobs[at];
+        let of = (figure.id.to_owned(), (*name).to_owned());
+        if let Some(measured) = common.kept(file, &of, figure.xs) {
+            return Ok(measured);
         }
-    };
-    type Part = Result<Vec<(usize, Measured)>, Failure>;
-    #[expect(clippy::disallowed_methods, reason = "lines are independent simulations of the command line")]
-    let parts: Vec<Part> = std::thread::scope(|scope| {
-        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        started.into_iter().map(|thread| thread.join().expect("a line of the plan runs")).collect()
-    });
-    let mut all = Vec::new();
-    for part in parts {
-        all.extend(part?);
-    }
-    all.sort_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, measured)| measured).collect())
+        let phase = Phase::start(&format!("{} of {}: {}, {name}", at + 1, jobs.len(), figure.id));
+        let measured = common.line(figure, name, curve);
+        let text = serde_json::to_string_pretty(&measured).expect("plain values");
+        std::fs::write(file, text).map_err(|error| unwritable(file, error))?;
+        phase.done(&format!("{} points", measured.points.len()));
+        Ok(measured)
+    })
 }

@@ -352,7 +352,7 @@ fn hosts_tpcc() -> Figure {
             Claim::Grows("Tigon", 4.5, 8.0),
             Claim::Grows("Sundial+", 1.5, 3.5),
             Claim::Grows("DS2PL+", 1.5, 3.5),
-            Claim::Grows("Liger", 5.7, 8.0),
+            Claim::Grows("Liger", 5.7, 16.0),
         ],
     }
 }
@@ -380,7 +380,7 @@ fn hosts_ycsb() -> Figure {
             Claim::Grows("Tigon", 2.5, 5.0),
             Claim::Grows("Sundial+", 1.0, 2.0),
             Claim::Grows("DS2PL+", 1.0, 2.0),
-            Claim::Grows("Liger", 3.5, 8.0),
+            Claim::Grows("Liger", 3.5, 16.0),
         ],
     }
 }

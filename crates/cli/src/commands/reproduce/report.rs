@@ -26,8 +26,9 @@ fn chart(figure: &Figure, verdict: &FigureVerdict) -> Chart {
         ours: of(line.name, |point| point.our_ratio),
         published: of(line.name, |point| point.published_ratio),
     };
-    let base = figure.lines[0].name;
-    let at = figure.lines[0].published.iter().position(Option::is_some).unwrap_or(0);
+    let base = figure.reference;
+    let reference = figure.lines.iter().find(|line| line.name == base).expect("a line of the figure");
+    let at = reference.published.iter().position(Option::is_some).unwrap_or(0);
     Chart {
         x: figure.x.to_owned(),
         y: format!("throughput, {base} at {} = 1", figure.xs[at]),
@@ -89,10 +90,10 @@ pub fn html(title: &str, common: &Common, figures: &[Figure], verdicts: &[Figure
          <style>{STYLE}</style>\n<h1>{title}</h1>\n\
          <p>All throughputs of ours are <b>virtual time</b> of the profile <b>{name}</b> ({description}). \
          {hosts} hosts; TPC-C at 1/{scale_divisor} of its size, YCSB with {keys} rows a host; {virtual_ms} \
-         virtual ms a point; seed {seed}. Every row that other hosts may touch is shared before, as in the \
-         published runs; a worker that met a conflict waits up to 100 us. Both sides are divided by the \
-         first line's first published point: pictures and deviations compare these ratios. Drawn through: \
-         ours; dashed: published.</p>\n\
+         virtual ms a point; seed {seed}. Every row that other hosts may touch is shared before a point \
+         that crosses hosts, as in the published runs; a worker that met a conflict waits up to 100 us. \
+         Both sides are divided by the reference line's first published point: pictures and deviations \
+         compare these ratios. Drawn through: ours; dashed: published.</p>\n\
          <p><b>Median deviation {median}; {held} of {all} claims hold.</b></p>",
     );
     for (figure, verdict) in figures.iter().zip(verdicts) {

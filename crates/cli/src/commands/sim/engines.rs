@@ -10,7 +10,7 @@ use crate::engines::{Engine, EngineArguments};
 use crate::failure::Failure;
 
 /// Something that is done on an engine.
-pub(super) trait OnEngine {
+pub trait OnEngine {
     /// What comes of it.
     type Out;
 
@@ -25,7 +25,7 @@ pub(super) trait OnEngine {
 ///
 /// # Errors
 /// If something was asked that the engine, the memory or the number of workers does not admit.
-pub(super) fn apply<R: OnEngine>(
+pub fn apply<R: OnEngine>(
     asked: &EngineArguments,
     adversarial: bool,
     workers: u8,
