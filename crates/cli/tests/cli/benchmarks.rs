@@ -94,7 +94,7 @@ fn a_needed_invalidate() -> String {
     let file = "crates/engine/src/row/shared.rs";
     let source = std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR")));
     let source = source.expect("the engine's source");
-    let line = source.lines().position(|line| line.trim() == "cx.invalidate(block, len);");
+    let line = source.lines().position(|line| line.trim() == "cx.invalidate(at, len);");
     format!("invalidate at {file}:{}", line.expect("the engine invalidates rows") + 1)
 }
 
