@@ -20,6 +20,7 @@ use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::Remote;
 use liger_workload::ycsb::Ycsb;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::WorkloadName;
 use super::vary::{Pod, Vary};
@@ -92,6 +93,15 @@ pub struct Point {
     pub trace_hash: String,
     /// Everything that was wrong.
     pub problems: Vec<String>,
+}
+
+impl Point {
+    /// For programs: all but what its file is known by.
+    pub fn json(&self) -> Value {
+        let mut object = serde_json::to_value(self).expect("plain values");
+        object.as_object_mut().expect("an object").remove("made_of");
+        object
+    }
 }
 
 /// One pod that is to be simulated.

@@ -103,16 +103,16 @@ impl<'a> Found<'a> {
 
     /// One file that needs nothing but itself.
     pub fn html(&self) -> String {
-        let thousands = |line: &&str| Pair {
+        let pair = |line: &&str| Pair {
             name: (*line).to_owned(),
-            ours: self.of(line).map(|point| Some(point.committed_per_s / 1000.0)).collect(),
+            ours: self.of(line).map(|point| Some(point.committed_per_s)).collect(),
             published: Vec::new(),
         };
         let chart = Chart {
             x: self.explored.x.parameter.title(),
-            y: "committed transactions, K/s (virtual)".to_owned(),
+            y: "committed transactions per second (virtual)".to_owned(),
             xs: self.explored.x.values.iter().map(f64::to_string).collect(),
-            lines: self.lines.iter().map(thousands).collect(),
+            lines: self.lines.iter().map(pair).collect(),
         };
         let title = escape(&self.title());
         let description = escape(&self.explored.profile.description);
@@ -150,9 +150,10 @@ impl<'a> Found<'a> {
     /// All numbers.
     pub fn json(&self) -> Value {
         let Explored { x, profile, size, .. } = self.explored;
+        let points = self.points.iter().map(Point::json).collect::<Vec<_>>();
         json!({
             "what": self.title(), "time": "virtual", "profile": profile.name, "size": size,
-            "x": x.parameter.title(), "answers": self.answers(), "points": self.points,
+            "x": x.parameter.title(), "answers": self.answers(), "points": points,
         })
     }
 }

@@ -247,10 +247,10 @@ impl Common {
                 };
                 self.run(figure, curve, at)
             }
-            Work::Ycsb { reads } => {
+            Work::Ycsb { reads, theta } => {
                 let at = |x: &str, hosts: u8| {
                     let cross = x.parse().expect("a percentage of the plan");
-                    Ycsb { keys, ..Ycsb::tigon(hosts.into(), reads, cross) }
+                    Ycsb { keys, theta, ..Ycsb::tigon(hosts.into(), reads, cross) }
                 };
                 self.run(figure, curve, at)
             }

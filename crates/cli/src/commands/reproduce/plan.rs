@@ -52,6 +52,8 @@ pub enum Work {
     Ycsb {
         /// Percentage of operations that only read.
         reads: u32,
+        /// Exponent of Zipf's law.
+        theta: f64,
     },
 }
 
@@ -178,7 +180,7 @@ fn line(name: &'static str, curve: Result<Curve, &'static str>, published: &'sta
 /// Tigon's evaluation.
 pub fn tigon() -> Vec<Figure> {
     let mut figures = vec![tpcc()];
-    figures.extend([ycsb(100), ycsb(95), ycsb(50), ycsb(0)]);
+    figures.extend([ycsb(100), ycsb(95), ycsb(50), ycsb(0), ycsb_skewed(), phantoms()]);
     figures.extend([hosts_tpcc(), hosts_ycsb(), budget_tpcc(), budget_ycsb()]);
     figures.push(coherence_tpcc());
     figures.push(coherence_ycsb());
@@ -225,7 +227,7 @@ fn tpcc() -> Figure {
 
 fn ycsb(reads: u32) -> Figure {
     use published::*;
-    let work = Work::Ycsb { reads };
+    let work = Work::Ycsb { reads, theta: 0.7 };
     let plus = |protocol| partitioned(protocol, Route::Receiver, work);
     let (id, title, [tigon, sundial, ds2pl], memory_servers, claims) = match reads {
         100 => (
@@ -276,6 +278,57 @@ fn ycsb(reads: u32) -> Figure {
     }
 }
 
+/// The one published point with more skew.
+fn ycsb_skewed() -> Figure {
+    use published::*;
+    let work = Work::Ycsb { reads: 50, theta: 0.99 };
+    let plus = |protocol| partitioned(protocol, Route::Receiver, work);
+    Figure {
+        id: "fig5-ycsb-50r-zipf99",
+        title: "YCSB, 50 % reads, zipf 0.99 (Tigon, section 6)",
+        x: "transactions that cross partitions, %",
+        axis: Axis::Remote,
+        source: ARTIFACT,
+        xs: &["100"],
+        lines: vec![
+            line("Tigon", with(artifact(), work), &SKEWED_TIGON),
+            line("Sundial+", plus(Protocol::Sundial), &SKEWED_SUNDIAL),
+            line("DS2PL+", plus(Protocol::Ds2pl), &SKEWED_DS2PL),
+            Line { published: &SKEWED_NONE, ..liger(work) },
+        ],
+        reference: "Sundial+",
+        claims: vec![Claim::Leads("Tigon", "Sundial+", 0, 1.8), Claim::Leads("Sundial+", "DS2PL+", 0, 1.05)],
+    }
+}
+
+/// What the protection of gaps costs.
+fn phantoms() -> Figure {
+    use published::*;
+    let work = Work::Tpcc { first_two: false };
+    let open = Policies { next_key_locking: false, ..artifact() };
+    let ours_open = Policies { next_key_locking: false, ..Policies::default() };
+    Figure {
+        id: "phantoms-tpcc",
+        title: "TPC-C with and without protection from phantoms (Tigon, section 6)",
+        x: "remote New-Orders / Payments, %",
+        axis: Axis::Remote,
+        source: PHANTOMS,
+        xs: &["10/15", "60/90"],
+        lines: vec![
+            line("Tigon", with(artifact(), work), &PHANTOMS_TIGON),
+            line("Tigon, gaps open", with(open, work), &PHANTOMS_OPEN),
+            line("Sundial+", partitioned(Protocol::Sundial, Route::Receiver, work), &PHANTOMS_SUNDIAL),
+            Line { published: &PHANTOMS_NONE, ..liger(work) },
+            line("Liger, gaps open", with(ours_open, work), &PHANTOMS_NONE),
+        ],
+        reference: "Sundial+",
+        claims: vec![
+            Claim::Leads("Tigon, gaps open", "Tigon", 0, 1.08),
+            Claim::Leads("Tigon, gaps open", "Sundial+", 0, 1.0),
+        ],
+    }
+}
+
 fn coherence_lines(work: Work, published: [&'static [Option<f64>]; 4]) -> Vec<Line> {
     let policy = |coherence| with(Policies { coherence, ..artifact() }, work);
     let [through, alone, bypass, hwcc] = published;
@@ -318,7 +371,7 @@ fn coherence_ycsb() -> Figure {
         source: ARTIFACT,
         xs: &["10", "50", "100"],
         lines: coherence_lines(
-            Work::Ycsb { reads: 95 },
+            Work::Ycsb { reads: 95, theta: 0.7 },
             [&SWCC_YCSB_THROUGH, &SWCC_YCSB_ALONE, &SWCC_YCSB_BYPASS, &SWCC_YCSB_HWCC],
         ),
         reference: "Tigon",
@@ -359,7 +412,7 @@ fn hosts_tpcc() -> Figure {
 
 fn hosts_ycsb() -> Figure {
     use published::*;
-    let work = Work::Ycsb { reads: 95 };
+    let work = Work::Ycsb { reads: 95, theta: 0.7 };
     let at = |curve| remote(curve, "100");
     let plus = |protocol| at(partitioned(protocol, Route::Receiver, work));
     Figure {
@@ -417,7 +470,7 @@ fn budget_tpcc() -> Figure {
 
 fn budget_ycsb() -> Figure {
     use published::*;
-    let tigon = |reads, x| remote(with(artifact(), Work::Ycsb { reads }), x);
+    let tigon = |reads, x| remote(with(artifact(), Work::Ycsb { reads, theta: 0.7 }), x);
     Figure {
         id: "fig7-ycsb",
         title: "YCSB with little hardware-coherent memory (Tigon, figure 7)",
@@ -432,7 +485,7 @@ fn budget_ycsb() -> Figure {
             line("Tigon 50r 100", tigon(50, "100"), &HWCC_YCSB_50_100),
             Line {
                 name: "Liger 95r 100",
-                curve: remote(with(Policies::default(), Work::Ycsb { reads: 95 }), "100"),
+                curve: remote(with(Policies::default(), Work::Ycsb { reads: 95, theta: 0.7 }), "100"),
                 published: &HWCC_NONE,
             },
         ],
