@@ -470,7 +470,6 @@ impl SharedRows {
         if self.coherence.is_by_software() {
             cx.write_back(at, len);
             if self.steps == Steps::Artifact {
-                cx.fence();
                 self.freshen(cx, at, len);
             }
         }
