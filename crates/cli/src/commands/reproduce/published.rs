@@ -85,9 +85,9 @@ pub static PHANTOMS_NONE: [Option<f64>; 2] = [None; 2];
 pub static HOSTS_X: [&str; 4] = ["1", "2", "4", "8"];
 /// Source of figure 6.
 pub const FINAL_HOSTS: &str = "Tigon (OSDI 2025), figure 6 and its text: from 1 to 8 hosts TPC-C at 60/90 \
-                               grows 5.7 times (Sundial+ 2.4, DS2PL+ 2.1), by 55.1 (29.9, 21.6) K/s for each \
-                               host from 2 on, to 460 K/s; the points are computed from these. YCSB 95/5 \
-                               with everything crossing grows 3.5 times (1.4, 1.5)";
+                               grows 5.7 times (Sundial+ 2.4, DS2PL+ 2.1), by 55.1 (29.9, 21.6) K/s for \
+                               each host from 2 on, to 460 K/s; the points are computed from these. YCSB \
+                               95/5 with everything crossing grows 3.5 times (1.4, 1.5)";
 // 460 K/s at 8 hosts; Sundial+ 1.75 times and DS2PL+ 2.5 times less.
 pub static HOSTS_TPCC_TIGON: [Option<f64>; 4] = [Some(80_700.), Some(129_400.), None, Some(460_000.)];
 pub static HOSTS_TPCC_SUNDIAL: [Option<f64>; 4] = [Some(109_500.), Some(83_500.), None, Some(262_900.)];
