@@ -72,9 +72,9 @@ pub static SKEWED_DS2PL: [Option<f64>; 1] = all([36560.]);
 pub static SKEWED_NONE: [Option<f64>; 1] = [None];
 
 /// Source of the cost of phantoms.
-pub const PHANTOMS: &str = "Tigon (OSDI 2025), section 6: protection from phantoms costs 10 to 12 %, and without it \
-                            Tigon is 5.8 % ahead of Sundial+ at 10/15; the points are computed from these \
-                            and the raw results of Sundial+ and Tigon";
+pub const PHANTOMS: &str = "Tigon (OSDI 2025), section 6: protection from phantoms costs 10 to 12 %, and \
+                            without it Tigon is 5.8 % ahead of Sundial+ at 10/15; the points are computed \
+                            from these and the raw results of Sundial+ and Tigon";
 // Sundial+ at 10/15, 5.8 % more; what Tigon had at 60/90, by 0.89.
 pub static PHANTOMS_TIGON: [Option<f64>; 2] = all([348352., 334907.]);
 pub static PHANTOMS_OPEN: [Option<f64>; 2] = all([395952., 376300.]);
