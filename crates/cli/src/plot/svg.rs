@@ -14,8 +14,8 @@ const HEAD: f64 = 80.0;
 const BOTTOM: f64 = 52.0;
 
 /// Colors that people with any color vision tell apart (Okabe and Ito), and that print.
-pub(super) const COLORS: [&str; 8] =
-    ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a7a00", "#000000"];
+pub(super) const COLORS: [&str; 9] =
+    ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a7a00", "#000000", "#8b1a8b"];
 const DASHES: [&str; 2] = ["", "6 3"];
 
 /// A round number at least `value / 5`: the distance between two ticks.
