@@ -48,21 +48,21 @@ pub struct Arguments {
     /// Engines of the pods; each gives lines
     #[arg(long, value_enum, value_delimiter = ',', default_value = "row")]
     engine: Vec<EngineName>,
-    /// TPC-C: percentages of New-Orders and Payments that are remote
-    #[arg(long, default_value = "60/90")]
-    remote: Remote,
-    /// YCSB: percentage of transactions that cross hosts
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
-    cross: u32,
-    /// YCSB: percentage of operations that only read
-    #[arg(long, default_value_t = 95, value_parser = clap::value_parser!(u32).range(0..=100))]
-    reads: u32,
-    /// YCSB: rows of each host
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
-    keys: u32,
-    /// TPC-C: divides customers, orders and items
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i32).range(1..=100))]
-    scale_divisor: i32,
+    /// TPC-C: percentages of New-Orders and Payments that are remote [default: 60/90]
+    #[arg(long)]
+    remote: Option<Remote>,
+    /// TPC-C: divides customers, orders and items [default: 20]
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..=100))]
+    scale_divisor: Option<i32>,
+    /// YCSB: percentage of transactions that cross hosts [default: 50]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
+    cross: Option<u32>,
+    /// YCSB: percentage of operations that only read [default: 95]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
+    reads: Option<u32>,
+    /// YCSB: rows of each host [default: 20000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    keys: Option<u32>,
     /// The pod that the parameters change: a built-in profile or a file
     #[arg(long, default_value = "tigon-osdi25-measured")]
     profile: String,
@@ -89,6 +89,28 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// Parameters of one workload mean nothing to the other.
+    fn refuse_others_parameters(&self) -> Result<(), Failure> {
+        let tpcc = [("--remote", self.remote.is_some()), ("--scale-divisor", self.scale_divisor.is_some())];
+        let ycsb = [
+            ("--cross", self.cross.is_some()),
+            ("--reads", self.reads.is_some()),
+            ("--keys", self.keys.is_some()),
+        ];
+        let (others, whose): (&[_], _) = match self.workload {
+            WorkloadName::Tpcc => (&ycsb, "ycsb"),
+            WorkloadName::Ycsb => (&tpcc, "tpcc"),
+        };
+        match others.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(Failure::Refused(format!(
+                "{name} is a parameter of --workload {whose}: leave it out, or explore that"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Explores.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let [x, lines @ ..] = &arguments.vary[..] else { unreachable!("clap asks for one") };
@@ -100,6 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let (name, message) = (x.parameter.name(), "is varied twice: give all its values once");
         return Err(Failure::Refused(format!("--vary {name} {message}")));
     }
+    arguments.refuse_others_parameters()?;
     let profile = Profile::named(&arguments.profile).map_err(|error| Failure::Refused(error.to_string()))?;
     let Arguments { workload, engine, remote, cross, reads, keys, scale_divisor, .. } = arguments;
     let Arguments { hosts, workers, virtual_ms, seed, .. } = *arguments;
@@ -108,11 +131,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         lines: lines.first().cloned(),
         engines: engine.clone(),
         workload: *workload,
-        remote: *remote,
-        cross: *cross,
-        reads: *reads,
+        remote: remote.unwrap_or(Remote::Percent { new_order: 60, payment: 90 }),
+        cross: cross.unwrap_or(50),
+        reads: reads.unwrap_or(95),
         profile: Arc::new(profile),
-        size: Size { keys: *keys, scale_divisor: *scale_divisor, hosts, workers, virtual_ms, seed },
+        size: Size {
+            keys: keys.unwrap_or(20_000),
+            scale_divisor: scale_divisor.unwrap_or(20),
+            hosts,
+            workers,
+            virtual_ms,
+            seed,
+        },
     };
     note_interrupts()?;
     let points = measure::all(&explored, &arguments.out, arguments.threads.into())?;

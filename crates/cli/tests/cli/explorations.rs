@@ -56,5 +56,6 @@ fn what_cannot_be_varied_is_refused() {
     let three = "--vary hosts=1 --vary workers=1 --vary hwcc=1";
     refused(&mut explore(&scratch.0, three), &["one parameter, or two"]);
     refused(&mut explore(&scratch.0, "--vary hosts=2 --profile nowhere"), &["nowhere"]);
+    refused(&mut explore(&scratch.0, "--vary hosts=2 --remote 60/90"), &["--remote", "--workload tpcc"]);
     refused(&mut explore(&scratch.0, "--vary hosts=2 --engine sundial-net --profile dram"), &["[net]"]);
 }
