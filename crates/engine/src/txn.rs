@@ -343,6 +343,8 @@ pub trait Transaction {
 /// A session keeps its one transaction value, and with it the buffers, from one run to the next. (A
 /// transaction that borrows its session, `Txn<'a>`, cannot be named in the bound of `body` for all `'a`
 /// unless the session is `'static`.)
+///
+/// What is said of durability is that of a session without a log: one that has a log says it itself.
 pub trait Session {
     /// Its transactions.
     type Txn: Transaction;
@@ -361,20 +363,30 @@ pub trait Session {
     fn wait_a_turn(&mut self);
 
     /// What the last committed transaction, also one that only read, waits for to be durable on storage.
-    fn ticket(&self) -> Ticket;
+    fn ticket(&self) -> Ticket {
+        Ticket::default()
+    }
 
     /// Whether everything that the ticket's transaction saw and did survives the loss of the shared memory.
     /// Asks for it to become so.
     ///
     /// # Errors
     /// If that will never be: [`TxnError::LogFailed`].
-    fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError>;
+    fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
+        let _ = ticket;
+        Ok(true)
+    }
 
     /// When [`Session::transact`] returns.
-    fn durability(&self) -> Durability;
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
 
-    /// Sets [`Session::durability`], for the transactions that follow.
-    fn set_durability(&mut self, durability: Durability);
+    /// Sets [`Session::durability`], for the transactions that follow; where there is no log, nothing but
+    /// [`Durability::None`] can be promised.
+    fn set_durability(&mut self, durability: Durability) {
+        let _ = durability;
+    }
 
     /// Runs a transaction until it meets no conflict, and returns once it is as durable as the session says.
     ///

@@ -185,6 +185,20 @@ impl<P: Copy + Ord> Workspace<P> {
         self.changes.add(change)
     }
 
+    /// Begins with a new row; of its bytes those that are given are kept. The index of the change.
+    pub(crate) fn begin_insert(
+        &mut self,
+        place: P,
+        table: TableId,
+        key: &Key,
+        bytes: Option<&[u8]>,
+    ) -> usize {
+        let image = bytes.map(|bytes| self.store_image(bytes));
+        let change = self.begin_change(place, table, key, 0);
+        (self.changes[change].is_new, self.changes[change].image) = (true, image);
+        change
+    }
+
     /// What the changes are to a checker of histories, once they have a version.
     pub(crate) fn writes(&self, version: u64) -> impl Iterator<Item = WriteRecord> + '_ {
         self.changes.iter().filter_map(move |change| {

@@ -176,7 +176,7 @@ pub fn run(run: &DurableRun) -> DurableResult {
     let layouts = rows::setup(&run.rows, 1).catalog.hash();
     let identity = Identity { pod: 7, configuration: 8, layouts, hosts: run.rows.hosts };
     let storage = Storage { disks: SimDisks::new(run.rows.seed), identity, seed: run.rows.seed };
-    let mut rows: Rows = rows::loaded(&run.rows).map(|row| (row, LOADED)).collect();
+    let mut rows: Rows = run.rows.everywhere().initial().map(|row| (row, LOADED)).collect();
     let (mut left, mut result): (Option<Left>, Option<DurableResult>) = (None, None);
     for number in 0..=run.crashes {
         let begun = match (left.as_mut(), result.as_mut()) {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::history::HistorySink;
-use liger_engine::motor::{MemoryServers, MotorHost, MotorLoader, MotorSession, MotorTxn};
+use liger_engine::motor::{MemoryServers, MotorHost, MotorSession, MotorTxn};
 use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
 use liger_fabric::sim::{Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -15,7 +15,7 @@ use liger_pod::plan::{MAX_WORKERS, Plan, PodConfig};
 
 use crate::Picker;
 use crate::recorder::Recorder;
-use crate::rows::{Ground, ITEMS, Mix, item_key, items, keys_of, new_row, operate};
+use crate::rows::{Ground, ITEMS, Mix, item_key, items, operate};
 use crate::scenario::LeftOut;
 use crate::serializability;
 
@@ -129,6 +129,10 @@ impl MotorRun {
     fn parts(&self) -> u16 {
         u16::from(self.hosts) + 1
     }
+
+    fn ground(&self) -> Ground {
+        Ground { parts: self.parts().into(), keys: self.keys }
+    }
 }
 
 /// How a run ended.
@@ -164,27 +168,17 @@ pub fn run(run: &MotorRun) -> MotorResult {
     }
     let report = pod.sim.run();
     let mut problems = if report.completed() { pod.check() } else { vec![report.outcome.to_string()] };
-    let initial = loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0))).collect();
+    let initial = run.ground().initial_keys();
     let history = pod.recorder.as_ref().expect("recording is on").history(initial);
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
     MotorResult { report, committed: history.transactions.len() as u64, problems }
 }
 
-/// Every other key exists at the start.
-fn loaded(run: &MotorRun) -> impl Iterator<Item = (i16, i32)> + use<> {
-    let (parts, keys) = (run.parts() as i16, run.keys);
-    (0..parts).flat_map(move |part| (0..keys).step_by(2).map(move |id| (part, id)))
-}
-
 fn load(pod: &mut MotorPod, run: &MotorRun) {
     for host in pod.hosts.clone() {
-        let rows: Vec<(i16, i32)> = loaded(run).collect();
-        pod.sim.alone(host.id(), WorkerId(0), move |cx| {
-            let mut loader = MotorLoader::new(&host);
-            let mut put = |(part, id): &(i16, i32)| loader.put(cx, ITEMS, &new_row(*part, *id, 100));
-            rows.iter().try_for_each(&mut put).expect("loading a small table");
-        });
+        let ground = run.ground();
+        pod.sim.alone(host.id(), WorkerId(0), move |cx| ground.fill(cx, &*host));
     }
 }
 
@@ -203,7 +197,7 @@ fn work(cx: &Cx<Sim>, host: &MotorHost, run: &MotorRun) {
 /// The transaction that a number stands for; all values that it writes are that number.
 fn transaction(txn: &mut MotorTxn<'_, Sim>, run: &MotorRun, number: u64) -> Result<(), TxnError> {
     let mut pick = Picker::new(number);
-    let ground = Ground { parts: run.parts().into(), keys: run.keys };
+    let ground = run.ground();
     let mix = if pick.chance(run.readers) { Mix::SCANS } else { run.mix };
     if pick.chance(50) {
         let key =

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::history::HistorySink;
-use liger_engine::partitioned::{Options, PartHost, PartLoader, PartSession, PartTxn, Protocol, Route};
+use liger_engine::partitioned::{Options, PartHost, PartSession, PartTxn, Protocol, Route};
 use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -19,7 +19,7 @@ use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 use crate::pod::join_first;
 use crate::recorder::Recorder;
-use crate::rows::{Ground, ITEMS, Mix, item_key, items, keys_of, new_row, operate};
+use crate::rows::{Ground, ITEMS, Mix, item_key, items, operate};
 use crate::scenario::LeftOut;
 use crate::serializability;
 
@@ -191,6 +191,10 @@ impl PartRun {
     fn parts(&self) -> u16 {
         u16::from(self.hosts) + 1
     }
+
+    fn ground(&self) -> Ground {
+        Ground { parts: self.parts().into(), keys: self.keys }
+    }
 }
 
 /// How a run ended.
@@ -220,7 +224,7 @@ pub fn run(run: &PartRun) -> PartResult {
     pod.start_carriers(move || running.get() == 0);
     let report = pod.sim.run();
     let mut problems = if report.completed() { pod.check() } else { vec![report.outcome.to_string()] };
-    let initial = loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0))).collect();
+    let initial = run.ground().initial_keys();
     let history = pod.recorder.as_ref().expect("recording is on").history(initial);
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
@@ -240,20 +244,10 @@ fn sim_config(run: &PartRun, plan: &Plan) -> SimConfig {
     config
 }
 
-/// Every other key exists at the start.
-fn loaded(run: &PartRun) -> impl Iterator<Item = (i16, i32)> + use<> {
-    let (parts, keys) = (run.parts() as i16, run.keys);
-    (0..parts).flat_map(move |part| (0..keys).step_by(2).map(move |id| (part, id)))
-}
-
 fn load(pod: &mut PartPod, run: &PartRun) {
     for host in pod.hosts.clone() {
-        let rows: Vec<(i16, i32)> = loaded(run).collect();
-        pod.sim.alone(host.id(), WorkerId(0), move |cx| {
-            let mut loader = PartLoader::new(&host);
-            let mut put = |(part, id): &(i16, i32)| loader.put(cx, ITEMS, &new_row(*part, *id, 100));
-            rows.iter().try_for_each(&mut put).expect("loading a small table");
-        });
+        let ground = run.ground();
+        pod.sim.alone(host.id(), WorkerId(0), move |cx| ground.fill(cx, &*host));
     }
 }
 
@@ -289,7 +283,7 @@ fn work(cx: &Cx<Sim>, host: &PartHost, run: &PartRun, running: &Cell<u32>) {
 /// The transaction that a number stands for; all values that it writes are that number.
 fn transaction(cx: &Cx<Sim>, txn: &mut PartTxn<'_, Sim>, run: &PartRun, number: u64) -> Result<(), TxnError> {
     let mut pick = crate::Picker::new(number);
-    let ground = Ground { parts: run.parts().into(), keys: run.keys };
+    let ground = run.ground();
     if run.announces {
         let rows: Vec<Announced> = (0..pick.below(4))
             .map(|_| {

@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
-use liger_engine::row::{Budget, Loader, RowHost, RowSession, RowTxn};
+use liger_engine::row::{Budget, RowHost, RowSession, RowTxn};
 use liger_engine::{
     Catalog, IndexId, Key, KeyRange, NewRow, Row, Session, TableId, Transaction, TxnError, table,
 };
@@ -202,6 +203,11 @@ impl RowsRun {
         u16::from(self.hosts) + 1
     }
 
+    /// All partitions, whoever works where.
+    pub(crate) fn everywhere(&self) -> Ground {
+        Ground { parts: self.partitions().into(), keys: self.keys }
+    }
+
     fn ground(&self) -> Ground {
         let parts = if self.duel.is_some() { 1 } else { u64::from(self.partitions()) };
         Ground { parts, keys: self.keys }
@@ -238,7 +244,7 @@ pub fn run(run: &RowsRun) -> RowsResult {
     } else {
         problems.push(format!("{}", report.outcome));
     }
-    let initial = loaded_keys(run);
+    let initial = run.everywhere().initial_keys();
     let history = run.promised(pod.recorder.as_ref().expect("recording is on").history(initial));
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| format!("{anomaly}")));
@@ -305,22 +311,10 @@ pub(crate) fn item_key(part: i16, id: i32) -> Key {
 }
 
 /// Every other key exists at the start.
-pub(crate) fn loaded(run: &RowsRun) -> impl Iterator<Item = (i16, i32)> + use<> {
-    let (parts, keys) = (run.partitions() as i16, run.keys);
-    (0..parts).flat_map(move |part| (0..keys).step_by(2).map(move |id| (part, id)))
-}
 
 pub(crate) fn load(pod: &mut SimPod, run: &RowsRun) {
-    let rows: Vec<(i16, i32)> = loaded(run).collect();
-    let loaded: Vec<Result<(), TxnError>> = pod.on_every_host(move |cx, host| {
-        let mut loader = Loader::new(host);
-        rows.iter().try_for_each(|(part, id)| loader.put(cx, ITEMS, &new_row(*part, *id, 100)))
-    });
-    loaded.into_iter().for_each(|result| result.expect("loading a small table"));
-}
-
-fn loaded_keys(run: &RowsRun) -> Vec<(HistoryKey, u64)> {
-    loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0))).collect()
+    let everywhere = run.everywhere();
+    pod.on_every_host(move |cx, host| everywhere.fill(cx, host));
 }
 
 /// A row's key, and that of its index entry.
@@ -426,6 +420,23 @@ pub(crate) struct Aim {
 }
 
 impl Ground {
+    /// The rows that exist at the start: every other key.
+    pub(crate) fn initial(self) -> impl Iterator<Item = (i16, i32)> {
+        (0..self.parts as i16).flat_map(move |part| (0..self.keys).step_by(2).map(move |id| (part, id)))
+    }
+
+    /// Their keys, and those of their index entries, with their version.
+    pub(crate) fn initial_keys(self) -> Vec<(HistoryKey, u64)> {
+        self.initial().flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0))).collect()
+    }
+
+    /// Puts those of a host's partitions into it.
+    pub(crate) fn fill<E: HostEngine>(self, cx: &Cx<Sim>, host: &E) {
+        let mut rows = self.initial();
+        let filled = host.load(cx, |put| rows.try_for_each(|(part, id)| put(ITEMS, &new_row(part, id, 100))));
+        filled.expect("loading a small table");
+    }
+
     /// Somewhere.
     pub(crate) fn aim(self, pick: &mut crate::Picker) -> Aim {
         let part = if self.parts == 1 { 0 } else { pick.below(self.parts) as i16 };

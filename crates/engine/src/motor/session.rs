@@ -4,8 +4,7 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::MotorHost;
 use super::transaction::MotorTxn;
-use crate::log::Durability;
-use crate::txn::{Session, Ticket, TxnError};
+use crate::txn::{Session, TxnError};
 
 /// Runs one worker's transactions. There is no log: nothing is durable.
 pub struct MotorSession<'h, F: Fabric> {
@@ -49,19 +48,4 @@ impl<'h, F: Fabric> Session for MotorSession<'h, F> {
     fn wait_a_turn(&mut self) {
         self.txn.cx.pause();
     }
-
-    fn ticket(&self) -> Ticket {
-        Ticket::default()
-    }
-
-    fn is_durable(&mut self, _ticket: Ticket) -> Result<bool, TxnError> {
-        Ok(true)
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    /// Nothing but [`Durability::None`] can be promised here.
-    fn set_durability(&mut self, _durability: Durability) {}
 }

@@ -181,13 +181,6 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
         self.work.show(relation, i as u32, &held.key, base, held.version.unwrap_or(0), visitor)
     }
 
-    fn add_new(&mut self, i: usize, table: TableId, key: &Key, bytes: &[u8]) {
-        let image = self.work.store_image(bytes);
-        let change = self.work.begin_change(i as u32, table, key, 0);
-        self.work.changes[change].is_new = true;
-        self.work.changes[change].image = Some(image);
-    }
-
     /// The next keys of a range that may have rows for this transaction. The compute server knows the keys;
     /// what it knows of them may be too old, which shows when their tuples are read.
     fn keys_of(&self, at: (u16, u16), range: &KeyRange, most: usize) -> Vec<Key> {
@@ -309,7 +302,9 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
             return Ok(self.work.revive(i as u32, bytes));
         }
         match self.take_place(at, key)? {
-            Some(i) => self.add_new(i, relation.id, key, bytes),
+            Some(i) => {
+                self.work.begin_insert(i as u32, relation.id, key, Some(bytes));
+            }
             // There is a row: what it is must not change until the commit.
             None => {
                 self.fetch(&[Wanted { at, key: *key, access: Access::Read }])?;

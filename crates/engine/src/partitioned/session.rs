@@ -4,8 +4,7 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::PartHost;
 use super::transaction::PartTxn;
-use crate::log::Durability;
-use crate::txn::{Session, Ticket, TxnError};
+use crate::txn::{Session, TxnError};
 
 /// Transactions between two rounds of housekeeping.
 const TXNS_PER_ROUND: u32 = 64;
@@ -65,19 +64,4 @@ impl<'h, F: Fabric> Session for PartSession<'h, F> {
         self.txn.host.serve(self.txn.cx);
         self.txn.cx.pause();
     }
-
-    fn ticket(&self) -> Ticket {
-        Ticket::default()
-    }
-
-    fn is_durable(&mut self, _ticket: Ticket) -> Result<bool, TxnError> {
-        Ok(true)
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    /// Nothing but [`Durability::None`] can be promised here.
-    fn set_durability(&mut self, _durability: Durability) {}
 }

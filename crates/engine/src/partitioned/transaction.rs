@@ -385,7 +385,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let inserted = self.own.insert(cx, part, (table.0, partition), key)?;
         match inserted {
             Inserted::Made(i) => {
-                self.add_new(Place::Own(i as u32), table, key, bytes);
+                self.work.begin_insert(Place::Own(i as u32), table, key, Some(bytes));
                 Ok(true)
             }
             Inserted::Taken(i) => {
@@ -398,13 +398,6 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
                 Ok(false)
             }
         }
-    }
-
-    fn add_new(&mut self, place: Place, table: TableId, key: &Key, bytes: &[u8]) {
-        let image = self.work.store_image(bytes);
-        let change = self.work.begin_change(place, table, key, 0);
-        self.work.changes[change].is_new = true;
-        self.work.changes[change].image = Some(image);
     }
 
     fn insert_far(
@@ -421,7 +414,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         let i = self.fetched(relation.id, key).ok_or(Conflict::Moved)?;
         let made = self.fetched[i].exclusive;
         if made {
-            self.add_new(Place::Far(i as u32), relation.id, key, bytes);
+            self.work.begin_insert(Place::Far(i as u32), relation.id, key, Some(bytes));
         }
         Ok(made)
     }

@@ -483,10 +483,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let i = self.remember(relation, (partition, *key), hash, (word, block), llsn);
         let place = Place::Foreign(i as u32);
         self.llsn = self.llsn.max(llsn);
-        let image = self.work.store_image(bytes);
-        let change = self.work.begin_change(place, relation.id, key, 0);
-        self.work.changes[change].is_new = true;
-        self.work.changes[change].image = Some(image);
+        self.work.begin_insert(place, relation.id, key, Some(bytes));
         Ok(())
     }
 

@@ -236,12 +236,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         self.llsn = self.llsn.max(part.max_removed_llsn);
         let at = Place::Own { partition, table: relation.id.0, row };
         self.held.push(at);
-        let change = self.work.begin_change(at, relation.id, key, 0);
-        self.work.changes[change].is_new = true;
-        if host.log.is_some() {
-            // The record has no other place to take the row from.
-            self.work.changes[change].image = Some(self.work.store_image(bytes));
-        }
+        // A log's record has no other place to take the row from.
+        self.work.begin_insert(at, relation.id, key, host.log.is_some().then_some(bytes));
         Ok(true)
     }
 

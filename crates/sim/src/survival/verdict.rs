@@ -14,7 +14,7 @@ use super::SurvivalResult;
 use super::world::World;
 use crate::history::{Change, History, Operation, Outcome};
 use crate::pod::SimPod;
-use crate::rows::{self, BY_GROUP, Found, ITEMS, RowsRun, keys_of};
+use crate::rows::{self, BY_GROUP, Found, ITEMS, RowsRun};
 use crate::serializability;
 
 /// Judges what is left.
@@ -67,8 +67,8 @@ pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Repor
             found.extend(rows);
         }
     }
-    let initial = rows::loaded(run).flat_map(|(part, id)| keys_of(part, id).map(|key| (key, 0)));
-    let history = world.recorder.history(initial.collect());
+    let initial = run.everywhere().initial_keys();
+    let history = world.recorder.history(initial);
     problems.extend(wrong_values(&history, before, &found, &world.values.borrow()));
     let mut history = run.promised(history);
     name_entries_by_changes(&mut history);

@@ -10,10 +10,9 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use liger_engine::log::Durability;
 use liger_engine::{
     Access, Announced, Col, ColType, Conflict, IndexId, Key, KeyRange, NewRow, PatchRange, Patches, Row,
-    RowMut, Session, TableId, TableLayout, Ticket, Transaction, TxnError,
+    RowMut, Session, TableId, TableLayout, Transaction, TxnError,
 };
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_workload::benchmark::{Benchmark, catalog_of};
@@ -307,20 +306,6 @@ impl Session for Memory {
     fn back_off(&mut self, _conflicts: u32) {}
 
     fn wait_a_turn(&mut self) {}
-
-    fn ticket(&self) -> Ticket {
-        Ticket::default()
-    }
-
-    fn is_durable(&mut self, _: Ticket) -> Result<bool, TxnError> {
-        Ok(true)
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
-    fn set_durability(&mut self, _: Durability) {}
 }
 
 impl Snapshot for Memory {

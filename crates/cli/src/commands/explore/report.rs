@@ -52,7 +52,7 @@ impl<'a> Found<'a> {
         let mut answers = Vec::new();
         for line in &self.lines {
             let points: Vec<&Point> = self.of(line).collect();
-            let (first, last) = (points[0], points[points.len() - 1]);
+            let [first, .., last] = points[..] else { continue };
             let change = 100.0 * (last.committed_per_s / first.committed_per_s - 1.0);
             answers.push(format!(
                 "{line}: {name} {} to {} changes throughput by {change:+.1} % ({:.0} to {:.0} K/s)",

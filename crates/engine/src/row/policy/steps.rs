@@ -17,7 +17,7 @@ pub enum Steps {
 }
 
 named! {
-    Steps, "number of steps",
+    Steps, "way to use a shared row",
     "merged" => Steps::Merged,
     "artifact" => Steps::Artifact,
 }
