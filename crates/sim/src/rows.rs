@@ -310,8 +310,7 @@ pub(crate) fn item_key(part: i16, id: i32) -> Key {
     Key::build().i16(part).i32(id).finish()
 }
 
-/// Every other key exists at the start.
-
+/// Fills every host.
 pub(crate) fn load(pod: &mut SimPod, run: &RowsRun) {
     let everywhere = run.everywhere();
     pod.on_every_host(move |cx, host| everywhere.fill(cx, host));
