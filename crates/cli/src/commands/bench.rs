@@ -19,7 +19,7 @@ use crate::plot::{Figure, svg};
 use crate::terminal::Phase;
 use crate::verify::AllRows;
 pub use pod::PodArguments;
-pub use tpcc::MixName;
+pub use tpcc::{HomesName, MixName};
 
 mod chaos;
 mod crash;

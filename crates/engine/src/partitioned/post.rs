@@ -78,7 +78,11 @@ impl PartHost {
         let bytes = message.encode();
         match self.post.route {
             Route::Workers | Route::Receiver => self.post.outbox.post(cx, &self.lanes, to, bytes, || true),
-            Route::Thread | Route::Network => self.post.leaving.lock(cx).push_back((to, bytes)),
+            Route::Thread | Route::Network => {
+                // The worker makes the message, the thread takes it on its way.
+                cx.spend(Work::Message, 1);
+                self.post.leaving.lock(cx).push_back((to, bytes));
+            }
         }
     }
 

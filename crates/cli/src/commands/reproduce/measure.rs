@@ -5,6 +5,7 @@
 //! 2. Every line has a pod of its own. Rows that other hosts may touch are shared before the first point that
 //!    crosses hosts, and each host has used all of them once, as after the published runs' warm-up; then its
 //!    most remote point runs without being measured. A point that crosses nothing runs before, unshared.
+//!    Figures of cold starts begin with nothing shared instead, and measure from the first transaction on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -142,6 +143,23 @@ impl Runner<'_> {
         (xs.iter().map(point).collect(), problems)
     }
 
+    /// One measured time after the other, from the start on.
+    fn course<E: PodEngine, B: Benchmark>(
+        &self,
+        design: &E::Design,
+        xs: &[&str],
+        benchmark: &B,
+    ) -> (Vec<Point>, Vec<String>) {
+        let mut loaded = bench::load::<E, B>(&self.usual(benchmark.clone()), design).expect("as above");
+        if !self.curve.cold {
+            loaded.share(1.0);
+            loaded.measure(benchmark.clone());
+        }
+        let mut problems = Vec::new();
+        let points = xs.iter().map(|x| measured(x, loaded.measure(benchmark.clone()), &mut problems));
+        (points.collect(), problems)
+    }
+
     /// A point on a pod of its own, with so much hardware-coherent memory.
     fn point<E: PodEngine, B: Benchmark>(
         &self,
@@ -195,9 +213,12 @@ impl Common {
         at: impl Fn(&str, u8) -> B,
     ) -> (Vec<Point>, Vec<String>) {
         let usual = Runner { common: self, curve, hosts: self.size.hosts };
-        let is_plain = axis == Axis::Remote && curve.hwcc_mb.is_none();
-        if is_plain {
-            return usual.points::<E, B>(design, xs, |x| at(x, usual.hosts));
+        match axis {
+            Axis::Remote if curve.hwcc_mb.is_none() => {
+                return usual.points::<E, B>(design, xs, |x| at(x, usual.hosts));
+            }
+            Axis::Elapsed => return usual.course::<E, B>(design, xs, &at(curve.remote, usual.hosts)),
+            _ => {}
         }
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         for x in xs {
@@ -206,6 +227,7 @@ impl Common {
             let (remote, hosts, mb) = match axis {
                 Axis::Remote => (*x, usual.hosts, bounded),
                 Axis::Hosts => (curve.remote, number(), bounded),
+                Axis::Elapsed => unreachable!("measured as one course"),
                 Axis::HwccMb => (curve.remote, usual.hosts, Some(f64::from(number()))),
             };
             let runner = Runner { hosts, ..usual };
@@ -243,7 +265,7 @@ impl Common {
                         1 => Scale::full(warehouses),
                         divisor => Scale::reduced(warehouses, divisor),
                     };
-                    Tpcc { scale, mix, ..shapes::tpcc(remote) }
+                    Tpcc { scale, mix, homes: curve.homes, ..shapes::tpcc(remote) }
                 };
                 self.run(figure, curve, at)
             }

@@ -7,10 +7,13 @@
 //! 3. A line with a published name runs as it is published ([`artifact`]); "Liger" is the row engine as we
 //!    run it, beside them.
 
+mod beside;
+
 use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::{Coherence, Policies, Steps};
 use liger_fabric::profile::Profile;
 use liger_sim::partitioned::Shape as PodShape;
+use liger_workload::tpcc::generate::Homes;
 
 use super::published;
 
@@ -66,6 +69,8 @@ pub enum Axis {
     Hosts,
     /// Hardware-coherent memory for shared rows and their index, in MB of a database of the published size.
     HwccMb,
+    /// The number of the measured time since the start.
+    Elapsed,
 }
 
 /// How a line is measured.
@@ -81,9 +86,18 @@ pub struct Curve {
     pub remote: &'static str,
     /// [`Axis::HwccMb`] where that is not x, and bounded.
     pub hwcc_mb: Option<u32>,
+    /// With [`Axis::Elapsed`]: nothing is shared before the start.
+    pub cold: bool,
+    /// Where transactions of TPC-C are at home.
+    pub homes: Homes,
 }
 
 impl Curve {
+    /// Everything else as in most figures.
+    fn new(engine: Engine, workers: u8, work: Work) -> Self {
+        Self { engine, workers, work, remote: "", hwcc_mb: None, cold: false, homes: Homes::AnyLocal }
+    }
+
     /// Bytes of hardware-coherent memory that a shared row takes in the published runs, where it is less here
     /// (artifact of Tigon: an index entry and a record each; 59 B a row of TPC-C, 47 B one of YCSB).
     pub fn published_tuple_bytes(&self) -> Option<f64> {
@@ -154,13 +168,13 @@ fn liger(work: Work) -> Line {
 }
 
 fn with(policies: Policies, work: Work) -> Result<Curve, &'static str> {
-    Ok(Curve { engine: Engine::Row(policies), workers: 3, work, remote: "", hwcc_mb: None })
+    Ok(Curve::new(Engine::Row(policies), 3, work))
 }
 
 fn partitioned(protocol: Protocol, route: Route, work: Work) -> Result<Curve, &'static str> {
     let workers = if matches!(route, Route::Thread | Route::Network) { 2 } else { 3 };
     let shape = PodShape { route, ..PodShape::new(protocol) };
-    Ok(Curve { engine: Engine::Partitioned(shape), workers, work, remote: "", hwcc_mb: None })
+    Ok(Curve::new(Engine::Partitioned(shape), workers, work))
 }
 
 /// The same with so much of it remote, whatever x is.
@@ -170,7 +184,7 @@ fn remote(curve: Result<Curve, &'static str>, remote: &'static str) -> Result<Cu
 
 /// 16 threads, as in the configuration that Tigon's authors published.
 fn motor(work: Work) -> Result<Curve, &'static str> {
-    Ok(Curve { engine: Engine::Motor, workers: 2, work, remote: "", hwcc_mb: None })
+    Ok(Curve::new(Engine::Motor, 2, work))
 }
 
 fn line(name: &'static str, curve: Result<Curve, &'static str>, published: &'static [Option<f64>]) -> Line {
@@ -184,6 +198,7 @@ pub fn tigon() -> Vec<Figure> {
     figures.extend([hosts_tpcc(), hosts_ycsb(), budget_tpcc(), budget_ycsb()]);
     figures.push(coherence_tpcc());
     figures.push(coherence_ycsb());
+    figures.extend([beside::routing_tpcc(), beside::cold_tpcc(), beside::cold_ycsb()]);
     figures
 }
 

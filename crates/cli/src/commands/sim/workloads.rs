@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::engines::{self, OnEngine};
 use super::{curve, exit, now_ns, profile};
-use crate::commands::bench::MixName;
+use crate::commands::bench::{HomesName, MixName};
 use crate::commands::parameters::{SmallBankParameters, TatpParameters, YcsbParameters};
 use crate::engines::EngineArguments;
 use crate::failure::Failure;
@@ -70,6 +70,9 @@ pub struct TpccArguments {
     /// Whose definition of the transactions
     #[arg(long, value_enum, default_value_t = MixName::Artifact, requires = "profile")]
     mix: MixName,
+    /// Where transactions are at home: each worker's own warehouses, or any of its host
+    #[arg(long, value_enum, default_value = "any-local", requires = "profile")]
+    homes: HomesName,
     /// Divides customers, orders and items of the timed run, to fit this machine's memory
     #[arg(long, default_value_t = 10, requires = "profile", value_parser = divisors())]
     scale_divisor: i32,
@@ -187,7 +190,8 @@ pub(super) fn tpcc(arguments: &TpccArguments) -> Result<ExitCode, Failure> {
         1 => Scale::full(warehouses),
         divisor => Scale::reduced(warehouses, divisor),
     };
-    let timed = |remote| Tpcc { scale, mix, ..shapes::tpcc(remote) };
+    let homes = arguments.homes.into();
+    let timed = |remote| Tpcc { scale, mix, homes, ..shapes::tpcc(remote) };
     if !arguments.curve {
         return pod.one(shapes::adversarial_tpcc, || timed(arguments.remote));
     }
