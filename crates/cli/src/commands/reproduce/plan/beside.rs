@@ -7,8 +7,8 @@ use liger_workload::tpcc::generate::Homes;
 use super::super::published::{COLD, COURSE_NONE, COURSE_X, NOWHERE, ROUTING, TPCC_X};
 use super::{Axis, Claim, Curve, Figure, Line, Work, artifact, line, partitioned, remote, with};
 
-/// What it is worth that a worker has warehouses of its own: conflicts of a host's workers then come only from
-/// what crosses.
+/// What it is worth that a worker has warehouses of its own: workers of a host then meet only in what
+/// crosses.
 pub fn routing_tpcc() -> Figure {
     let work = Work::Tpcc { first_two: false };
     let own = |curve: Result<Curve, _>| curve.map(|curve| Curve { homes: Homes::Own, ..curve });
