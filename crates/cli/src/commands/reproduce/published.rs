@@ -111,8 +111,8 @@ pub static HWCC_NONE: Five = [None; 5];
 pub const ROUTING: &str = "nobody: in the published runs each transaction is at home in any warehouse of its \
                            host, and workers of a host meet at its districts";
 /// Why figures of cold starts have no published points.
-pub const COLD: &str = "nobody: the published runs share everything before they measure, or measure after 10 s \
-                        of warm-up";
+pub const COLD: &str = "nobody: the published runs share everything before they measure, or measure after \
+                        10 s of warm-up";
 /// Measured times of a cold start.
 pub static COURSE_X: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
 pub static COURSE_NONE: [Option<f64>; 6] = [None; 6];
