@@ -377,6 +377,11 @@ pub trait Session {
         Ok(true)
     }
 
+    /// Asks for what the ticket waits for to become durable, for whoever will look later.
+    fn want_durable(&mut self, ticket: Ticket) {
+        let _ = ticket;
+    }
+
     /// When [`Session::transact`] returns.
     fn durability(&self) -> Durability {
         Durability::None

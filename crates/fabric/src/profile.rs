@@ -218,6 +218,20 @@ section! {
     }
 }
 
+section! {
+    /// Each host's disk, for its log.
+    Disk "disk" {
+        /// A call of the operating system.
+        call_ns "ns" 0.0,
+        /// Copying bytes to or from the system.
+        copy_gb_per_s "GB/s" 0.001,
+        /// Moving bytes to or from the device.
+        move_gb_per_s "GB/s" 0.001,
+        /// What a sync waits for beside the bytes that it moves.
+        sync_ns "ns" 0.0,
+    }
+}
+
 /// What one machine's memory and processors cost.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -248,6 +262,8 @@ pub struct Profile {
     pub net: Option<Net>,
     /// Remote memory, if any is known.
     pub rdma: Option<Rdma>,
+    /// A disk for each host, if one is known.
+    pub disk: Option<Disk>,
 }
 
 const BUILT_IN: &[(&str, &str)] = &[
@@ -345,6 +361,7 @@ impl Profile {
         self.wait.check(file)?;
         self.net.as_ref().map_or(Ok(()), |net| net.check(file))?;
         self.rdma.as_ref().map_or(Ok(()), |rdma| rdma.check(file))?;
+        self.disk.as_ref().map_or(Ok(()), |disk| disk.check(file))?;
         let (section, there) = match self.sync_words {
             SyncMode::Hwcc => ("hwcc", self.hwcc.as_ref().map(|s| s.check(file))),
             SyncMode::Pcc => ("pcc", self.pcc.as_ref().map(|s| s.check(file))),
@@ -365,6 +382,7 @@ impl Profile {
         all.extend(self.wait.entries());
         all.extend(self.net.iter().flat_map(Net::entries));
         all.extend(self.rdma.iter().flat_map(Rdma::entries));
+        all.extend(self.disk.iter().flat_map(Disk::entries));
         all
     }
 }

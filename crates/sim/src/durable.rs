@@ -323,6 +323,7 @@ impl<'r> OneLife<'r> {
             first_epoch: plan.pod.first_epoch,
             generation: plan.pod.generation,
             epoch_ns: 500 << (shape.seed % 8),
+            busy_factor: 4,
             segment_bytes: run.replay_bytes / 2,
             frame_bytes: 128 << (shape.seed % 6),
         };

@@ -16,6 +16,7 @@ pub mod bench;
 pub mod crash_points;
 pub mod durable;
 pub mod history;
+mod logs;
 pub mod motor;
 pub mod mutation;
 pub mod partitioned;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use liger_engine::partitioned::{Protocol, Route};
 use liger_fabric::sim::Profile;
 use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_tpcc, adversarial_ycsb};
-use liger_sim::bench::{BenchSim, load, run};
+use liger_sim::bench::{BenchSim, load, log_of_epochs, run};
 use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::{PartPod, Shape};
 use liger_workload::benchmark::Benchmark;
@@ -123,6 +123,39 @@ fn motor_in_virtual_time_is_right_and_replays() {
     assert!(committed > 50 && round_trips >= 4 * committed, "{round_trips} for {committed}");
     let most = 6.0 * 3.0 * 2.5e6 / (4.0 * profile.rdma.as_ref().expect("has it").round_trip_ns.value);
     assert!((committed as f64) < most, "{committed} of {most}");
+}
+
+/// With a log a worker goes on at once, and its transactions are acknowledged at group commit: half an epoch
+/// later and more, as the disk allows.
+#[test]
+fn a_log_makes_latency_follow_its_epochs() {
+    let profile = Arc::new(Profile::built_in("tigon-osdi25").expect("a built-in profile"));
+    let ycsb = Ycsb { keys: 5000, change_bytes: 100, ..Ycsb::tigon(3, 50, 60) };
+    let full = BenchSim::timed(profile, ycsb, 0);
+    let of = |epoch_ms: Option<u64>| {
+        let length = Length::Time { warm_up_ns: 500_000, measured_ns: 8_000_000 };
+        let log = epoch_ms.map(|ms| log_of_epochs(1_000_000 * ms));
+        let result = run(&BenchSim { hosts: 3, workers: 2, length, log, check: true, ..full.clone() });
+        assert_eq!(result.problems, Vec::<String>::new());
+        assert_eq!(result.report.consistent, Some(true));
+        result
+    };
+    let without = of(None).report;
+    assert_eq!(without.all.p99_us, without.all.commit_p99_us);
+    for ms in [1, 2, 4] {
+        let result = of(Some(ms));
+        let all = &result.report.all;
+        assert_eq!(of(Some(ms)).trace_hash, result.trace_hash);
+        assert!((all.commit_p50_us / without.all.commit_p50_us - 1.0).abs() < 0.1, "{all:?}");
+        assert!((all.committed_per_s / without.all.committed_per_s - 1.0).abs() < 0.2, "{all:?}");
+        // A sync of the profile's disk takes 0.7 ms.
+        let (half, most) = (500.0 * ms as f64, 1000.0 * ms as f64 + 3500.0);
+        assert!((half + 700.0..most).contains(&all.p50_us), "{ms} ms: {all:?}");
+        assert!(all.p99_us > all.p50_us && all.p99_us < 1000.0 * ms as f64 + most, "{ms} ms: {all:?}");
+        // At least what the changed rows have of new bytes: half of ten rows change, of 100 bytes each.
+        let bytes = result.report.engine.more["log bytes"];
+        assert!(bytes > 400 * all.committed, "{ms} ms: {bytes} bytes");
+    }
 }
 
 /// What a run counts is its own, not that of the runs before it on the same pod.

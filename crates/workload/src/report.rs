@@ -11,7 +11,8 @@
 //! | `measured_s` | s | measured time, without warm-up |
 //! | `committed_per_s`, `aborted_per_s` | 1/s | committed transactions; aborted attempts of any reason |
 //! | `committed`, `rolled_back`, `retries`, `given_up` | | counts in the measured time, see [`KindStats`] |
-//! | `mean_us`, `p50_us`, `p90_us`, `p99_us`, `p999_us`, `max_us` | us | latency of committed transactions, retries included |
+//! | `mean_us`, `p50_us`, `p90_us`, `p99_us`, `p999_us`, `max_us` | us | latency of committed transactions, retries included, to the acknowledgement (with a log: to being durable) |
+//! | `commit_p50_us`, `commit_p99_us` | us | the same to the commit itself |
 //! | `verbs_per_commit` | | shared-memory verbs of all attempts by name, over committed transactions |
 //! | `aborts` | | aborted attempts by reason |
 //! | `stopped` | | errors that ended workers before their time |
@@ -104,6 +105,8 @@ pub struct Figures {
     pub p99_us: f64,
     pub p999_us: f64,
     pub max_us: f64,
+    pub commit_p50_us: f64,
+    pub commit_p99_us: f64,
     pub verbs_per_commit: BTreeMap<String, f64>,
 }
 
@@ -123,6 +126,8 @@ impl Figures {
             p99_us: us(0.99),
             p999_us: us(0.999),
             max_us: kind.latency_ns.max() as f64 / 1e3,
+            commit_p50_us: kind.commit_ns.quantile(0.5) as f64 / 1e3,
+            commit_p99_us: kind.commit_ns.quantile(0.99) as f64 / 1e3,
             verbs_per_commit: kind.verbs.iter().map(|(name, n)| (name.clone(), per_commit(n))).collect(),
         }
     }
@@ -226,6 +231,13 @@ impl Report {
             let Figures { committed_per_s, committed, retries, given_up, .. } = figures;
             write!(out, "{name:<14}{committed_per_s:>14.1}{committed:>12}{retries:>10}{given_up:>10}")?;
             writeln!(out, "{:>12.1}{:>12.1}{:>12.1}", figures.p50_us, figures.p99_us, figures.max_us)?;
+        }
+        let Figures { p50_us, p99_us, commit_p50_us, commit_p99_us, .. } = self.all;
+        if (p50_us, p99_us) != (commit_p50_us, commit_p99_us) {
+            writeln!(
+                out,
+                "to the commit itself, before it is durable: {commit_p50_us:.1} and {commit_p99_us:.1} us"
+            )?;
         }
         writeln!(out, "\naborted attempts: {:.1}/s", self.aborted_per_s)?;
         for (reason, n) in &self.aborts {

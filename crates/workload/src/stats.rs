@@ -24,6 +24,8 @@ pub struct KindStats {
     pub given_up: u64,
     /// Nanoseconds from the first attempt to the acknowledged commit, retries included.
     pub latency_ns: Histogram,
+    /// The same to the commit itself, which may be acknowledged later.
+    pub commit_ns: Histogram,
     /// Shared-memory verbs by name, of all attempts (see `liger_fabric::Counts`).
     pub verbs: BTreeMap<String, u64>,
 }
@@ -42,6 +44,7 @@ impl KindStats {
         self.retries += other.retries;
         self.given_up += other.given_up;
         self.latency_ns.merge(&other.latency_ns);
+        self.commit_ns.merge(&other.commit_ns);
         add_all(&mut self.verbs, &other.verbs);
     }
 }

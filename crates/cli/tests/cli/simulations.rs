@@ -97,6 +97,39 @@ fn workloads_run_on_every_engine() {
     }
 }
 
+/// A log is kept in virtual time alone; latencies then run until group commit.
+#[test]
+fn a_timed_pod_keeps_a_log() {
+    let timed =
+        "sim tpcc --profile tigon-osdi25 --hosts 2 --workers 1 --scale-divisor 100 --virtual-ms 6 --json";
+    let run = |log: &str| {
+        let output = output(&mut liger(&format!("{timed} --log {log}")));
+        let out = text(&output.stdout);
+        assert!(output.status.success(), "{out}{}", text(&output.stderr));
+        (out.to_owned(), serde_json::from_str::<Value>(out.lines().last().expect("a line")).expect("JSON"))
+    };
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let (out, none) = run("none");
+    assert_eq!((&none["settings"]["log"], &none["p99_us"]), (&"none".into(), &none["commit_p99_us"]));
+    assert!(!out.contains("before it is durable"), "{out}");
+    let (out, logged) = run("1.5");
+    assert_eq!(logged["settings"]["log"], "epochs of 1.5 ms");
+    assert!(out.contains("before it is durable"), "{out}");
+    assert!(number(&logged["p50_us"]) > 750.0 && number(&logged["commit_p50_us"]) < 200.0, "{logged}");
+    assert!(
+        number(&logged["engine"]["more"]["log bytes"]) > 100.0 * number(&logged["committed"]),
+        "{logged}"
+    );
+    for wrong in ["0", "-1", "often", "NaN", "inf", "1e9", "0.001"] {
+        let mut command = liger(timed);
+        refused(command.arg(format!("--log={wrong}")), &["--log", "0.01 to 10000 milliseconds"]);
+    }
+    refused(&mut liger("sim tpcc --log 10"), &["required"]);
+    let model =
+        "sim ycsb --engine motor-model --profile tigon-osdi25 --keys 100 --virtual-ms 1 --hosts 2 --log 1";
+    refused(&mut liger(model), &["keeping a log", "--engine"]);
+}
+
 /// A reproduction says what it saw, keeps it, and goes on from there.
 #[test]
 fn an_evaluation_is_set_beside_its_published_numbers() {

@@ -47,6 +47,9 @@ pub struct LogOptions {
     pub generation: u64,
     /// Least time between two epochs.
     pub epoch_ns: u64,
+    /// How many times as long the epoch behind a busy one lasts, which brought 16 KiB of records or more:
+    /// each epoch costs a host a sync, and under load more transactions share it.
+    pub busy_factor: u64,
     /// Length at which a segment ends (a longer one holds a single turn).
     pub segment_bytes: u64,
     /// Most bytes of a ring in one frame, a multiple of 8. A frame passes through the processor's cache
@@ -56,15 +59,13 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        let (epoch_ns, segment_bytes, frame_bytes) = (1_000_000, 64 << 20, 64 << 10);
-        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns, segment_bytes, frame_bytes }
+        let (epoch_ns, busy_factor, segment_bytes, frame_bytes) = (1_000_000, 4, 64 << 20, 64 << 10);
+        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns, busy_factor, segment_bytes, frame_bytes }
     }
 }
 
-/// An epoch behind one that brought so many bytes of records is a busy one, and lasts so many times as long:
-/// with each a host pays for a sync, and under load more transactions share it.
+/// An epoch that brought so many bytes of records was a busy one.
 const BUSY_BYTES: u64 = 16 << 10;
-const BUSY_FACTOR: u64 = 4;
 
 /// Time between two looks of a shipper that anybody may ask for something at any time.
 pub const WATCH_NS: u64 = 50_000;
@@ -310,7 +311,7 @@ impl Shipper {
 
     /// How long this epoch lasts at least.
     fn epoch_ns(&self) -> u64 {
-        self.options.epoch_ns * if self.epoch_bytes >= BUSY_BYTES { BUSY_FACTOR } else { 1 }
+        self.options.epoch_ns * if self.epoch_bytes >= BUSY_BYTES { self.options.busy_factor } else { 1 }
     }
 
     /// Ends the epoch if somebody here waits for that and it has lasted long enough.

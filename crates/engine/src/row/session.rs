@@ -166,6 +166,12 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
         }
     }
 
+    fn want_durable(&mut self, ticket: Ticket) {
+        if let Some(log) = &self.txn.host.log {
+            log.want(ticket.0);
+        }
+    }
+
     fn durability(&self) -> Durability {
         self.durability
     }

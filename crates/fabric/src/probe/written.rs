@@ -97,6 +97,7 @@ pub fn profile_of(findings: &Findings, name: &str, date: &str, coherent_data: bo
         },
         net: None,
         rdma: None,
+        disk: None,
     }
 }
 

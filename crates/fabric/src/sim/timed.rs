@@ -41,14 +41,6 @@ struct Worker {
     paused_until: u64,
 }
 
-/// A disk's costs: a system call; picoseconds a byte copied to or from the system (4 GB/s), and moved to or
-/// from the device (2 GB/s); a sync's wait for the device. Own estimates: a data-centre SSD whose cache
-/// survives a loss of power. docs/storage.md has what was measured on other devices.
-const DISK_CALL_PS: u64 = 1_500_000;
-const DISK_COPY_PS: u64 = 250;
-const DISK_MOVE_PS: u64 = 500;
-const DISK_SYNC_PS: u64 = 30_000_000;
-
 /// A worker that has not paused for so long begins a new wait.
 const NEW_WAIT_PS: u64 = 1_000_000;
 
@@ -287,8 +279,9 @@ impl Timed {
     pub fn disk(&mut self, me: usize, device: HostId, cost: Cost) {
         let w = &mut self.workers[me];
         let before = w.clock;
-        w.clock += DISK_CALL_PS + cost.copied_bytes * DISK_COPY_PS;
-        let busy = cost.moved_bytes * DISK_MOVE_PS + u64::from(cost.syncs) * DISK_SYNC_PS;
+        let costs = &self.costs.disk;
+        w.clock += costs.call + cost.copied_bytes * costs.copied_byte;
+        let busy = cost.moved_bytes * costs.moved_byte + u64::from(cost.syncs) * costs.sync;
         if busy > 0 {
             let free = &mut self.disk_free[usize::from(device.0)];
             *free = w.clock.max(*free) + busy;

@@ -27,6 +27,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::engine::HostEngine;
+use liger_engine::log::Durability;
+use liger_engine::log::ship::LogOptions;
 use liger_engine::row::Budget;
 use liger_engine::row::policy::Policies;
 use liger_engine::{Catalog, Row, TableId, TxnError};
@@ -45,6 +47,9 @@ use crate::history::Key as HistoryKey;
 use crate::recorder::Recorder;
 use crate::scenario::LeftOut;
 use crate::serializability;
+
+/// Bytes of each worker's ring, in runs that keep a log: as the buffers of Tigon's artifact.
+const RING_BYTES: u64 = 4 << 20;
 
 /// The memory and the schedules of a run.
 #[derive(Clone, Debug)]
@@ -76,6 +81,9 @@ pub struct BenchSim<B> {
     pub back_off_ns: Option<u64>,
     /// Shared memory that rows and their index may use; `None`: all that was laid out, which is enough.
     pub budget: Option<Budget>,
+    /// The log that every host keeps on its simulated disk, if any. Workers do not wait for it: they go on
+    /// with the next transaction, and each is acknowledged when it is durable.
+    pub log: Option<LogOptions>,
     /// Share all rows before the run that other hosts may touch: the state that Tigon's evaluation starts
     /// from (OSDI'25, section 6.1).
     pub share_all: bool,
@@ -97,6 +105,8 @@ pub struct Setup<'a, D> {
     pub catalog: Arc<Catalog>,
     /// As [`BenchSim::budget`].
     pub budget: Option<Budget>,
+    /// As [`BenchSim::log`].
+    pub log: Option<LogOptions>,
     /// Record committed transactions, and keep caches small.
     pub records: bool,
     /// The simulation's configuration for this plan.
@@ -163,6 +173,10 @@ impl<B: Benchmark> BenchSim<B> {
             PodConfig::new(self.hosts, self.workers, hwcc_bytes, cxl_bytes)
         };
         pod.partitions = self.benchmark.partitions();
+        if self.log.is_some() {
+            pod.log_ring_bytes = RING_BYTES;
+            pod.cxl_bytes += u64::from(self.hosts) * u64::from(self.workers + 1) * RING_BYTES;
+        }
         pod
     }
 
@@ -240,6 +254,7 @@ pub fn load<E: PodEngine, B: Benchmark>(
         config,
         catalog: Arc::clone(&catalog),
         budget: run.budget,
+        log: run.log,
         records: run.records(),
         configure: &configure,
     };
@@ -324,7 +339,11 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
 
     fn config(&self) -> RunConfig {
         let BenchSim { length, max_attempts, back_off_ns, .. } = self.run;
-        RunConfig { run: self.runs.max(1), max_attempts, back_off_ns, ..RunConfig::new(length) }
+        let plain = RunConfig { run: self.runs.max(1), max_attempts, back_off_ns, ..RunConfig::new(length) };
+        match self.run.log {
+            None => plain,
+            Some(_) => RunConfig { durability: Durability::Storage, in_flight: usize::MAX, ..plain },
+        }
     }
 
     /// The workload's conditions over the whole database.
@@ -346,6 +365,8 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
         let mut settings = run.benchmark.settings();
         settings.extend(self.config().settings());
         settings.insert("share_all".to_owned(), run.share_all.to_string());
+        let log = run.log.map(|log| format!("epochs of {} ms", log.epoch_ns as f64 / 1e6));
+        settings.insert("log".to_owned(), log.unwrap_or_else(|| "none".to_owned()));
         let backend = match &run.kind {
             Kind::Adversarial => "simulated, adversarial: times mean nothing".to_owned(),
             Kind::Timed(profile) => format!("simulated, virtual time of profile {}", profile.name),
@@ -353,6 +374,11 @@ impl<E: PodEngine, B: Benchmark> Loaded<E, B> {
         let (workload, protocol) = (run.benchmark.name().to_owned(), E::protocol(&self.design));
         About { workload, protocol, backend, settings, seed: run.seed, hosts: run.hosts.into() }
     }
+}
+
+/// The log of a benchmark whose epochs last so long, busy or not.
+pub fn log_of_epochs(epoch_ns: u64) -> LogOptions {
+    LogOptions { epoch_ns, busy_factor: 1, ..LogOptions::default() }
 }
 
 fn work<E: PodEngine, B: Benchmark>(

@@ -21,6 +21,10 @@ impl PodEngine for MotorPod {
     }
 
     fn start(setup: &Setup<'_, ()>) -> Result<Self, TxnError> {
+        if setup.log.is_some() {
+            let why = "the model has no log";
+            return Err(TxnError::Unsuited { what: "keeping a log", why });
+        }
         MotorPod::new(&setup.config, &setup.catalog, setup.records, setup.configure)
     }
 

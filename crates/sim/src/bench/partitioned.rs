@@ -31,6 +31,10 @@ impl PodEngine for PartPod {
     }
 
     fn start(setup: &Setup<'_, Shape>) -> Result<Self, TxnError> {
+        if setup.log.is_some() {
+            let why = "this engine has no log";
+            return Err(TxnError::Unsuited { what: "keeping a log", why });
+        }
         let slots = PartHost::least_lane_slots(&setup.catalog, setup.config.lane_slot_bytes);
         let config = PodConfig { lane_slots: slots.max(setup.config.lane_slots), ..setup.config.clone() };
         PartPod::new(*setup.design, &config, &setup.catalog, setup.records, setup.configure)

@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use liger_engine::TxnError;
 use liger_engine::row::RowHost;
 use liger_engine::row::policy::Policies;
-use liger_fabric::WorkerId;
-use liger_fabric::sim::Simulation;
+use liger_fabric::disk::SimDisks;
+use liger_fabric::sim::{Sim, Simulation};
+use liger_fabric::{Cx, WorkerId};
+use liger_pod::plan::Plan;
 use liger_workload::report::EngineFigures;
 
 use super::{PodEngine, Setup};
+use crate::logs;
 use crate::pod::{PodSetup, SimPod};
 use crate::recorder::Recorder;
 
@@ -37,7 +40,18 @@ impl PodEngine for RowPod {
             node_entries: if setup.records { 256 } else { 1 << 18 },
             ..PodSetup::new(setup.config.clone(), Arc::clone(&setup.catalog))
         };
-        SimPod::new(&pod, setup.configure).map(Self)
+        let Some(log) = setup.log else { return SimPod::new(&pod, setup.configure).map(Self) };
+        let made = move |cx: &Cx<Sim>, plan: &Plan, life| Some(logs::of_host(cx, plan, life, log));
+        SimPod::with_disks(&pod, SimDisks::new(1), made, setup.configure).map(Self)
+    }
+
+    fn start_helpers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
+        for host in self.0.hosts.iter().filter(|host| host.log().is_some()) {
+            let (shipped, is_over) = (Rc::clone(host), is_over.clone());
+            let workers = WorkerId(self.0.plan.config().workers);
+            let ship = move |cx: &Cx<Sim>| logs::keep_shipping(cx, |cx| shipped.ship(cx), is_over);
+            self.0.sim.spawn(host.id(), workers, ship);
+        }
     }
 
     fn simulation(&mut self) -> &mut Simulation {
@@ -65,6 +79,9 @@ impl PodEngine for RowPod {
             figures.moves_in += read(&moves.moved_in);
             figures.moves_out += read(&moves.moved_out);
             *figures.more.entry("messages".to_owned()).or_default() += read(&moves.messages);
+            if let Some(log) = host.log() {
+                *figures.more.entry(logs::BYTES.to_owned()).or_default() += log.appended_bytes();
+            }
         }
         if completed {
             let first = Rc::clone(&self.0.hosts[0]);

@@ -34,6 +34,7 @@ impl<B: Benchmark> BenchSim<B> {
             max_attempts: None,
             back_off_ns: None,
             budget: None,
+            log: None,
             share_all: true,
             check: false,
             max_verbs: u64::MAX,
@@ -54,6 +55,7 @@ impl<B: Benchmark> BenchSim<B> {
             back_off_ns: None,
             // From much less than one transaction needs to more than all of them.
             budget: Some(Budget { hwcc_bytes: 1 << 20, cxl_bytes: 256 << pick.below(11) }),
+            log: None,
             share_all: false,
             check: true,
             max_verbs: 20_000_000,

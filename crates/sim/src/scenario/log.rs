@@ -36,6 +36,7 @@ const OPTIONS: LogOptions = LogOptions {
     generation: 1,
     first_epoch: 1,
     epoch_ns: 2000,
+    busy_factor: 4,
     segment_bytes: 3000,
     frame_bytes: 200,
 };

@@ -46,6 +46,17 @@ pub struct PodArguments {
     /// the engine thinks right]
     #[arg(long, requires = "profile", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub back_off_us: Option<u64>,
+    /// The log of every host of the timed pod, on a simulated disk: "none", or so many virtual milliseconds
+    /// an epoch, like 10 or 0.5; transactions are acknowledged at group commit, and latencies run until then
+    #[arg(
+        long,
+        value_name = "none|MS",
+        default_value = "none",
+        requires = "profile",
+        allow_negative_numbers = true,
+        value_parser = epochs
+    )]
+    log: Epochs,
     /// How often the curve is run, on one database, each time with other inputs: gives the spread
     #[arg(long, default_value_t = 3, requires = "curve", value_parser = rounds())]
     pub rounds: u16,
@@ -146,12 +157,28 @@ fn milliseconds() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..)
 }
 
+/// What hosts keep in their logs: nothing, or epochs of so many nanoseconds.
+#[derive(Clone, Copy)]
+struct Epochs(Option<u64>);
+
+/// Epochs from ten microseconds to ten seconds.
+fn epochs(text: &str) -> Result<Epochs, String> {
+    if text == "none" {
+        return Ok(Epochs(None));
+    }
+    let ms: Option<f64> = text.parse().ok().filter(|ms| (0.01..=10_000.0).contains(ms));
+    let ns = ms.map(|ms| (1e6 * ms).round() as u64);
+    ns.map(|ns| Epochs(Some(ns)))
+        .ok_or_else(|| "neither \"none\" nor 0.01 to 10000 milliseconds an epoch, like 10 or 0.5".to_owned())
+}
+
 impl PodArguments {
     /// This workload in virtual time.
     pub fn timed<B: Benchmark>(&self, profile: &Arc<Profile>, benchmark: B) -> BenchSim<B> {
         let usual = BenchSim::timed(Arc::clone(profile), benchmark, 1_000_000 * self.virtual_ms);
         let back_off_ns = self.back_off_us.map(|us| 1000 * us);
-        BenchSim { seed: self.seed, hosts: self.hosts, workers: self.workers, back_off_ns, ..usual }
+        let Self { seed, hosts, workers, .. } = *self;
+        BenchSim { seed, hosts, workers, back_off_ns, log: self.log.0.map(bench::log_of_epochs), ..usual }
     }
 
     /// Refuses parameters of the workload that an adversarial run would not heed.
