@@ -4,24 +4,30 @@
 //! The operations are those of [`crate::rows`]. What differs is the shape of a pod (protocol, protection of
 //! gaps, how mail travels) and what must hold: Sundial orders transactions by its own clock, so its histories
 //! are judged by their dependencies and not by the order of commits; and without protection of gaps only
-//! points promise anything.
+//! points promise anything. With logs, what these hold at the end must be what was committed (`logged`).
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::history::HistorySink;
+use liger_engine::log::ship::LogOptions;
 use liger_engine::partitioned::{Options, PartHost, PartSession, PartTxn, Protocol, Route};
-use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
+use liger_engine::{Announced, Catalog, Session, Ticket, Transaction, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
+use crate::logs;
 use crate::pod::join_first;
 use crate::recorder::Recorder;
 use crate::rows::{Ground, ITEMS, Mix, item_key, items, operate};
 use crate::scenario::LeftOut;
 use crate::serializability;
+
+mod logged;
+
+use logged::Rows;
 
 /// A partitioned pod is made so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +64,8 @@ pub struct PartPod {
 
 impl PartPod {
     /// Makes the pod and starts its hosts, one after the other. `config` counts the workers that run
-    /// transactions; `configure` gets the simulation's configuration for the plan.
+    /// transactions; with `log` every host keeps one on its disk; `configure` gets the simulation's
+    /// configuration for the plan.
     ///
     /// # Errors
     /// If a row of the tables does not fit into a message, or there is no network for a pod that needs one.
@@ -66,7 +73,7 @@ impl PartPod {
         shape: Shape,
         config: &PodConfig,
         catalog: &Arc<Catalog>,
-        record: bool,
+        (record, log): (bool, Option<LogOptions>),
         configure: impl FnOnce(&Plan) -> SimConfig,
     ) -> Result<Self, TxnError> {
         let carriers = u8::from(shape.route.has_thread());
@@ -80,10 +87,11 @@ impl PartPod {
         for host in 0..config.hosts {
             let (plan, catalog, sink) = (plan.clone(), Arc::clone(catalog), recorder.clone());
             let started = join_first(&mut sim, HostId(host), config.clone(), move |cx, joining| {
+                let log = log.map(|options| logs::of_host(cx, &plan, joining.incarnation(), options));
                 let member = joining.finish(cx).expect("nobody else is there");
                 let Shape { protocol, gaps, await_writes, route } = shape;
                 let history = sink.map(|sink| sink as Arc<dyn HistorySink>);
-                let options = Options { protocol, gaps, await_writes, route, history };
+                let options = Options { protocol, gaps, await_writes, route, history, log };
                 PartHost::new(cx, &plan, catalog, member, options)
             });
             hosts.push(Rc::new(started?));
@@ -109,6 +117,16 @@ impl PartPod {
         }
     }
 
+    /// Starts a worker on each host that ships its log, if the pod keeps logs.
+    pub fn start_shippers(&mut self, is_over: impl Fn() -> bool + Clone + 'static) {
+        let after_all = WorkerId(self.workers + u8::from(self.shape.route.has_thread()));
+        for host in self.hosts.iter().filter(|host| host.log().is_some()) {
+            let (shipped, is_over) = (Rc::clone(host), is_over.clone());
+            let ship = move |cx: &Cx<Sim>| logs::keep_shipping(cx, |cx| shipped.ship(cx), is_over);
+            self.sim.spawn(host.id(), after_all, ship);
+        }
+    }
+
     /// Lets the last mail arrive, and says what is wrong with the hosts then.
     pub fn check(&mut self) -> Vec<String> {
         self.try_check().unwrap_or_else(|failure| vec![format!("while checking: {failure}")])
@@ -125,10 +143,13 @@ impl PartPod {
 
     fn on_every_host<R: 'static>(
         &mut self,
-        body: impl Fn(&Cx<Sim>, &PartHost) -> R + Copy + 'static,
+        body: impl Fn(&Cx<Sim>, &PartHost) -> R + Clone + 'static,
     ) -> Result<Vec<R>, Box<Outcome>> {
         let hosts = self.hosts.clone();
-        let run = |host: Rc<PartHost>| self.sim.try_alone(host.id(), WorkerId(0), move |cx| body(cx, &host));
+        let run = |host: Rc<PartHost>| {
+            let body = body.clone();
+            self.sim.try_alone(host.id(), WorkerId(0), move |cx| body(cx, &host))
+        };
         hosts.into_iter().map(run).collect()
     }
 }
@@ -158,6 +179,8 @@ pub struct PartRun {
     pub think: u64,
     /// Slots of a message lane.
     pub lane_slots: u32,
+    /// Every host keeps a log, whose epochs last so long at least.
+    pub epoch_ns: Option<u64>,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// What a mutated run leaves out.
@@ -183,9 +206,16 @@ impl PartRun {
             announces: pick.chance(50),
             think: 0,
             lane_slots: [16, 32, 64][pick.below(3) as usize],
+            epoch_ns: None,
             max_verbs: 20_000_000,
             left_out: None,
         }
+    }
+
+    fn log(&self) -> Option<LogOptions> {
+        let (segment_bytes, frame_bytes) = (8 << 10, 128 << (self.seed % 6));
+        let usual = LogOptions { busy_factor: 1, segment_bytes, frame_bytes, ..LogOptions::default() };
+        self.epoch_ns.map(|epoch_ns| LogOptions { epoch_ns, ..usual })
     }
 
     fn parts(&self) -> u16 {
@@ -217,15 +247,21 @@ pub fn run(run: &PartRun) -> PartResult {
     config.partitions = run.parts();
     config.max_tables = 4;
     config.lane_slots = run.lane_slots;
-    let built = PartPod::new(run.shape, &config, &catalog, true, |plan| sim_config(run, plan));
+    let built = PartPod::new(run.shape, &config, &catalog, (true, run.log()), |plan| sim_config(run, plan));
     let mut pod = built.expect("the rows are short");
     load(&mut pod, run);
+    let loaded = if run.epoch_ns.is_some() { logged::rows(&mut pod, &catalog) } else { Ok(Rows::new()) };
     let running = start_workers(&mut pod, run);
+    let still = Rc::clone(&running);
     pod.start_carriers(move || running.get() == 0);
+    pod.start_shippers(move || still.get() == 0);
     let report = pod.sim.run();
     let mut problems = if report.completed() { pod.check() } else { vec![report.outcome.to_string()] };
     let initial = run.ground().initial_keys();
     let history = pod.recorder.as_ref().expect("recording is on").history(initial);
+    if run.epoch_ns.is_some() && report.completed() {
+        problems.extend(logged::check(&mut pod, &catalog, loaded, &history));
+    }
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
     let read = |host: &Rc<PartHost>| host.traffic().distributed.load(std::sync::atomic::Ordering::Relaxed);
@@ -264,13 +300,19 @@ fn start_workers(pod: &mut PartPod, run: &PartRun) -> Rc<Cell<u32>> {
 
 fn work(cx: &Cx<Sim>, host: &PartHost, run: &PartRun, running: &Cell<u32>) {
     let mut session = PartSession::new(cx, host);
+    let mut last = Ticket::default();
     for _ in 0..run.transactions {
         let number = cx.random();
         match session.attempt(|txn| transaction(cx, txn, run, number)) {
-            Ok(()) | Err(TxnError::Rollback) => {}
+            Ok(()) => last = session.ticket(),
+            Err(TxnError::Rollback) => {}
             Err(TxnError::Conflict(_)) => session.back_off(1),
             Err(other) => panic!("a transaction failed: {other}"),
         }
+        session.want_durable(last);
+    }
+    while !session.is_durable(last).expect("the disk is good") {
+        session.wait_a_turn();
     }
     running.set(running.get() - 1);
     // Others may still need this host's rows.

@@ -59,6 +59,6 @@ fn join<M: HostMemory>(
 ) -> Result<Crew<PartHost, M>, DbError> {
     let pod = Pod::open_as(&memory.parse()?, &job.pod_config(), &job.schemas())?;
     let Shape { protocol, gaps, await_writes, route } = shape;
-    let engine = Options { protocol, gaps, await_writes, route, history: None };
+    let engine = Options { protocol, gaps, await_writes, route, history: None, log: None };
     pod.join_partitioned(host, PartitionedOptions { engine, self_test: SELF_TEST, seed: seed_of(job) }, over)
 }

@@ -1,7 +1,8 @@
 //! The log: what a transaction changed, kept so that it outlives hosts and the pod's memory.
 //! docs/protocols/log.md is the design, with what a crash at each step leaves.
 //!
-//! * [`record`], [`segment`]: the bytes; [`ring`]: records in shared memory; [`epoch`]: when they count;
+//! * [`record`], [`branch`], [`segment`]: the bytes; [`ring`]: records in shared memory; [`epoch`]: when they
+//!   count;
 //! * [`rest`]: what dead hosts have left in their rings; [`Binding`]: whose memory it is;
 //! * [`ship`]: from the rings to the disk; [`scan`]: from the disk to records; [`HostLog`]: all of that for
 //!   one host; what is not needed any more goes by the checkpoints' begins.
@@ -12,6 +13,7 @@
 
 mod begins;
 mod binding;
+pub mod branch;
 mod closed;
 pub mod epoch;
 pub mod record;

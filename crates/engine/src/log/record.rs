@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! head    0 len u32   4 crc u32   8 llsn u64   16 position u64
-//!        24 incarnation u16   26 host u8   27 worker u8   28 kind u8   29 changes u24
+//!        24 incarnation u16   26 host u8   27 worker u8   28 kind u8 (1 rows, 2 rows of a branch)
+//!        29 changes u24
+//! branch (branch.rs), if the kind is 2
 //! change  shape u8     bits 0-1 op (1 insert, 2 update, 3 delete), 2-5 key words, 6 a piece follows
 //!         sizes u8     bits 0-3 bytes of the key's last word, 4-7 bytes of `previous`
 //!         table, partition: numbers      previous: the lowest bytes of a u64
@@ -21,6 +23,7 @@
 
 use liger_fabric::HostId;
 
+use super::branch::{BRANCH_BYTES, BranchHead};
 use crate::key::{Key, MAX_KEY_WORDS};
 
 /// Bytes of a record's head.
@@ -40,6 +43,8 @@ const COVERED: usize = 8;
 
 /// What a record is about. Pages, undo, catalog, columns and objects will have kinds of their own.
 const KIND_ROWS: u8 = 1;
+/// Rows that a transaction of a partitioned pod has changed at one host.
+const KIND_BRANCH: u8 = 2;
 
 /// Bits of a version that count within an epoch.
 pub const COUNT_BITS: u32 = 24;
@@ -92,6 +97,7 @@ pub struct RecordWriter {
     /// Where the bit is that says whether another piece follows, and that bit.
     more: (usize, u8),
     changes: u32,
+    kind: u8,
 }
 
 impl RecordWriter {
@@ -101,6 +107,16 @@ impl RecordWriter {
         self.changes = 0;
         self.make_room(HEAD_BYTES);
         self.len = HEAD_BYTES;
+        self.kind = KIND_ROWS;
+    }
+
+    /// Starts a new record of a branch.
+    pub fn begin_branch(&mut self, head: &BranchHead) {
+        self.begin();
+        self.kind = KIND_BRANCH;
+        self.make_room(BRANCH_BYTES);
+        self.bytes[HEAD_BYTES..HEAD_BYTES + BRANCH_BYTES].copy_from_slice(&head.encode());
+        self.len += BRANCH_BYTES;
     }
 
     /// Makes room for so many bytes more, and for padding.
@@ -195,7 +211,7 @@ impl RecordWriter {
         record[8..16].copy_from_slice(&llsn.to_le_bytes());
         record[16..24].copy_from_slice(&position.to_le_bytes());
         record[24..26].copy_from_slice(&origin.incarnation.to_le_bytes());
-        record[26..29].copy_from_slice(&[origin.host.0, origin.worker, KIND_ROWS]);
+        record[26..29].copy_from_slice(&[origin.host.0, origin.worker, self.kind]);
         record[29..32].copy_from_slice(&self.changes.to_le_bytes()[..3]);
         let crc = checksum(record);
         record[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -293,22 +309,36 @@ impl<'a> Record<'a> {
         if found != computed {
             return Err(BadRecord::Checksum { found, computed });
         }
-        if bytes[28] != KIND_ROWS {
-            return Err(BadRecord::Malformed { what: "kind" });
-        }
         let record = Self { bytes };
+        match bytes[28] {
+            KIND_ROWS => {}
+            KIND_BRANCH if record.branch().is_some() => {}
+            KIND_BRANCH => return Err(BadRecord::Malformed { what: "branch" }),
+            _ => return Err(BadRecord::Malformed { what: "kind" }),
+        }
         record.check_changes()?;
         Ok(record)
     }
 
     fn check_changes(&self) -> Result<(), BadRecord> {
-        let mut rest = &self.bytes[HEAD_BYTES..];
+        let mut rest = self.body();
         for _ in 0..self.change_count() {
             (_, rest) = take_change(rest).ok_or(BadRecord::Malformed { what: "change" })?;
         }
         let unit = if self.bytes.len() > SHORT_MAX { LONG_UNIT } else { 8 };
         let is_padding = rest.len() < unit && rest.iter().all(|byte| *byte == 0);
         if is_padding { Ok(()) } else { Err(BadRecord::Malformed { what: "end" }) }
+    }
+
+    /// Its changes' bytes.
+    fn body(&self) -> &'a [u8] {
+        let head = if self.bytes[28] == KIND_BRANCH { HEAD_BYTES + BRANCH_BYTES } else { HEAD_BYTES };
+        &self.bytes[head..]
+    }
+
+    /// What it says of a partitioned transaction, if it is of one.
+    pub fn branch(&self) -> Option<BranchHead> {
+        if self.bytes[28] == KIND_BRANCH { BranchHead::decode(&self.bytes[HEAD_BYTES..]) } else { None }
     }
 
     fn change_count(&self) -> u32 {
@@ -339,7 +369,7 @@ impl<'a> Record<'a> {
 
     /// Its changes, in the order of the transaction.
     pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
-        let mut rest = &self.bytes[HEAD_BYTES..];
+        let mut rest = self.body();
         (0..self.change_count()).map(move |_| {
             let (change, behind) = take_change(rest).expect("checked when it was parsed");
             rest = behind;
@@ -426,6 +456,8 @@ fn take_piece(bytes: &[u8]) -> Option<((u16, &[u8]), bool, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use liger_fabric::WorkerId;
+
     use super::*;
 
     const ORIGIN: Origin = Origin { host: HostId(3), incarnation: 7, worker: 2 };
@@ -476,6 +508,29 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(Record::parse(&bytes[..len]).is_err(), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn a_branch_says_whose_it_is() {
+        let (host, worker) = (HostId(5), WorkerId(3));
+        for committed in [None, Some(0), Some(0x8001)] {
+            let head = BranchHead { time: 1 << 40, transaction: 77, host, worker, committed };
+            let mut writer = RecordWriter::default();
+            writer.begin_branch(&head);
+            assert!(writer.is_empty());
+            writer.change((1, 2), Op::Update, &key(&[5]), 3);
+            writer.piece(4, b"new");
+            let bytes = writer.finish(first_of(9), 0, ORIGIN).to_vec();
+            let record = Record::parse(&bytes).unwrap();
+            assert_eq!((record.branch(), record.changes().count()), (Some(head), 1));
+            assert_eq!(record.changes().next().unwrap().pieces().collect::<Vec<_>>(), [(4, &b"new"[..])]);
+            for bit in 0..8 * bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(Record::parse(&damaged).is_err(), "bit {bit}");
+            }
+        }
+        assert_eq!(Record::parse(&sample()).unwrap().branch(), None);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! 2. this host's leases are made to cover it;
 //! 3. first phase: hosts where something changes are given the changes and asked whether they can; Sundial
 //!    also asks those whose leases may end before. All must say yes;
-//! 4. the transaction has committed: its history is recorded, its changes are put in place here;
+//! 4. the transaction has committed: with a log, a record says so; its history is recorded, its changes are
+//!    put in place here;
 //! 5. second phase: hosts with locks are told. Their rows stay locked until they hear it, so nobody sees a
 //!    part of the transaction; whether this worker waits for that is an option;
 //! 6. this host's locks are given back.
 //!
-//! A host that dies leaves the others waiting: see host.rs. Nothing is logged yet.
+//! With a log, a host that is asked in the first phase has a record of its changes before it says yes, and 4
+//! is the record of this host (logged.rs). A host that dies leaves the others waiting: see host.rs.
 
 use liger_fabric::{Fabric, HostId, Work};
 
@@ -35,7 +37,8 @@ impl<F: Fabric> PartTxn<'_, F> {
         } else {
             self.floor.max(self.own.floor).max(1)
         };
-        if let Err(error) = self.prepare(time) {
+        let early = self.early_epoch();
+        if let Err(error) = self.prepare(time).and_then(|()| self.log_commit(time, early)) {
             self.abort();
             return Err(error);
         }

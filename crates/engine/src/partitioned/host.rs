@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Partition p lives in the DRAM of host p modulo the number of hosts, and nowhere else.
 //! 2. Everything here is shared by the host's workers, behind latches or atomics.
-//! 3. Latches are taken in this order: participant, partition, lanes, outbox, mailbox.
+//! 3. Latches are taken in this order: participant, partition, lanes, outbox, mailbox; a worker's end of the
+//!    log behind a participant.
 //!
 //! Hosts do not come and go here: a partitioned pod that loses one stands still. (Its rivals are measured
 //! without failures; what survives them is the row engine.)
@@ -18,6 +19,7 @@ use liger_pod::membership::Member;
 use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
 
+use super::logged::PartLog;
 use super::message::{MESSAGE_OVERHEAD, ROW_OVERHEAD};
 use super::part::{PartTable, Partition};
 use super::participant::Participant;
@@ -25,6 +27,7 @@ use super::post::{Post, Route};
 use super::rules::{Protocol, Rules, Who};
 use crate::catalog::Catalog;
 use crate::history::HistorySink;
+use crate::log::HostLog;
 use crate::txn::{TableId, TxnError};
 
 /// What may differ between partitioned pods.
@@ -41,13 +44,15 @@ pub struct Options {
     pub route: Route,
     /// Where committed transactions are recorded, for checkers.
     pub history: Option<Arc<dyn HistorySink>>,
+    /// This host's log, if the pod keeps one. Nothing is recovered from it.
+    pub log: Option<HostLog>,
 }
 
 impl Options {
     /// A protocol as it is published, with workers that send and receive for themselves.
     pub fn new(protocol: Protocol) -> Self {
         let gaps = protocol == Protocol::Ds2pl;
-        Self { protocol, gaps, await_writes: true, route: Route::Workers, history: None }
+        Self { protocol, gaps, await_writes: true, route: Route::Workers, history: None, log: None }
     }
 }
 
@@ -91,6 +96,7 @@ pub struct PartHost {
     /// By worker: the number of its last transaction.
     transactions: Vec<AtomicU64>,
     pub(super) history: Option<Arc<dyn HistorySink>>,
+    pub(super) log: Option<PartLog>,
     pub(super) traffic: Traffic,
     member: Member,
     responder: Responder,
@@ -140,6 +146,7 @@ impl PartHost {
             post: Post::new(options.route, workers),
             transactions: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             history: options.history,
+            log: options.log.map(|log| PartLog::new(cx, plan, log)),
             traffic: Traffic::default(),
             member,
             responder: Responder::new(plan),
@@ -255,6 +262,19 @@ impl PartHost {
         let handled = self.serve(cx);
         self.housekeep(cx);
         handled
+    }
+
+    /// One turn of shipping this host's log, by whichever worker has time; for how long the next one will
+    /// find nothing to do, in nanoseconds.
+    pub fn ship<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let nothing_to_do_ns = 1_000_000;
+        let Some(log) = &self.log else { return nothing_to_do_ns };
+        log.log.step(cx, log.members(cx)).unwrap_or(nothing_to_do_ns)
+    }
+
+    /// This host's log, if the pod keeps one.
+    pub fn log(&self) -> Option<&HostLog> {
+        self.log.as_ref().map(|log| &log.log)
     }
 
     /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.

@@ -80,6 +80,9 @@ pub(super) enum Answer {
     Refused(Conflict),
     /// The partition cannot hold another row; the branch is undone.
     NoRoom { needed_bytes: u64 },
+    /// The record of its changes, of so many bytes, is longer than the log admits; of none: the log has
+    /// failed. The branch is undone.
+    Unlogged { bytes: u64, limit_bytes: u64 },
     /// It is done.
     Done,
 }
@@ -102,6 +105,7 @@ const RANGE_ANSWER: u8 = 17;
 const REFUSED: u8 = 18;
 const NO_ROOM: u8 = 19;
 const DONE: u8 = 20;
+const UNLOGGED: u8 = 21;
 
 /// Bytes that a row takes in a message beside its own, at most (its key included).
 pub(super) const ROW_OVERHEAD: usize = 8 * crate::key::MAX_KEY_WORDS + 40;
@@ -287,6 +291,7 @@ impl Answer {
             Self::Range { .. } => RANGE_ANSWER,
             Self::Refused(_) => REFUSED,
             Self::NoRoom { .. } => NO_ROOM,
+            Self::Unlogged { .. } => UNLOGGED,
             Self::Done => DONE,
         }
     }
@@ -313,6 +318,7 @@ impl Answer {
             }
             Self::Refused(conflict) => _ = out.number(conflict.index() as u64, 1),
             Self::NoRoom { needed_bytes } => _ = out.number(*needed_bytes, 8),
+            Self::Unlogged { bytes, limit_bytes } => _ = out.number(*bytes, 8).number(*limit_bytes, 8),
             Self::Done => {}
         }
     }
@@ -342,6 +348,7 @@ impl Answer {
             }
             REFUSED => Self::Refused(*Conflict::ALL.get(input.number(1)? as usize)?),
             NO_ROOM => Self::NoRoom { needed_bytes: input.number(8)? },
+            UNLOGGED => Self::Unlogged { bytes: input.number(8)?, limit_bytes: input.number(8)? },
             DONE => Self::Done,
             _ => return None,
         })
@@ -392,6 +399,7 @@ mod tests {
             reply(Answer::Range { floor, until, complete: false, rows: vec![(key, sent)] }),
             reply(Answer::Refused(Conflict::Validation)),
             reply(Answer::NoRoom { needed_bytes: 12 }),
+            reply(Answer::Unlogged { bytes: 900, limit_bytes: 512 }),
             reply(Answer::Done),
         ]
     }

@@ -7,12 +7,14 @@
 //! * `part`: partitions and what a row's header means; `rules`: what a protocol does with one row;
 //! * `branch`: a transaction's part at one host; `participant`: those of other hosts' transactions;
 //! * `transaction`, `commit`, [`PartSession`]: the coordinator;
+//! * `logged`: what is kept in the log, if the pod keeps one;
 //! * `message`, `post`: what hosts say, and how it travels; `host`, `load`: the rest.
 
 mod branch;
 mod commit;
 mod host;
 mod load;
+mod logged;
 mod message;
 mod part;
 mod participant;
@@ -30,8 +32,14 @@ pub use transaction::PartTxn;
 
 /// Protocol steps that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    [branch::SABOTAGE_STEPS, commit::SABOTAGE_STEPS, participant::SABOTAGE_STEPS, rules::SABOTAGE_STEPS]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        branch::SABOTAGE_STEPS,
+        commit::SABOTAGE_STEPS,
+        logged::SABOTAGE_STEPS,
+        participant::SABOTAGE_STEPS,
+        rules::SABOTAGE_STEPS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }

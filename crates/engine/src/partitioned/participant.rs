@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use liger_fabric::{Cx, Fabric, HostId, LatchGuard};
+use liger_fabric::{Cx, Fabric, HostId, LatchGuard, WorkerId};
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::{PartHost, count};
@@ -91,13 +91,15 @@ impl PartHost {
             participant.transaction = transaction;
         }
         let answered = wish.is_answered();
-        let done = self.fulfil(cx, participant, wish);
+        let done = self.fulfil(cx, participant, (from, asker.worker), wish);
         let answer = done.unwrap_or_else(|error| {
             participant.branch.end(cx, self, None);
             participant.effects.clear();
             match error {
                 TxnError::Conflict(conflict) => Answer::Refused(conflict),
                 TxnError::OutOfMemory { needed_bytes, .. } => Answer::NoRoom { needed_bytes },
+                TxnError::TooLarge { bytes, limit_bytes } => Answer::Unlogged { bytes, limit_bytes },
+                TxnError::LogFailed => Answer::Unlogged { bytes: 0, limit_bytes: 0 },
                 other => unreachable!("a participant's step: {other}"),
             }
         });
@@ -110,6 +112,7 @@ impl PartHost {
         &self,
         cx: &Cx<F>,
         participant: &mut Participant,
+        by: (HostId, WorkerId),
         wish: Wish,
     ) -> Result<Answer, TxnError> {
         match wish {
@@ -131,11 +134,14 @@ impl PartHost {
             }
             Wish::Prepare { time, mut effects } => {
                 participant.effects.append(&mut effects);
-                if participant.branch.validate(cx, self, time) {
-                    Ok(Answer::Done)
-                } else {
-                    Err(Conflict::Validation.into())
+                if !participant.branch.validate(cx, self, time) {
+                    return Err(Conflict::Validation.into());
                 }
+                if let Some(log) = &self.log {
+                    let Participant { transaction, branch, effects, .. } = participant;
+                    log.prepared(cx, (by.0, by.1, *transaction), time, branch, effects)?;
+                }
+                Ok(Answer::Done)
             }
             Wish::Commit { time, .. } => {
                 let mut latched = None;

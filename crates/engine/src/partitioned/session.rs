@@ -4,22 +4,23 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::PartHost;
 use super::transaction::PartTxn;
-use crate::txn::{Session, TxnError};
+use crate::txn::{Session, Ticket, TxnError};
 
 /// Transactions between two rounds of housekeeping.
 const TXNS_PER_ROUND: u32 = 64;
 
-/// Runs one worker's transactions, and serves other hosts between them. There is no log: nothing is durable.
+/// Runs one worker's transactions, and serves other hosts between them. Without a log nothing is durable.
 pub struct PartSession<'h, F: Fabric> {
     txn: PartTxn<'h, F>,
     runs: u32,
+    last: Ticket,
 }
 
 impl<'h, F: Fabric> PartSession<'h, F> {
     /// The session of the caller's worker.
     pub fn new(cx: &'h Cx<F>, host: &'h PartHost) -> Self {
         assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
-        Self { txn: PartTxn::new(cx, host), runs: 0 }
+        Self { txn: PartTxn::new(cx, host), runs: 0, last: Ticket::default() }
     }
 
     /// Serves other hosts once; for workers that have nothing to run. Returns the number of messages handled.
@@ -47,11 +48,31 @@ impl<'h, F: Fabric> Session for PartSession<'h, F> {
         cx.spend(Work::Transaction, 1);
         self.txn.begin();
         match body(&mut self.txn) {
-            Ok(result) => self.txn.commit().map(|()| result),
+            Ok(result) => {
+                self.txn.commit()?;
+                self.last = Ticket(self.txn.epoch);
+                Ok(result)
+            }
             Err(error) => {
                 self.txn.abort();
                 Err(error)
             }
+        }
+    }
+
+    fn ticket(&self) -> Ticket {
+        self.last
+    }
+
+    fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
+        let cx = self.txn.cx;
+        let Some(log) = &self.txn.host.log else { return Ok(true) };
+        log.log.is_durable(cx, ticket.0, || log.members(cx)).map_err(|_| TxnError::LogFailed)
+    }
+
+    fn want_durable(&mut self, ticket: Ticket) {
+        if let Some(log) = &self.txn.host.log {
+            log.log.want(ticket.0);
         }
     }
 

@@ -60,7 +60,7 @@ pub struct PartTxn<'h, F: Fabric> {
     pub(super) cx: &'h Cx<F>,
     pub(super) host: &'h PartHost,
     pub(super) me: WorkerId,
-    number: u64,
+    pub(super) number: u64,
     pub(super) own: Branch,
     /// By host.
     pub(super) far: Vec<Far>,
@@ -72,6 +72,8 @@ pub struct PartTxn<'h, F: Fabric> {
     /// It is over.
     pub(super) refused: Option<TxnError>,
     pub(super) record: Option<TxnRecord>,
+    /// With a log: up to which epoch it must be durable for the last commit to be.
+    pub(super) epoch: u64,
     replicas: Vec<(TableId, Arc<PartTable>)>,
 }
 
@@ -98,6 +100,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             floor: 0,
             refused: None,
             record,
+            epoch: 0,
             replicas: Vec::new(),
         }
     }
@@ -157,6 +160,10 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
                 Answer::Refused(conflict) => TxnError::Conflict(*conflict),
                 Answer::NoRoom { needed_bytes } => {
                     TxnError::OutOfMemory { what: "rows of a partition", needed_bytes: *needed_bytes }
+                }
+                Answer::Unlogged { bytes: 0, .. } => TxnError::LogFailed,
+                Answer::Unlogged { bytes, limit_bytes } => {
+                    TxnError::TooLarge { bytes: *bytes, limit_bytes: *limit_bytes }
                 }
                 Answer::Rows { .. } | Answer::Range { .. } | Answer::Done => continue,
             };

@@ -7,7 +7,7 @@ use crate::Picker;
 use crate::partitioned::{PartRun, Shape, run};
 use crate::rows::Mix;
 
-/// Both protocols on few rows, on gaps, and mixed; and lanes that are full.
+/// Both protocols on few rows, on gaps, and mixed; lanes that are full; logs.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "partitioned-sundial-points", run: sundial_points },
     Scenario { name: "partitioned-sundial-gaps", run: sundial_gaps },
@@ -15,6 +15,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "partitioned-ds2pl-gaps", run: ds2pl_gaps },
     Scenario { name: "partitioned-full-lanes", run: full_lanes },
     Scenario { name: "partitioned-side-by-side", run: side_by_side },
+    Scenario { name: "partitioned-records", run: with_logs },
     Scenario { name: "partitioned-mixed", run: mixed },
 ];
 
@@ -56,6 +57,13 @@ fn ds2pl_points(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn ds2pl_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(few(seed, Protocol::Ds2pl, Mix::GAPS, 4), left_out)
+}
+
+/// Every host keeps a log.
+fn with_logs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let protocol = [Protocol::Sundial, Protocol::Ds2pl][(seed % 2) as usize];
+    let run = few(seed, protocol, Mix::ALL, 4);
+    ran(PartRun { epoch_ns: Some(500 << (seed % 8)), operations: 4, ..run }, left_out)
 }
 
 /// Transactions of many rows over lanes that hold little: answers in parts, changes in parts, mail that
