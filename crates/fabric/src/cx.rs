@@ -296,6 +296,19 @@ impl<F: Fabric> Cx<F> {
         self.fabric.range_use(at, len, now);
     }
 
+    /// See [`Fabric::begin_unsure`].
+    #[inline]
+    pub fn begin_unsure(&self) {
+        self.fabric.begin_unsure();
+    }
+
+    /// See [`Fabric::end_unsure`].
+    #[track_caller]
+    #[inline]
+    pub fn end_unsure(&self, relied: bool) {
+        self.fabric.end_unsure(relied);
+    }
+
     /// Writes data and completes its write-back: from here on a sync word may tell other hosts about it.
     #[track_caller]
     #[inline]

@@ -189,6 +189,18 @@ pub trait Fabric {
         let _ = (at, len, now);
     }
 
+    /// From here on the caller's reads may meet a writer: it will find out whether they have, and throws away
+    /// what it was given if so. Whether they keep the rules is decided by [`Fabric::end_unsure`]. Costs
+    /// nothing on real backends.
+    fn begin_unsure(&self) {}
+
+    /// Ends that. `relied`: what was read is used after all, so that each of these reads must have kept the
+    /// rules when it was made.
+    #[track_caller]
+    fn end_unsure(&self, relied: bool) {
+        let _ = relied;
+    }
+
     /// True if the hardware keeps data lines coherent as well: what one host writes before it swaps a sync
     /// word is read by whoever sees the swap, with no write_back here and no invalidate there.
     fn coherent_data(&self) -> bool {

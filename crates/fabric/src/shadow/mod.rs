@@ -67,7 +67,7 @@ struct Shared {
     config: ShadowConfig,
     /// Views made so far: each has random numbers of its own.
     views: AtomicU64,
-    first_stale: OnceLock<(DataAddr, &'static Location<'static>)>,
+    first_stale: OnceLock<Stale>,
 }
 
 /// One worker's view of a pod through its host's software cache.
@@ -77,7 +77,13 @@ pub struct Shadow {
     random: Cell<u64>,
     /// Lines whose write-back (false) or invalidate (true) waits for the fence.
     pending: RefCell<Vec<(u64, bool)>>,
+    /// Its reads may meet a writer: then the first stale one is kept here until it is known.
+    unsure: Cell<bool>,
+    doubt: Cell<Option<Stale>>,
 }
+
+/// A read of stale bytes, and where it was made.
+type Stale = (DataAddr, &'static Location<'static>);
 
 impl ShadowHost {
     /// The host of `below` with an empty cache.
@@ -113,6 +119,8 @@ impl HostMemory for ShadowHost {
             shared: self.shared.clone(),
             random: Cell::new(self.shared.config.seed ^ own),
             pending: RefCell::default(),
+            unsure: Cell::default(),
+            doubt: Cell::default(),
         }
     }
 
@@ -216,6 +224,10 @@ impl Shadow {
 
     #[cold]
     fn read_stale(&self, at: DataAddr, place: &'static Location<'static>) {
+        if self.unsure.get() {
+            self.doubt.set(self.doubt.get().or(Some((at, place))));
+            return;
+        }
         Tally::count(&self.shared.cache.tally.stale_reads);
         self.shared.first_stale.get_or_init(|| (at, place));
     }
@@ -304,6 +316,18 @@ impl Fabric for Shadow {
 
     fn is_gone(&self, host: HostId, process: u64) -> bool {
         self.native.is_gone(host, process)
+    }
+
+    fn begin_unsure(&self) {
+        self.unsure.set(true);
+        self.doubt.set(None);
+    }
+
+    fn end_unsure(&self, relied: bool) {
+        self.unsure.set(false);
+        if let Some((at, place)) = self.doubt.take().filter(|_| relied) {
+            self.read_stale(at, place);
+        }
     }
 
     fn sabotaged(&self, step: &'static str) -> bool {

@@ -131,6 +131,10 @@ struct Pending {
 struct Local {
     stores: Vec<(u64, u64)>,
     pending: Vec<Pending>,
+    /// Its reads may meet a writer.
+    unsure: bool,
+    /// The first rule that one of these has broken.
+    doubt: Option<Broken>,
 }
 
 /// What becomes of a host's cache when it dies.
@@ -231,11 +235,37 @@ impl Incoherent {
         Ok(Ok(seen))
     }
 
+    /// From here on it is decided later whether what the worker reads keeps the rules.
+    pub fn begin_unsure(&mut self, worker: usize) {
+        let local = &mut self.locals[worker];
+        (local.unsure, local.doubt) = (true, None);
+    }
+
+    /// Ends that: the first rule that was broken.
+    pub fn end_unsure(&mut self, worker: usize) -> Option<Broken> {
+        let local = &mut self.locals[worker];
+        local.unsure = false;
+        local.doubt.take()
+    }
+
     /// Reads a part of one line.
-    pub fn read(&mut self, host: usize, at: u64, out: &mut [u8], by: By) -> Result<(), Broken> {
+    pub fn read(
+        &mut self,
+        worker: usize,
+        host: usize,
+        at: u64,
+        out: &mut [u8],
+        by: By,
+    ) -> Result<(), Broken> {
         let (line, start) = (at / LINE as u64, at as usize % LINE);
-        if let Some(rules) = &mut self.rules {
-            rules.read(host, line, mask(start, out.len()), by)?;
+        if let Some(rules) = &mut self.rules
+            && let Err(broken) = rules.read(host, line, mask(start, out.len()), by)
+        {
+            let local = &mut self.locals[worker];
+            if !local.unsure {
+                return Err(broken);
+            }
+            local.doubt.get_or_insert(broken);
         }
         if self.coherent {
             out.copy_from_slice(&self.shared[at as usize..at as usize + out.len()]);

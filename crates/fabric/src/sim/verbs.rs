@@ -99,7 +99,7 @@ impl Fabric for Sim {
             let (by, host) = (state.by(self.me), state.workers[self.me].host);
             let piece = &mut out[done..done + len];
             let result = match &mut state.memory {
-                Memory::Incoherent(memory) => memory.read(host, from, piece, by),
+                Memory::Incoherent(memory) => memory.read(self.me, host, from, piece, by),
                 Memory::Timed(memory) => {
                     memory.read(self.me, from, piece);
                     Ok(())
@@ -250,6 +250,21 @@ impl Fabric for Sim {
 
     fn remote(&self, moment: Remote) {
         self.remote_access(moment, Location::caller());
+    }
+
+    fn begin_unsure(&self) {
+        if let Memory::Incoherent(memory) = &mut self.state.borrow_mut().memory {
+            memory.begin_unsure(self.me);
+        }
+    }
+
+    fn end_unsure(&self, relied: bool) {
+        let mut state = self.state.borrow_mut();
+        let Memory::Incoherent(memory) = &mut state.memory else { return };
+        let broken = memory.end_unsure(self.me).filter(|_| relied);
+        if !self.is_inert(&mut state) {
+            self.leave(state, broken.map_or(Ok(()), Err));
+        }
     }
 
     fn sabotaged(&self, step: &'static str) -> bool {
