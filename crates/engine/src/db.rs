@@ -80,6 +80,7 @@ mod crew;
 mod error;
 mod heart;
 mod partitioned;
+mod shm;
 pub mod storage;
 mod watch;
 
@@ -90,6 +91,7 @@ pub use crew::Crew;
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
 pub use partitioned::PartitionedOptions;
+pub use shm::ShmOptions;
 pub use storage::{DataDirectory, HostStorage, StorageError};
 pub use watch::{LogPoint, LogWatch};
 

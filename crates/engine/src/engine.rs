@@ -9,6 +9,7 @@ use crate::motor::{MotorHost, MotorLoader, MotorSession};
 use crate::partitioned::{PartHost, PartLoader, PartSession};
 use crate::record::{NewRow, Row};
 use crate::row::{Loader, RowHost, RowSession};
+use crate::shm::{ShmHost, ShmLoader, ShmSession};
 use crate::txn::{Session, TableId, TxnError};
 
 /// Takes the rows of a load.
@@ -287,4 +288,63 @@ impl HostEngine for MotorHost {
 
     /// It is no member of any pod, and has no heart.
     fn overrule(&self) {}
+}
+
+impl HostEngine for ShmHost {
+    type Session<'h, F: Fabric + 'h> = ShmSession<'h, F>;
+
+    fn id(&self) -> HostId {
+        ShmHost::id(self)
+    }
+
+    fn partition_count(&self) -> u16 {
+        ShmHost::partition_count(self)
+    }
+
+    fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> ShmSession<'h, F> {
+        ShmSession::new(cx, self)
+    }
+
+    /// Nobody asks another host for anything.
+    fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        self.housekeep(cx);
+        0
+    }
+
+    fn load<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
+    ) -> Result<(), TxnError> {
+        let mut loader = ShmLoader::new(self);
+        fill(&mut |table, row| loader.put(cx, table, row))?;
+        loader.finish(cx);
+        Ok(())
+    }
+
+    /// Everything is.
+    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId], _part: f64) -> Result<u64, TxnError> {
+        Ok(0)
+    }
+
+    fn each_row<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        mut visit: impl FnMut(Row<'_>),
+    ) -> Result<(), TxnError> {
+        self.for_each_row(cx, table, |_, row| visit(row))
+    }
+
+    fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
+        self.check(cx)
+    }
+
+    fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
+        ShmHost::backlog(self, cx)
+    }
+
+    fn overrule(&self) {
+        ShmHost::overrule(self);
+    }
 }

@@ -59,6 +59,11 @@ impl Key {
         Key { words: [0; MAX_KEY_WORDS], len: len as u8 }
     }
 
+    /// The greatest key of `len` words, which no row has.
+    pub fn greatest(len: usize) -> Key {
+        Key::from_words(&[u64::MAX; MAX_KEY_WORDS][..len])
+    }
+
     /// The words, most significant first.
     #[inline]
     pub fn words(&self) -> &[u64] {

@@ -9,6 +9,7 @@
 
 mod catalog;
 mod column;
+mod copies;
 pub mod db;
 pub mod engine;
 pub mod history;
@@ -24,6 +25,8 @@ pub mod recovery;
 mod relational;
 pub mod row;
 mod schema;
+pub mod shm;
+mod sundial;
 mod txn;
 mod workspace;
 

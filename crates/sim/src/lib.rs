@@ -25,6 +25,7 @@ pub mod recorder;
 pub mod rows;
 pub mod scenario;
 pub mod serializability;
+pub mod shm;
 pub mod survival;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.

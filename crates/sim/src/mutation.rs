@@ -125,6 +125,8 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("row.forget-valid-bits", "survival-churn"),
     ("row.valid-before-unlock", "rows-wide-words"),
+    ("shm.recheck-gap", "shm-absent"),
+    ("shm.recheck-range", "shm-mixed"),
     ("takeover.rebuild-after-death", "survival-short-logs"),
 ];
 
@@ -247,6 +249,7 @@ pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let engine = liger_engine::row::sabotage_steps().chain(liger_engine::log::sabotage_steps());
     let engine = engine.chain(liger_engine::partitioned::sabotage_steps());
     let engine = engine.chain(liger_engine::motor::sabotage_steps());
+    let engine = engine.chain(liger_engine::shm::sabotage_steps());
     let checkpoint = liger_engine::recovery::sabotage_steps();
     below.chain(engine).chain(checkpoint).chain(liger_sql::catalog::SABOTAGE_STEPS.iter().copied())
 }

@@ -14,7 +14,7 @@
 //!   have; [`checkpoint`]: of rows that another host has changed; [`cold`]: rows that a restart has not made
 //!   yet;
 //! * [`partitioned`]: pods whose hosts share nothing, with two-phase commit; [`motor`]: rows in memory
-//!   servers, with many versions;
+//!   servers, with many versions; [`shm`]: Sundial on rows in shared memory;
 //! * [`sql_objects`]: SQL tables that come and go, and their rows;
 //! * [`durable`]: pods that lose power and come back from their disks; [`survival`]: pods some of whose hosts
 //!   die while others live; [`crash_points`]: before a chosen verb of a small operation.
@@ -39,6 +39,7 @@ pub mod motor;
 pub mod partitioned;
 pub mod policies;
 pub mod rows;
+pub mod shm;
 pub mod sql_objects;
 pub mod staged;
 pub mod survival;
@@ -118,6 +119,7 @@ pub const ALL: &[&[Scenario]] = &[
     policies::SCENARIOS,
     partitioned::SCENARIOS,
     motor::SCENARIOS,
+    shm::SCENARIOS,
     sql_objects::SCENARIOS,
     staged::SCENARIOS,
     checkpoint::SCENARIOS,

@@ -42,6 +42,14 @@ fn every_step_of_many_versions_is_needed() {
 }
 
 #[test]
+fn every_step_of_sundial_in_shared_memory_is_needed() {
+    for mutants in ["shm.", "sundial.", "engine/src/shm"] {
+        let report = sample("shm", Some(mutants));
+        assert!(report.passed() && !report.mutants.is_empty(), "{}", report.table());
+    }
+}
+
+#[test]
 fn lost_updates_and_stale_copies_are_noticed() {
     for step in ["row.check-readers-on-write", "row.writer-clears-other-valid-bits", "row.set-modified"] {
         let report = sample("rows-two-keys", Some(step));

@@ -9,6 +9,7 @@ use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversar
 use liger_sim::bench::{BenchSim, load, log_of_epochs, run};
 use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::{PartPod, Shape};
+use liger_sim::shm::{ShmPod, ShmShape};
 use liger_workload::benchmark::Benchmark;
 use liger_workload::driver::Length;
 use liger_workload::smallbank::SmallBank;
@@ -104,6 +105,49 @@ fn every_workload_on_motor_under_the_adversary() {
     hostile_motor(adversarial_ycsb);
     hostile_motor(adversarial_smallbank);
     hostile_motor(adversarial_tatp);
+}
+
+fn hostile_shm<B: Benchmark>(shape: impl Fn(u64) -> BenchSim<B>) {
+    let first = number("LIGER_SEED", 1);
+    let mut committed = 0;
+    for seed in first..first + number("LIGER_SEEDS", 20) {
+        let loaded = load::<ShmPod, B>(&shape(seed), &ShmShape { gaps: true });
+        let result = loaded.expect("a tiny database has room").run();
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+        assert_eq!(result.report.consistent, Some(true), "seed {seed}");
+        committed += result.report.all.committed;
+    }
+    assert!(committed > 0, "from seed {first}: nothing committed");
+}
+
+#[test]
+fn every_workload_on_rows_in_shared_memory_under_the_adversary() {
+    hostile_shm(adversarial_tpcc);
+    hostile_shm(adversarial_ycsb);
+    hostile_shm(adversarial_smallbank);
+    hostile_shm(adversarial_tatp);
+}
+
+/// In virtual time, too; and a row that nobody else has changed is read from this host's caches.
+#[test]
+fn rows_in_shared_memory_in_virtual_time_are_right_and_replay() {
+    let profile = Arc::new(Profile::built_in("tigon-osdi25").expect("a built-in profile"));
+    let length = Length::Time { warm_up_ns: 100_000, measured_ns: 1_200_000 };
+    let ycsb = Ycsb { keys: 2000, ..Ycsb::tigon(3, 50, 60) };
+    let full = BenchSim::timed(profile, ycsb, 0);
+    let small = BenchSim { hosts: 3, workers: 2, length, check: true, ..full };
+    let run = |ycsb: Ycsb| {
+        let run = BenchSim { benchmark: ycsb, ..small.clone() };
+        load::<ShmPod, Ycsb>(&run, &ShmShape::default()).expect("it has room").run()
+    };
+    let first = run(ycsb);
+    assert_eq!((first.problems.as_slice(), first.report.consistent), (&[][..], Some(true)));
+    assert_eq!(run(ycsb).trace_hash, first.trace_hash);
+    assert!(first.report.all.committed > 50, "{}", first.report.table());
+    let anew = |result: &liger_sim::bench::BenchResult| result.report.engine.more["lines read anew"];
+    let alone = run(Ycsb { cross_percent: 0, ..ycsb });
+    assert_eq!(anew(&alone), 0, "each host has loaded its rows, and nobody else has used them");
+    assert!(anew(&first) > first.report.all.committed, "{}", anew(&first));
 }
 
 /// In virtual time, too, histories are right, runs replay, and what is sent takes its time.

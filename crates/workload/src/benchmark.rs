@@ -87,6 +87,15 @@ pub trait Benchmark: Clone + Send + Sync + 'static {
     /// What these rows take in shared memory.
     fn shareable(&self) -> Shareable;
 
+    /// What all rows take where they live in shared memory: these, and as many again as the database has of
+    /// others, which are those that transactions add.
+    fn whole(&self) -> Shareable {
+        let Shareable { rows, entries, bytes } = self.shareable();
+        let others = self.rows().saturating_sub(rows);
+        // A block of 64 to 128 bytes and 100 of index, chunks half full.
+        Shareable { rows: rows + 2 * others, entries: entries + others, bytes: bytes + 2 * 400 * others }
+    }
+
     /// What a worker runs.
     fn worker(&self, place: Place<'_>) -> Self::Worker;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, NativeHost};
-use liger_pod::membership;
 use liger_pod::plan::PodConfig;
 use liger_pod::selftest::Effort;
 
@@ -49,13 +48,7 @@ impl Pod {
         let memory = over(NativeHost::new(self.mapping.clone(), self.plan.config().sync_mode, host));
         assert_eq!(memory.host(), host, "the memory is another host's");
         let cx = memory.cx(SERVICE_WORKER, options.seed);
-        let joining = membership::join(&cx, &self.plan, cx.process())?;
-        if let Err(failed) = joining.self_test(&cx, &options.self_test) {
-            // The failure is what counts; that the number could not be given back as well shows in the pod.
-            let _ = joining.abandon(&cx);
-            return Err(failed.into());
-        }
-        let member = joining.finish(&cx)?;
+        let member = self.admit(&cx, &options.self_test)?;
         let engine = PartHost::new(&cx, &self.plan, self.catalog.clone(), member, options.engine)?;
         Ok(Crew::start(self.clone(), memory, Arc::new(engine), options.seed))
     }

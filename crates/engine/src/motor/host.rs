@@ -5,33 +5,19 @@
 //!    servers.
 //! 2. Replicated tables are copied to the compute server when the pod is loaded, and only read.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use liger_fabric::{Cx, Fabric, HostId, Latch};
-use liger_store::local::{LocalTree, RowSlab};
 
 use super::servers::{MemoryServers, Version, Who};
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::Catalog;
+use crate::copies::{Copies, CopiesToBe};
 use crate::history::HistorySink;
 use crate::key::Key;
 use crate::record::{NewRow, Row};
-use crate::relational::{each_key, each_of};
+use crate::relational::each_of;
 use crate::txn::{TableId, TxnError};
-
-/// A copy of a replicated table.
-pub(super) struct Copy {
-    pub(super) tree: LocalTree,
-    pub(super) rows: RowSlab,
-}
-
-impl Copy {
-    fn new(relation: &Relation) -> Self {
-        let rows = RowSlab::new(relation.row_len, u32::MAX - 1);
-        Self { tree: LocalTree::new(relation.key_words), rows }
-    }
-}
 
 /// One host.
 pub struct MotorHost {
@@ -43,7 +29,7 @@ pub struct MotorHost {
     coroutines: u8,
     /// Whoever holds one runs on it.
     pub(super) threads: Vec<Latch<()>>,
-    replicas: Vec<Latch<Arc<Copy>>>,
+    pub(super) copies: Copies,
     pub(super) history: Option<Arc<dyn HistorySink>>,
     /// Round trips to memory servers.
     pub round_trips: AtomicU64,
@@ -73,7 +59,7 @@ impl MotorHost {
             servers,
             coroutines,
             threads: (0..threads).map(|_| Latch::default()).collect(),
-            replicas: catalog.relations().iter().map(|r| Latch::new(Arc::new(Copy::new(r)))).collect(),
+            copies: Copies::new(&catalog),
             history,
             round_trips: AtomicU64::new(0),
             catalog,
@@ -100,11 +86,6 @@ impl MotorHost {
         self.partitions
     }
 
-    /// The copy of a replicated table.
-    pub(super) fn replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Arc<Copy> {
-        self.replicas[usize::from(table.0)].lock(cx).clone()
-    }
-
     /// The partitions that this host loads and shows.
     fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.partitions).filter(|p| p % u16::from(self.hosts) == u16::from(self.me.0))
@@ -122,8 +103,7 @@ impl MotorHost {
         mut show: impl FnMut(&Key, Row<'_>),
     ) -> Result<(), TxnError> {
         if self.catalog.relation(table)?.replicated {
-            let copy = self.replica(cx, table);
-            each_key(&copy.tree, |key, row| show(&key, Row::new(copy.rows.bytes(row))));
+            self.copies.each(cx, table, show);
             return Ok(());
         }
         for partition in self.own_partitions() {
@@ -152,13 +132,13 @@ impl MotorHost {
 /// Puts rows into the partitions of one host, without locks or transactions.
 pub struct MotorLoader<'h> {
     host: &'h MotorHost,
-    copies: BTreeMap<TableId, Copy>,
+    copies: CopiesToBe,
 }
 
 impl<'h> MotorLoader<'h> {
     /// A loader for this host.
     pub fn new(host: &'h MotorHost) -> Self {
-        Self { host, copies: BTreeMap::new() }
+        Self { host, copies: CopiesToBe::default() }
     }
 
     /// Adds a row and its index entries where they belong to this host.
@@ -170,11 +150,7 @@ impl<'h> MotorLoader<'h> {
         each_of(&host.catalog, table, row, |relation, key, bytes| {
             let duplicate = TxnError::DuplicateKey { index: relation.id };
             if relation.replicated {
-                let copy = self.copies.entry(relation.id).or_insert_with(|| Copy::new(relation));
-                let full = TxnError::OutOfMemory { what: "copies", needed_bytes: bytes.len() as u64 };
-                let row = copy.rows.alloc().ok_or(full)?;
-                copy.rows.bytes_mut(row).copy_from_slice(bytes);
-                return copy.tree.insert(key.words(), row).map_err(|_| duplicate);
+                return self.copies.add(relation, key, bytes);
             }
             let partition = relation.partition_of(key, host.partitions);
             if !host.own_partitions().any(|own| own == partition) {
@@ -193,8 +169,6 @@ impl<'h> MotorLoader<'h> {
 
     /// Makes the replicated tables visible.
     pub fn finish<F: Fabric>(self, cx: &Cx<F>) {
-        for (table, copy) in self.copies {
-            *self.host.replicas[usize::from(table.0)].lock(cx) = Arc::new(copy);
-        }
+        self.copies.finish(cx, &self.host.copies);
     }
 }

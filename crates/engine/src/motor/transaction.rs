@@ -7,15 +7,15 @@
 //! 3. A row that is held is held once, and shows one version.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, LatchGuard, Remote, Work};
 
-use super::host::{Copy, MotorHost};
+use super::host::MotorHost;
 use super::reads::Wanted;
 use super::servers::Who;
 use crate::catalog::{Catalog, Relation};
+use crate::copies::CopiesRead;
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
 use crate::relational::{Copied, Relational};
@@ -63,7 +63,7 @@ pub struct MotorTxn<'h, F: Fabric> {
     /// The last thing sent was an insert.
     pub(super) inserting: bool,
     pub(super) record: Option<TxnRecord>,
-    copies: Vec<(TableId, Arc<Copy>)>,
+    copies: CopiesRead,
 }
 
 fn access_of(visitor: &Visitor<'_>) -> Access {
@@ -91,7 +91,7 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
             refused: None,
             inserting: false,
             record,
-            copies: Vec::new(),
+            copies: CopiesRead::default(),
         }
     }
 
@@ -226,12 +226,7 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
     }
 
     fn copied(&mut self, table: TableId) -> Copied<'_> {
-        let at = self.copies.iter().position(|copy| copy.0 == table).unwrap_or_else(|| {
-            self.copies.push((table, self.host.replica(self.cx, table)));
-            self.copies.len() - 1
-        });
-        let copy = &self.copies[at].1;
-        Copied { tree: &copy.tree, rows: &copy.rows }
+        self.copies.of(self.cx, &self.host.copies, table)
     }
 
     fn charge(&self, work: Work, times: u32) {

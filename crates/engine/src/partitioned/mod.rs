@@ -38,6 +38,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         logged::SABOTAGE_STEPS,
         participant::SABOTAGE_STEPS,
         rules::SABOTAGE_STEPS,
+        crate::sundial::SABOTAGE_STEPS,
     ]
     .into_iter()
     .flatten()

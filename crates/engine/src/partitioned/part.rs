@@ -19,7 +19,7 @@ use liger_fabric::{Cx, Fabric, Work};
 use liger_store::local::{LocalTree, RowSlab};
 
 use crate::catalog::Relation;
-use crate::key::{Key, MAX_KEY_WORDS};
+use crate::key::Key;
 
 /// Number of a row in its table's share of a partition.
 pub(super) type RowId = u32;
@@ -100,5 +100,5 @@ impl PartTable {
 
 /// The key of a sentinel.
 pub(super) fn end_of(words: usize) -> Key {
-    Key::from_words(&[u64::MAX; MAX_KEY_WORDS][..words])
+    Key::greatest(words)
 }

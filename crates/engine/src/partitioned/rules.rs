@@ -1,9 +1,4 @@
-//! What the two protocols do with one row: Sundial's logical leases, and locks of DS2PL.
-//!
-//! Sundial (Yu, Xia, Pavlo, Sanchez, Rudolph, Devadas; PVLDB 11(10), 2018): a read takes no lock but a lease,
-//! the time from the row's last change (`wts`) to the time until which it is known to stay (`rts`); a write
-//! locks the row when it is first touched. A transaction commits at a time that all its leases cover, or can
-//! be made to cover ([`Rules::renew`]).
+//! What the two protocols do with one row: Sundial's logical leases (sundial.rs), and locks of DS2PL.
 //!
 //! DS2PL: strict two-phase locking, each row for many readers or one writer, until the end.
 //!
@@ -15,16 +10,12 @@ use liger_fabric::{Cx, Fabric};
 use liger_store::local::{RowFlags, RowSlab};
 
 use super::part::RowId;
+use crate::sundial::Lease;
+pub(super) use crate::sundial::Who;
 use crate::txn::{Access, Conflict};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &[
-    "sundial.extend-lease",
-    "sundial.compare-on-renewal",
-    "sundial.respect-lock",
-    "sundial.lease-what-was-locked",
-    "ds2pl.respect-readers",
-];
+pub const SABOTAGE_STEPS: &[&str] = &["ds2pl.respect-readers"];
 
 /// How transactions of a partitioned pod keep out of each other's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,10 +36,6 @@ impl Protocol {
     }
 }
 
-/// Who a transaction is, as rows name their writer: host and worker, plus one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Who(pub(super) u32);
-
 /// What a transaction has of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hold {
@@ -68,6 +55,19 @@ pub(super) struct Rules {
     pub(super) gaps: bool,
 }
 
+/// What a row's header says under Sundial.
+fn lease_of(rows: &RowSlab, row: RowId) -> Lease {
+    let born = !rows.flags(row).has(RowFlags::PLACEHOLDER);
+    Lease { writer: rows.aux(row), born, wts: rows.version(row), rts: rows.shared(row) }
+}
+
+/// Puts it there.
+fn set_lease(rows: &mut RowSlab, row: RowId, lease: Lease) {
+    rows.set_aux(row, lease.writer);
+    rows.set_version(row, lease.wts);
+    rows.set_shared(row, lease.rts);
+}
+
 impl Rules {
     /// Takes a row that the transaction has nothing of.
     pub(super) fn take<F: Fabric>(
@@ -80,11 +80,7 @@ impl Rules {
     ) -> Result<Hold, Conflict> {
         let writer = rows.aux(row);
         match (self.protocol, access) {
-            (Protocol::Sundial, Access::Read) => {
-                // A row whose insert has not committed: neither there nor absent.
-                let born = writer == 0 || !rows.flags(row).has(RowFlags::PLACEHOLDER);
-                if born { Ok(Hold::Leased) } else { Err(Conflict::WriteLocked) }
-            }
+            (Protocol::Sundial, Access::Read) => lease_of(rows, row).read().map(|_| Hold::Leased),
             _ if writer != 0 => Err(Conflict::WriteLocked),
             (Protocol::Ds2pl, Access::Read) => {
                 rows.set_stamp(row, rows.stamp(row) + 1);
@@ -120,12 +116,14 @@ impl Rules {
         who: Who,
         mine: u64,
     ) -> Result<(), Conflict> {
-        if self.protocol == Protocol::Ds2pl {
-            if rows.stamp(row) > mine && !cx.sabotaged("ds2pl.respect-readers") {
-                return Err(Conflict::ReadLocked);
-            }
-            rows.set_stamp(row, rows.stamp(row) - mine);
+        if self.protocol == Protocol::Sundial {
+            set_lease(rows, row, lease_of(rows, row).locked(who)?);
+            return Ok(());
         }
+        if rows.stamp(row) > mine && !cx.sabotaged("ds2pl.respect-readers") {
+            return Err(Conflict::ReadLocked);
+        }
+        rows.set_stamp(row, rows.stamp(row) - mine);
         rows.set_aux(row, who.0);
         Ok(())
     }
@@ -133,7 +131,7 @@ impl Rules {
     /// The earliest time at which a transaction may commit that has locked the row.
     pub(super) fn floor(self, rows: &RowSlab, row: RowId) -> u64 {
         match self.protocol {
-            Protocol::Sundial => rows.shared(row) + 1,
+            Protocol::Sundial => lease_of(rows, row).floor(),
             // No clock decides here; versions only have to grow.
             Protocol::Ds2pl => rows.version(row) + 1,
         }
@@ -149,19 +147,10 @@ impl Rules {
         (wts, gap): (u64, Option<u64>),
         time: u64,
     ) -> bool {
-        let changed = rows.version(row) != wts || gap.is_some_and(|stamp| rows.stamp(row) != stamp);
-        if changed && !cx.sabotaged("sundial.compare-on-renewal") {
-            return false;
-        }
-        if rows.shared(row) >= time {
-            return true;
-        }
-        if rows.aux(row) != 0 && !cx.sabotaged("sundial.respect-lock") {
-            return false;
-        }
-        if !cx.sabotaged("sundial.extend-lease") {
-            rows.set_shared(row, time);
-        }
+        let lease = lease_of(rows, row);
+        let changed = lease.wts != wts || gap.is_some_and(|stamp| rows.stamp(row) != stamp);
+        let Some(renewed) = lease.renewed(cx, changed, time) else { return false };
+        set_lease(rows, row, renewed);
         true
     }
 
@@ -176,17 +165,17 @@ impl Rules {
 
     /// Says of a locked row that it has changed at `time`.
     pub(super) fn changed(self, rows: &mut RowSlab, row: RowId, time: u64) {
-        rows.set_version(row, time);
-        if self.protocol == Protocol::Sundial {
-            rows.set_shared(row, time);
+        match self.protocol {
+            Protocol::Sundial => set_lease(rows, row, lease_of(rows, row).changed(time)),
+            Protocol::Ds2pl => rows.set_version(row, time),
         }
     }
 
     /// Says of a locked row that who held it saw it as it is at `time`, when it committed: it may have locked
     /// the row and not changed it.
     pub(super) fn seen<F: Fabric>(self, cx: &Cx<F>, rows: &mut RowSlab, row: RowId, time: u64) {
-        if self.protocol == Protocol::Sundial && !cx.sabotaged("sundial.lease-what-was-locked") {
-            rows.set_shared(row, rows.shared(row).max(time));
+        if self.protocol == Protocol::Sundial {
+            set_lease(rows, row, lease_of(rows, row).seen(cx, time));
         }
     }
 

@@ -90,6 +90,6 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
 }
 
 /// What a failure of a shared index means to a transaction.
-fn tree_error(table: TableId, error: TreeError) -> TxnError {
+pub(crate) fn tree_error(table: TableId, error: TreeError) -> TxnError {
     Failure::from(error).error(table)
 }

@@ -6,8 +6,8 @@
 //! say so.
 //!
 //! Any workload ([`Benchmark`]; [`shapes`] has the usual ones) on any engine ([`PodEngine`]; [`row`] is the
-//! row engine, [`partitioned`] and Motor ([`crate::motor`]) its rivals). What is specific to an engine is
-//! behind that trait, and nothing else is.
+//! row engine, [`partitioned`], Motor ([`crate::motor`]) and Sundial in shared memory ([`crate::shm`]) its
+//! rivals). What is specific to an engine is behind that trait, and nothing else is.
 //!
 //! Invariants:
 //! 1. A run is a function of its [`BenchSim`] and its engine.
@@ -20,6 +20,7 @@ mod motor;
 pub mod partitioned;
 pub mod row;
 pub mod shapes;
+mod shm;
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -37,7 +38,7 @@ use liger_fabric::sim::{
 };
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
-use liger_workload::benchmark::{Benchmark, Place, catalog_of};
+use liger_workload::benchmark::{Benchmark, Place, Shareable, catalog_of};
 use liger_workload::driver::{Length, RunConfig, run_worker};
 use liger_workload::report::{About, EngineFigures, Report};
 use liger_workload::snapshot::{Acknowledged, Snapshot};
@@ -101,6 +102,8 @@ pub struct Setup<'a, D> {
     pub design: &'a D,
     /// The layout: room for sharing every row that the workload shares.
     pub config: PodConfig,
+    /// Bytes that all rows take where they live in shared memory.
+    pub whole: Budget,
     /// The tables.
     pub catalog: Arc<Catalog>,
     /// As [`BenchSim::budget`].
@@ -163,10 +166,7 @@ impl<B: Benchmark> BenchSim<B> {
 
     /// The layout of a pod with room for sharing every row that the workload shares.
     fn pod(&self) -> PodConfig {
-        let shareable = self.benchmark.shareable();
-        // A word for each row, one for each of its index's nodes, and what the pod itself needs.
-        let hwcc_bytes = (12 * shareable.rows + (8 << 20)).next_multiple_of(4096);
-        let cxl_bytes = (shareable.bytes + (64 << 20)).next_multiple_of(4096);
+        let Budget { hwcc_bytes, cxl_bytes } = room_for(&self.benchmark.shareable());
         let mut pod = if self.records() {
             PodConfig::small(self.hosts, self.workers)
         } else {
@@ -178,6 +178,15 @@ impl<B: Benchmark> BenchSim<B> {
             pod.cxl_bytes += u64::from(self.hosts) * u64::from(self.workers + 1) * RING_BYTES;
         }
         pod
+    }
+
+    /// What the whole database takes, where all of it is in shared memory.
+    fn whole(&self) -> Budget {
+        if self.records() {
+            return Budget { hwcc_bytes: 0, cxl_bytes: 0 };
+        }
+        let whole = self.benchmark.whole();
+        room_for(&Shareable { rows: whole.rows + whole.entries, ..whole })
     }
 
     /// The partitions of a host, ascending.
@@ -198,6 +207,14 @@ impl<B: Benchmark> BenchSim<B> {
         config.sync = Some(SUPERBLOCK_BYTES..sync_end);
         LeftOut::apply(self.left_out.as_ref(), &mut config);
         config
+    }
+}
+
+/// Memory for these rows: a word for each, one for each of its index's nodes, and what the pod itself needs.
+fn room_for(shared: &Shareable) -> Budget {
+    Budget {
+        hwcc_bytes: (12 * shared.rows + (8 << 20)).next_multiple_of(4096),
+        cxl_bytes: (shared.bytes + (64 << 20)).next_multiple_of(4096),
     }
 }
 
@@ -252,6 +269,7 @@ pub fn load<E: PodEngine, B: Benchmark>(
     let setup = Setup {
         design,
         config,
+        whole: run.whole(),
         catalog: Arc::clone(&catalog),
         budget: run.budget,
         log: run.log,
