@@ -6,6 +6,7 @@ use liger_engine::row::policy::Policies;
 use liger_pod::plan::MAX_WORKERS;
 use liger_sim::bench::PodEngine;
 use liger_sim::partitioned::{PartPod, Shape};
+use liger_sim::shm::{ShmPod, ShmShape};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -26,6 +27,8 @@ pub enum EngineName {
     SundialCxl,
     /// The same with a thread on each host that sends and receives the messages over a network
     SundialNet,
+    /// Logical leases on rows that are all in shared memory, where every host works on them: no messages
+    SundialShm,
     /// Partitioned, two-phase locking with next-key locks, two-phase commit by messages
     #[value(name = "ds2pl+")]
     Ds2plPlus,
@@ -50,8 +53,8 @@ pub struct EngineArguments {
     #[arg(long, default_value_t)]
     #[serde(with = "as_text")]
     policies: Policies,
-    /// Whether partitioned engines protect ranges and absent keys [default: ds2pl yes, sundial no, as
-    /// published; under the adversary always]
+    /// Whether partitioned engines and sundial-shm protect ranges and absent keys [default: ds2pl yes,
+    /// sundial no, as published; under the adversary always]
     #[arg(long)]
     gaps: Option<bool>,
 }
@@ -63,6 +66,8 @@ pub enum Engine {
     Row(Policies),
     /// A partitioned pod.
     Partitioned(Shape),
+    /// Sundial on rows in shared memory.
+    Shm(ShmShape),
 }
 
 /// Most workers of a host, whatever they do.
@@ -92,6 +97,9 @@ impl EngineArguments {
             EngineName::MotorModel => {
                 let why = "--engine motor-model is a cost model, which only liger sim runs";
                 return refused(why.to_owned());
+            }
+            EngineName::SundialShm => {
+                return Ok(Engine::Shm(ShmShape { gaps: self.gaps.unwrap_or(adversarial) }));
             }
             EngineName::SundialPlus => (Protocol::Sundial, Route::Workers),
             EngineName::SundialRx => (Protocol::Sundial, Route::Receiver),
@@ -161,6 +169,7 @@ impl Engine {
             Self::Row(policies) if *policies == Policies::default() => row.to_owned(),
             Self::Row(policies) => format!("{row} ({policies})"),
             Self::Partitioned(shape) => PartPod::protocol(shape),
+            Self::Shm(shape) => ShmPod::protocol(shape),
         }
     }
 }

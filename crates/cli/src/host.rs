@@ -37,6 +37,7 @@ mod figures;
 mod log;
 mod partitioned;
 mod restart;
+mod shm;
 mod sql;
 
 use bench::{Benched, ROWS_PER_REPORT};
@@ -101,6 +102,7 @@ impl Joining<'_> {
                 serve(orders, clients, Serving::join(&memory, (host, again), job, over, enter))
             }
             Engine::Partitioned(shape) => partitioned::serve(orders, (&memory, host), &job, shape, over),
+            Engine::Shm(shape) => shm::serve(orders, (&memory, host), &job, shape, over),
         }
     }
 }

@@ -65,6 +65,11 @@ impl Bench {
         on_bench!(self, benchmark => benchmark.shareable())
     }
 
+    /// What all rows take where they live in shared memory.
+    pub fn whole(&self) -> Shareable {
+        on_bench!(self, benchmark => benchmark.whole())
+    }
+
     /// Is the whole database right?
     pub fn check(&self, rows: &dyn Snapshot, told: Acknowledged<'_>) -> Verdict {
         on_bench!(self, benchmark => benchmark.check(rows, told))
@@ -229,7 +234,7 @@ impl Job {
         let config = PodConfig { log_ring_bytes, lease_ns: self.lease_ms * 1_000_000, ..config };
         let catalog = self.catalog();
         let config = match self.engine() {
-            Engine::Row(_) => config,
+            Engine::Row(_) | Engine::Shm(_) => config,
             Engine::Partitioned(shape) => Pod::config_partitioned(&config, &catalog, shape.route),
         };
         Pod::config_for(&config, &catalog)

@@ -7,7 +7,9 @@ use liger_engine::engine::HostEngine;
 use liger_engine::partitioned::PartHost;
 use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
 use liger_engine::row::RowHost;
+use liger_engine::shm::ShmHost;
 use liger_fabric::{Cx, Fabric};
+use liger_pod::heap::Usage;
 use liger_workload::EngineFigures;
 use liger_workload::storage::{CheckpointFigures, StorageFigures};
 
@@ -72,22 +74,26 @@ impl Counted for RowHost {
         if !whole {
             return of_host;
         }
-        let usage = self.usage(cx);
-        EngineFigures {
-            hwcc_bytes: named([
-                ("tuple words", usage.tuple_bytes),
-                ("index words", usage.mapping_bytes),
-                ("claimed chunks", usage.word_chunk_bytes),
-            ]),
-            cxl_bytes: named([
-                ("rows", usage.row_bytes),
-                ("index nodes", usage.node_bytes),
-                ("index records", usage.scratch_bytes),
-                ("claimed chunks", usage.block_chunk_bytes),
-            ]),
-            hwcc_tuple_bytes: usage.tuple_bytes + usage.mapping_bytes,
-            ..of_host
-        }
+        EngineFigures { shared_tuples, ..of_usage(&self.usage(cx)) }
+    }
+}
+
+/// Shared memory in use.
+fn of_usage(usage: &Usage) -> EngineFigures {
+    EngineFigures {
+        hwcc_bytes: named([
+            ("tuple words", usage.tuple_bytes),
+            ("index words", usage.mapping_bytes),
+            ("claimed chunks", usage.word_chunk_bytes),
+        ]),
+        cxl_bytes: named([
+            ("rows", usage.row_bytes),
+            ("index nodes", usage.node_bytes),
+            ("index records", usage.scratch_bytes),
+            ("claimed chunks", usage.block_chunk_bytes),
+        ]),
+        hwcc_tuple_bytes: usage.tuple_bytes + usage.mapping_bytes,
+        ..EngineFigures::default()
     }
 }
 
@@ -105,5 +111,21 @@ impl Counted for PartHost {
     /// Nothing but lanes.
     fn held<F: Fabric>(&self, _cx: &Cx<F>, _whole: bool) -> EngineFigures {
         EngineFigures::default()
+    }
+}
+
+impl Counted for ShmHost {
+    fn counted(&self) -> EngineFigures {
+        let traffic = self.traffic();
+        let more = named([
+            ("rows read", read(&traffic.rows_read)),
+            ("lines read anew", read(&traffic.lines_read_anew)),
+            ("lines written", read(&traffic.lines_written)),
+        ]);
+        EngineFigures { more, ..EngineFigures::default() }
+    }
+
+    fn held<F: Fabric>(&self, cx: &Cx<F>, whole: bool) -> EngineFigures {
+        if whole { of_usage(&self.usage(cx)) } else { EngineFigures::default() }
     }
 }

@@ -61,6 +61,35 @@ fn messages_travel_between_software_caches() {
     }
 }
 
+/// A short run of a tiny database whose rows are all in shared memory.
+#[track_caller]
+fn consistent_shm(arguments: &str) -> Value {
+    let report = json(&mut bench(&format!("{arguments} --engine sundial-shm")));
+    assert_eq!(report["consistent"], true, "{arguments}: {report}");
+    assert_eq!(report["stopped"], Value::Array(vec![]), "{arguments}: {report}");
+    assert!(report["committed"].as_u64() > Some(0), "{arguments}: {report}");
+    assert!(report["protocol"].as_str().is_some_and(|name| name.starts_with("sundial-shm")), "{report}");
+    let (engine, rows) = (&report["engine"], &report["engine"]["cxl_bytes"]["rows"]);
+    assert!(engine["more"]["rows read"].as_u64() > Some(0) && rows.as_u64() > Some(100_000), "{report}");
+    report
+}
+
+#[test]
+fn every_workload_is_right_on_rows_in_shared_memory() {
+    consistent_shm("tpcc --scale-divisor 100 --mix artifact --remote 60/90 --hosts 3 --workers 2");
+    consistent_shm("ycsb --keys 1000 --reads 50 --cross 60 --check-reads");
+    consistent_shm("ycsb --keys 1000 --mode mixed --cross 60 --workers 2 --gaps true");
+    consistent_shm("smallbank --customers 1000 --cross 60");
+    consistent_shm("tatp --subscribers 500 --cross 60 --gaps true");
+    let report = consistent_shm("ycsb --keys 500 --reads 50 --cross 60 --backend shadow --sync pcc");
+    assert_eq!(report["engine"]["more"]["shadow_stale_reads"], 0, "{report}");
+    refused(
+        &mut bench("ycsb --engine sundial-shm --share-all"),
+        &["--share-all", "sundial-shm does not choose"],
+    );
+    refused(&mut bench("tpcc --engine sundial-shm --kill-every 1s"), &["--kill-every", "sundial-shm"]);
+}
+
 #[test]
 fn policies_of_the_row_engine_on_real_processes() {
     let policy = "coherence=always-bypass";
@@ -84,8 +113,8 @@ fn what_partitioned_engines_lack_is_refused() {
         (format!("--data {data} --recover"), &["--data", "keeps no log"]),
         (format!("--data {data} --crash-after 1"), &["--data", "no host of it may die"]),
         ("--kill-every 1s".to_owned(), &["--kill-every", "no host of it may die"]),
-        ("--share-all".to_owned(), &["--share-all: --engine sundial+ shares no rows"]),
-        ("--cxl-budget 1M".to_owned(), &["--cxl-budget", "shares no rows"]),
+        ("--share-all".to_owned(), &["--share-all: --engine sundial+ does not choose which rows are shared"]),
+        ("--cxl-budget 1M".to_owned(), &["--cxl-budget", "does not choose which rows are shared"]),
         ("--engine sundial-cxl --workers 31".to_owned(), &["31 workers", "lower --workers"]),
     ];
     for (arguments, parts) in cases {

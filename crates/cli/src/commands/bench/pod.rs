@@ -95,7 +95,7 @@ impl PodArguments {
             ("--hwcc-budget", self.hwcc_budget.is_some()),
             ("--cxl-budget", self.cxl_budget.is_some()),
         ];
-        self.engine.refuse_beside(&own_memory, "shares no rows")?;
+        self.engine.refuse_beside(&own_memory, "does not choose which rows are shared")?;
         let shareable = match self.engine.engine(false, self.workers)? {
             Engine::Row(_) => bench.shareable(),
             Engine::Partitioned(shape) if shape.route == Route::Network => {
@@ -104,6 +104,7 @@ impl PodArguments {
                 return Err(Failure::Refused(format!("{}: {message}", PartPod::protocol(&shape))));
             }
             Engine::Partitioned(_) => Shareable::default(),
+            Engine::Shm(_) => bench.whole(),
         };
         let cxl_bytes = self.cxl.unwrap_or_else(|| default_cxl_bytes(self.hosts, &shareable));
         let hwcc_bytes = self.hwcc.unwrap_or_else(|| default_hwcc_bytes(self.hosts, &shareable, cxl_bytes));

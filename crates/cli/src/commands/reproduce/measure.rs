@@ -17,6 +17,7 @@ use liger_sim::bench::row::RowPod;
 use liger_sim::bench::{self, BenchResult, BenchSim, PodEngine, shapes};
 use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::PartPod;
+use liger_sim::shm::ShmPod;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
@@ -249,6 +250,7 @@ impl Common {
             Engine::Row(policies) => self.on::<RowPod, B>(policies, what, at),
             Engine::Motor => self.on::<MotorPod, B>(&(), what, at),
             Engine::Partitioned(shape) => self.on::<PartPod, B>(shape, what, at),
+            Engine::Shm(shape) => self.on::<ShmPod, B>(shape, what, at),
         }
     }
 

@@ -13,6 +13,7 @@ use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::{Coherence, Policies, Steps};
 use liger_fabric::profile::Profile;
 use liger_sim::partitioned::Shape as PodShape;
+use liger_sim::shm::ShmShape;
 use liger_workload::tpcc::generate::Homes;
 
 use super::published;
@@ -24,6 +25,8 @@ pub enum Engine {
     Row(Policies),
     /// A partitioned pod.
     Partitioned(PodShape),
+    /// Sundial on rows in shared memory.
+    Shm(ShmShape),
     /// Motor's cost model.
     Motor,
 }
@@ -155,8 +158,6 @@ pub struct Figure {
     pub claims: Vec<Claim>,
 }
 
-const NO_SHM: &str = "Sundial on tables in shared memory is not built yet";
-
 /// The row engine as Tigon's artifact was when its results were written.
 fn artifact() -> Policies {
     Policies { steps: Steps::Artifact, ..Policies::default() }
@@ -180,6 +181,11 @@ fn partitioned(protocol: Protocol, route: Route, work: Work) -> Result<Curve, &'
 /// The same with so much of it remote, whatever x is.
 fn remote(curve: Result<Curve, &'static str>, remote: &'static str) -> Result<Curve, &'static str> {
     curve.map(|curve| Curve { remote, ..curve })
+}
+
+/// As published, with gaps open.
+fn shm(work: Work) -> Result<Curve, &'static str> {
+    Ok(Curve::new(Engine::Shm(ShmShape::default()), 3, work))
 }
 
 /// 16 threads, as in the configuration that Tigon's authors published.
@@ -535,10 +541,15 @@ pub fn pasha() -> Vec<Figure> {
                 partitioned(Protocol::Sundial, Route::Network, work),
                 &published::PASHA_SUNDIAL_NET,
             ),
-            line("Sundial-SHM", Err(NO_SHM), &published::PASHA_SUNDIAL_SHM),
+            line("Sundial-SHM", shm(work), &published::PASHA_SUNDIAL_SHM),
             liger(work),
         ],
         reference: "Pasha",
-        claims: vec![Claim::Leads("Pasha", "Sundial-CXL", 6, 1.3), Claim::Loses("Sundial-CXL", 20.0, 90.0)],
+        claims: vec![
+            Claim::Leads("Pasha", "Sundial-CXL", 6, 1.3),
+            Claim::Leads("Pasha", "Sundial-SHM", 0, 1.2),
+            Claim::Leads("Pasha", "Sundial-SHM", 6, 1.05),
+            Claim::Loses("Sundial-CXL", 20.0, 90.0),
+        ],
     }]
 }

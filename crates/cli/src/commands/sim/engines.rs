@@ -5,6 +5,7 @@ use liger_sim::bench::PodEngine;
 use liger_sim::bench::row::RowPod;
 use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::PartPod;
+use liger_sim::shm::ShmPod;
 
 use crate::engines::{Engine, EngineArguments};
 use crate::failure::Failure;
@@ -40,6 +41,7 @@ pub fn apply<R: OnEngine>(
     let done = match asked.engine(adversarial, workers)? {
         Engine::Row(policies) => run.run::<RowPod>(&policies),
         Engine::Partitioned(shape) => run.run::<PartPod>(&shape),
+        Engine::Shm(shape) => run.run::<ShmPod>(&shape),
     };
     done.map_err(unsuited)
 }

@@ -12,6 +12,7 @@ use liger_fabric::profile::Profile;
 use liger_sim::bench::row::RowPod;
 use liger_sim::bench::{self, BenchResult, BenchSim, PodEngine};
 use liger_sim::partitioned::PartPod;
+use liger_sim::shm::ShmPod;
 use liger_workload::Report;
 use liger_workload::benchmark::Benchmark;
 use serde::{Deserialize, Serialize};
@@ -269,6 +270,7 @@ impl Measuring {
             Engine::Partitioned(shape) => {
                 on_bench!(bench, it => self.simulate::<PartPod, _>(point, it, &shape))
             }
+            Engine::Shm(shape) => on_bench!(bench, it => self.simulate::<ShmPod, _>(point, it, &shape)),
         };
         let (committed_per_s, aborted_percent, p50_us) = figures_of(&result.report);
         Ok(Run { committed_per_s, aborted_percent, p50_us, problems: result.problems, ..run })
