@@ -57,7 +57,7 @@ fn what_is_not_there_is_refused() {
 /// Every engine runs every workload under the adversary, says which it is, and replays.
 #[test]
 fn workloads_run_on_every_engine() {
-    for engine in ["row", "sundial+", "ds2pl-cxl", "sundial-net", "motor-model"] {
+    for engine in ["row", "sundial+", "ds2pl-cxl", "sundial-net", "sundial-shm", "motor-model"] {
         for workload in ["tpcc", "ycsb"] {
             let run = || {
                 let output = output(&mut liger(&format!("sim {workload} --seed 5 --engine {engine} --json")));
@@ -128,6 +128,7 @@ fn a_timed_pod_keeps_a_log() {
     let model =
         "sim ycsb --engine motor-model --profile tigon-osdi25 --keys 100 --virtual-ms 1 --hosts 2 --log 1";
     refused(&mut liger(model), &["keeping a log", "--engine"]);
+    refused(&mut liger(&model.replace("motor-model", "sundial-shm")), &["keeping a log", "--engine"]);
 }
 
 /// A reproduction says what it saw, keeps it, and goes on from there.
