@@ -337,7 +337,10 @@ impl HostEngine for ShmHost {
     }
 
     fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
-        self.check(cx)
+        let checked = self.check(cx)?;
+        let left = checked.dead_entries;
+        let left = (left > 0).then(|| format!("{left} entries of removed rows are left"));
+        Ok(checked.problems.into_iter().chain(left).collect())
     }
 
     fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {

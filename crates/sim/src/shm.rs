@@ -80,11 +80,21 @@ impl ShmPod {
             self.on_every_host(|cx, host| _ = liger_engine::engine::HostEngine::attend(host, cx))?;
         }
         let found = self.on_every_host(|cx, host| host.check(cx))?;
-        let named = |(host, problems): (usize, Result<Vec<String>, TxnError>)| {
-            let problems = problems.unwrap_or_else(|error| vec![error.to_string()]);
-            problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
-        };
-        Ok(found.into_iter().enumerate().flat_map(named).collect())
+        let mut problems = Vec::new();
+        let (mut known, mut dead) = (0, 0);
+        for (host, checked) in found.into_iter().enumerate() {
+            match checked {
+                Ok(checked) => {
+                    (known, dead) = (known + checked.known_here, checked.dead_entries);
+                    problems.extend(checked.problems.iter().map(|problem| format!("host {host}: {problem}")));
+                }
+                Err(error) => problems.push(format!("host {host}: {error}")),
+            }
+        }
+        if known != dead {
+            problems.push(format!("{dead} entries of removed rows are left, hosts know of {known}"));
+        }
+        Ok(problems)
     }
 
     fn on_every_host<R: 'static>(
@@ -122,6 +132,9 @@ pub struct ShmRun {
     pub think: u64,
     /// Index nodes that each host keeps.
     pub node_entries: usize,
+    /// Chunks of data memory beyond those that the first rows take: with few of them memory is full every now
+    /// and then. `None`: plenty.
+    pub spare_chunks: Option<u64>,
     /// Steps after which a run counts as stuck.
     pub max_verbs: u64,
     /// What a mutated run leaves out.
@@ -146,6 +159,7 @@ impl ShmRun {
             mix: Mix::ALL,
             think: pick.below(3),
             node_entries: [4, 64][pick.below(2) as usize],
+            spare_chunks: None,
             max_verbs: 20_000_000,
             left_out: None,
         }
@@ -163,28 +177,29 @@ pub struct ShmResult {
     pub report: Report,
     /// Transactions that committed.
     pub committed: u64,
+    /// Transactions that found memory full.
+    pub full: u64,
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
 
 /// Runs it.
 pub fn run(run: &ShmRun) -> ShmResult {
-    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let mut config = PodConfig::small(run.hosts, run.workers);
-    config.partitions = run.parts;
-    config.max_tables = 4;
-    let built =
-        ShmPod::new(run.shape, (&config, run.node_entries), &catalog, true, |plan| sim_config(run, plan));
+    let built = match run.spare_chunks {
+        None => build(run, None),
+        Some(spare) => {
+            let least = (0..).find(|chunks| build(run, Some(*chunks)).is_ok()).expect("some size will do");
+            build(run, Some(least + spare))
+        }
+    };
     let mut pod = built.expect("an empty pod has room");
-    for host in pod.hosts.clone() {
-        let ground = run.ground();
-        pod.sim.alone(host.id(), WorkerId(0), move |cx| ground.fill(cx, &*host));
-    }
+    let full = Rc::new(Cell::new(0));
     let running = Rc::new(Cell::new(u32::from(run.hosts) * u32::from(run.workers)));
     for host in &pod.hosts {
         for worker in 0..run.workers {
-            let (id, host, running, run) = (host.id(), Rc::clone(host), Rc::clone(&running), run.clone());
-            pod.sim.spawn(id, WorkerId(worker), move |cx| work(cx, &host, &run, &running));
+            let (id, host, run) = (host.id(), Rc::clone(host), run.clone());
+            let (running, full) = (Rc::clone(&running), Rc::clone(&full));
+            pod.sim.spawn(id, WorkerId(worker), move |cx| work(cx, &host, &run, (&running, &full)));
         }
     }
     let report = pod.sim.run();
@@ -193,7 +208,28 @@ pub fn run(run: &ShmRun) -> ShmResult {
     let history = if run.shape.gaps { history } else { history.without_gaps() };
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
-    ShmResult { report, committed: history.transactions.len() as u64, problems }
+    ShmResult { report, committed: history.transactions.len() as u64, full: full.get(), problems }
+}
+
+/// The pod with its first rows; `chunks`: of data memory beyond the least that makes a pod at all.
+fn build(run: &ShmRun, chunks: Option<u64>) -> Result<ShmPod, TxnError> {
+    let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
+    let mut config = PodConfig::small(run.hosts, run.workers);
+    config.partitions = run.parts;
+    config.max_tables = 4;
+    if let Some(chunks) = chunks {
+        let chunk = u64::from(config.block_chunk_bytes);
+        let fits = |bytes: &u64| Plan::new(&PodConfig { cxl_bytes: *bytes, ..config.clone() }).is_ok();
+        let least = (1..).map(|chunks| chunks * chunk).find(fits).expect("some size will do");
+        config.cxl_bytes = least + chunks * chunk;
+    }
+    let room = (&config, run.node_entries);
+    let mut pod = ShmPod::new(run.shape, room, &catalog, true, |plan| sim_config(run, plan))?;
+    for host in pod.hosts.clone() {
+        let ground = run.ground();
+        pod.sim.alone(host.id(), WorkerId(0), move |cx| ground.try_fill(cx, &*host))?;
+    }
+    Ok(pod)
 }
 
 fn sim_config(run: &ShmRun, plan: &Plan) -> SimConfig {
@@ -207,13 +243,14 @@ fn sim_config(run: &ShmRun, plan: &Plan) -> SimConfig {
     config
 }
 
-fn work(cx: &Cx<Sim>, host: &ShmHost, run: &ShmRun, running: &Cell<u32>) {
+fn work(cx: &Cx<Sim>, host: &ShmHost, run: &ShmRun, (running, full): (&Cell<u32>, &Cell<u64>)) {
     let mut session = ShmSession::new(cx, host);
     for _ in 0..run.transactions {
         let number = cx.random();
         match session.attempt(|txn| transaction(cx, txn, run, number)) {
             Ok(()) | Err(TxnError::Rollback) => {}
             Err(TxnError::Conflict(_)) => session.back_off(1),
+            Err(TxnError::OutOfMemory { .. }) => full.set(full.get() + 1),
             Err(other) => panic!("a transaction failed: {other}"),
         }
         if cx.random_below(4) == 0 {

@@ -1,7 +1,8 @@
 //! Checks of a pod at rest: no transaction runs.
 //!
-//! Checked: every row is alive and unlocked, and its bytes are not younger than its word; every partition
-//! ends; the indexes' own structure; and the heap: what is in use is what can be reached.
+//! Checked: every row is unlocked, and alive unless its entry waits to be taken out; its bytes are not
+//! younger than its word; every partition ends; the indexes' own structure; and the heap: what is in use is
+//! what can be reached.
 
 use std::collections::BTreeSet;
 
@@ -13,41 +14,62 @@ use crate::catalog::Relation;
 use crate::key::Key;
 use crate::txn::TxnError;
 
+/// What a check of the pod from one host found.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Entries in the whole pod that lead to dead words: rows were removed, and there was no memory to take
+    /// them out.
+    pub dead_entries: usize,
+    /// As many of them as this host knows of and will take out.
+    pub known_here: usize,
+    /// Everything that is wrong, in words.
+    pub problems: Vec<String>,
+}
+
 impl ShmHost {
     /// What is wrong with the pod, and with this host's chunks of its memory. Reclamation should have caught
     /// up; what is still waiting for a grace period is reported as a leak.
     ///
     /// # Errors
     /// If an index cannot be read.
-    pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
-        let (mut problems, mut reachable) = (Vec::new(), BTreeSet::new());
+    pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Result<Checked, TxnError> {
+        let mut reachable = BTreeSet::new();
+        let known_here = self.leftovers.lock(cx).len();
+        let mut checked = Checked { known_here, ..Checked::default() };
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             for partition in 0..self.partition_count() {
-                self.check_part(cx, (relation, partition), &mut problems, &mut reachable)?;
+                self.check_part(cx, (relation, partition), &mut checked, &mut reachable)?;
             }
         }
         for class in self.heap.audit(cx, &reachable).classes {
             let (leaked, dangling) = (class.leaked.len(), class.dangling.len());
             if leaked + dangling > 0 {
-                problems.push(format!("{}: {leaked} leaked, {dangling} dangling", class.class));
+                let class = class.class;
+                checked.problems.push(format!("{class}: {leaked} leaked, {dangling} dangling"));
             }
         }
-        Ok(problems)
+        Ok(checked)
     }
 
     fn check_part<F: Fabric>(
         &self,
         cx: &Cx<F>,
         (relation, partition): (&Relation, u16),
-        problems: &mut Vec<String>,
+        checked: &mut Checked,
         reachable: &mut BTreeSet<u64>,
     ) -> Result<(), TxnError> {
+        let Checked { dead_entries, problems, .. } = checked;
         let mut wrong = |what: String| problems.push(format!("{}, {partition}: {what}", relation.name));
         let end = Key::greatest(relation.key_words);
         let (mut ends, mut bytes) = (false, Vec::new());
         self.each_entry(cx, (relation, partition), |key, at| {
             let word = self.look(cx, at);
             reachable.insert(at.word.offset());
+            if word.state() == State::Dead {
+                *dead_entries += 1;
+                reachable.insert(at.block.offset());
+                return;
+            }
             if word.state() != State::Live || word.lease().writer != 0 {
                 wrong(format!("{key:?} at rest has the word {word:?}"));
             }

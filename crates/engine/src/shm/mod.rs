@@ -19,6 +19,7 @@ mod session;
 mod transaction;
 mod word;
 
+pub use check::Checked;
 pub use host::{Options, ShmHost, Traffic};
 pub use load::ShmLoader;
 pub use session::ShmSession;
