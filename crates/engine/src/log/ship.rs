@@ -67,6 +67,9 @@ impl Default for LogOptions {
 /// An epoch that brought so many bytes of records was a busy one.
 const BUSY_BYTES: u64 = 16 << 10;
 
+/// The longest time between two looks while records come: a ring may fill sooner than a long epoch ends.
+const MOST_REST_NS: u64 = 4_000_000;
+
 /// Time between two looks of a shipper that anybody may ask for something at any time.
 pub const WATCH_NS: u64 = 50_000;
 
@@ -291,7 +294,9 @@ impl Shipper {
     }
 
     /// How long nobody will miss the next turn. Who waits for the epoch to end must wait until it has lasted
-    /// long enough; the others end it as well, so this host looks a little earlier. If nobody waits but
+    /// long enough; the others end it as well, and whoever notices late holds all of them back, so this host
+    /// watches from an eighth of an epoch earlier on: hosts whose epochs began at different times fall into
+    /// step. An epoch that has ended and has no mark here is waited for now. If nobody waits but
     /// records come, their writers are content with `pod`, and who asks for more waits for half an epoch
     /// more. On an idle host nobody waits for more than a quarter, and the less the sooner after another: a
     /// look costs some microseconds of processor time.
@@ -299,10 +304,13 @@ impl Shipper {
         let (comes, has_time) = (self.seen != tails, self.have_time(&tails));
         self.seen = tails;
         let lasted_ns = cx.now_ns().saturating_sub(self.epoch_since_ns);
-        let rest_ns = if clock.wanted() >= self.epoch {
-            self.epoch_ns().saturating_sub(lasted_ns + 2 * WATCH_NS)
+        let rest_ns = if self.durable + 1 < self.epoch {
+            0
+        } else if clock.wanted() >= self.epoch {
+            let early_ns = (self.epoch_ns() / 8).max(2 * WATCH_NS);
+            self.epoch_ns().saturating_sub(lasted_ns + early_ns).min(MOST_REST_NS)
         } else if comes {
-            self.options.epoch_ns / 2
+            (self.options.epoch_ns / 2).min(MOST_REST_NS)
         } else {
             (lasted_ns / 8).min(self.options.epoch_ns / 4)
         };
@@ -323,6 +331,8 @@ impl Shipper {
         let lasted_ns = now_ns.saturating_sub(self.epoch_since_ns);
         if clock.wanted() >= epoch && lasted_ns >= self.epoch_ns() && clock.tick(cx, epoch) {
             self.counts.ticks += 1;
+            // It begins now, not when what the last one has left is on storage.
+            (self.epoch, self.epoch_since_ns) = (epoch + 1, now_ns);
         }
     }
 
