@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::terminal::note_interrupts;
 use judge::{FigureVerdict, judge, median_deviation};
 use measure::{Common, Size, measure_all};
-use plan::Figure;
+use plan::{Axis, Figure};
 
 /// Which evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,6 +155,20 @@ fn simulated(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Latencies at every point, the published ones in brackets.
+fn latencies(verdict: &FigureVerdict) -> String {
+    let mut out = format!("  {:<16}{:>8}{:>16}{:>24}{:>24}\n", "", "epoch", "K/s", "p50, ms", "p99, ms");
+    for point in &verdict.points {
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
+        let both = |ours, published| format!("{} ({})", number(ours), number(published));
+        let (ours, published) = (point.latency_ms, point.published_latency_ms);
+        let (p50, p99) = (both(ours.0, published.0), both(ours.1, published.1));
+        let rate = number(point.ours.map(|rate| rate / 1000.0));
+        out += &format!("  {:<16}{:>8}{rate:>16}{p50:>24}{p99:>24}\n", point.line, point.x);
+    }
+    out
+}
+
 /// Every line's first and last point, and every claim.
 fn summary(figures: &[Figure], verdicts: &[FigureVerdict]) -> String {
     let mut out = String::from("all throughputs are virtual time\n");
@@ -184,6 +198,9 @@ fn summary(figures: &[Figure], verdicts: &[FigureVerdict]) -> String {
                 ratio(last)
             );
             out += &line.curve.err().map_or("\n".to_owned(), |why| format!("  not run: {why}\n"));
+        }
+        if figure.axis == Axis::EpochMs {
+            out += &latencies(verdict);
         }
         for claim in &verdict.claims {
             let word = if claim.holds { "holds" } else { "DOES NOT HOLD" };

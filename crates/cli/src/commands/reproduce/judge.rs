@@ -7,7 +7,8 @@
 use serde::Serialize;
 
 use super::measure::Measured;
-use super::plan::{Claim, Figure};
+use super::plan::{Claim, Figure, Quantile};
+use super::published;
 
 /// A point of a figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -28,6 +29,10 @@ pub struct Judged {
     pub deviation: Option<f64>,
     /// Percentage of our attempts that aborted.
     pub aborted_percent: Option<f64>,
+    /// Median and 99th percentile of our latency, milliseconds of virtual time.
+    pub latency_ms: (Option<f64>, Option<f64>),
+    /// The published ones.
+    pub published_latency_ms: (Option<f64>, Option<f64>),
     /// Why nothing ran.
     pub missing: Option<&'static str>,
 }
@@ -83,6 +88,8 @@ pub fn judge(figure: &Figure, measured: &[Measured]) -> FigureVerdict {
                 // The base agrees with itself.
                 deviation: deviation.filter(|_| (line.name, at) != (first.name, base_x)),
                 aborted_percent: point.map(|p| p.aborted_percent),
+                latency_ms: (point.map(|p| p.p50_ms), point.map(|p| p.p99_ms)),
+                published_latency_ms: published::latency(figure.id, line.name, at),
                 missing: line.curve.err(),
             });
         }
@@ -95,6 +102,11 @@ fn verdict(figure: &Figure, measured: &[Measured], claim: Claim) -> Verdict {
     let value = |line: &str, at: usize| {
         of(measured, figure, line).map_or(f64::NAN, |measured| measured.points[at].committed_per_s)
     };
+    let latency = |line: &str, at: usize| {
+        let point = of(measured, figure, line).map(|measured| &measured.points[at]);
+        point.map_or([f64::NAN; 2], |point| [point.p50_ms, point.p99_ms])
+    };
+    let time = |at: usize| figure.xs[at].parse().unwrap_or(f64::NAN);
     let last = figure.xs.len() - 1;
     match claim {
         Claim::Leads(first, second, at, least) => {
@@ -123,6 +135,40 @@ fn verdict(figure: &Figure, measured: &[Measured], claim: Claim) -> Verdict {
                 holds: (least..=most).contains(&times),
             }
         }
+        Claim::Costs(line, (from, to), (least, most)) => {
+            let loss = 100.0 * (1.0 - value(line, to) / value(line, from));
+            let (from, to) = (figure.xs[from], figure.xs[to]);
+            Verdict {
+                claim: format!("from {from} to {to}, {line} loses {least:.0} to {most:.0} %"),
+                seen: format!("{loss:.1} %"),
+                holds: (least..=most).contains(&loss),
+            }
+        }
+        Claim::Follows(line, quantile, (from, to), (least, most)) => {
+            let (at, name) = match quantile {
+                Quantile::Median => (0, "the median latency"),
+                Quantile::Hundredth => (1, "the 99th percentile of latency"),
+            };
+            let grown = latency(line, to)[at] - latency(line, from)[at];
+            let part = grown / (time(to) - time(from));
+            let (from, to) = (figure.xs[from], figure.xs[to]);
+            Verdict {
+                claim: format!("from {from} to {to} ms, {name} of {line} grows by {least} to {most} of that"),
+                seen: format!("{part:.2}"),
+                holds: (least..=most).contains(&part),
+            }
+        }
+        Claim::Waits(line, x, (least, most)) => {
+            let times = latency(line, x)[0] / time(x);
+            Verdict {
+                claim: format!(
+                    "at {} ms, the median latency of {line} is {least} to {most} times that",
+                    figure.xs[x]
+                ),
+                seen: format!("{times:.2} times"),
+                holds: (least..=most).contains(&times),
+            }
+        }
         Claim::Overtakes(line, other) => {
             let ahead = |at| value(line, at) / value(other, at);
             Verdict {
@@ -142,4 +188,62 @@ pub fn median_deviation(verdicts: &[FigureVerdict]) -> Option<f64> {
     all.sort_by(f64::total_cmp);
     let last = all.len().checked_sub(1)?;
     Some(f64::midpoint(all[last / 2], all[last.div_ceil(2)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::{Point, Size};
+    use super::super::plan;
+    use super::*;
+
+    /// Table 1 with these throughputs and latencies.
+    fn table(points: [(f64, f64, f64); 7]) -> FigureVerdict {
+        let figures = plan::tigon();
+        let figure = figures.iter().find(|figure| figure.id == "table1-tpcc").expect("in the plan");
+        let point = |(x, (committed_per_s, p50_ms, p99_ms)): (&&str, (f64, f64, f64))| Point {
+            x: (*x).to_owned(),
+            committed_per_s,
+            aborted_percent: 0.0,
+            p50_ms,
+            p99_ms,
+            trace_hash: String::new(),
+        };
+        let size = Size { scale_divisor: 1, keys: 1, virtual_ms: 1, hosts: 8 };
+        let measured = Measured {
+            profile: String::new(),
+            seed: 1,
+            size,
+            of: (figure.id.to_owned(), "Tigon".to_owned()),
+            points: figure.xs.iter().zip(points).map(point).collect(),
+            problems: Vec::new(),
+        };
+        judge(figure, &[measured])
+    }
+
+    /// Whoever sees what was published agrees with it.
+    #[test]
+    fn the_published_table_holds_its_claims() {
+        let published = [
+            (558.5e3, 0.1, 0.2),
+            (508e3, 17.7, 345.0),
+            (525e3, 22.6, 54.9),
+            (532e3, 26.0, 57.0),
+            (535e3, 31.6, 64.7),
+            (537e3, 37.3, 75.2),
+            (540e3, 43.3, 86.8),
+        ];
+        let verdict = table(published);
+        assert_eq!(verdict.claims.len(), 5);
+        assert!(verdict.claims.iter().all(|claim| claim.holds), "{:?}", verdict.claims);
+        let tigon = || verdict.points.iter().filter(|point| point.line == "Tigon");
+        assert!(tigon().filter_map(|point| point.deviation).all(|deviation| deviation.abs() < 1e-9));
+        assert!(tigon().skip(1).all(|point| point.latency_ms == point.published_latency_ms));
+        assert_eq!(tigon().next().map(|point| point.published_latency_ms), Some((None, None)));
+        let seen: Vec<&str> = verdict.claims.iter().map(|claim| claim.seen.as_str()).collect();
+        assert_eq!(seen, ["6.0 %", "-2.9 %", "0.52", "0.80", "2.26 times"]);
+        // Group commit that costs nothing and does not wait for its epochs.
+        let verdict = table(published.map(|(_, p50, p99)| (558.5e3, p50.min(1.0), p99.min(1.0))));
+        let holds: Vec<bool> = verdict.claims.iter().map(|claim| claim.holds).collect();
+        assert_eq!(holds, [false, true, false, false, false]);
+    }
 }

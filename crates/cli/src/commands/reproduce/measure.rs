@@ -19,6 +19,7 @@ use liger_sim::motor::MotorPod;
 use liger_sim::partitioned::PartPod;
 use liger_sim::shm::ShmPod;
 use liger_workload::benchmark::Benchmark;
+use liger_workload::driver::Length;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::{Mix, Remote};
@@ -66,6 +67,11 @@ pub struct Point {
     pub committed_per_s: f64,
     /// Percentage of attempts that aborted.
     pub aborted_percent: f64,
+    /// Median and 99th percentile of latency until transactions were durable, milliseconds; without a log,
+    /// until they had committed.
+    pub p50_ms: f64,
+    /// See there.
+    pub p99_ms: f64,
     /// Equal runs have equal hashes.
     pub trace_hash: String,
 }
@@ -161,6 +167,30 @@ impl Runner<'_> {
         (points.collect(), problems)
     }
 
+    /// A point on a pod of its own, whose hosts keep logs with such epochs. It takes several of them.
+    fn epochs<E: PodEngine, B: Benchmark>(
+        &self,
+        design: &E::Design,
+        x: &str,
+        benchmark: B,
+    ) -> (Point, Vec<String>) {
+        let epoch_ms: Option<u64> = x.parse().ok();
+        let usual = self.usual(benchmark.clone());
+        let ms = epoch_ms.unwrap_or(0).max(10);
+        // Ten times as long as other points, and whole epochs.
+        let measured_ms = (4 * ms).max((10 * self.common.size.virtual_ms).next_multiple_of(ms));
+        let warm_up_ns = 1_250_000 * ms;
+        let length = Length::Time { warm_up_ns, measured_ns: 1_000_000 * measured_ms };
+        let log = epoch_ms.map(|ms| bench::log_of_epochs(1_000_000 * ms));
+        let mut loaded = bench::load::<E, B>(&BenchSim { length, log, ..usual }, design).expect("as above");
+        if crosses(self.curve.remote) {
+            loaded.share(1.0);
+        }
+        let mut problems = Vec::new();
+        let point = measured(x, loaded.measure(benchmark), &mut problems);
+        (point, problems)
+    }
+
     /// A point on a pod of its own, with so much hardware-coherent memory.
     fn point<E: PodEngine, B: Benchmark>(
         &self,
@@ -197,11 +227,14 @@ const TUPLE_BYTES: f64 = 8.5;
 
 fn measured(x: &str, mut result: BenchResult, problems: &mut Vec<String>) -> Point {
     problems.append(&mut result.problems);
-    let (committed, aborted) = (result.report.all.committed_per_s, result.report.aborted_per_s);
+    let all = &result.report.all;
+    let (committed, aborted) = (all.committed_per_s, result.report.aborted_per_s);
     Point {
         x: x.to_owned(),
         committed_per_s: committed,
         aborted_percent: 100.0 * aborted / (aborted + committed).max(1e-9),
+        p50_ms: all.p50_us / 1000.0,
+        p99_ms: all.p99_us / 1000.0,
         trace_hash: format!("{:016x}", result.trace_hash),
     }
 }
@@ -225,10 +258,16 @@ impl Common {
         for x in xs {
             let number = || x.parse().expect("a number of the plan");
             let bounded = curve.hwcc_mb.map(f64::from);
+            if axis == Axis::EpochMs {
+                let (point, mut wrong) = usual.epochs::<E, B>(design, x, at(curve.remote, usual.hosts));
+                points.push(point);
+                problems.append(&mut wrong);
+                continue;
+            }
             let (remote, hosts, mb) = match axis {
                 Axis::Remote => (*x, usual.hosts, bounded),
                 Axis::Hosts => (curve.remote, number(), bounded),
-                Axis::Elapsed => unreachable!("measured as one course"),
+                Axis::Elapsed | Axis::EpochMs => unreachable!("measured otherwise"),
                 Axis::HwccMb => (curve.remote, usual.hosts, Some(f64::from(number()))),
             };
             let runner = Runner { hosts, ..usual };

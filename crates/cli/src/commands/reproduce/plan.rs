@@ -8,6 +8,7 @@
 //!    run it, beside them.
 
 mod beside;
+mod logging;
 
 use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::{Coherence, Policies, Steps};
@@ -74,6 +75,8 @@ pub enum Axis {
     HwccMb,
     /// The number of the measured time since the start.
     Elapsed,
+    /// Milliseconds of an epoch of the log, or "none".
+    EpochMs,
 }
 
 /// How a line is measured.
@@ -134,6 +137,23 @@ pub enum Claim {
     Grows(&'static str, f64, f64),
     /// The first is behind at the first x and ahead at the last.
     Overtakes(&'static str, &'static str),
+    /// From the x of the first number to that of the second, the line loses between so many and so many
+    /// percent.
+    Costs(&'static str, (usize, usize), (f64, f64)),
+    /// Between the x of these numbers, which are times, latency grows by between so much and so much of what
+    /// x does.
+    Follows(&'static str, Quantile, (usize, usize), (f64, f64)),
+    /// At the x of this number, a time, the median latency is between so many times and so many times that.
+    Waits(&'static str, usize, (f64, f64)),
+}
+
+/// A part of all latencies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quantile {
+    /// The half that is faster ends here.
+    Median,
+    /// Only a hundredth is slower.
+    Hundredth,
 }
 
 /// A figure.
@@ -204,6 +224,7 @@ pub fn tigon() -> Vec<Figure> {
     figures.extend([hosts_tpcc(), hosts_ycsb(), budget_tpcc(), budget_ycsb()]);
     figures.push(coherence_tpcc());
     figures.push(coherence_ycsb());
+    figures.extend([logging::epochs_tpcc(), logging::epochs_ycsb(), logging::logging_tpcc()]);
     figures.extend([beside::routing_tpcc(), beside::cold_tpcc(), beside::cold_ycsb()]);
     figures
 }

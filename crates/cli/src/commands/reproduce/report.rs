@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::judge::{FigureVerdict, Judged, median_deviation};
 use super::measure::{Common, Measured, Size};
-use super::plan::Figure;
+use super::plan::{Axis, Figure};
 use crate::plot::chart::{Chart, Pair, render};
 use crate::plot::svg::escape;
 
@@ -75,6 +75,25 @@ fn table(out: &mut String, verdict: &FigureVerdict) {
     out.push_str("</table>\n");
 }
 
+/// Latencies, where a figure is about them. They count in no deviation: they are times of two disks.
+fn latencies(out: &mut String, verdict: &FigureVerdict) {
+    let heads = ["line", "x", "p50, ms (virtual)", "published", "p99, ms (virtual)", "published"];
+    let _ = writeln!(out, "<table><tr><th>{}</th></tr>", heads.join("</th><th>"));
+    for point in &verdict.points {
+        let (ours, published) = (point.latency_ms, point.published_latency_ms);
+        let cells = [
+            escape(point.line),
+            point.x.to_owned(),
+            cell(ours.0, 2, ""),
+            cell(published.0, 1, ""),
+            cell(ours.1, 2, ""),
+            cell(published.1, 1, ""),
+        ];
+        let _ = writeln!(out, "<tr><td>{}</td></tr>", cells.join("</td><td>"));
+    }
+    out.push_str("</table>\n");
+}
+
 /// The report.
 pub fn html(title: &str, common: &Common, figures: &[Figure], verdicts: &[FigureVerdict]) -> String {
     let mut out = String::new();
@@ -112,6 +131,9 @@ pub fn html(title: &str, common: &Common, figures: &[Figure], verdicts: &[Figure
         }
         let _ = writeln!(out, "</ul>\n<p class=\"note\">Published: {}.</p>", escape(figure.source));
         table(&mut out, verdict);
+        if figure.axis == Axis::EpochMs {
+            latencies(&mut out, verdict);
+        }
     }
     out + "</html>\n"
 }
