@@ -52,6 +52,16 @@ struct Run {
     told: Cell<u64>,
     members: Cell<u16>,
     busy: Cell<u8>,
+    /// Hosts whose shippers have ended, and not died.
+    ended: Cell<u16>,
+}
+
+impl Run {
+    /// Whether somebody appends, or has died and will come back to do so.
+    fn is_going_on(&self) -> bool {
+        let dead = !self.members.get() & !self.ended.get() & ((1 << HOSTS) - 1);
+        self.busy.get() > 0 || dead != 0
+    }
 }
 
 /// Counts a worker out when it ends, or dies.
@@ -131,7 +141,7 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
 
 fn ship(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, member: &Member) {
     let run = &member.0;
-    while run.busy.get() > 0 {
+    while run.is_going_on() {
         // A failure is told to the writers.
         let _ = log.step(cx, run.members.get());
         cx.pause();
@@ -142,6 +152,7 @@ fn ship(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, member: &Member) {
             read_ring(cx, &RingReader::new(plan, host, worker));
         }
     }
+    run.ended.set(run.ended.get() | 1 << cx.host().0);
 }
 
 /// What is not shipped begins and ends with whole records.
@@ -200,6 +211,7 @@ fn next_life(cx: &Cx<Sim>, plan: &Plan, run: &Rc<Run>) {
         log.step(cx, run.members.get()).expect("a good disk");
         cx.pause();
     }
+    run.ended.set(run.ended.get() | 1 << cx.host().0);
 }
 
 fn device_fails(seed: u64, left_out: Option<&LeftOut>) -> Ran {
