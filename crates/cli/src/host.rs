@@ -35,9 +35,8 @@ use crate::orders::{Orders, Shown, tell};
 pub mod bench;
 mod figures;
 mod log;
-mod partitioned;
 mod restart;
-mod shm;
+mod rivals;
 mod sql;
 
 use bench::{Benched, ROWS_PER_REPORT};
@@ -101,8 +100,12 @@ impl Joining<'_> {
                 let enter = || may_enter(orders);
                 serve(orders, clients, Serving::join(&memory, (host, again), job, over, enter))
             }
-            Engine::Partitioned(shape) => partitioned::serve(orders, (&memory, host), &job, shape, over),
-            Engine::Shm(shape) => shm::serve(orders, (&memory, host), &job, shape, over),
+            Engine::Partitioned(shape) => {
+                rivals::serve(orders, &job, rivals::join_partitioned((&memory, host), &job, shape, over))
+            }
+            Engine::Shm(shape) => {
+                rivals::serve(orders, &job, rivals::join_shm((&memory, host), &job, shape, over))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Not here: how a host joins and leaves, what an engine can do beyond that (logs, SQL), and its figures.
 
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::PodError;
 
 use crate::motor::{MotorHost, MotorLoader, MotorSession};
 use crate::partitioned::{PartHost, PartLoader, PartSession};
@@ -98,6 +99,39 @@ pub trait HostEngine: Send + Sync + 'static {
 
     /// Lets the host fall silent: its heart stops, and its transactions end.
     fn overrule(&self);
+}
+
+/// An engine of a pod that stands still when it loses a host: nobody takes over. The row engine is compared
+/// with such ones.
+pub trait Rival: HostEngine {
+    /// True once the pod has ruled that the host is not a member any more.
+    fn is_overruled(&self) -> bool;
+
+    /// Leaves the pod, which has come to rest.
+    ///
+    /// # Errors
+    /// If the others take the host for dead.
+    fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError>;
+}
+
+impl Rival for PartHost {
+    fn is_overruled(&self) -> bool {
+        PartHost::is_overruled(self)
+    }
+
+    fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
+        PartHost::leave(self, cx)
+    }
+}
+
+impl Rival for ShmHost {
+    fn is_overruled(&self) -> bool {
+        ShmHost::is_overruled(self)
+    }
+
+    fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
+        ShmHost::leave(self, cx)
+    }
 }
 
 impl HostEngine for RowHost {

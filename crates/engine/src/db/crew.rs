@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use liger_fabric::native::{HostMemory, IDLE_NS, NativeHost, Service, WorkerPanicked, run_workers};
 use liger_fabric::{Cx, WorkerId};
 
-use super::{Pod, SERVICE_WORKER};
-use crate::engine::HostEngine;
+use super::{DbError, Pod, SERVICE_WORKER};
+use crate::engine::{HostEngine, Rival};
 use crate::row::{OwnedSession, RowHost};
 
 /// Silences the host if a thread panics that keeps it in the pod: a host that lives, and ships nothing or
@@ -131,6 +131,22 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
         let Self { memory, engine, service, seed, .. } = self;
         drop(service);
         (engine, memory.cx(SERVICE_WORKER, seed))
+    }
+}
+
+impl<E: Rival, M: HostMemory> Crew<E, M> {
+    /// Leaves the pod. What only this host had is gone with it, and nobody shows its partitions any more: call
+    /// it when the pod comes to rest.
+    ///
+    /// # Errors
+    /// If the service has panicked, or the others take the host for dead.
+    pub fn leave(self) -> Result<(), DbError> {
+        if let Some(failure) = self.failure() {
+            return Err(DbError::Failed(failure));
+        }
+        let (engine, cx) = self.dismiss();
+        let engine = Arc::into_inner(engine).expect("only the service shared it");
+        Ok(engine.leave(&cx)?)
     }
 }
 

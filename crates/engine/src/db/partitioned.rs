@@ -53,18 +53,3 @@ impl Pod {
         Ok(Crew::start(self.clone(), memory, Arc::new(engine), options.seed))
     }
 }
-
-impl<M: HostMemory> Crew<PartHost, M> {
-    /// Leaves the pod. The host's rows go with it: call it when the pod comes to rest.
-    ///
-    /// # Errors
-    /// If the service has panicked, or the others take the host for dead.
-    pub fn leave(self) -> Result<(), DbError> {
-        if let Some(failure) = self.failure() {
-            return Err(DbError::Failed(failure));
-        }
-        let (engine, cx) = self.dismiss();
-        let engine = Arc::into_inner(engine).expect("only the service shared it");
-        Ok(engine.leave(&cx)?)
-    }
-}

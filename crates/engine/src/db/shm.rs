@@ -54,19 +54,3 @@ impl Pod {
         Ok(joining.finish(cx)?)
     }
 }
-
-impl<M: HostMemory> Crew<ShmHost, M> {
-    /// Leaves the pod. The rows stay, and nobody shows this host's partitions any more: call it when the pod
-    /// comes to rest.
-    ///
-    /// # Errors
-    /// If the service has panicked, or the others take the host for dead.
-    pub fn leave(self) -> Result<(), DbError> {
-        if let Some(failure) = self.failure() {
-            return Err(DbError::Failed(failure));
-        }
-        let (engine, cx) = self.dismiss();
-        let engine = Arc::into_inner(engine).expect("only the service shared it");
-        Ok(engine.leave(&cx)?)
-    }
-}

@@ -1,0 +1,81 @@
+//! A host of a benchmark on an engine that nobody takes over from: it joins, carries out a workload's orders,
+//! and leaves.
+
+use std::process::ExitCode;
+
+use liger_engine::db::{Crew, DbError, PartitionedOptions, Pod, ShmOptions};
+use liger_engine::engine::Rival;
+use liger_engine::partitioned::{self, PartHost};
+use liger_engine::shm::{self, ShmHost};
+use liger_fabric::HostId;
+use liger_fabric::native::{HostMemory, NativeHost};
+use liger_sim::partitioned::Shape;
+use liger_sim::shm::ShmShape;
+
+use super::bench::Benched;
+use super::figures::Counted;
+use super::{SELF_TEST, fail, seed_of};
+use crate::control::{Answer, Order};
+use crate::failure::Failure;
+use crate::job::Job;
+use crate::orders::{Orders, tell};
+
+/// Carries out orders until there are none, and leaves; `joined` says whether the host could join.
+pub(super) fn serve<E: Counted + Rival, M: HostMemory>(
+    orders: &Orders,
+    job: &Job,
+    joined: Result<Crew<E, M>, DbError>,
+) -> Result<ExitCode, Failure> {
+    let mut crew = match joined {
+        Ok(crew) => crew,
+        Err(error) => return fail(&error.to_string(), true),
+    };
+    tell(&Answer::Done);
+    while let Ok(order) = orders.next() {
+        if order == Order::Leave {
+            crew.leave().map_err(|error| Failure::Broken(error.to_string()))?;
+            tell(&Answer::Done);
+            break;
+        }
+        let carried_out = Benched { crew: &mut crew, job }.carry_out(&job.bench, order);
+        if let Some(failure) = crew.failure() {
+            return fail(&failure, false);
+        }
+        if crew.engine().is_overruled() {
+            return fail("the pod has declared this host dead", false);
+        }
+        match carried_out {
+            Ok(answer) => tell(&answer),
+            Err(message) => return fail(&message, false),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(memory: &str, job: &Job) -> Result<Pod, DbError> {
+    Pod::open_as(&memory.parse()?, &job.pod_config(), &job.schemas())
+}
+
+/// Joins a partitioned pod.
+pub(super) fn join_partitioned<M: HostMemory>(
+    (memory, host): (&str, HostId),
+    job: &Job,
+    shape: Shape,
+    over: impl FnOnce(NativeHost) -> M,
+) -> Result<Crew<PartHost, M>, DbError> {
+    let Shape { protocol, gaps, await_writes, route } = shape;
+    let engine = partitioned::Options { protocol, gaps, await_writes, route, history: None, log: None };
+    let options = PartitionedOptions { engine, self_test: SELF_TEST, seed: seed_of(job) };
+    open(memory, job)?.join_partitioned(host, options, over)
+}
+
+/// Joins a pod of Sundial in shared memory.
+pub(super) fn join_shm<M: HostMemory>(
+    (memory, host): (&str, HostId),
+    job: &Job,
+    shape: ShmShape,
+    over: impl FnOnce(NativeHost) -> M,
+) -> Result<Crew<ShmHost, M>, DbError> {
+    let engine = shm::Options { gaps: shape.gaps, ..shm::Options::new() };
+    open(memory, job)?.join_shm(host, ShmOptions { engine, self_test: SELF_TEST, seed: seed_of(job) }, over)
+}
