@@ -201,16 +201,22 @@ impl Epochs {
     }
 
     /// Takes over the chunks of a dead host (see [`Heap::adopt`] for the conditions) and retires what nothing
-    /// reaches in them; returns how many slots that were.
+    /// reaches in them; returns how many slots that were. `reached` is everything in them that is in use;
+    /// what this host has retired itself, of an index that it was about to take over, is added: it is freed
+    /// once.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,
         heap: &Heap,
         dead: HostId,
         incarnation: u16,
-        in_use: &BTreeSet<u64>,
+        reached: &mut BTreeSet<u64>,
     ) -> usize {
-        let orphans = heap.adopt(cx, dead, incarnation, in_use);
+        // While it is held, nothing that waits here is freed.
+        let collector = self.collector.lock(cx);
+        reached.extend(self.waiting_places(cx, &collector));
+        let orphans = heap.adopt(cx, dead, incarnation, reached);
+        drop(collector);
         for &orphan in &orphans {
             match orphan {
                 Orphan::Block(class, at, len) => self.retire(cx, class, at, len),
@@ -218,6 +224,22 @@ impl Epochs {
             }
         }
         orphans.len()
+    }
+
+    /// Where the things lie that this host has retired and not yet freed.
+    fn waiting_places<F: Fabric>(&self, cx: &Cx<F>, collector: &Collector) -> Vec<u64> {
+        let retired = self.retired.lock(cx);
+        let place = |&(_, retired): &(u64, Retired)| match retired {
+            Retired::Block(_, at, _) => at.offset(),
+            Retired::Word(_, at) => at.offset(),
+        };
+        let mut places: Vec<u64> = retired.iter().map(place).collect();
+        places.extend(collector.nodes.iter().map(|(at, _)| at.offset()));
+        if collector.published != collector.freed {
+            let batch = self.entries(cx, self.host, collector.published);
+            places.extend(batch.expect("this host's own").iter().map(|entry| entry.offset));
+        }
+        places
     }
 
     /// Things retired by this host and not yet freed.

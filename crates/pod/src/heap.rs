@@ -108,6 +108,14 @@ pub struct Usage {
     pub block_chunk_bytes: u64,
 }
 
+impl Usage {
+    /// Bytes of all live words, rows, nodes and blocks.
+    pub fn bytes(&self) -> u64 {
+        let words = self.tuple_bytes.wrapping_add(self.mapping_bytes);
+        words.wrapping_add(self.row_bytes).wrapping_add(self.node_bytes).wrapping_add(self.scratch_bytes)
+    }
+}
+
 /// What one host has put into the accounts of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Account {

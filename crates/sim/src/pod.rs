@@ -165,10 +165,14 @@ impl SimPod {
         let alone = |host: &Rc<RowHost>| host.policies().coherence == Coherence::NoSharedReader;
         let shared = self.hosts.iter().all(alone) && trusting > Some(1);
         let shared = shared.then(|| "several hosts trust their copies of one row".to_owned());
+        let used: u64 = all.iter().map(|checked| checked.used_bytes).sum();
+        let accounts = self.try_on_every_host(|cx, host| host.usage(cx).bytes())?.pop();
+        let off = accounts.filter(|&accounts| accounts != used);
+        let off = off.map(|accounts| format!("{used} bytes are in use, accounts say {}", accounts as i64));
         let named = |(host, checked): (usize, Checked)| {
             checked.problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
         };
-        Ok(all.into_iter().enumerate().flat_map(named).chain(shared).collect())
+        Ok(all.into_iter().enumerate().flat_map(named).chain(shared).chain(off).collect())
     }
 }
 

@@ -135,8 +135,8 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
 }
 
 impl<E: Rival, M: HostMemory> Crew<E, M> {
-    /// Leaves the pod. What only this host had is gone with it, and nobody shows its partitions any more: call
-    /// it when the pod comes to rest.
+    /// Leaves the pod. What only this host had is gone with it, and nobody shows its partitions any more:
+    /// call it when the pod comes to rest.
     ///
     /// # Errors
     /// If the service has panicked, or the others take the host for dead.

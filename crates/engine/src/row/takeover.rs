@@ -291,7 +291,7 @@ impl RowHost {
             self.reach(cx, part, &mut in_use)?;
         }
         for slot in dead {
-            self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &in_use);
+            self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &mut in_use);
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ pub struct ClassAudit {
     pub chunks: u64,
     /// Slots in use.
     pub live: u64,
+    /// Bytes of these.
+    pub live_bytes: u64,
     /// Slots free.
     pub free: u64,
     /// Offsets in use that are not among the reachable ones.
@@ -62,11 +64,12 @@ impl Heap {
 
     fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
         let pool = self.pools[class as usize].lock(cx);
-        let (mut chunks, mut live, mut free) = (0, 0, 0);
+        let (mut chunks, mut live, mut live_bytes, mut free) = (0, 0, 0, 0);
         let (mut leaked, mut dangling) = (Vec::new(), Vec::new());
         for (number, chunk) in pool.chunks() {
             chunks += 1;
             live += u64::from(chunk.live_count());
+            live_bytes += u64::from(chunk.live_count()) * self.slot_bytes(class, chunk.size);
             free += u64::from(chunk.slot_count() - chunk.live_count());
             let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
             leaked.extend(offsets.filter(|o| !reachable.contains(o)));
@@ -77,7 +80,7 @@ impl Heap {
                 !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
             }));
         }
-        ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
+        ClassAudit { class: class.name(), chunks, live, live_bytes, free, leaked, dangling }
     }
 
     /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier
@@ -85,8 +88,8 @@ impl Heap {
     /// nobody else may allocate from them or free into them meanwhile. Everything else in them is in use from
     /// now on, too, and returned: readers of other hosts may still be looking at it, so it has to be retired
     /// ([`Epochs::adopt`](crate::epochs::Epochs::adopt) does both). The accounts go over with the chunks:
-    /// they are exact if all that the dead host freed lay in its own. May be repeated if the adopter dies,
-    /// too.
+    /// they are exact if all that the dead host freed lay in its own, and all that others freed in these
+    /// after its death. May be repeated if the adopter dies, too.
     pub fn adopt<F: Fabric>(
         &self,
         cx: &Cx<F>,
@@ -108,8 +111,9 @@ impl Heap {
                     reserved += chunks.bytes;
                 }
             }
-            // What others had freed is among the orphans.
-            self.take_list(cx, self.remote_head(dead, class));
+            // What others had freed is among the orphans: in use once more.
+            let freed = self.take_list(cx, self.remote_head(dead, class));
+            live += self.bytes_of_list(cx, class, &pool, freed);
             self.account(cx, class, &mut pool, live as i64, reserved as i64);
             if dead != self.host {
                 self.clear_accounts(cx, dead, class);
