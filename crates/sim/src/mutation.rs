@@ -122,6 +122,7 @@ pub const SPARED: &[Spared] = &[
 pub const PRESSED: &[(&str, &str)] = &[
     ("checkpoint.await-begin", "durable-copies"),
     ("foreign.recheck-index-last", "rows-gaps"),
+    ("leaving.note-unanswered-too", "survival-owner"),
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("row.forget-valid-bits", "survival-churn"),
     ("row.valid-before-unlock", "rows-wide-words"),

@@ -165,7 +165,9 @@ impl SimPod {
         let alone = |host: &Rc<RowHost>| host.policies().coherence == Coherence::NoSharedReader;
         let shared = self.hosts.iter().all(alone) && trusting > Some(1);
         let shared = shared.then(|| "several hosts trust their copies of one row".to_owned());
-        let used: u64 = all.iter().map(|checked| checked.used_bytes).sum();
+        // The first time for what they give back to one another.
+        self.try_on_every_host(|cx, host| host.used_bytes(cx))?;
+        let used: u64 = self.try_on_every_host(|cx, host| host.used_bytes(cx))?.iter().sum();
         let accounts = self.try_on_every_host(|cx, host| host.usage(cx).bytes())?.pop();
         let off = accounts.filter(|&accounts| accounts != used);
         let off = off.map(|accounts| format!("{used} bytes are in use, accounts say {}", accounts as i64));

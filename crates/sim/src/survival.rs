@@ -107,9 +107,10 @@ pub fn run(run: &SurvivalRun) -> SurvivalResult {
 impl Script for Random {
     fn work(&self, cx: &Cx<Sim>, world: &World, engine: &RowHost) {
         let (mut session, run) = (RowSession::new(cx, engine), &self.0);
+        let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
         for _ in 0..run.transactions {
             let number = cx.random();
-            let transaction = |txn: &mut _| rows::transaction(cx, txn, run, &run.mix, number);
+            let transaction = |txn: &mut _| rows::transaction(cx, txn, run, &mix, number);
             match world.attempt(&mut session, number as i64, transaction) {
                 Ok(()) => {
                     let ticket = session.ticket();

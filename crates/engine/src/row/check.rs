@@ -26,8 +26,6 @@ pub struct Checked {
     pub shared_rows: u64,
     /// The most hosts that trust their cached copies of one of these.
     pub trusting_hosts: u32,
-    /// Shared memory in use in this host's chunks, in bytes. Of all hosts, it is what their accounts say.
-    pub used_bytes: u64,
     /// Everything that is wrong, in words. Empty: all is well.
     pub problems: Vec<String>,
 }
@@ -49,7 +47,6 @@ impl RowHost {
             }
         }
         for class in self.heap.audit(cx, &reachable).classes {
-            checked.used_bytes += class.live_bytes;
             if !class.leaked.is_empty() || !class.dangling.is_empty() {
                 let (leaked, dangling) = (class.leaked.len(), class.dangling.len());
                 let first = class.leaked.first().or(class.dangling.first()).copied().unwrap_or(0);
@@ -60,6 +57,14 @@ impl RowHost {
             }
         }
         checked
+    }
+
+    /// Shared memory in use in this host's chunks, in bytes: see [`Heap::used_bytes`].
+    ///
+    /// [`Heap::used_bytes`]: liger_pod::heap::Heap::used_bytes
+    pub fn used_bytes<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        self.heap.tidy(cx);
+        self.heap.used_bytes(cx)
     }
 
     fn check_part<F: Fabric>(

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
 
 use super::chunks::Class;
-use super::pool::Pool;
+use super::pool::{Chunk, Pool};
 use super::sizes::bytes_of_size;
 use super::{BlockClass, Heap, WordClass};
 
@@ -20,8 +20,6 @@ pub struct ClassAudit {
     pub chunks: u64,
     /// Slots in use.
     pub live: u64,
-    /// Bytes of these.
-    pub live_bytes: u64,
     /// Slots free.
     pub free: u64,
     /// Offsets in use that are not among the reachable ones.
@@ -62,14 +60,24 @@ impl Heap {
         Audit { classes }
     }
 
+    /// Bytes in use in this host's chunks. Of all hosts it is what their accounts say ([`Heap::usage`]), once
+    /// each has taken back what the others freed ([`Heap::tidy`]), and while nobody allocates or frees.
+    pub fn used_bytes<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let of_class = |class: Class| -> u64 {
+            let pool = self.pools[class as usize].lock(cx);
+            let bytes = |chunk: &Chunk| u64::from(chunk.live_count()) * self.slot_bytes(class, chunk.size);
+            pool.chunks().map(|(_, chunk)| bytes(chunk)).sum()
+        };
+        Class::ALL.into_iter().map(of_class).sum()
+    }
+
     fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
         let pool = self.pools[class as usize].lock(cx);
-        let (mut chunks, mut live, mut live_bytes, mut free) = (0, 0, 0, 0);
+        let (mut chunks, mut live, mut free) = (0, 0, 0);
         let (mut leaked, mut dangling) = (Vec::new(), Vec::new());
         for (number, chunk) in pool.chunks() {
             chunks += 1;
             live += u64::from(chunk.live_count());
-            live_bytes += u64::from(chunk.live_count()) * self.slot_bytes(class, chunk.size);
             free += u64::from(chunk.slot_count() - chunk.live_count());
             let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
             leaked.extend(offsets.filter(|o| !reachable.contains(o)));
@@ -80,7 +88,7 @@ impl Heap {
                 !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
             }));
         }
-        ClassAudit { class: class.name(), chunks, live, live_bytes, free, leaked, dangling }
+        ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
     }
 
     /// Takes over the chunks that `dead` owned in its life number `incarnation` (a dead host, or an earlier

@@ -1,15 +1,18 @@
 //! Pods some of whose hosts die while others live (see [`crate::survival`]).
 
 use super::{LeftOut, Ran, Scenario};
+use crate::Picker;
 use crate::rows::{Mix, RowsRun};
 use crate::survival::{Death, SurvivalRun, run};
 
-/// The mixed bag; few rows that come and go; one row of each host that everybody replaces; logs that
-/// checkpoints make short all the time; shared memory that is full.
+/// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
+/// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
+/// full.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
     Scenario { name: "survival-replace", run: replace },
+    Scenario { name: "survival-owner", run: owner },
     Scenario { name: "survival-short-logs", run: short_logs },
     Scenario { name: "survival-full-memory", run: full_memory },
 ];
@@ -50,6 +53,18 @@ fn replace(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let deaths =
         run.deaths.into_iter().take(1).map(|death| Death { host: death.host % 2, ..death }).collect();
     ran(SurvivalRun { rows, deaths, ..run }, left_out)
+}
+
+/// Few rows of host 0 that host 1 deletes and inserts, in one another's places, when host 0 dies: it may have
+/// removed a row and made the next one, and not lived to say so.
+fn owner(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::from_seed(seed);
+    let domain = run.deaths[0].domain;
+    let duel = Some(Mix { get: 1, ..Mix::NONE });
+    let mix = Mix { insert: 4, delete: 4, ..Mix::NONE };
+    let rows = RowsRun { hosts: 2, keys: 3, operations: 2, transactions: 40, duel, mix, ..run.rows };
+    let verbs = 1 + Picker::new(seed ^ 0x6f77_6e72).below(8000);
+    ran(SurvivalRun { rows, deaths: vec![Death { host: 0, verbs, domain }], ..run }, left_out)
 }
 
 /// As [`churn`], with checkpoints all the time: what a log loses too early is missing at the next takeover.
