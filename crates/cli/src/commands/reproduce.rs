@@ -151,6 +151,10 @@ fn simulated(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{}", summary(&figures, &verdicts));
         println!("report: {}", arguments.out.join(&files[0].0).display());
     }
+    for line in &measured {
+        let (figure, name) = &line.of;
+        line.problems.iter().for_each(|problem| eprintln!("wrong: {figure}, {name}: {problem}"));
+    }
     let right = measured.iter().all(|line| line.problems.is_empty());
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
