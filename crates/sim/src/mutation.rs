@@ -126,6 +126,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("row.forget-valid-bits", "survival-churn"),
     ("row.valid-before-unlock", "rows-wide-words"),
+    ("shm.miss-what-was-read", "shm-open-gaps"),
     ("shm.recheck-gap", "shm-absent"),
     ("shm.recheck-range", "shm-mixed"),
     ("takeover.rebuild-after-death", "survival-short-logs"),

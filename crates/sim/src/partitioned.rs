@@ -175,6 +175,8 @@ pub struct PartRun {
     pub mix: Mix,
     /// Whether transactions announce rows.
     pub announces: bool,
+    /// Of so many transactions one gives up at its end.
+    pub rollback_of: u64,
     /// Most turns that a worker leaves to others between two operations of a transaction.
     pub think: u64,
     /// Slots of a message lane.
@@ -204,6 +206,7 @@ impl PartRun {
             operations: 1 + pick.below(6),
             mix: if gaps { Mix::ALL } else { Mix::POINTS },
             announces: pick.chance(50),
+            rollback_of: 8,
             think: 0,
             lane_slots: [16, 32, 64][pick.below(3) as usize],
             epoch_ns: None,
@@ -262,6 +265,7 @@ pub fn run(run: &PartRun) -> PartResult {
     if run.epoch_ns.is_some() && report.completed() {
         problems.extend(logged::check(&mut pod, &catalog, loaded, &history));
     }
+    let history = if run.shape.gaps { history } else { history.without_gaps() };
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
     let read = |host: &Rc<PartHost>| host.traffic().distributed.load(std::sync::atomic::Ordering::Relaxed);
@@ -343,5 +347,5 @@ fn transaction(cx: &Cx<Sim>, txn: &mut PartTxn<'_, Sim>, run: &PartRun, number: 
         let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
         (0..turns).for_each(|_| cx.pause());
     }
-    if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
+    if pick.below(run.rollback_of) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
 }

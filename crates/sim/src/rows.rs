@@ -113,6 +113,8 @@ pub struct Mix {
     pub scan_rest: u64,
     /// Looks at some rows from a key on that nobody holds, and changes those of them that are still free.
     pub take: u64,
+    /// Deletes the first row of some from a key on, which must be there.
+    pub deliver: u64,
 }
 
 impl Mix {
@@ -127,6 +129,7 @@ impl Mix {
         scan_index: 1,
         scan_rest: 1,
         take: 0,
+        deliver: 0,
     };
     pub(crate) const NONE: Mix = Mix {
         get: 0,
@@ -138,6 +141,7 @@ impl Mix {
         scan_index: 0,
         scan_rest: 0,
         take: 0,
+        deliver: 0,
     };
     /// Rows come and go under the eyes of scanners.
     pub const GAPS: Mix = Mix { get: 1, insert: 5, delete: 5, scan: 4, scan_rest: 3, ..Mix::NONE };
@@ -152,8 +156,9 @@ impl Mix {
 
     /// The number of the operation that a ticket stands for.
     pub(crate) fn choose(&self, pick: &mut crate::Picker) -> usize {
-        let Mix { get, update, insert, delete, scan, update_range, scan_index, scan_rest, take } = *self;
-        let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest, take];
+        let Mix { get, update, insert, delete, scan, update_range, scan_index, .. } = *self;
+        let Mix { scan_rest, take, deliver, .. } = *self;
+        let weights = [get, update, insert, delete, scan, update_range, scan_index, scan_rest, take, deliver];
         let mut ticket = pick.below(weights.iter().sum());
         let passes = |weight: &u64| {
             let here = ticket < *weight;
@@ -493,6 +498,19 @@ pub(crate) fn operate<T: Transaction>(
             let bounded = KeyRange::prefix(Key::build().i16(part), 1);
             let range = KeyRange { low: open.low, high: bounded.high };
             txn.scan(ITEMS, &range, |_, _| ControlFlow::Continue(()))?;
+        }
+        9 => {
+            let mut first = None;
+            txn.scan(ITEMS, &range, |key, _| {
+                first = Some(*key);
+                ControlFlow::Break(())
+            })?;
+            if let Some(first) = first
+                && !txn.delete(ITEMS, &first)?
+            {
+                let what = "table: a row that was shown is missing";
+                return Err(TxnError::Damaged { table: ITEMS, what, found: first.words()[0] });
+            }
         }
         other => unreachable!("operation {other}"),
     }

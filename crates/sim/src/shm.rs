@@ -128,6 +128,8 @@ pub struct ShmRun {
     pub operations: u64,
     /// What transactions do.
     pub mix: Mix,
+    /// Of so many transactions one gives up at its end.
+    pub rollback_of: u64,
     /// Most turns that a worker leaves to others between two operations of a transaction.
     pub think: u64,
     /// Index nodes that each host keeps.
@@ -157,6 +159,7 @@ impl ShmRun {
             transactions: 6 + pick.below(30) as u32,
             operations: 1 + pick.below(6),
             mix: Mix::ALL,
+            rollback_of: 8,
             think: pick.below(3),
             node_entries: [4, 64][pick.below(2) as usize],
             spare_chunks: None,
@@ -275,5 +278,5 @@ fn transaction(cx: &Cx<Sim>, txn: &mut ShmTxn<'_, Sim>, run: &ShmRun, number: u6
         let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
         (0..turns).for_each(|_| cx.pause());
     }
-    if pick.below(8) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
+    if pick.below(run.rollback_of) == 0 { Err(TxnError::Rollback) } else { Ok(()) }
 }

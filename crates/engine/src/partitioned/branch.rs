@@ -27,6 +27,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "partitioned.hold-behind-insert",
     "partitioned.validate",
     "partitioned.search-removed",
+    "partitioned.miss-what-was-read",
 ];
 
 /// A row that a transaction has.
@@ -70,6 +71,15 @@ pub(super) enum Visited {
     All,
     /// Where the visitor wanted, behind this key.
     UpTo(Key),
+}
+
+/// How a transaction ends at one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    /// With its changes.
+    Committed { time: u64 },
+    /// Without. What it has locked was seen as it is at `seen`, if that is not 0.
+    Aborted { seen: u64 },
 }
 
 /// What came of an insert.
@@ -170,6 +180,9 @@ impl Branch {
     ) -> Result<Option<usize>, Conflict> {
         if let Some(row) = part.find(cx, key) {
             return self.hold(cx, part, at, (key, row), (access, false)).map(Some);
+        }
+        if self.find(at.0, at.1, key).is_some() && !cx.sabotaged("partitioned.miss-what-was-read") {
+            return Err(Conflict::Validation);
         }
         if self.rules.gaps && !cx.sabotaged("partitioned.hold-behind-absent") {
             let (next, row) = part.from(cx, key);
@@ -324,27 +337,30 @@ impl Branch {
         self.rules.changed(&mut part.rows, held.row, time);
     }
 
-    /// Gives everything back, and takes out what goes. `Some`: the transaction has committed at this time.
-    pub(super) fn end<F: Fabric>(&mut self, cx: &Cx<F>, host: &PartHost, committed: Option<u64>) {
+    /// Gives everything back, and takes out what goes.
+    pub(super) fn end<F: Fabric>(&mut self, cx: &Cx<F>, host: &PartHost, ending: Ending) {
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
         for held in &self.held {
             if held.hold == Hold::Leased {
                 continue;
             }
             let part = host.reach(cx, &mut latched, held.partition).table(held.table);
-            match committed {
-                Some(time) if held.doomed => {
+            match ending {
+                Ending::Committed { time } if held.doomed => {
                     part.removed = part.removed.max(time);
                     part.remove(&held.key, held.row);
                     continue;
                 }
-                None if held.is_new => {
+                Ending::Aborted { .. } if held.is_new => {
                     part.remove(&held.key, held.row);
                     continue;
                 }
-                Some(time) if held.opens_gap => host.rules.gap_changed(&mut part.rows, held.row, time),
-                Some(time) => host.rules.seen(cx, &mut part.rows, held.row, time),
-                None => {}
+                Ending::Committed { time } if held.opens_gap => {
+                    host.rules.gap_changed(&mut part.rows, held.row, time);
+                }
+                Ending::Committed { time } | Ending::Aborted { seen: time } => {
+                    host.rules.seen(cx, &mut part.rows, held.row, time);
+                }
             }
             if held.is_new {
                 part.rows.set_flags(held.row, RowFlags::LIVE);

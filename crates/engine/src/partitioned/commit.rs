@@ -11,17 +11,22 @@
 //!    part of the transaction; whether this worker waits for that is an option;
 //! 6. this host's locks are given back.
 //!
+//! A transaction that its body gives up for an error of its own goes through 1 to 3 without changes, for its
+//! reads alone, and then undoes everything.
+//!
 //! With a log, a host that is asked in the first phase has a record of its changes before it says yes, and 4
 //! is the record of this host (logged.rs). A host that dies leaves the others waiting: see host.rs.
 
 use liger_fabric::{Fabric, HostId, Work};
 
+use super::branch::Ending;
 use super::message::{Effect, MESSAGE_OVERHEAD, Wish};
 use super::transaction::{PartTxn, Place};
 use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] = &["partitioned.await-votes", "partitioned.time-above-all"];
+pub const SABOTAGE_STEPS: &[&str] =
+    &["partitioned.await-votes", "partitioned.time-above-all", "partitioned.vouch-for-errors"];
 
 /// Bytes that a piece of a change takes in a message beside its own.
 const PIECE_OVERHEAD: usize = 16;
@@ -32,33 +37,55 @@ impl<F: Fabric> PartTxn<'_, F> {
     /// # Errors
     /// If it cannot commit: everything is undone then.
     pub(super) fn commit(&mut self) -> Result<(), TxnError> {
-        let time = if self.cx.sabotaged("partitioned.time-above-all") {
-            1
-        } else {
-            self.floor.max(self.own.floor).max(1)
-        };
+        let time = self.time();
         let early = self.early_epoch();
         if let Err(error) = self.prepare(time).and_then(|()| self.log_commit(time, early)) {
-            self.abort();
+            self.abort(0);
             return Err(error);
         }
         self.record_commit(time);
         self.install_own(time);
         self.tell_outcome(time);
-        self.own.end(self.cx, self.host, Some(time));
+        self.own.end(self.cx, self.host, Ending::Committed { time });
         if !self.fetched.is_empty() {
             super::host::count(&self.host.traffic.distributed, 1);
         }
         Ok(())
     }
 
-    /// Undoes everything.
-    pub(super) fn abort(&mut self) {
+    /// Ends a transaction that its body has given up, without its changes; with what it ends. The body's own
+    /// error counts only if there is a time at which everything was as the body saw it: leases let it see
+    /// rows of different times, and what follows from these has never been so.
+    pub(super) fn give_up(&mut self, why: TxnError) -> TxnError {
+        self.work.clear();
+        let time = self.time();
+        let vouched = match why {
+            TxnError::Conflict(_) | TxnError::Fenced => Err(why),
+            _ if self.cx.sabotaged("partitioned.vouch-for-errors") => Ok(()),
+            _ => self.prepare(time),
+        };
+        if vouched.is_ok() {
+            self.record_commit(time);
+        }
+        self.abort(if vouched.is_ok() { time } else { 0 });
+        vouched.err().unwrap_or(why)
+    }
+
+    /// The least time that all rows allow.
+    fn time(&self) -> u64 {
+        if self.cx.sabotaged("partitioned.time-above-all") {
+            return 1;
+        }
+        self.floor.max(self.own.floor).max(1)
+    }
+
+    /// Undoes everything; what it has locked was seen as it is at `seen`, if that is not 0.
+    fn abort(&mut self, seen: u64) {
         for to in self.hosts_with_locks() {
-            self.tell(to, Wish::Abort);
+            self.tell(to, Wish::Abort { seen });
         }
         self.far.iter_mut().for_each(|far| far.locks = false);
-        self.own.end(self.cx, self.host, None);
+        self.own.end(self.cx, self.host, Ending::Aborted { seen });
     }
 
     fn hosts_with_locks(&self) -> Vec<HostId> {

@@ -43,8 +43,8 @@ pub(super) enum Wish {
     Prepare { time: u64, effects: Vec<Effect> },
     /// It has committed; with `answer` somebody waits for that to be done.
     Commit { time: u64, answer: bool },
-    /// It has not.
-    Abort,
+    /// It has not; what it has locked here was seen as it is at `seen`, if that is not 0.
+    Abort { seen: u64 },
 }
 
 /// A row as the receiver of a request holds it for the transaction.
@@ -206,13 +206,13 @@ impl Wish {
             Self::Changes(_) => CHANGES,
             Self::Prepare { .. } => PREPARE,
             Self::Commit { .. } => COMMIT,
-            Self::Abort => ABORT,
+            Self::Abort { .. } => ABORT,
         }
     }
 
     /// True if somebody waits for an answer.
     pub(super) fn is_answered(&self) -> bool {
-        !matches!(self, Self::Abort | Self::Commit { answer: false, .. })
+        !matches!(self, Self::Abort { .. } | Self::Commit { answer: false, .. })
     }
 
     /// True if the branch may hold locks afterwards that it did not hold before; with `leases`, reads take
@@ -223,7 +223,7 @@ impl Wish {
                 !leases || steps.iter().any(|(_, _, step)| *step != Step::Take(Access::Read))
             }
             Self::Range { access, .. } => !leases || *access == Access::Update,
-            Self::Changes(_) | Self::Prepare { .. } | Self::Commit { .. } | Self::Abort => false,
+            Self::Changes(_) | Self::Prepare { .. } | Self::Commit { .. } | Self::Abort { .. } => false,
         }
     }
 
@@ -250,7 +250,7 @@ impl Wish {
             Self::Changes(effects) => put_effects(out, effects),
             Self::Prepare { time, effects } => put_effects(out.number(*time, 8), effects),
             Self::Commit { time, answer } => _ = out.number(*time, 8).number((*answer).into(), 1),
-            Self::Abort => {}
+            Self::Abort { seen } => _ = out.number(*seen, 8),
         }
     }
 
@@ -278,7 +278,7 @@ impl Wish {
             CHANGES => Self::Changes(take_effects(input)?),
             PREPARE => Self::Prepare { time: input.number(8)?, effects: take_effects(input)? },
             COMMIT => Self::Commit { time: input.number(8)?, answer: input.number(1)? == 1 },
-            ABORT => Self::Abort,
+            ABORT => Self::Abort { seen: input.number(8)? },
             _ => return None,
         })
     }
@@ -384,7 +384,7 @@ mod tests {
             request(Wish::Prepare { time: 5, effects }),
             request(Wish::Commit { time: 5, answer: true }),
             request(Wish::Commit { time: 5, answer: false }),
-            request(Wish::Abort),
+            request(Wish::Abort { seen: 5 }),
             reply(Answer::Rows {
                 floor,
                 until,

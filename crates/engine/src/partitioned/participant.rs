@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric, HostId, LatchGuard, WorkerId};
 
-use super::branch::{Branch, Inserted, Visited};
+use super::branch::{Branch, Ending, Inserted, Visited};
 use super::host::{PartHost, count};
 use super::message::{Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Wish};
 use super::part::Partition;
@@ -93,7 +93,7 @@ impl PartHost {
         let answered = wish.is_answered();
         let done = self.fulfil(cx, participant, (from, asker.worker), wish);
         let answer = done.unwrap_or_else(|error| {
-            participant.branch.end(cx, self, None);
+            participant.branch.end(cx, self, Ending::Aborted { seen: 0 });
             participant.effects.clear();
             match error {
                 TxnError::Conflict(conflict) => Answer::Refused(conflict),
@@ -160,12 +160,12 @@ impl PartHost {
                     });
                 }
                 drop(latched);
-                participant.branch.end(cx, self, Some(time));
+                participant.branch.end(cx, self, Ending::Committed { time });
                 Ok(Answer::Done)
             }
-            Wish::Abort => {
+            Wish::Abort { seen } => {
                 participant.effects.clear();
-                participant.branch.end(cx, self, None);
+                participant.branch.end(cx, self, Ending::Aborted { seen });
                 Ok(Answer::Done)
             }
         }

@@ -53,10 +53,7 @@ impl<'h, F: Fabric> Session for PartSession<'h, F> {
                 self.last = Ticket(self.txn.epoch);
                 Ok(result)
             }
-            Err(error) => {
-                self.txn.abort();
-                Err(error)
-            }
+            Err(error) => Err(self.txn.give_up(error)),
         }
     }
 

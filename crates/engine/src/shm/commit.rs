@@ -8,6 +8,9 @@
 //!    that have changed among them;
 //! 5. rows that go are dead, and then their entries are taken out.
 //!
+//! A transaction that its body gives up for an error of its own goes through 1 too, for its reads, before it
+//! undoes everything.
+//!
 //! 4 comes before 5: who does not find a row's entry any more must find that the gap has changed.
 
 use liger_fabric::Fabric;
@@ -24,18 +27,59 @@ use crate::txn::{Conflict, TxnError};
 pub const SABOTAGE_STEPS: &[&str] = &[
     "shm.time-above-all",
     "shm.validate",
+    "shm.vouch-for-errors",
     "shm.mark-changing",
     "shm.mark-before-write",
     "shm.stamp-gap",
     "shm.stamp-before-removal",
 ];
 
+/// How a transaction ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// With its changes.
+    Committed { time: u64 },
+    /// Without. What it has locked was seen as it is at `seen`, if that is not 0.
+    Aborted { seen: u64 },
+}
+
 impl<F: Fabric> ShmTxn<'_, F> {
     /// Makes all changes visible and gives everything back.
     ///
     /// # Errors
-    /// If it cannot commit; then it is to be aborted.
+    /// If it cannot commit: everything is undone then. If an index is damaged.
     pub(super) fn commit(&mut self) -> Result<(), TxnError> {
+        match self.validate() {
+            Ok(time) => {
+                self.record_commit(time);
+                self.install(time);
+                self.end(Ending::Committed { time })
+            }
+            Err(error) => {
+                self.abort(0);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a transaction that its body has given up, without its changes; with what it ends. The body's own
+    /// error counts only if there is a time at which everything was as the body saw it.
+    pub(super) fn give_up(&mut self, why: TxnError) -> TxnError {
+        let vouched = match why {
+            TxnError::Conflict(_) | TxnError::Fenced => Err(why),
+            _ if self.cx.sabotaged("shm.vouch-for-errors") => Ok(1),
+            _ => self.validate(),
+        };
+        self.work.clear();
+        if let Ok(time) = vouched {
+            self.record_commit(time);
+        }
+        self.abort(vouched.unwrap_or(0));
+        vouched.err().unwrap_or(why)
+    }
+
+    /// Makes all leases cover one time; that time.
+    fn validate(&mut self) -> Result<u64, TxnError> {
         self.go_on()?;
         let (cx, host) = (self.cx, self.host);
         let time = if cx.sabotaged("shm.time-above-all") { 1 } else { self.floor.max(1) };
@@ -50,15 +94,13 @@ impl<F: Fabric> ShmTxn<'_, F> {
         if !cx.sabotaged("shm.validate") && !self.held.iter().all(covers) {
             return Err(Conflict::Validation.into());
         }
-        self.record_commit(time);
-        self.install(time);
-        self.end(Some(time))
+        Ok(time)
     }
 
-    /// Undoes everything.
-    pub(super) fn abort(&mut self) {
+    /// Undoes everything; what it has locked was seen as it is at `seen`, if that is not 0.
+    fn abort(&mut self, seen: u64) {
         // What is broken shows to whoever uses it next.
-        let _ = self.end(None);
+        let _ = self.end(Ending::Aborted { seen });
     }
 
     /// Writes the bytes of all rows that change.
@@ -96,44 +138,50 @@ impl<F: Fabric> ShmTxn<'_, F> {
         }
     }
 
-    /// Gives everything back, and takes out what goes. `Some`: the transaction has committed at this time.
-    fn end(&mut self, committed: Option<u64>) -> Result<(), TxnError> {
+    /// Gives everything back, and takes out what goes.
+    fn end(&mut self, ending: Ending) -> Result<(), TxnError> {
         let early = self.cx.sabotaged("shm.stamp-before-removal");
-        let mut removed = if early { self.remove_all(committed) } else { Ok(()) };
+        let mut removed = if early { self.remove_all(ending) } else { Ok(()) };
         for i in 0..self.held.len() {
-            if self.held[i].locked && !self.goes(i, committed) {
-                self.unlock(i, committed);
+            if self.held[i].locked && !self.goes(i, ending) {
+                self.unlock(i, ending);
             }
         }
         if !early {
-            removed = self.remove_all(committed);
+            removed = self.remove_all(ending);
         }
         self.held.clear();
         removed
     }
 
-    fn goes(&self, i: usize, committed: Option<u64>) -> bool {
+    fn goes(&self, i: usize, ending: Ending) -> bool {
         let Held { is_new, doomed, .. } = self.held[i];
-        if committed.is_some() { doomed } else { is_new }
+        match ending {
+            Ending::Committed { .. } => doomed,
+            Ending::Aborted { .. } => is_new,
+        }
     }
 
-    fn unlock(&self, i: usize, committed: Option<u64>) {
+    fn unlock(&self, i: usize, ending: Ending) {
         let (cx, held) = (self.cx, &self.held[i]);
         let is_changed = self.work.changes.of(i as u32).is_some();
         let stamps = held.opens_gap && !cx.sabotaged("shm.stamp-gap");
-        let lease = match committed {
-            Some(time) if is_changed || stamps => held.lease.changed(time),
-            Some(time) => held.lease.seen(cx, time),
-            None => held.lease,
+        let lease = match ending {
+            Ending::Committed { time } if is_changed || stamps => held.lease.changed(time),
+            Ending::Committed { time } | Ending::Aborted { seen: time } => held.lease.seen(cx, time),
         };
         set(cx, held.at, State::Live, Lease { writer: 0, born: true, ..lease });
     }
 
-    fn remove_all(&self, committed: Option<u64>) -> Result<(), TxnError> {
+    fn remove_all(&self, ending: Ending) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
         let mut all = Ok(());
-        for i in (0..self.held.len()).filter(|i| self.held[*i].locked && self.goes(*i, committed)) {
+        for i in (0..self.held.len()).filter(|i| self.held[*i].locked && self.goes(*i, ending)) {
             let Held { table, partition, key, at, lease, .. } = self.held[i];
+            let committed = match ending {
+                Ending::Committed { time } => Some(time),
+                Ending::Aborted { .. } => None,
+            };
             let lease = committed.map_or(lease, |time| lease.changed(time));
             let relation = host.catalog.relation(table)?;
             if let Some(time) = committed.filter(|_| !host.gaps) {

@@ -20,8 +20,13 @@ use crate::sundial::Lease;
 use crate::txn::{Access, Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["shm.compare-gap", "shm.hold-behind-absent", "shm.recheck-absent", "shm.recheck-gap"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "shm.compare-gap",
+    "shm.hold-behind-absent",
+    "shm.recheck-absent",
+    "shm.recheck-gap",
+    "shm.miss-what-was-read",
+];
 
 /// A row that a transaction has.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +199,12 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// Sees to it that there is no row with this key, and if gaps are protected that there will be none;
     /// false if there may be one now.
     pub(super) fn hold_absent(&mut self, place: (&Relation, u16), key: &Key) -> Result<bool, TxnError> {
-        if !self.host.gaps || self.cx.sabotaged("shm.hold-behind-absent") {
+        let (table, cx) = (place.0.id, self.cx);
+        let is_it = |held: &Held| held.table == table && held.partition == place.1 && held.key == *key;
+        if self.held.iter().any(is_it) && !cx.sabotaged("shm.miss-what-was-read") {
+            return Err(Conflict::Validation.into());
+        }
+        if !self.host.gaps || cx.sabotaged("shm.hold-behind-absent") {
             return Ok(true);
         }
         let mut trace = std::mem::take(&mut self.trace);

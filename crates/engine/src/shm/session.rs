@@ -45,14 +45,10 @@ impl<'h, F: Fabric> Session for ShmSession<'h, F> {
         // What the transaction has found stays what it is until its end.
         let _pin = (!cx.sabotaged("shm.pin")).then(|| host.epochs.pin(cx));
         self.txn.begin();
-        let ended = match body(&mut self.txn) {
+        match body(&mut self.txn) {
             Ok(result) => self.txn.commit().map(|()| result),
-            Err(error) => Err(error),
-        };
-        if ended.is_err() {
-            self.txn.abort();
+            Err(error) => Err(self.txn.give_up(error)),
         }
-        ended
     }
 
     fn back_off(&mut self, conflicts: u32) {

@@ -11,6 +11,8 @@ use crate::rows::Mix;
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "partitioned-sundial-points", run: sundial_points },
     Scenario { name: "partitioned-sundial-gaps", run: sundial_gaps },
+    Scenario { name: "partitioned-sundial-open-gaps", run: sundial_open_gaps },
+    Scenario { name: "partitioned-given-up", run: given_up },
     Scenario { name: "partitioned-ds2pl-points", run: ds2pl_points },
     Scenario { name: "partitioned-ds2pl-gaps", run: ds2pl_gaps },
     Scenario { name: "partitioned-full-lanes", run: full_lanes },
@@ -49,6 +51,20 @@ fn sundial_points(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn sundial_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(few(seed, Protocol::Sundial, Mix::GAPS, 4), left_out)
+}
+
+/// Rows come and go where gaps are not protected: whoever was shown one deletes it, or has met a conflict.
+fn sundial_open_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let mix = Mix { get: 1, update: 1, insert: 6, delete: 1, deliver: 5, ..Mix::NONE };
+    let run = few(seed, Protocol::Sundial, mix, 4);
+    let shape = Shape { gaps: false, ..run.shape };
+    ran(PartRun { shape, operations: 3, ..run }, left_out)
+}
+
+/// Half of the transactions give up at their end: what they were shown must have been so at one time.
+fn given_up(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = few(seed, Protocol::Sundial, Mix { get: 5, update: 2, ..Mix::NONE }, 1);
+    ran(PartRun { operations: 4, rollback_of: 2, transactions: 40, ..run }, left_out)
 }
 
 fn ds2pl_points(seed: u64, left_out: Option<&LeftOut>) -> Ran {

@@ -11,6 +11,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "shm-gaps", run: gaps },
     Scenario { name: "shm-absent", run: absent },
     Scenario { name: "shm-open-gaps", run: open_gaps },
+    Scenario { name: "shm-given-up", run: given_up },
     Scenario { name: "shm-mixed", run: mixed },
 ];
 
@@ -52,8 +53,14 @@ fn absent(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 }
 
 fn open_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    let mix = Mix { get: 2, update: 2, ..Mix::CHURN };
+    let mix = Mix { get: 2, update: 2, insert: 2, deliver: 1, ..Mix::CHURN };
     ran(few(seed, false, mix, 3), left_out)
+}
+
+/// Half of the transactions give up at their end: what they were shown must have been so at one time.
+fn given_up(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = few(seed, true, Mix { get: 5, update: 2, ..Mix::NONE }, 4);
+    ran(ShmRun { operations: 4, rollback_of: 2, transactions: 40, ..run }, left_out)
 }
 
 fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
