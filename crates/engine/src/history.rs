@@ -64,6 +64,9 @@ pub struct TxnRecord {
     pub host: HostId,
     /// Who ran it.
     pub worker: WorkerId,
+    /// When it took effect, where the protocol orders transactions by a clock of its own (those of one time
+    /// as they are recorded); 0: when it is recorded.
+    pub time: u64,
     /// Its reads.
     pub reads: Vec<ReadRecord>,
     /// Its range reads.
@@ -75,7 +78,7 @@ pub struct TxnRecord {
 impl TxnRecord {
     /// An empty record.
     pub fn new(host: HostId, worker: WorkerId) -> Self {
-        Self { host, worker, reads: Vec::new(), ranges: Vec::new(), writes: Vec::new() }
+        Self { host, worker, time: 0, reads: Vec::new(), ranges: Vec::new(), writes: Vec::new() }
     }
 
     /// Forgets everything but who it is.
@@ -87,7 +90,8 @@ impl TxnRecord {
 }
 
 /// Receives every committed transaction at its commit point: all its locks are held, nothing is released yet.
-/// The order of calls is therefore a serial order of the transactions that conflict.
+/// The order of calls is therefore a serial order of the transactions that conflict, unless they say when
+/// they took effect ([`TxnRecord::time`]).
 pub trait HistorySink: Send + Sync {
     /// A transaction is about to commit: if its host dies before [`HistorySink::committed`], nobody knows
     /// whether it has.

@@ -2,9 +2,9 @@
 //! checked.
 //!
 //! The operations are those of [`crate::rows`]. What differs is the shape of a pod (protocol, protection of
-//! gaps, how mail travels) and what must hold: Sundial orders transactions by its own clock, so its histories
-//! are judged by their dependencies and not by the order of commits; and without protection of gaps only
-//! points promise anything. With logs, what these hold at the end must be what was committed (`logged`).
+//! gaps, how mail travels) and what must hold: Sundial orders transactions by its own clock, and its
+//! histories must equal a replay in that order; without protection of gaps only rows that are there promise
+//! anything. With logs, what these hold at the end must be what was committed (`logged`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -80,9 +80,7 @@ impl PartPod {
         let config = PodConfig { workers: config.workers + carriers, ..config.clone() };
         let plan = Plan::new(&config).expect("the caller's configuration is valid");
         let mut sim = Simulation::new(configure(&plan));
-        let ordered = shape.protocol == Protocol::Ds2pl;
-        let recorder =
-            record.then(|| Arc::new(if ordered { Recorder::default() } else { Recorder::unordered() }));
+        let recorder = record.then(|| Arc::new(Recorder::default()));
         let mut hosts = Vec::new();
         for host in 0..config.hosts {
             let (plan, catalog, sink) = (plan.clone(), Arc::clone(catalog), recorder.clone());

@@ -113,7 +113,7 @@ pub struct Mix {
     pub scan_rest: u64,
     /// Looks at some rows from a key on that nobody holds, and changes those of them that are still free.
     pub take: u64,
-    /// Deletes the first row of some from a key on, which must be there.
+    /// Deletes some rows from a key on one after the other, which must be there.
     pub deliver: u64,
 }
 
@@ -500,16 +500,16 @@ pub(crate) fn operate<T: Transaction>(
             txn.scan(ITEMS, &range, |_, _| ControlFlow::Continue(()))?;
         }
         9 => {
-            let mut first = None;
+            let mut shown = Vec::new();
             txn.scan(ITEMS, &range, |key, _| {
-                first = Some(*key);
-                ControlFlow::Break(())
+                shown.push(*key);
+                go_on()
             })?;
-            if let Some(first) = first
-                && !txn.delete(ITEMS, &first)?
-            {
-                let what = "table: a row that was shown is missing";
-                return Err(TxnError::Damaged { table: ITEMS, what, found: first.words()[0] });
+            for key in shown {
+                if !txn.delete(ITEMS, &key)? {
+                    let what = "table: a row that was shown is missing";
+                    return Err(TxnError::Damaged { table: ITEMS, what, found: key.words()[0] });
+                }
             }
         }
         other => unreachable!("operation {other}"),

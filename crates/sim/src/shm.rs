@@ -1,8 +1,7 @@
 //! Sundial in shared memory in the simulator, and random transactions on it, their history checked.
 //!
-//! The operations are those of [`crate::rows`]. Sundial orders transactions by its own clock, so histories
-//! are judged by their dependencies and not by the order of commits; and without protection of gaps only rows
-//! that are there promise anything.
+//! The operations are those of [`crate::rows`]. Sundial orders transactions by its own clock: histories must
+//! equal a replay in that order. Without protection of gaps only rows that are there promise anything.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -54,7 +53,7 @@ impl ShmPod {
     ) -> Result<Self, TxnError> {
         let plan = Plan::new(config).expect("the caller's configuration is valid");
         let mut sim = Simulation::new(configure(&plan));
-        let recorder = record.then(|| Arc::new(Recorder::unordered()));
+        let recorder = record.then(|| Arc::new(Recorder::default()));
         let mut hosts = Vec::new();
         for host in 0..config.hosts {
             let (plan, catalog, sink) = (plan.clone(), Arc::clone(catalog), recorder.clone());
@@ -128,6 +127,8 @@ pub struct ShmRun {
     pub operations: u64,
     /// What transactions do.
     pub mix: Mix,
+    /// What host 0 does instead.
+    pub duel: Option<Mix>,
     /// Of so many transactions one gives up at its end.
     pub rollback_of: u64,
     /// Most turns that a worker leaves to others between two operations of a transaction.
@@ -159,6 +160,7 @@ impl ShmRun {
             transactions: 6 + pick.below(30) as u32,
             operations: 1 + pick.below(6),
             mix: Mix::ALL,
+            duel: None,
             rollback_of: 8,
             think: pick.below(3),
             node_entries: [4, 64][pick.below(2) as usize],
@@ -272,9 +274,10 @@ fn work(cx: &Cx<Sim>, host: &ShmHost, run: &ShmRun, (running, full): (&Cell<u32>
 fn transaction(cx: &Cx<Sim>, txn: &mut ShmTxn<'_, Sim>, run: &ShmRun, number: u64) -> Result<(), TxnError> {
     let mut pick = Picker::new(number);
     let ground = run.ground();
+    let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
     for _ in 0..=pick.below(run.operations) {
         let aim = ground.aim(&mut pick);
-        operate(txn, &aim, run.mix.choose(&mut pick), number as i64)?;
+        operate(txn, &aim, mix.choose(&mut pick), number as i64)?;
         let turns = if run.think == 0 { 0 } else { pick.below(run.think + 1) };
         (0..turns).for_each(|_| cx.pause());
     }

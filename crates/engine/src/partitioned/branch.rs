@@ -181,7 +181,7 @@ impl Branch {
         if let Some(row) = part.find(cx, key) {
             return self.hold(cx, part, at, (key, row), (access, false)).map(Some);
         }
-        if self.find(at.0, at.1, key).is_some() && !cx.sabotaged("partitioned.miss-what-was-read") {
+        if !cx.sabotaged("partitioned.miss-what-was-read") && self.find(at.0, at.1, key).is_some() {
             return Err(Conflict::Validation);
         }
         if self.rules.gaps && !cx.sabotaged("partitioned.hold-behind-absent") {
@@ -340,6 +340,16 @@ impl Branch {
     /// Gives everything back, and takes out what goes.
     pub(super) fn end<F: Fabric>(&mut self, cx: &Cx<F>, host: &PartHost, ending: Ending) {
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
+        if let Ending::Committed { time } = ending
+            && self.held.iter().any(|held| held.doomed)
+        {
+            // Who does not find a row any more must find that the gap has changed. In the simulator nobody
+            // comes between, because nothing here touches shared memory.
+            for held in self.held.iter().filter(|held| held.opens_gap) {
+                let part = host.reach(cx, &mut latched, held.partition).table(held.table);
+                host.rules.gap_changed(&mut part.rows, held.row, time);
+            }
+        }
         for held in &self.held {
             if held.hold == Hold::Leased {
                 continue;

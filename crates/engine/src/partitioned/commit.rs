@@ -21,6 +21,7 @@ use liger_fabric::{Fabric, HostId, Work};
 
 use super::branch::Ending;
 use super::message::{Effect, MESSAGE_OVERHEAD, Wish};
+use super::rules::Protocol;
 use super::transaction::{PartTxn, Place};
 use crate::txn::TxnError;
 
@@ -209,6 +210,7 @@ impl<F: Fabric> PartTxn<'_, F> {
 
     fn record_commit(&mut self, time: u64) {
         let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
+        record.time = if self.host.rules.protocol == Protocol::Sundial { time } else { 0 };
         record.writes.extend(self.work.writes(time));
         sink.committed(record);
     }

@@ -6,12 +6,13 @@
 //! 3. rows that change are marked, then written and written back, and then a fence completes that;
 //! 4. the words of all rows that stay say the new times, and are unlocked in the same store; rows above gaps
 //!    that have changed among them;
-//! 5. rows that go are dead, and then their entries are taken out.
+//! 5. rows that go are dead, all of them, and then their entries are taken out.
 //!
 //! A transaction that its body gives up for an error of its own goes through 1 too, for its reads, before it
 //! undoes everything.
 //!
-//! 4 comes before 5: who does not find a row's entry any more must find that the gap has changed.
+//! 4 comes before 5, and all words before the first entry: who does not find a row's entry any more must find
+//! that the gap has changed, or that the row above has gone, too.
 
 use liger_fabric::Fabric;
 
@@ -32,6 +33,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "shm.mark-before-write",
     "shm.stamp-gap",
     "shm.stamp-before-removal",
+    "shm.all-dead-before-removal",
 ];
 
 /// How a transaction ends.
@@ -175,26 +177,30 @@ impl<F: Fabric> ShmTxn<'_, F> {
 
     fn remove_all(&self, ending: Ending) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
+        let committed = match ending {
+            Ending::Committed { time } => Some(time),
+            Ending::Aborted { .. } => None,
+        };
         let mut all = Ok(());
+        let mut going: Vec<Leftover> = Vec::new();
         for i in (0..self.held.len()).filter(|i| self.held[*i].locked && self.goes(*i, ending)) {
             let Held { table, partition, key, at, lease, .. } = self.held[i];
-            let committed = match ending {
-                Ending::Committed { time } => Some(time),
-                Ending::Aborted { .. } => None,
-            };
             let lease = committed.map_or(lease, |time| lease.changed(time));
-            let relation = host.catalog.relation(table)?;
             if let Some(time) = committed.filter(|_| !host.gaps) {
-                host.note_removal(cx, relation, partition, time)?;
+                host.note_removal(cx, host.catalog.relation(table)?, partition, time)?;
             }
             set(cx, at, State::Dead, Lease { writer: 0, ..lease });
-            all = all.and(host.take_out(cx, Leftover { table, partition, key, at }));
+            going.push(Leftover { table, partition, key, at });
+            if cx.sabotaged("shm.all-dead-before-removal") {
+                all = all.and(going.pop().map_or(Ok(()), |left| host.take_out(cx, left)));
+            }
         }
-        all
+        going.into_iter().fold(all, |all, left| all.and(host.take_out(cx, left)))
     }
 
     fn record_commit(&mut self, time: u64) {
         let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
+        record.time = time;
         record.writes.extend(self.work.writes(time));
         sink.committed(record);
     }

@@ -187,13 +187,8 @@ impl<F: Fabric> ShmTxn<'_, F> {
     }
 
     /// True if the index still is as it was read.
-    pub(super) fn is_index_as_read(
-        &self,
-        (relation, partition): (&Relation, u16),
-        trace: &Trace,
-        step: &'static str,
-    ) -> bool {
-        self.cx.sabotaged(step) || self.host.index(relation, partition).unchanged(self.cx, trace)
+    pub(super) fn is_index_as_read(&self, (relation, partition): (&Relation, u16), trace: &Trace) -> bool {
+        self.host.index(relation, partition).unchanged(self.cx, trace)
     }
 
     /// Sees to it that there is no row with this key, and if gaps are protected that there will be none;
@@ -201,7 +196,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     pub(super) fn hold_absent(&mut self, place: (&Relation, u16), key: &Key) -> Result<bool, TxnError> {
         let (table, cx) = (place.0.id, self.cx);
         let is_it = |held: &Held| held.table == table && held.partition == place.1 && held.key == *key;
-        if self.held.iter().any(is_it) && !cx.sabotaged("shm.miss-what-was-read") {
+        if !cx.sabotaged("shm.miss-what-was-read") && self.held.iter().any(is_it) {
             return Err(Conflict::Validation.into());
         }
         if !self.host.gaps || cx.sabotaged("shm.hold-behind-absent") {
@@ -215,8 +210,9 @@ impl<F: Fabric> ShmTxn<'_, F> {
 
     fn lease_gap(&mut self, place: (&Relation, u16), key: &Key, trace: &mut Trace) -> Result<bool, TxnError> {
         let (next, at) = self.first_from(place, key, trace)?;
+        let blind = self.cx.sabotaged("shm.recheck-absent");
         let absent = next != *key && self.hold(place, (&next, at), Want::gap(Access::Read))?.is_some();
-        Ok(absent && self.is_index_as_read(place, trace, "shm.recheck-absent"))
+        Ok(absent && (blind || self.is_index_as_read(place, trace)))
     }
 
     /// Locks the row from `from` on that stands for a gap whose contents will change; a row with the key
@@ -242,11 +238,12 @@ impl<F: Fabric> ShmTxn<'_, F> {
     ) -> Result<Option<RowAt>, TxnError> {
         for _ in 0..ROUNDS {
             let (next, at) = self.first_from(place, from, trace)?;
+            let blind = self.cx.sabotaged("shm.recheck-gap");
             if unless == Some(&next) {
                 return Ok(Some(at));
             }
             if let Some(i) = self.hold(place, (&next, at), Want::gap(Access::Update))?
-                && self.is_index_as_read(place, trace, "shm.recheck-gap")
+                && (blind || self.is_index_as_read(place, trace))
             {
                 self.held[i].opens_gap = true;
                 return Ok(None);

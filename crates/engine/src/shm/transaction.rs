@@ -222,11 +222,12 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
                 true if !host.gaps || cx.sabotaged("shm.hold-beyond-range") => return Ok(Visited::All),
                 true => Want::gap(Access::Read),
             };
+            let blind = host.gaps && cx.sabotaged("shm.recheck-range");
             let Some(i) = self.hold(place, (&key, RowAt::of_entry(entry)), want)? else {
                 cx.pause();
                 return Ok(Visited::Before(next, false));
             };
-            if host.gaps && !self.is_index_as_read(place, trace, "shm.recheck-range") {
+            if host.gaps && !blind && !self.is_index_as_read(place, trace) {
                 return Ok(Visited::Before(next, false));
             }
             if is_beyond {

@@ -48,6 +48,10 @@ pub(crate) struct Worker {
     /// Pauses since the progress of this number.
     pauses: u64,
     pauses_since: u64,
+    /// After so many verbs it gives away so many turns.
+    pub stall: Option<(u32, u32)>,
+    /// How often it has left a step out.
+    pub left_out: usize,
 }
 
 /// One host's clock in the adversarial mode.
@@ -185,6 +189,8 @@ impl State {
             inert_verbs: 0,
             pauses: 0,
             pauses_since: 0,
+            stall: None,
+            left_out: 0,
         });
         match &mut self.memory {
             Memory::Incoherent(memory) => memory.add_worker(),

@@ -32,6 +32,7 @@
 //! What it does not do: tear data inside a line, reorder a worker's data accesses, or lose messages of the
 //! network.
 
+use crate::fabric::Fabric;
 mod config;
 mod coroutine;
 mod disk_calls;
@@ -328,6 +329,12 @@ impl Sim {
         place: &'static Location<'static>,
     ) -> Option<RefMut<'_, State>> {
         let mut state = self.state.borrow_mut();
+        if state.config.sabotage.is_some() {
+            let turns = state.stall(self.me);
+            drop(state);
+            (0..turns).for_each(|_| Fabric::pause(self));
+            state = self.state.borrow_mut();
+        }
         if self.is_inert(&mut state) {
             return None;
         }

@@ -178,10 +178,33 @@ impl State {
         enabled
     }
 
+    /// Whether the step is left out. Then its worker may stall at one of its next verbs: what a step prevents
+    /// often takes others' whole transactions between two verbs.
     pub fn sabotaged(&mut self, me: usize, step: &'static str) -> bool {
         if !self.quiet && !self.is_timed() {
             self.places.ask(me, self.workers[me].host, step);
         }
-        self.config.sabotage == Some(step)
+        let left_out = self.config.sabotage == Some(step);
+        if left_out && !self.quiet && !self.is_timed() {
+            let worker = &mut self.workers[me];
+            worker.left_out += 1;
+            // Runs of steps that are asked for all the time must not become much longer.
+            if self.random.below(4 + worker.left_out / 16) == 0 {
+                worker.stall = Some((self.random.below(24) as u32, 1 << self.random.below(8)));
+            }
+        }
+        left_out
+    }
+
+    /// Turns that the worker gives away before its verb, because of a step that was left out.
+    pub fn stall(&mut self, me: usize) -> u32 {
+        match &mut self.workers[me].stall {
+            Some((0, _)) => self.workers[me].stall.take().map_or(0, |(_, turns)| turns),
+            Some((verbs, _)) => {
+                *verbs -= 1;
+                0
+            }
+            None => 0,
+        }
     }
 }

@@ -12,6 +12,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "shm-absent", run: absent },
     Scenario { name: "shm-open-gaps", run: open_gaps },
     Scenario { name: "shm-given-up", run: given_up },
+    Scenario { name: "shm-lives", run: lives },
     Scenario { name: "shm-mixed", run: mixed },
 ];
 
@@ -53,7 +54,7 @@ fn absent(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 }
 
 fn open_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    let mix = Mix { get: 2, update: 2, insert: 2, deliver: 1, ..Mix::CHURN };
+    let mix = Mix { get: 1, update: 1, insert: 6, delete: 1, deliver: 5, ..Mix::NONE };
     ran(few(seed, false, mix, 3), left_out)
 }
 
@@ -61,6 +62,13 @@ fn open_gaps(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 fn given_up(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = few(seed, true, Mix { get: 5, update: 2, ..Mix::NONE }, 4);
     ran(ShmRun { operations: 4, rollback_of: 2, transactions: 40, ..run }, left_out)
+}
+
+/// One row a partition, which comes and goes: its word and block are soon another's, whose clock is behind.
+fn lives(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = few(seed, true, Mix { insert: 4, delete: 3, ..Mix::NONE }, 1);
+    let (duel, hosts, workers) = (Some(Mix { get: 1, ..Mix::NONE }), 3, 2);
+    ran(ShmRun { duel, hosts, workers, parts: 4, operations: 1, think: 0, transactions: 60, ..run }, left_out)
 }
 
 fn mixed(seed: u64, left_out: Option<&LeftOut>) -> Ran {
