@@ -15,7 +15,7 @@
 
 use liger_fabric::{Cx, Fabric};
 
-use crate::txn::Conflict;
+use crate::txn::{Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -28,6 +28,27 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 /// Who a transaction is, as rows name their writer: host and worker, plus one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Who(pub(crate) u32);
+
+/// How a transaction ends at one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// With its changes.
+    Committed {
+        /// When.
+        time: u64,
+    },
+    /// Without them.
+    Aborted {
+        /// When what it has locked was seen as it is; 0: nothing of that kind is known.
+        seen: u64,
+    },
+}
+
+/// Whether a body that ends with this error may have been misled by what it read: leases let it see rows of
+/// different times, and what follows from these has never been so.
+pub(crate) fn rests_on_reads(why: TxnError) -> bool {
+    !matches!(why, TxnError::Conflict(_) | TxnError::Fenced)
+}
 
 /// What a row says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

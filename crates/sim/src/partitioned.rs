@@ -263,7 +263,8 @@ pub fn run(run: &PartRun) -> PartResult {
     if run.epoch_ns.is_some() && report.completed() {
         problems.extend(logged::check(&mut pod, &catalog, loaded, &history));
     }
-    let history = if run.shape.gaps { history } else { history.without_gaps() };
+    let all = run.shape.gaps || !run.mix.churns();
+    let history = if all { history } else { history.without_gaps() };
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(|anomaly| anomaly.to_string()));
     let read = |host: &Rc<PartHost>| host.traffic().distributed.load(std::sync::atomic::Ordering::Relaxed);

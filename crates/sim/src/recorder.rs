@@ -7,6 +7,9 @@ use liger_engine::history::{HistorySink, TxnRecord, WriteKind};
 
 use crate::history::{Change, History, Key, Transaction};
 
+/// Bits of a place in the commit order that tell transactions of one time apart.
+const NUMBER_BITS: u32 = 20;
+
 /// A sink that keeps everything. Commit order is the order of the calls, which is right where one thread
 /// makes them all (the simulator), or that of the transactions' own times; elsewhere use
 /// [`Recorder::unordered`].
@@ -100,8 +103,11 @@ impl HistorySink for Recorder {
         let mut all = self.lock();
         let number = all.len() as u64;
         let mut txn = transaction(number, record);
-        // In a run of a test are far fewer transactions than that.
-        txn.commit((!self.unordered).then_some(record.time << 20 | number));
+        assert!(
+            record.time == 0 || number < 1 << NUMBER_BITS,
+            "more transactions than their order has room for"
+        );
+        txn.commit((!self.unordered).then_some(record.time << NUMBER_BITS | number));
         all.push(txn);
     }
 }

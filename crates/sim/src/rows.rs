@@ -154,6 +154,11 @@ impl Mix {
     /// Ranges are read.
     pub const SCANS: Mix = Mix { get: 1, scan: 4, scan_rest: 2, ..Mix::NONE };
 
+    /// True if rows come and go.
+    pub(crate) fn churns(&self) -> bool {
+        self.insert + self.delete + self.deliver > 0
+    }
+
     /// The number of the operation that a ticket stands for.
     pub(crate) fn choose(&self, pick: &mut crate::Picker) -> usize {
         let Mix { get, update, insert, delete, scan, update_range, scan_index, .. } = *self;

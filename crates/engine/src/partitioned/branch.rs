@@ -18,6 +18,7 @@ use super::host::PartHost;
 use super::part::{PartTable, Partition, RowId};
 use super::rules::{Hold, Rules, Who};
 use crate::key::{Key, KeyRange};
+use crate::sundial::Ending;
 use crate::txn::{Access, Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -71,15 +72,6 @@ pub(super) enum Visited {
     All,
     /// Where the visitor wanted, behind this key.
     UpTo(Key),
-}
-
-/// How a transaction ends at one host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
-    /// With its changes.
-    Committed { time: u64 },
-    /// Without. What it has locked was seen as it is at `seen`, if that is not 0.
-    Aborted { seen: u64 },
 }
 
 /// What came of an insert.

@@ -19,10 +19,10 @@
 
 use liger_fabric::{Fabric, HostId, Work};
 
-use super::branch::Ending;
 use super::message::{Effect, MESSAGE_OVERHEAD, Wish};
 use super::rules::Protocol;
 use super::transaction::{PartTxn, Place};
+use crate::sundial::{Ending, rests_on_reads};
 use crate::txn::TxnError;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -60,16 +60,20 @@ impl<F: Fabric> PartTxn<'_, F> {
     pub(super) fn give_up(&mut self, why: TxnError) -> TxnError {
         self.work.clear();
         let time = self.time();
-        let vouched = match why {
-            TxnError::Conflict(_) | TxnError::Fenced => Err(why),
-            _ if self.cx.sabotaged("partitioned.vouch-for-errors") => Ok(()),
-            _ => self.prepare(time),
+        let vouched = if !rests_on_reads(why) {
+            Err(why)
+        } else if self.cx.sabotaged("partitioned.vouch-for-errors") {
+            Ok(())
+        } else {
+            self.prepare(time)
         };
-        if vouched.is_ok() {
-            self.record_commit(time);
+        if let Err(refused) = vouched {
+            self.abort(0);
+            return refused;
         }
-        self.abort(if vouched.is_ok() { time } else { 0 });
-        vouched.err().unwrap_or(why)
+        self.record_commit(time);
+        self.abort(time);
+        why
     }
 
     /// The least time that all rows allow.

@@ -13,13 +13,14 @@ use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric, HostId, LatchGuard, WorkerId};
 
-use super::branch::{Branch, Ending, Inserted, Visited};
+use super::branch::{Branch, Inserted, Visited};
 use super::host::{PartHost, count};
 use super::message::{Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Wish};
 use super::part::Partition;
 use super::rules::{Rules, Who};
 use crate::key::{Key, KeyRange};
 use crate::mail::Asker;
+use crate::sundial::Ending;
 use crate::txn::{Access, Conflict, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.

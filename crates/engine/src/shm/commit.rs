@@ -21,7 +21,7 @@ use super::host::Leftover;
 use super::rows::RowAt;
 use super::transaction::ShmTxn;
 use super::word::{END_OF_TIME, RowWord, State};
-use crate::sundial::Lease;
+use crate::sundial::{Ending, Lease, rests_on_reads};
 use crate::txn::{Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -35,15 +35,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "shm.stamp-before-removal",
     "shm.all-dead-before-removal",
 ];
-
-/// How a transaction ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ending {
-    /// With its changes.
-    Committed { time: u64 },
-    /// Without. What it has locked was seen as it is at `seen`, if that is not 0.
-    Aborted { seen: u64 },
-}
 
 impl<F: Fabric> ShmTxn<'_, F> {
     /// Makes all changes visible and gives everything back.
@@ -67,17 +58,25 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// Ends a transaction that its body has given up, without its changes; with what it ends. The body's own
     /// error counts only if there is a time at which everything was as the body saw it.
     pub(super) fn give_up(&mut self, why: TxnError) -> TxnError {
-        let vouched = match why {
-            TxnError::Conflict(_) | TxnError::Fenced => Err(why),
-            _ if self.cx.sabotaged("shm.vouch-for-errors") => Ok(1),
-            _ => self.validate(),
-        };
         self.work.clear();
-        if let Ok(time) = vouched {
-            self.record_commit(time);
+        let vouched = if !rests_on_reads(why) {
+            Err(why)
+        } else if self.cx.sabotaged("shm.vouch-for-errors") {
+            Ok(1)
+        } else {
+            self.validate()
+        };
+        match vouched {
+            Ok(time) => {
+                self.record_commit(time);
+                self.abort(time);
+                why
+            }
+            Err(refused) => {
+                self.abort(0);
+                refused
+            }
         }
-        self.abort(vouched.unwrap_or(0));
-        vouched.err().unwrap_or(why)
     }
 
     /// Makes all leases cover one time; that time.
