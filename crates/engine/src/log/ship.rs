@@ -23,7 +23,8 @@ use super::epoch::LogClock;
 use super::ring::RingReader;
 use super::scan::{End, Scan, Scanner};
 use super::segment::{
-    FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, encode_frame, segment_name, segment_number,
+    FRAME_HEAD_BYTES, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead, encode_frame, segment_name,
+    segment_number,
 };
 
 /// Protocol steps that a test can leave out.
@@ -212,6 +213,7 @@ impl Shipper {
     ) -> Result<Self, LogFailure> {
         let mut numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
         numbers.sort_unstable();
+        remove_headless(cx, disk, &mut numbers)?;
         let newest = numbers.last().copied().unwrap_or(0);
         let LogOptions { pod, generation, .. } = options;
         let (previous_end, mark) =
@@ -515,6 +517,25 @@ impl Shipper {
     }
 }
 
+/// Removes the newest segments whose writers died before they had heads: nothing else is in them, for a head
+/// is on storage before anything follows it. The next segment says how much counts of the one before it;
+/// behind such a one nobody would know any more.
+fn remove_headless<F: Fabric>(cx: &Cx<F>, disk: &Disk, numbers: &mut Vec<u32>) -> Result<(), LogFailure> {
+    while let Some(&newest) = numbers.last() {
+        let name = segment_name(newest);
+        let file = disk.open(cx, &name)?;
+        let mut bytes = vec![0; file.len(cx)?.min(SEGMENT_HEAD_BYTES as u64 + 1) as usize];
+        file.read_exact_at(cx, 0, &mut bytes)?;
+        let is_headless = bytes.len() <= SEGMENT_HEAD_BYTES && SegmentHead::decode(&bytes).is_err();
+        if !is_headless {
+            return Ok(());
+        }
+        disk.remove(cx, &name)?;
+        numbers.pop();
+    }
+    Ok(())
+}
+
 /// How many bytes of the newest segment count, and the last mark in it or before it. The life that wrote it
 /// may have died before it could sync them, so that is done now: the next segment will say that they are on
 /// storage.
@@ -556,3 +577,6 @@ fn start_segment<F: Fabric>(
     disk.sync_names(cx)?;
     Ok((file, bytes.len() as u64))
 }
+
+#[cfg(test)]
+mod tests;
