@@ -20,7 +20,7 @@ def start(from_a):
     return State(
         # The partition: does x exist, is it committed. The index: does it name x, how often did it change.
         x_exists=0, x_committed=0, x_indexed=0, version=0,
-        # Neighbour bits in the tuple words of a, b and x; is x's word live.
+        # Neighbour bits in the tuple cells of a, b and x; is x's word live.
         a_next=1, b_prev=1, x_next=0, x_prev=0, x_live=0,
         # What the scanner holds, has seen, believes.
         from_a=from_a, hold_a=0, hold_b=0, hold_x=0, saw_x=0, saw_version=0, saw_bit=0, attempts=0, scanner=0, owner=0,

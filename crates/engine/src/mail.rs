@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
+use liger_fabric::{Cx, Fabric, HostId, Latch, WorkerId};
 use liger_pod::lanes::Lanes;
 
 use crate::key::{Key, MAX_KEY_WORDS};
@@ -157,16 +157,5 @@ impl<'a> In<'a> {
 
     pub(crate) fn asker(&mut self) -> Option<Asker> {
         Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
-    }
-
-    /// A word or 0; `None` if it is neither.
-    pub(crate) fn word_or_none(&mut self) -> Option<Option<SyncAddr>> {
-        let offset = self.number(8)?;
-        (offset % 8 == 0).then(|| (offset != 0).then(|| SyncAddr::new(offset)))
-    }
-
-    pub(crate) fn word(&mut self) -> Option<SyncAddr> {
-        let offset = self.number(8)?;
-        (offset % 8 == 0 && offset != 0).then(|| SyncAddr::new(offset))
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. A slot is in exactly one of: use, its owner's bitmap as free, its owner's list of remote frees.
-//! 2. Chunks of words keep their class for ever, so a stale address of a tuple word points at a tuple word.
+//! 2. Chunks of words keep their class for ever, and a row's place its cell (`cells`), so a stale address of
+//!    a row leads to the cell of the row that lies there now.
 //! 3. Nodes lie only where nodes lay before, or nothing: their readers do not invalidate.
 //! 4. Only the owner hands out a chunk's slots; every host may give one back.
 //! 5. Consecutive words of a host lie in different lines, so that hot words do not share one by accident.
@@ -25,6 +26,7 @@
 //!
 //! It does not reclaim (see `epochs`), keeps no budget, and zeroes nothing.
 
+mod cells;
 mod chunks;
 mod inventory;
 mod pool;
@@ -33,17 +35,20 @@ mod sizes;
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, LatchGuard, RangeUse, SyncAddr};
 
+use self::cells::Bond;
+pub use self::cells::TupleAddr;
+pub(crate) use self::cells::segments;
 use self::chunks::{ChunkWord, Chunks, Class};
 pub use self::inventory::{Audit, ClassAudit, Orphan};
-use self::pool::Pool;
+use self::pool::{Pool, Shape};
 pub use self::sizes::MAX_BLOCK_BYTES;
 use self::sizes::{bytes_of_size, size_of_len};
-use crate::plan::{Part, Plan, Region};
+use crate::plan::{Part, Plan, Region, cells_per_word};
 
 /// What a sync word is used for, for ever: a stale address of a tuple word always points at a tuple word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WordClass {
-    /// Metadata of a shared tuple: one word, or two adjacent words in one line in pods of more than 8 hosts.
+    /// Metadata of a tuple that lies wherever its word says.
     Tuple,
     /// Mapping word of an index node: one word.
     Mapping,
@@ -52,11 +57,11 @@ pub enum WordClass {
 /// What a block of data is used for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum BlockClass {
-    /// A shared row: changed in place, so every reader invalidates before it reads.
+    /// A shared row with its cell: changed in place, so every reader invalidates before it reads.
     Row,
     /// A node of an out-of-place structure: immutable while linked, so readers do not invalidate.
     Node,
-    /// Anything short-lived whose reader invalidates before it reads.
+    /// Anything else whose readers invalidate before they read.
     Scratch,
 }
 
@@ -92,7 +97,9 @@ pub struct OutOfMemory {
 /// Bytes in use in the whole pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Live tuple words, bytes of the sync region.
+    /// Live rows with a cell each.
+    pub rows: u64,
+    /// Live tuple words and cells, bytes of the sync region.
     pub tuple_bytes: u64,
     /// Live mapping words, bytes of the sync region.
     pub mapping_bytes: u64,
@@ -116,6 +123,12 @@ impl Usage {
     }
 }
 
+/// Bytes of the sync region that so many cells take; of a negative number, as many less than none.
+fn bytes_of_cells(plan: &Plan, cells: u64) -> u64 {
+    let (eighths, per_word) = (8 * (cells as i64), cells_per_word(plan.config().hosts) as i64);
+    (eighths + per_word - 1).div_euclid(per_word) as u64
+}
+
 /// What one host has put into the accounts of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Account {
@@ -132,11 +145,19 @@ pub fn accounts<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> Vec<Account
     let live = plan.heap_lines(host);
     let account = |class: Class| Account {
         class: class.name(),
-        live_bytes: cx.load(live.word(class as u64)) as i64,
+        live_bytes: match (class, cx.load(live.word(class as u64))) {
+            (Class::Cells, cells) => bytes_of_cells(plan, cells) as i64,
+            (_, bytes) => bytes as i64,
+        },
         chunk_bytes: cx.load(live.line(1).word(class as u64)),
     };
     Class::ALL.map(account).into()
 }
+
+/// The word that has a cell, and the cell's place in it.
+type Cell = (SyncAddr, u32);
+/// A block, and its cell if it is a row's.
+type Slot = (DataAddr, Option<Cell>);
 
 /// One host's door to the shared heap, shared by its workers.
 pub struct Heap {
@@ -145,7 +166,7 @@ pub struct Heap {
     incarnation: u16,
     words: Chunks,
     blocks: Chunks,
-    pools: [Latch<Pool>; 5],
+    pools: [Latch<Pool>; 6],
 }
 
 impl Heap {
@@ -166,18 +187,16 @@ impl Heap {
         Heap { plan: plan.clone(), host, incarnation, words, blocks, pools }
     }
 
-    /// A sync word that nobody else uses (two adjacent ones, 16-byte aligned, where tuple words are two). Its
-    /// upper 32 bits are 0 or what its last user left, its lower 32 bits are anything: the caller stores the
-    /// first value.
+    /// A sync word that nobody else uses. Its upper 32 bits are 0 or what its last user left, its lower 32
+    /// bits are anything: the caller stores the first value.
     pub fn alloc_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass) -> Result<SyncAddr, OutOfMemory> {
-        let offset = self.take(cx, class.into(), 0);
-        let out =
-            || OutOfMemory { class: Class::from(class).name(), bytes: self.slot_bytes(class.into(), 0) };
-        offset.map(SyncAddr::new).ok_or_else(out)
+        let found = self.take(cx, class.into(), 0);
+        let out = OutOfMemory { class: Class::from(class).name(), bytes: 8 };
+        found.map(|(offset, _)| SyncAddr::new(offset)).ok_or(out)
     }
 
-    /// Gives a word back. The lower 32 bits (of the first word of two) are the heap's from here on: whoever
-    /// may still look must take the word for dead whatever they are, and nobody else may store to it.
+    /// Gives a word back. The lower 32 bits are the heap's from here on: whoever may still look must take the
+    /// word for dead whatever they are, and nobody else may store to it.
     pub fn free_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
         self.give(cx, class.into(), at.offset(), 0);
     }
@@ -189,14 +208,38 @@ impl Heap {
         class: BlockClass,
         len: usize,
     ) -> Result<DataAddr, OutOfMemory> {
-        let (class, size) = (class.into(), size_of_len(len));
-        let mut offset = self.take(cx, class, size);
-        if offset.is_none() && self.release_empty(cx) > 0 {
-            offset = self.take(cx, class, size);
+        self.alloc_slot(cx, class.into(), len).map(|(at, _)| at)
+    }
+
+    /// The row whose address is this number, if it may be one: its block and its cell lie where blocks and
+    /// cells lie.
+    pub fn row_at(&self, raw: u64) -> Option<TupleAddr> {
+        let lies_in = |chunks: &Chunks, offset: u64| {
+            (chunks.start..chunks.start + chunks.count * chunks.bytes).contains(&offset)
+        };
+        let row = TupleAddr::from_raw(raw)?;
+        let whole = lies_in(&self.blocks, row.block().offset()) && lies_in(&self.words, row.word().offset());
+        whole.then_some(row)
+    }
+
+    /// A block for a shared row of at least `len` bytes (1 to 64 KiB), contents undefined, and its cell,
+    /// which is as the last row left it that began there, or 0. `free` takes both back.
+    pub fn alloc_row<F: Fabric>(&self, cx: &Cx<F>, len: usize) -> Result<TupleAddr, OutOfMemory> {
+        let (at, cell) = self.alloc_slot(cx, Class::Row, len)?;
+        let (word, place) = cell.expect("rows have cells");
+        Ok(TupleAddr::new(at, word, place))
+    }
+
+    fn alloc_slot<F: Fabric>(&self, cx: &Cx<F>, class: Class, len: usize) -> Result<Slot, OutOfMemory> {
+        let size = size_of_len(len);
+        let mut found = self.take(cx, class, size);
+        if found.is_none() && self.release_empty(cx) > 0 {
+            found = self.take(cx, class, size);
         }
-        let at = DataAddr::new(offset.ok_or(OutOfMemory { class: class.name(), bytes: len as u64 })?);
+        let (offset, cell) = found.ok_or(OutOfMemory { class: class.name(), bytes: len as u64 })?;
+        let at = DataAddr::new(offset);
         cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Allocated);
-        Ok(at)
+        Ok((at, cell))
     }
 
     /// Gives a block back; any host may. `class` and `len` as in `alloc`. Nobody may read it any more, and no
@@ -207,7 +250,7 @@ impl Heap {
 
     /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
     pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
-        let (mut live, mut reserved) = ([0u64; 5], [0u64; 5]);
+        let (mut live, mut reserved) = ([0u64; 6], [0u64; 6]);
         for class in Class::ALL {
             let i = class as usize;
             live[i] = self.accounted(cx, class);
@@ -217,12 +260,13 @@ impl Heap {
             }
         }
         Usage {
-            tuple_bytes: live[0],
+            rows: live[5],
+            tuple_bytes: live[0].wrapping_add(bytes_of_cells(&self.plan, live[5])),
             mapping_bytes: live[1],
             row_bytes: live[2],
             node_bytes: live[3],
             scratch_bytes: live[4],
-            word_chunk_bytes: reserved[0].wrapping_add(reserved[1]),
+            word_chunk_bytes: reserved[0].wrapping_add(reserved[1]).wrapping_add(reserved[5]),
             block_chunk_bytes: reserved[2].wrapping_add(reserved[3]).wrapping_add(reserved[4]),
         }
     }
@@ -249,29 +293,38 @@ impl Heap {
 
     fn slot_bytes(&self, class: Class, size: u8) -> u64 {
         match class {
-            Class::Tuple => 8 * self.plan.config().tuple_width(),
-            Class::Mapping => 8,
+            Class::Tuple | Class::Mapping => 8,
+            // Counted, for several have a word.
+            Class::Cells => 1,
             Class::Row | Class::Node | Class::Scratch => bytes_of_size(size) as u64,
         }
     }
 
     /// Where a slot lies. Words go through the lines first and through a line last (invariant 5).
-    fn offset_of(&self, class: Class, size: u8, chunk: u32, slot: u32) -> u64 {
-        let (start, bytes) = (self.chunks(class).offset(chunk), self.slot_bytes(class, size));
+    fn offset_of(&self, class: Class, stride: u64, chunk: u32, slot: u32) -> u64 {
+        let start = self.chunks(class).offset(chunk);
         if class.is_word() {
             let lines = self.words.bytes / LINE as u64;
-            return start + u64::from(slot) % lines * LINE as u64 + u64::from(slot) / lines * bytes;
+            return start + u64::from(slot) % lines * LINE as u64 + u64::from(slot) / lines * stride;
         }
-        start + u64::from(slot) * bytes
+        start + u64::from(slot) * stride
     }
 
     /// The slot around a distance from the start of its chunk; the inverse of `offset_of`.
-    fn slot_at(&self, class: Class, size: u8, distance: u64) -> u32 {
-        let (line, bytes) = (LINE as u64, self.slot_bytes(class, size));
+    fn slot_at(&self, class: Class, stride: u64, distance: u64) -> u32 {
+        let line = LINE as u64;
         if class.is_word() {
-            return (distance / line + distance % line / bytes * (self.words.bytes / line)) as u32;
+            return (distance / line + distance % line / stride * (self.words.bytes / line)) as u32;
         }
-        (distance / bytes) as u32
+        (distance / stride) as u32
+    }
+
+    /// How a chunk is divided into slots of one size. Rows start where cells are.
+    fn shape(&self, class: Class, size: u8, bond: Option<Bond>) -> Shape {
+        let bytes = self.slot_bytes(class, size);
+        let stride = bond.as_ref().map_or(bytes, |bond| bytes.next_multiple_of(bond.grain));
+        let slots = (self.chunks(class).bytes - bytes) / stride + 1;
+        Shape { size, slots: slots as u32, stride, bond }
     }
 
     fn my_word(&self, class: Class, size: u8) -> ChunkWord {
@@ -308,7 +361,7 @@ impl Heap {
     }
 
     /// Takes a slot: from an open chunk, else from what others freed, else from a chunk claimed now.
-    fn take<F: Fabric>(&self, cx: &Cx<F>, class: Class, size: u8) -> Option<u64> {
+    fn take<F: Fabric>(&self, cx: &Cx<F>, class: Class, size: u8) -> Option<(u64, Option<Cell>)> {
         let mut pool = self.pools[class as usize].lock(cx);
         let mut found = pool.take(size);
         if found.is_none() && self.drain(cx, class, &mut pool) > 0 {
@@ -317,9 +370,21 @@ impl Heap {
         if found.is_none() && self.claim(cx, class, size, &mut pool) {
             found = pool.take(size);
         }
-        let (chunk, slot) = found?;
+        let (number, slot) = found?;
         self.account(cx, class, &mut pool, self.slot_bytes(class, size) as i64, 0);
-        Some(self.offset_of(class, size, chunk, slot))
+        self.account_cell(cx, class, 1);
+        let chunk = pool.chunk(number).expect("the chunk is ours");
+        let offset = self.offset_of(class, chunk.stride, number, slot);
+        let cell = chunk.bond.as_ref().map(|bond| bond.cell(offset - self.blocks.offset(number)));
+        Some((offset, cell))
+    }
+
+    /// Puts so many cells into this host's accounts, if it is rows that come or go.
+    fn account_cell<F: Fabric>(&self, cx: &Cx<F>, class: Class, rows: i64) {
+        if class == Class::Row {
+            let mut pool = self.pools[Class::Cells as usize].lock(cx);
+            self.account(cx, Class::Cells, &mut pool, rows * self.slot_bytes(Class::Cells, 0) as i64, 0);
+        }
     }
 
     /// Claims a chunk for slots of one size. False: none is free.
@@ -328,12 +393,18 @@ impl Heap {
         if pool.exhausted_at == Some(released) {
             return false;
         }
-        let chunks = self.chunks(class);
-        let Some(chunk) = chunks.claim(cx, &mut pool.cursor, self.my_word(class, size)) else {
+        let (chunks, mine) = (self.chunks(class), self.my_word(class, size));
+        let found = match class {
+            Class::Row => {
+                self.claim_for_rows(cx, size, &mut pool.cursor).map(|(chunk, bond)| (chunk, Some(bond)))
+            }
+            _ => chunks.claim(cx, &mut pool.cursor, mine, |_| true).map(|(chunk, _)| (chunk, None)),
+        };
+        let Some((chunk, bond)) = found else {
             pool.exhausted_at = Some(released);
             return false;
         };
-        pool.add(chunk, size, (chunks.bytes / self.slot_bytes(class, size)) as u32);
+        pool.add(chunk, self.shape(class, size, bond));
         self.account(cx, class, pool, 0, chunks.bytes as i64);
         true
     }
@@ -344,6 +415,7 @@ impl Heap {
         let mut pool = self.pools[class as usize].lock(cx);
         let size = if class.is_word() { 0 } else { size_of_len(len) };
         self.account(cx, class, &mut pool, -(self.slot_bytes(class, size) as i64), 0);
+        self.account_cell(cx, class, -1);
         if pool.chunk(chunk).is_some() {
             if !class.is_word() {
                 cx.range_use(DataAddr::new(offset), len.next_multiple_of(LINE), RangeUse::Free);
@@ -365,9 +437,9 @@ impl Heap {
     /// Marks a slot of one of this host's chunks free, and gives the chunk back if it can be spared.
     fn put<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut LatchGuard<'_, Pool>, offset: u64) {
         let number = self.chunks(class).around(offset);
-        let size = pool.chunk(number).expect("the chunk is ours").size;
-        let slot = self.slot_at(class, size, offset - self.chunks(class).offset(number));
-        let start = self.offset_of(class, size, number, slot);
+        let stride = pool.chunk(number).expect("the chunk is ours").stride;
+        let slot = self.slot_at(class, stride, offset - self.chunks(class).offset(number));
+        let start = self.offset_of(class, stride, number, slot);
         assert_eq!(start, offset, "a {} is freed at {offset:#x}, it starts at {start:#x}", class.name());
         let spare = pool.put(number, slot);
         if spare && !class.is_word() {

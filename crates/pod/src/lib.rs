@@ -29,6 +29,7 @@ pub use error::PodError;
 
 /// Protocol steps of this crate that a test can leave out (see `Cx::sabotaged`).
 pub const SABOTAGE_STEPS: &[&str] = &[
+    "heap.cells-stay-bound",
     "heap.nodes-keep-their-chunks",
     "lanes.spare-unread-slots",
     "epochs.pin",

@@ -22,6 +22,8 @@ use std::fmt;
 pub use liger_fabric::SyncMode;
 use liger_fabric::{DataAddr, HostId, LINE, SyncAddr, WorkerId};
 
+use crate::heap::segments;
+
 /// Most hosts in a pod.
 pub const MAX_HOSTS: usize = 16;
 /// Most workers on a host, its keeper included.
@@ -85,6 +87,11 @@ fn usual_ring_bytes(hosts: u8, workers: u8, cxl_bytes: u64) -> u64 {
     let rings = u64::from(hosts.max(1)) * u64::from(workers.max(1));
     let each = (cxl_bytes / 8 / rings).clamp(1 << 10, 4 << 20);
     1 << each.ilog2()
+}
+
+/// Cells of shared rows (`heap`) in a sync word of a pod of `hosts` hosts: 3 up to 8 hosts, 1 beyond.
+pub const fn cells_per_word(hosts: u8) -> u64 {
+    if hosts <= 8 { 3 } else { 1 }
 }
 
 impl PodConfig {
@@ -154,11 +161,6 @@ impl PodConfig {
         }
         range("log_ring_bytes", self.log_ring_bytes, 1 << 10, 1 << 30)?;
         power("log_ring_bytes", self.log_ring_bytes)
-    }
-
-    /// Adjacent sync words in a tuple word: 1 up to 8 hosts, 2 (in one line) beyond.
-    pub fn tuple_width(&self) -> u64 {
-        if self.hosts <= 8 { 1 } else { 2 }
     }
 }
 
@@ -264,6 +266,8 @@ pub enum Part {
     WordChunks,
     /// One word per chunk of blocks (`heap`).
     BlockChunks,
+    /// Where the cells of each chunk of blocks are (`heap`).
+    Bonds,
     /// Chunks of sync words (`heap`).
     WordHeap,
     /// Data lines of the memory self-test (`selftest`).
@@ -344,7 +348,8 @@ impl Plan {
 
         // Each chunk of words costs itself and a word of the table; a line of slack covers the rounding of
         // the table.
-        let fixed_sync = l.at - SUPERBLOCK_BYTES + block_table + LINE_BYTES;
+        let bonds = (block_chunks * segments(c) * 8).next_multiple_of(LINE_BYTES);
+        let fixed_sync = l.at - SUPERBLOCK_BYTES + block_table + bonds + LINE_BYTES;
         let word_chunks = c.hwcc_bytes.saturating_sub(fixed_sync) / (WORD_CHUNK_BYTES + 8);
         if word_chunks < 2 * hosts {
             let needed = (fixed_sync + 2 * hosts * (WORD_CHUNK_BYTES + 8)).next_multiple_of(4096);
@@ -352,6 +357,7 @@ impl Plan {
         }
         l.put(Part::WordChunks, RegionKind::Sync, word_chunks * 8);
         l.put(Part::BlockChunks, RegionKind::Sync, block_table);
+        l.put(Part::Bonds, RegionKind::Sync, bonds);
         l.put(Part::WordHeap, RegionKind::Sync, word_chunks * WORD_CHUNK_BYTES);
         assert!(l.at <= sync_end, "sync region overflows: {} > {sync_end}", l.at);
 
@@ -503,6 +509,11 @@ impl Plan {
     pub(crate) fn heap_lines(&self, host: HostId) -> SyncAddr {
         assert!(host.0 < self.config.hosts);
         self.sync(Part::HeapLines).line(1 + u64::from(host.0) * HEAP_LINES_PER_HOST)
+    }
+
+    /// First word of the table that says where cells are.
+    pub(crate) fn bonds(&self) -> SyncAddr {
+        self.sync(Part::Bonds)
     }
 
     /// First word of a sync region.

@@ -98,8 +98,8 @@ pub const SPARED: &[Spared] = &[
     Spared {
         verb: Verb::Fence,
         file: "engine/src/row/moves.rs",
-        near: "before its word can live",
-        because: "the index entry that is published between this fence and the word's birth brings a fence \
+        near: "before its cell can live",
+        because: "the index entry that is published between this fence and the cell's birth brings a fence \
                   of its own; a row must not depend on how its index is built",
     },
     Spared {
@@ -125,7 +125,6 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("leaving.note-unanswered-too", "survival-owner"),
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("row.forget-valid-bits", "survival-churn"),
-    ("row.valid-before-unlock", "rows-wide-words"),
     ("shm.above-last-life", "shm-lives"),
     ("shm.all-dead-before-removal", "shm-absent"),
     ("shm.miss-what-was-read", "shm-open-gaps"),

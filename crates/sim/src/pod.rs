@@ -166,11 +166,14 @@ impl SimPod {
         let shared = self.hosts.iter().all(alone) && trusting > Some(1);
         let shared = shared.then(|| "several hosts trust their copies of one row".to_owned());
         // The first time for what they give back to one another.
-        self.try_on_every_host(|cx, host| host.used_bytes(cx))?;
-        let used: u64 = self.try_on_every_host(|cx, host| host.used_bytes(cx))?.iter().sum();
-        let accounts = self.try_on_every_host(|cx, host| host.usage(cx).bytes())?.pop();
-        let off = accounts.filter(|&accounts| accounts != used);
-        let off = off.map(|accounts| format!("{used} bytes are in use, accounts say {}", accounts as i64));
+        self.try_on_every_host(|cx, host| host.used(cx))?;
+        let of_hosts = self.try_on_every_host(|cx, host| host.used(cx))?;
+        let used = of_hosts.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let accounts = self.try_on_every_host(|cx, host| host.usage(cx))?.pop();
+        // Row engines have no tuple words beside cells.
+        let said = accounts.map(|usage| (usage.bytes().wrapping_sub(usage.tuple_bytes), usage.rows));
+        let off = said.filter(|&said| said != used);
+        let off = off.map(|said| format!("{used:?} bytes and rows are in use, accounts say {said:?}"));
         let named = |(host, checked): (usize, Checked)| {
             checked.problems.into_iter().map(move |problem| format!("host {host}: {problem}"))
         };

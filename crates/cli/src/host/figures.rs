@@ -82,7 +82,7 @@ impl Counted for RowHost {
 fn of_usage(usage: &Usage) -> EngineFigures {
     EngineFigures {
         hwcc_bytes: named([
-            ("tuple words", usage.tuple_bytes),
+            ("tuple cells", usage.tuple_bytes),
             ("index words", usage.mapping_bytes),
             ("claimed chunks", usage.word_chunk_bytes),
         ]),

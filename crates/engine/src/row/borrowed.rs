@@ -1,13 +1,13 @@
 //! The rows of other hosts that a transaction holds, and how they are found again.
 //!
-//! 1. A row is held once. While they are few they are looked through; of more than [`FEW`] keys and words are
-//!    kept in order, because looking through all of them for each row would take a large transaction
+//! 1. A row is held once. While they are few they are looked through; of more than [`FEW`] keys and addresses
+//!    are kept in order, because looking through all of them for each row would take a large transaction
 //!    quadratic time.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use liger_fabric::{DataAddr, SyncAddr};
+use liger_pod::heap::TupleAddr;
 
 use crate::key::Key;
 use crate::txn::TableId;
@@ -19,8 +19,7 @@ const FEW: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForeignRow {
     pub(super) hash: u64,
-    pub(super) word: SyncAddr,
-    pub(super) block: DataAddr,
+    pub(super) at: TupleAddr,
     pub(super) table: TableId,
     pub(super) partition: u16,
     pub(super) key: Key,
@@ -39,9 +38,9 @@ impl ForeignRow {
 #[derive(Default)]
 pub(super) struct Borrowed {
     list: Vec<ForeignRow>,
-    /// Where rows are in `list`, once they are more than [`FEW`]: by name, and by word.
+    /// Where rows are in `list`, once they are more than [`FEW`]: by name, and by address.
     names: BTreeMap<(TableId, u16, Key), usize>,
-    words: BTreeMap<SyncAddr, usize>,
+    places: BTreeMap<TupleAddr, usize>,
 }
 
 impl Borrowed {
@@ -50,11 +49,11 @@ impl Borrowed {
         let i = self.list.len();
         if i == FEW {
             self.names.extend(self.list.iter().enumerate().map(|(i, row)| (row.name(), i)));
-            self.words.extend(self.list.iter().enumerate().map(|(i, row)| (row.word, i)));
+            self.places.extend(self.list.iter().enumerate().map(|(i, row)| (row.at, i)));
         }
         if i >= FEW {
             self.names.insert(row.name(), i);
-            self.words.insert(row.word, i);
+            self.places.insert(row.at, i);
         }
         self.list.push(row);
         i
@@ -69,12 +68,12 @@ impl Borrowed {
         self.names.get(&name).copied()
     }
 
-    /// The row with this word, if it is held.
-    pub(super) fn of_word(&self, word: SyncAddr) -> Option<&ForeignRow> {
+    /// The row at this address, if it is held.
+    pub(super) fn of_address(&self, at: TupleAddr) -> Option<&ForeignRow> {
         if self.list.len() <= FEW {
-            return self.list.iter().rfind(|row| row.word == word);
+            return self.list.iter().rfind(|row| row.at == at);
         }
-        self.words.get(&word).map(|i| &self.list[*i])
+        self.places.get(&at).map(|i| &self.list[*i])
     }
 
     /// Forgets the row that was added last.
@@ -82,17 +81,17 @@ impl Borrowed {
         let Some(row) = self.list.pop() else { return };
         if self.list.len() < FEW {
             self.names.clear();
-            self.words.clear();
+            self.places.clear();
         } else {
             self.names.remove(&row.name());
-            self.words.remove(&row.word);
+            self.places.remove(&row.at);
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.list.clear();
         self.names.clear();
-        self.words.clear();
+        self.places.clear();
     }
 }
 
@@ -112,13 +111,18 @@ impl DerefMut for Borrowed {
 
 #[cfg(test)]
 mod tests {
+    use liger_fabric::{DataAddr, SyncAddr};
+
     use super::*;
+
+    fn at(n: u64) -> TupleAddr {
+        TupleAddr::new(DataAddr::new(64 * n), SyncAddr::new(8 * n), 1)
+    }
 
     fn row(n: u64) -> ForeignRow {
         ForeignRow {
             hash: n,
-            word: SyncAddr::new(8 * n),
-            block: DataAddr::new(64 * n),
+            at: at(n),
             table: TableId(1),
             partition: (n % 3) as u16,
             key: Key::from_words(&[n]),
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn few_and_many_rows_are_found_by_key_and_by_word() {
+    fn few_and_many_rows_are_found_by_key_and_by_address() {
         let mut rows = Borrowed::default();
         for n in 0..100 {
             assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);
@@ -137,7 +141,7 @@ mod tests {
             for held in 0..=n {
                 let key = Key::from_words(&[held]);
                 assert_eq!(rows.of_key(TableId(1), (held % 3) as u16, &key), Some(held as usize));
-                assert_eq!(rows.of_word(SyncAddr::new(8 * held)).map(|row| row.hash), Some(held));
+                assert_eq!(rows.of_address(at(held)).map(|row| row.hash), Some(held));
             }
             assert_eq!(rows.of_key(TableId(2), (n % 3) as u16, &Key::from_words(&[n])), None);
         }
@@ -145,15 +149,15 @@ mod tests {
         for n in (20..100).rev() {
             rows.pop();
             assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);
-            assert!(rows.of_word(SyncAddr::new(8 * n)).is_none());
+            assert!(rows.of_address(at(n)).is_none());
         }
         for n in 20..60 {
             assert_eq!(rows.add(row(n)) as u64, n);
             assert_eq!(rows.of_key(TableId(1), 1, &Key::from_words(&[19])), Some(19));
-            assert_eq!(rows.of_word(SyncAddr::new(8 * n)).map(|row| row.hash), Some(n));
+            assert_eq!(rows.of_address(at(n)).map(|row| row.hash), Some(n));
         }
         rows.clear();
         assert_eq!(rows.of_key(TableId(1), 0, &Key::from_words(&[0])), None);
-        assert!(rows.of_word(SyncAddr::new(0)).is_none() && rows.is_empty());
+        assert!(rows.of_address(at(101)).is_none() && rows.is_empty());
     }
 }

@@ -45,7 +45,7 @@ impl RowHost {
                 }
                 passed += 1;
                 found.rows += 1;
-                found.shared_rows += u64::from(part.word(row).is_some());
+                found.shared_rows += u64::from(part.address(row).is_some());
                 found.bytes += (8 * part.key_words + part.row_len) as u64;
                 last = Some(key);
             }

@@ -59,12 +59,12 @@ impl RowHost {
         checked
     }
 
-    /// Shared memory in use in this host's chunks, in bytes: see [`Heap::used_bytes`].
+    /// Shared memory in use in this host's chunks: see [`Heap::used`].
     ///
-    /// [`Heap::used_bytes`]: liger_pod::heap::Heap::used_bytes
-    pub fn used_bytes<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+    /// [`Heap::used`]: liger_pod::heap::Heap::used
+    pub fn used<F: Fabric>(&self, cx: &Cx<F>) -> (u64, u64) {
         self.heap.tidy(cx);
-        self.heap.used_bytes(cx)
+        self.heap.used(cx)
     }
 
     fn check_part<F: Fabric>(
@@ -94,20 +94,20 @@ impl RowHost {
             if holders.readers != 0 || holders.writer != 0 || holders.gap != 0 || part.is_uncommitted(*row) {
                 wrong(format!("{key:?} is held by its owner: {holders:?}"));
             }
-            let Some(at) = part.word(*row) else { continue };
+            let Some(at) = part.address(*row) else { continue };
             let word = self.shared.peek(cx, at);
-            shared.push((*key, at.offset()));
-            reachable.extend([at.offset(), word.row().offset()]);
-            if !word.is_live() || !word.is_free(self.shared.format) {
+            shared.push((*key, at.raw()));
+            reachable.insert(at.block().offset());
+            if !word.is_live() || !word.is_free() {
                 wrong(format!("{key:?} at rest has the word {word:?}"));
                 continue;
             }
-            let trusting = self.shared.valid(cx, at, word).count_ones();
+            let trusting = word.valid().count_ones();
             *trusting_hosts = trusting.max(*trusting_hosts);
-            if !self.shared.is_fresh(cx, at, word) {
-                self.shared.freshen(cx, word.row(), part.block_len());
+            if !self.shared.is_fresh(cx, word) {
+                self.shared.freshen(cx, at.block(), part.block_len());
             }
-            match block_is(cx, word.row(), table.0, partition, key) {
+            match block_is(cx, at.block(), table.0, partition, key) {
                 None => wrong(format!("{key:?}: its block holds another row")),
                 Some(head) if !word.is_modified() && head.llsn != part.rows.version(*row) => wrong(format!(
                     "{key:?}: version {} in DRAM, {} shared, but unmodified",
@@ -117,7 +117,7 @@ impl RowHost {
                 Some(_) => {}
             }
             let neighbour =
-                |row: Option<&(Key, RowId)>| row.is_some_and(|(_, row)| part.word(*row).is_some());
+                |row: Option<&(Key, RowId)>| row.is_some_and(|(_, row)| part.address(*row).is_some());
             if word.next_real() && !neighbour(rows.get(i + 1)) {
                 wrong(format!("{key:?} vouches for a next key that is not shared"));
             }
@@ -127,7 +127,7 @@ impl RowHost {
         }
         *shared_rows += shared.len() as u64;
         // Freed when their entries go.
-        reachable.extend(part.stale.iter().map(|(_, at)| at.offset()));
+        reachable.extend(part.stale.iter().map(|(_, at)| at.block().offset()));
         self.check_index(cx, part, &shared, &mut wrong, reachable);
     }
 
@@ -156,7 +156,7 @@ impl RowHost {
         let indexed: Vec<(Key, u64)> = entries.iter().map(|(k, v)| (Key::from_words(k), v)).collect();
         // Entries that could not be taken out yet lead nowhere, but they are there.
         let mut expected = shared.to_vec();
-        expected.extend(part.stale.iter().map(|(key, at)| (*key, at.offset())));
+        expected.extend(part.stale.iter().map(|(key, at)| (*key, at.raw())));
         expected.sort_unstable();
         if indexed != expected {
             wrong(format!(

@@ -169,8 +169,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 // This host keeps the write lock until the owner has removed the row. Should it die before,
                 // with later records in its ring, the block tells what becomes of the row.
                 if !change.is_new {
-                    self.cx.write(row.block, &(self.llsn | DELETED).to_ne_bytes());
-                    self.host.shared.write_back(self.cx, row.block, 8);
+                    self.cx.write(row.at.block(), &(self.llsn | DELETED).to_ne_bytes());
+                    self.host.shared.write_back(self.cx, row.at.block(), 8);
                     any = true;
                 }
                 continue;
@@ -178,7 +178,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             let key_words = row.key.width();
             write_through(
                 self.cx,
-                (self.host.shared, row.block),
+                (self.host.shared, row.at.block()),
                 key_words,
                 self.llsn,
                 change,
@@ -202,8 +202,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 continue;
             }
             let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table);
-            if let Some(at) = part.word(row) {
-                let block = (host.shared, host.shared.peek(cx, at).row());
+            if let Some(at) = part.address(row) {
+                let block = (host.shared, at.block());
                 write_through(
                     cx,
                     block,
@@ -219,7 +219,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             if change.is_new {
                 part.set_flag(row, RowFlags::PLACEHOLDER, false);
             }
-            if part.word(row).is_some() && cx.sabotaged("commit.write-own-dram-copy") {
+            if part.address(row).is_some() && cx.sabotaged("commit.write-own-dram-copy") {
                 continue;
             }
             let bytes = part.rows.bytes_mut(row);
@@ -287,15 +287,15 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             debug_assert_eq!(entry.writer, self.me.0 + 1);
             let name = Name { hash: row.hash, table: row.table, partition: row.partition, key: row.key };
             let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.llsn } else { 0 };
-            host.give_away(cx, shard, &name, row.word, llsn);
+            host.give_away(cx, shard, &name, row.at, llsn);
             return;
         }
         entry.readers &= !(1 << self.me.0);
         if entry.writer == self.me.0 + 1 {
             entry.writer = 0;
-            host.shared.release_write(cx, row.word, row.wrote, row.wrote);
+            host.shared.release_write(cx, row.at, row.wrote, row.wrote);
         } else if entry.readers == 0 {
-            host.shared.release_read(cx, row.word);
+            host.shared.release_read(cx, row.at);
         }
         drop(shard);
         // A broken index is for those to tell who need it.

@@ -74,7 +74,7 @@ impl RowHost {
 
     /// Brings the DRAM copy of a row up to what had committed before this call; `Break`: not now.
     fn make_current<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> ControlFlow<()> {
-        let Some(at) = part.word(row) else { return ControlFlow::Continue(()) };
+        let Some(at) = part.address(row) else { return ControlFlow::Continue(()) };
         let word = self.shared.peek(cx, at);
         let elsewhere = word.writer().is_some_and(|host| host != self.me);
         if elsewhere && !cx.sabotaged("copy.wait-for-foreign-writer") {

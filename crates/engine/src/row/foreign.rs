@@ -1,7 +1,7 @@
-//! A transaction's work on rows of other hosts: through their tuple words, in shared memory.
+//! A transaction's work on rows of other hosts: through their tuple cells, in shared memory.
 //!
 //! Invariants:
-//! 1. A row is used only after its word is locked, its lines are fresh, and its key has been compared.
+//! 1. A row is used only after its cell is locked, its lines are fresh, and its key has been compared.
 //! 2. A range is protected when every row found and the first one beyond are locked; then every row but the
 //!    last vouches that its next key is the partition's next key (the first one, unless it stands at the
 //!    start, that its previous one is); and then the index leaves that were read have not changed since. In
@@ -12,7 +12,8 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{DataAddr, Fabric, SyncAddr, Work};
+use liger_fabric::{Fabric, Work};
+use liger_pod::heap::TupleAddr;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::borrowed::ForeignRow;
@@ -48,7 +49,7 @@ const ROUNDS: usize = 8;
 const FIRST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 64;
 
-/// What came of trying to lock a row whose word is known.
+/// What came of trying to lock a row of which a hint is known.
 enum Try {
     Held(usize),
     Stale,
@@ -109,14 +110,14 @@ impl<F: Fabric> RowTxn<'_, F> {
                 Try::Held(i) => return Ok(Some(i)),
                 Try::Stale | Try::Unknown => {}
             }
-            if let Some(word) = self.look_up(relation, partition, key)? {
-                self.host.remote.learn(self.cx, hash, word);
+            if let Some(at) = self.look_up(relation, partition, key)? {
+                self.host.remote.learn(self.cx, hash, at);
                 if let Try::Held(i) = self.try_lock(relation, partition, key, hash, mode)? {
                     return Ok(Some(i));
                 }
             }
             match self.host.ask(self.cx, relation.id, partition, Wish::MoveIn(*key))? {
-                Answer::Shared(word) => self.host.remote.learn(self.cx, hash, word),
+                Answer::Shared(at) => self.host.remote.learn(self.cx, hash, at),
                 Answer::Absent => return Ok(None),
                 refused => return Err(refused_by_owner(relation.id, refused)),
             }
@@ -128,18 +129,19 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// under a latch.
     pub(super) fn refer(&self, table: TableId, partition: u16, key: &Key) -> Result<(), TxnError> {
         if self.host.policies.steps == Steps::Artifact
-            && let Some(word) = self.look_up(self.host.catalog.relation(table)?, partition, key)?
+            && let Some(at) = self.look_up(self.host.catalog.relation(table)?, partition, key)?
         {
-            self.host.shared.latch(self.cx, word);
+            self.host.shared.latch(self.cx, at);
         }
         Ok(())
     }
 
-    /// The word of a key in the shared index.
-    fn look_up(&self, relation: &Relation, partition: u16, key: &Key) -> Result<Option<SyncAddr>, TxnError> {
+    /// Where the row of a key is, by the shared index.
+    fn look_up(&self, relation: &Relation, partition: u16, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
         let tree = self.host.foreign_index(relation, partition);
-        match tree.get(self.cx, &self.host.tree_env(), key.words()) {
-            Ok(found) => Ok(found.map(SyncAddr::new)),
+        let found = tree.get(self.cx, &self.host.tree_env(), key.words());
+        match found.and_then(|raw| raw.map(|raw| self.host.row_at(raw)).transpose()) {
+            Ok(found) => Ok(found),
             // The owner has not come up yet.
             Err(TreeError::NotFormatted { .. }) => Ok(None),
             Err(broken) => Err(tree_error(relation.id, broken)),
@@ -162,13 +164,13 @@ impl<F: Fabric> RowTxn<'_, F> {
         let mut shard = host.remote.shard(cx, hash);
         let Some(entry) = shard.get_mut(&hash) else { return Ok(Try::Unknown) };
         if entry.is_leaving() {
-            if host.shared.peek(cx, entry.word).writer() == Some(host.me) {
+            if host.shared.peek(cx, entry.at).writer() == Some(host.me) {
                 return Err(Conflict::WriteLocked.into());
             }
-            let word = entry.word;
+            let at = entry.at;
             shard.remove(&hash);
             let name = Name { hash, table: relation.id, partition, key: *key };
-            host.leaving.lock(cx).has_gone(&name, word);
+            host.leaving.lock(cx).has_gone(&name, at);
             return Ok(Try::Stale);
         }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
@@ -182,44 +184,44 @@ impl<F: Fabric> RowTxn<'_, F> {
             return Err(Conflict::ReadLocked.into());
         }
         let upgraded = entry.readers & mine != 0;
-        // Before the word becomes write-locked: it may be another row's, with the same hash.
+        // Before the cell becomes write-locked: it may be another row's, with the same hash.
         let late = cx.sabotaged("foreign.upgrade-own-row");
         let held = if upgraded && !late { Some(self.held_already(relation, partition, key)?) } else { None };
+        let (at, block) = (entry.at, entry.at.block());
         let acquired = match mode {
             Mode::Read if entry.readers != 0 => {
-                Acquired::Granted { word: host.shared.peek(cx, entry.word), fresh: true }
+                Acquired::Granted { cell: host.shared.peek(cx, entry.at), fresh: true }
             }
-            Mode::Read => host.shared.acquire_read(cx, entry.word),
-            Mode::Write => host.shared.acquire_write(cx, entry.word, entry.readers != 0),
+            Mode::Read => host.shared.acquire_read(cx, entry.at),
+            Mode::Write => host.shared.acquire_write(cx, entry.at, entry.readers != 0),
         };
-        let word = match acquired {
-            Acquired::Granted { word, fresh } => {
+        match acquired {
+            Acquired::Granted { fresh, .. } => {
                 if !fresh {
-                    host.shared.freshen_unknown(cx, word.row());
+                    host.shared.freshen_unknown(cx, block);
                 }
-                word
             }
-            // This host holds the word, but not through this entry: as another key's. Whoever has just lost
-            // the word to that key would meet it for ever, the more so in a transaction that holds the other
+            // This host holds the cell, but not through this entry: as another key's. Whoever has just lost
+            // the cell to that key would meet it for ever, the more so in a transaction that holds the other
             // row itself.
-            Acquired::Conflict if entry.is_unheld() && host.shared.is_ours(cx, entry.word) => {
+            Acquired::Conflict if entry.is_unheld() && host.shared.is_ours(cx, entry.at) => {
                 shard.remove(&hash);
                 return Ok(Try::Stale);
             }
-            Acquired::Conflict => return Err(host.shared.refusal(cx, entry.word, mode).into()),
+            Acquired::Conflict => return Err(host.shared.refusal(cx, entry.at, mode).into()),
             Acquired::Gone => {
                 shard.remove(&hash);
                 return Ok(Try::Stale);
             }
-        };
-        let head = block_is(cx, word.row(), relation.id.0, partition, key)
-            .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(word.row())));
+        }
+        let head = block_is(cx, block, relation.id.0, partition, key)
+            .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(block)));
         let Some(head) = head else {
             // Another row by now (or another key with this hash, which a worker of this host holds).
             if entry.is_unheld() {
                 match mode {
-                    Mode::Read => host.shared.release_read(cx, entry.word),
-                    Mode::Write => host.shared.release_write(cx, entry.word, false, false),
+                    Mode::Read => host.shared.release_read(cx, entry.at),
+                    Mode::Write => host.shared.release_write(cx, entry.at, false, false),
                 }
                 shard.remove(&hash);
                 return Ok(Try::Stale);
@@ -230,12 +232,11 @@ impl<F: Fabric> RowTxn<'_, F> {
             Mode::Read => entry.readers |= mine,
             Mode::Write => entry.writer = writer,
         }
-        let at = entry.word;
         drop(shard);
         if upgraded {
             return held.map_or_else(|| self.held_already(relation, partition, key), Ok);
         }
-        let i = self.remember(relation, (partition, *key), hash, (at, word.row()), head.llsn);
+        let i = self.remember(relation, (partition, *key), hash, at, head.llsn);
         if *key != sentinel_key(relation.key_words) {
             self.note_read(relation.id, key, Some(head.llsn));
         }
@@ -248,11 +249,11 @@ impl<F: Fabric> RowTxn<'_, F> {
         relation: &Relation,
         (partition, key): (u16, Key),
         hash: u64,
-        (word, block): (SyncAddr, DataAddr),
+        at: TupleAddr,
         llsn: u64,
     ) -> usize {
         let (table, row_len, wrote) = (relation.id, relation.row_len, false);
-        let row = ForeignRow { hash, word, block, table, partition, key, row_len, llsn, wrote };
+        let row = ForeignRow { hash, at, table, partition, key, row_len, llsn, wrote };
         let i = self.foreign.add(row);
         self.held.push(Place::Foreign(i as u32));
         i
@@ -273,7 +274,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         let row = self.foreign[i];
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.resize(row.row_len, 0);
-        let start = row.block.byte(row_start(relation.key_words));
+        let start = row.at.block().byte(row_start(relation.key_words));
         self.cx.read(start, &mut bytes);
         let shown = self.show(relation, Place::Foreign(i as u32), &row.key, &bytes, row.llsn, visitor);
         self.scratch = bytes;
@@ -368,17 +369,18 @@ impl<F: Fabric> RowTxn<'_, F> {
         let mut chain: Vec<usize> = previous.into_iter().collect();
         let (gaps, mut last) = (host.policies.next_key_locking, None);
         let sentinel = sentinel_key(relation.key_words);
-        for (words, word) in candidates.iter() {
+        for (words, raw) in candidates.iter() {
             let key = Key::from_words(words);
+            let at = host.row_at(raw).map_err(|broken| tree_error(relation.id, broken))?;
             let beyond = rest.ends_before(&key) || key == sentinel;
             let mode = if beyond { Mode::Read } else { mode };
             if beyond && (!gaps || cx.sabotaged("foreign.lock-beyond-range")) {
                 locked.complete = true;
-                last = (!gaps).then(|| SyncAddr::new(word));
+                last = (!gaps).then_some(at);
                 break;
             }
             let hash = host.remote.hash_of(relation.id, partition, &key);
-            host.remote.learn(cx, hash, SyncAddr::new(word));
+            host.remote.learn(cx, hash, at);
             let Try::Held(i) = self.try_lock(relation, partition, &key, hash, mode)? else { return Ok(None) };
             chain.push(i);
             if beyond {
@@ -404,10 +406,10 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// True if no key of the partition stands between the rows of the chain, nor between the start and the
-    /// first. `unlocked`: where gaps are not locked, the word of the first row beyond the range, if it ends
+    /// first. `unlocked`: where gaps are not locked, the first row beyond the range, if it ends
     /// there.
-    fn is_chain_proven(&self, chain: &[usize], unlocked: Option<SyncAddr>, stretch: &Stretch<'_>) -> bool {
-        let word = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].word);
+    fn is_chain_proven(&self, chain: &[usize], unlocked: Option<TupleAddr>, stretch: &Stretch<'_>) -> bool {
+        let cell = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].at);
         let others = match (chain, unlocked) {
             ([], None) => return false,
             ([], Some(beyond)) => return self.host.shared.peek(self.cx, beyond).prev_real(),
@@ -417,9 +419,9 @@ impl<F: Fabric> RowTxn<'_, F> {
         let first = chain[0];
         let starts = stretch.previous.is_some()
             || self.foreign[first].key == stretch.rest.low
-            || word(first).prev_real()
+            || cell(first).prev_real()
             || self.cx.sabotaged("foreign.check-prev-real");
-        starts && others.iter().all(|i| word(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
+        starts && others.iter().all(|i| cell(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
     }
 
     /// Inserts into a partition of another host; false if the key exists (which is then protected).
@@ -437,8 +439,8 @@ impl<F: Fabric> RowTxn<'_, F> {
             return Ok(true);
         }
         match self.host.ask(self.cx, relation.id, partition, Wish::Create(*key))? {
-            Answer::Created { word, next, llsn } => {
-                self.take_created(relation, partition, key, bytes, (word, next, llsn))?;
+            Answer::Created { at, next, llsn } => {
+                self.take_created(relation, partition, key, bytes, (at, next, llsn))?;
                 Ok(true)
             }
             Answer::Duplicate => {
@@ -457,7 +459,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         partition: u16,
         key: &Key,
         bytes: &[u8],
-        (word, next, llsn): (SyncAddr, Option<SyncAddr>, u64),
+        (at, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
         let hash = host.remote.hash_of(relation.id, partition, key);
@@ -468,30 +470,27 @@ impl<F: Fabric> RowTxn<'_, F> {
         let clash = shard.get(&hash).is_some_and(Entry::is_held);
         let is_taken = host.policies.next_key_locking && !gap_is_mine;
         if clash || is_taken && !cx.sabotaged("foreign.prove-own-gap") {
-            host.give_away(cx, shard, &name, word, 0);
+            host.give_away(cx, shard, &name, at, 0);
             return Err(Conflict::Gap.into());
         }
-        if shard
-            .insert(hash, Entry { word, readers: 0, writer: self.me.0 + 1 })
-            .is_some_and(|e| e.is_leaving())
+        if shard.insert(hash, Entry { at, readers: 0, writer: self.me.0 + 1 }).is_some_and(|e| e.is_leaving())
         {
             host.leaving.lock(cx).remove(&name);
         }
         drop(shard);
-        let block = host.shared.peek(cx, word).row();
-        host.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let i = self.remember(relation, (partition, *key), hash, (word, block), llsn);
+        host.shared.freshen(cx, at.block(), block_len(relation.key_words, relation.row_len));
+        let i = self.remember(relation, (partition, *key), hash, at, llsn);
         let place = Place::Foreign(i as u32);
         self.llsn = self.llsn.max(llsn);
         self.work.begin_insert(place, relation.id, key, Some(bytes));
         Ok(())
     }
 
-    /// True if this worker holds the word's row, and no other worker of this host does.
-    fn holds_alone(&self, word: SyncAddr) -> bool {
-        let Some(row) = self.foreign.of_word(word) else { return false };
+    /// True if this worker holds that row, and no other worker of this host does.
+    fn holds_alone(&self, at: TupleAddr) -> bool {
+        let Some(row) = self.foreign.of_address(at) else { return false };
         let shard = self.host.remote.shard(self.cx, row.hash);
-        shard.get(&row.hash).is_some_and(|entry| entry.word == word && entry.is_held_only_by(self.me))
+        shard.get(&row.hash).is_some_and(|entry| entry.at == at && entry.is_held_only_by(self.me))
     }
 }
 

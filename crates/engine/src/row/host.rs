@@ -16,13 +16,14 @@ use std::sync::{Arc, OnceLock};
 use liger_fabric::{Cx, Fabric, HostId, Latch, LatchGuard};
 use liger_pod::PodError;
 use liger_pod::epochs::Epochs;
-use liger_pod::heap::{Heap, Usage};
+use liger_pod::heap::{Heap, TupleAddr, Usage};
 use liger_pod::lanes::Lanes;
 use liger_pod::membership::{self, Member};
 use liger_pod::plan::Plan;
 use liger_pod::selftest::Responder;
-use liger_store::bwtree::{BwTree, NodeCache, TreeHost, Unfinished};
+use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
+use super::cell::CellFormat;
 use super::circles::Circles;
 use super::cold::Restoring;
 use super::keeper::{Keeper, Takeover};
@@ -36,7 +37,6 @@ use super::retry::Ages;
 use super::shared::SharedRows;
 use super::shortage::Shortages;
 use super::waits::Waits;
-use super::word::WordFormat;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
 use crate::log::HostLog;
@@ -49,7 +49,7 @@ use crate::txn::{Conflict, TableId, TxnError};
 /// How much shared memory rows and their index may use, in the whole pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Bytes of hardware-coherent memory: tuple words and mapping words.
+    /// Bytes of hardware-coherent memory: tuple cells and mapping words.
     pub hwcc_bytes: u64,
     /// Bytes of data memory: rows and index nodes.
     pub cxl_bytes: u64,
@@ -201,7 +201,7 @@ impl RowHost {
         let config = plan.config();
         let me = cx.host();
         let Policies { coherence, dirty_tracking, steps, .. } = options.policies;
-        let format = WordFormat::for_hosts(config.hosts);
+        let format = CellFormat::for_hosts(config.hosts);
         let owners = Owners::new(cx, plan, member.slot());
         let partitions: Vec<OnceLock<Latch<Partition>>> =
             (0..config.partitions).map(|_| OnceLock::new()).collect();
@@ -360,6 +360,11 @@ impl RowHost {
     /// The shared index of another host's partition.
     pub(super) fn foreign_index(&self, relation: &Relation, partition: u16) -> BwTree {
         BwTree::new(self.plan.directory(relation.id.0, partition), relation.key_words)
+    }
+
+    /// The row that an entry of a shared index leads to.
+    pub(super) fn row_at(&self, raw: u64) -> Result<TupleAddr, TreeError> {
+        self.heap.row_at(raw).ok_or(TreeError::Damaged { offset: raw, what: "address of a row" })
     }
 
     /// What the shared indexes need.

@@ -14,7 +14,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use liger_fabric::{Cx, Fabric, HostId, LatchGuard, SyncAddr};
+use liger_fabric::{Cx, Fabric, HostId, LatchGuard};
+use liger_pod::heap::TupleAddr;
 
 use super::host::RowHost;
 use super::message::Message;
@@ -40,8 +41,8 @@ pub(super) struct Name {
 /// What was given away under a name.
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    /// The row's tuple word, if it is known, and the version of the removal.
-    word: Option<SyncAddr>,
+    /// Where the row is, if it is known, and the version of the removal.
+    at: Option<TupleAddr>,
     llsn: u64,
     /// The owner may have made (another) one before it died.
     unanswered: bool,
@@ -63,10 +64,10 @@ impl Leaving {
         self.rows.remove(name);
     }
 
-    /// The row that was given away, behind this word, is gone.
-    pub fn has_gone(&mut self, name: &Name, word: SyncAddr) {
-        match self.rows.get_mut(name).filter(|given| given.word == Some(word)) {
-            Some(given) if given.unanswered => given.word = None,
+    /// The row that was given away and was here is gone.
+    pub fn has_gone(&mut self, name: &Name, at: TupleAddr) {
+        match self.rows.get_mut(name).filter(|given| given.at == Some(at)) {
+            Some(given) if given.unanswered => given.at = None,
             Some(_) => self.remove(name),
             None => {}
         }
@@ -85,7 +86,7 @@ impl Leaving {
 impl Given {
     fn removal(&self, name: &Name) -> Message {
         let &Name { table, partition, key, .. } = name;
-        Message::Remove { table, partition, key, word: self.word, unborn: self.unanswered, llsn: self.llsn }
+        Message::Remove { table, partition, key, at: self.at, unborn: self.unanswered, llsn: self.llsn }
     }
 }
 
@@ -93,7 +94,7 @@ impl RowHost {
     /// Removes a row that this host had given away; it owns the partition by now.
     fn remove_given<F: Fabric>(&self, cx: &Cx<F>, name: &Name, given: &Given) {
         let Name { table, partition, ref key, .. } = *name;
-        self.remove_for(cx, self.me, (partition, table), key, (given.word, given.unanswered), given.llsn);
+        self.remove_for(cx, self.me, (partition, table), key, (given.at, given.unanswered), given.llsn);
     }
 
     /// Gives a row whose write lock a worker of this host has to its owner to remove, in version `llsn`, and
@@ -104,12 +105,12 @@ impl RowHost {
         cx: &Cx<F>,
         mut shard: LatchGuard<'_, Shard>,
         name: &Name,
-        word: SyncAddr,
+        at: TupleAddr,
         llsn: u64,
     ) {
-        let given = Given { word: Some(word), llsn, unanswered: false, told: None };
+        let given = Given { at: Some(at), llsn, unanswered: false, told: None };
         self.leaving.lock(cx).rows.insert(*name, given);
-        let is_its = shard.get(&name.hash).is_none_or(|entry| entry.word == word || !entry.is_held());
+        let is_its = shard.get(&name.hash).is_none_or(|entry| entry.at == at || !entry.is_held());
         if self.holds(name.partition) {
             // Since the row was locked, this host has become its owner.
             if is_its {
@@ -120,7 +121,7 @@ impl RowHost {
             return self.remove_given(cx, name, &given);
         }
         if is_its {
-            shard.insert(name.hash, Entry { word, readers: 0, writer: LEAVING });
+            shard.insert(name.hash, Entry { at, readers: 0, writer: LEAVING });
         }
         self.tell(cx, name, self.owner(name.partition));
     }
@@ -128,7 +129,7 @@ impl RowHost {
     /// Remembers an insert whose answer will not come.
     pub(super) fn note_unanswered<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: Key) {
         let name = Name { hash: self.remote.hash_of(table, partition, &key), table, partition, key };
-        let given = Given { word: None, llsn: 0, unanswered: true, told: None };
+        let given = Given { at: None, llsn: 0, unanswered: true, told: None };
         let mut leaving = self.leaving.lock(cx);
         let known = leaving.rows.entry(name).or_insert(given);
         if !cx.sabotaged("leaving.note-unanswered-too") {
@@ -168,8 +169,8 @@ impl RowHost {
             else {
                 continue;
             };
-            let held = shard.get(&name.hash).filter(|entry| entry.is_held()).map(|entry| entry.word);
-            if held.is_some() && held == given.word {
+            let held = shard.get(&name.hash).filter(|entry| entry.is_held()).map(|entry| entry.at);
+            if held.is_some() && held == given.at {
                 // It is another one by now.
                 self.leaving.lock(cx).remove(&name);
             } else if to != self.me {
@@ -201,11 +202,11 @@ impl RowHost {
                     Err(()) => continue,
                 }
             } else {
-                given.word
+                given.at
             };
             let mut shard = self.remote.shard(cx, name.hash);
             let entry = shard.get(&name.hash).copied();
-            let held = entry.filter(Entry::is_held).map(|entry| entry.word);
+            let held = entry.filter(Entry::is_held).map(|entry| entry.at);
             let is_ours = |at| self.shared.peek(cx, at).writer() == Some(self.me);
             if known.is_some_and(|at| held != Some(at) && is_ours(at)) {
                 continue;
@@ -217,11 +218,11 @@ impl RowHost {
         }
     }
 
-    /// The word of a row that may have been made for this host, if the index has one.
-    fn unanswered<F: Fabric>(&self, cx: &Cx<F>, name: &Name) -> Result<Option<SyncAddr>, ()> {
+    /// Where a row is that may have been made for this host, if the index has one.
+    fn unanswered<F: Fabric>(&self, cx: &Cx<F>, name: &Name) -> Result<Option<TupleAddr>, ()> {
         let relation = self.catalog.relation(name.table).expect("a row's table exists");
         let index = self.foreign_index(relation, name.partition);
         let found = index.get(cx, &self.tree_env(), name.key.words());
-        found.map(|word| word.map(SyncAddr::new)).map_err(drop)
+        found.and_then(|raw| raw.map(|raw| self.row_at(raw)).transpose()).map_err(drop)
     }
 }

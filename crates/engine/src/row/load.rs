@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Cx, Fabric};
 use liger_store::bwtree::{Entries, Trace};
 use liger_store::local::RowFlags;
 
@@ -114,7 +114,7 @@ impl RowHost {
                     left -= 1;
                     let (words, row) = part.tree.entry(cursor);
                     let key = Key::from_words(words);
-                    if part.word(row).is_none() {
+                    if part.address(row).is_none() {
                         self.move_in(cx, part, (partition, table), &key, row, None)
                             .map_err(|e| super::tree_error(table, e))?;
                         moved += 1;
@@ -144,15 +144,15 @@ impl RowHost {
                 let tree = self.foreign_index(relation, partition);
                 tree.scan(cx, &self.tree_env(), &first, None, all, &mut entries, &mut trace)
                     .map_err(|e| super::tree_error(table, e))?;
-                for (words, word) in entries.iter() {
+                for (words, raw) in entries.iter() {
                     let hash = self.remote.hash_of(table, partition, &Key::from_words(words));
-                    let word = SyncAddr::new(word);
-                    if let Acquired::Granted { word: seen, fresh } = self.shared.acquire_read(cx, word) {
+                    let at = self.row_at(raw).map_err(|e| super::tree_error(table, e))?;
+                    if let Acquired::Granted { fresh, .. } = self.shared.acquire_read(cx, at) {
                         if !fresh {
-                            self.shared.freshen_unknown(cx, seen.row());
+                            self.shared.freshen_unknown(cx, at.block());
                         }
-                        self.shared.release_read(cx, word);
-                        self.remote.learn(cx, hash, word);
+                        self.shared.release_read(cx, at);
+                        self.remote.learn(cx, hash, at);
                     }
                 }
             }

@@ -1,10 +1,10 @@
 //! What hosts say to each other about rows: requests to the owner of a partition, and its replies.
 //!
-//! Data never travels in a message: a reply names the tuple word, and the requester goes there itself. The
+//! Data never travels in a message: a reply says where the row is, and the requester goes there itself. The
 //! encoding is a kind byte and then the fields in order, little-endian; decoding checks every length and
 //! kind, and what does not decode is `None`, never trusted.
 
-use liger_fabric::SyncAddr;
+use liger_pod::heap::TupleAddr;
 use liger_store::bwtree::TreeError;
 
 use crate::key::{Key, KeyRange};
@@ -34,8 +34,8 @@ pub enum Message {
         partition: u16,
         /// The row's key.
         key: Key,
-        /// The row's tuple word, if the sender knows one.
-        word: Option<SyncAddr>,
+        /// Where the row is, if the sender knows.
+        at: Option<TupleAddr>,
         /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody
         /// told the sender, for the owner died).
         unborn: bool,
@@ -73,19 +73,18 @@ pub enum Wish {
 /// What the owner says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The row is shared behind this word.
-    Shared(SyncAddr),
+    /// The row is shared and lies here.
+    Shared(TupleAddr),
     /// The range is shared now.
     RangeShared,
     /// There is no such row.
     Absent,
-    /// The new row's word, write-locked for the requester's host.
+    /// The new row, write-locked for the requester's host.
     Created {
-        /// The word.
-        word: SyncAddr,
-        /// The next row's word, if the requester's host holds it: the requester must prove that it is its own
-        /// lock.
-        next: Option<SyncAddr>,
+        /// Where it is.
+        at: TupleAddr,
+        /// The next row, if the requester's host holds it: the requester must prove that it is its own lock.
+        next: Option<TupleAddr>,
         /// The new row's version must be greater than this.
         llsn: u64,
     },
@@ -209,9 +208,9 @@ impl Message {
                     }
                 };
             }
-            Self::Remove { table, partition, key, word, unborn, llsn } => {
+            Self::Remove { table, partition, key, at, unborn, llsn } => {
                 out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
-                out.number(word.map_or(0, SyncAddr::offset), 8).number((*unborn).into(), 1).number(*llsn, 8);
+                out.number(at.map_or(0, TupleAddr::raw), 8).number((*unborn).into(), 1).number(*llsn, 8);
             }
             Self::Evict => {
                 out.number(EVICT.into(), 1);
@@ -244,7 +243,10 @@ impl Message {
                 table: TableId(input.number(2)? as u16),
                 partition: input.number(2)? as u16,
                 key: input.key()?,
-                word: input.word_or_none()?,
+                at: match input.number(8)? {
+                    0 => None,
+                    raw => Some(TupleAddr::from_raw(raw)?),
+                },
                 unborn: input.number(1)? == 1,
                 llsn: input.number(8)?,
             },
@@ -275,11 +277,11 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
     };
     out.number(kind.into(), 1).asker(to);
     match answer {
-        Answer::Shared(word) => {
-            out.number(word.offset(), 8);
+        Answer::Shared(at) => {
+            out.number(at.raw(), 8);
         }
-        Answer::Created { word, next, llsn } => {
-            out.number(word.offset(), 8).number(next.map_or(0, SyncAddr::offset), 8).number(*llsn, 8);
+        Answer::Created { at, next, llsn } => {
+            out.number(at.raw(), 8).number(next.map_or(0, TupleAddr::raw), 8).number(*llsn, 8);
         }
         Answer::Failed(
             Failure::SharedMemory { needed_bytes: number }
@@ -303,17 +305,16 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
 
 fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
     Some(match kind {
-        SHARED => Answer::Shared(input.word()?),
+        SHARED => Answer::Shared(TupleAddr::from_raw(input.number(8)?)?),
         RANGE_SHARED => Answer::RangeShared,
         ABSENT => Answer::Absent,
         CREATED => {
-            let word = input.word()?;
-            let next = input.number(8)?;
-            if next % 8 != 0 {
-                return None;
-            }
-            let next = (next != 0).then(|| SyncAddr::new(next));
-            Answer::Created { word, next, llsn: input.number(8)? }
+            let at = TupleAddr::from_raw(input.number(8)?)?;
+            let next = match input.number(8)? {
+                0 => None,
+                raw => Some(TupleAddr::from_raw(raw)?),
+            };
+            Answer::Created { at, next, llsn: input.number(8)? }
         }
         DUPLICATE => Answer::Duplicate,
         CONFLICT => Answer::Conflict,
@@ -338,19 +339,20 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use liger_fabric::WorkerId;
+    use liger_fabric::{DataAddr, SyncAddr, WorkerId};
 
     fn examples() -> Vec<Message> {
         let key = Key::from_words(&[7, 1 << 60]);
+        let row = |block| TupleAddr::new(DataAddr::new(block), SyncAddr::new(block / 8), 2);
         let from = Asker { worker: WorkerId(3), request: 99 };
         let request = |wish| Message::Request { from, table: TableId(5), partition: 600, wish };
         let range = KeyRange { low: key, high: Some(Key::from_words(&[8, 0])) };
         let answers = [
-            Answer::Shared(SyncAddr::new(4096)),
+            Answer::Shared(row(4096)),
             Answer::RangeShared,
             Answer::Absent,
-            Answer::Created { word: SyncAddr::new(8), next: None, llsn: 12 },
-            Answer::Created { word: SyncAddr::new(8), next: Some(SyncAddr::new(16)), llsn: 12 },
+            Answer::Created { at: row(64), next: None, llsn: 12 },
+            Answer::Created { at: row(64), next: Some(row(128)), llsn: 12 },
             Answer::Duplicate,
             Answer::Conflict,
             Answer::RoomLater,
@@ -378,11 +380,11 @@ mod tests {
                 table: TableId(1),
                 partition: 2,
                 key,
-                word: Some(SyncAddr::new(64)),
+                at: Some(row(64)),
                 unborn: false,
                 llsn: u64::MAX,
             },
-            Message::Remove { table: TableId(1), partition: 2, key, word: None, unborn: true, llsn: 0 },
+            Message::Remove { table: TableId(1), partition: 2, key, at: None, unborn: true, llsn: 0 },
             Message::Evict,
         ];
         all.extend(answers.map(|answer| Message::Reply { to: from, answer }));
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_kinds_and_misaligned_words_are_refused() {
+    fn unknown_kinds_and_addresses_of_nothing_are_refused() {
         assert_eq!(Message::decode(&[77, 0, 0, 0, 0, 0]), None);
         assert_eq!(Message::decode(&[SHARED, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]), None);
     }

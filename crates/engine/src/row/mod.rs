@@ -1,7 +1,7 @@
 //! The row engine: rows partitioned over the hosts' DRAM; rows that several hosts touch live in shared
 //! memory, where every host locks and changes them in place (Pasha, CIDR'25; Tigon, OSDI'25).
 //!
-//! * [`word`], [`shared`]: the tuple word, and locking a shared row through it;
+//! * [`cell`], [`shared`]: the tuple cell, and locking a shared row through it;
 //! * `partition`: rows of this host; `cold`: those that a restart has not made yet; `moves`: into shared
 //!   memory and back; `relief`, `shortage`: when that fills up, and when it is full; `remote`: what is known
 //!   of other hosts' rows;
@@ -13,6 +13,7 @@
 //! * [`policy`]: decisions as values; [`host`]: what workers share.
 
 mod borrowed;
+pub mod cell;
 mod census;
 mod check;
 mod circles;
@@ -45,7 +46,6 @@ mod skip;
 mod takeover;
 mod transaction;
 mod waits;
-pub mod word;
 
 use liger_store::bwtree::TreeError;
 

@@ -5,15 +5,15 @@
 //! 1. Only the owner of a partition moves its rows, under the partition's latch; so an index of shared rows
 //!    has one writing host.
 //! 2. A row is published in this order: block written, written back and fenced; entry in the shared index;
-//!    word born; neighbour bits. It leaves in the opposite order, after its word is dead: from then on nobody
+//!    cell born; neighbour bits. It leaves in the opposite order, after its cell is dead: from then on nobody
 //!    can lock it, so its block and word can be reused at once. Only index nodes need a grace period.
-//! 3. Words are type-stable: whoever comes late locks a word that is dead, or another row's, whose key
-//!    differs.
+//! 3. Cells stay with their blocks' places: whoever comes late locks a cell that is dead, or another row's,
+//!    whose key differs.
 //!
 //! What happens if a host dies at each step: docs/protocols/data-movement.md.
 
-use liger_fabric::{Cx, Fabric, HostId, SyncAddr, Work};
-use liger_pod::heap::{BlockClass, WordClass};
+use liger_fabric::{Cx, Fabric, HostId, Work};
+use liger_pod::heap::{BlockClass, TupleAddr};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
@@ -48,18 +48,11 @@ impl RowHost {
         key: &Key,
         row: RowId,
         holder: Option<HostId>,
-    ) -> Result<SyncAddr, TreeError> {
-        debug_assert!(part.word(row).is_none(), "a row is shared once");
+    ) -> Result<TupleAddr, TreeError> {
+        debug_assert!(part.address(row).is_none(), "a row is shared once");
         let (partition, table) = place;
         let len = part.block_len();
-        let word = self.heap.alloc_word(cx, WordClass::Tuple)?;
-        let block = match self.heap.alloc(cx, BlockClass::Row, len) {
-            Ok(block) => block,
-            Err(full) => {
-                self.heap.free_word(cx, WordClass::Tuple, word);
-                return Err(full.into());
-            }
-        };
+        let at = self.heap.alloc_row(cx, len)?;
         let unborn = if holder.is_some() { UNBORN } else { 0 };
         let head = RowHead {
             llsn: part.rows.version(row) | unborn,
@@ -69,9 +62,9 @@ impl RowHost {
             key_words: part.key_words as u8,
             magic: ROW_MAGIC,
         };
-        self.shared.write_block(cx, block, &head, key.words(), part.rows.bytes(row));
+        self.shared.write_block(cx, at.block(), &head, key.words(), part.rows.bytes(row));
         cx.spend(Work::DramLine, len.div_ceil(64) as u32);
-        // The row is in shared memory before its word can live.
+        // The row is in shared memory before its cell can live.
         cx.fence();
         let holders = part.rows.holders(row);
         let held = match holder {
@@ -80,43 +73,42 @@ impl RowHost {
             None if holders.readers != 0 => Held::Read(self.me),
             None => Held::Free,
         };
-        // The word is still dead: nobody can have locked it if there is no room in the index.
-        if let Err(failed) = self.publish(cx, part, key, word) {
-            self.heap.free(cx, BlockClass::Row, block, len);
-            self.heap.free_word(cx, WordClass::Tuple, word);
+        // The cell is still dead: nobody can have locked it if there is no room in the index.
+        if let Err(failed) = self.publish(cx, part, key, at) {
+            self.heap.free(cx, BlockClass::Row, at.block(), len);
             return Err(failed);
         }
-        self.shared.bear(cx, word, block, held);
-        part.rows.set_shared(row, word.offset());
+        self.shared.bear(cx, at, held);
+        part.rows.set_shared(row, at.raw());
         self.link_around(cx, part, key, row);
-        self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, word });
+        self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, at });
         self.shortages.lock(cx).is_over(table);
         count(&self.moves.moved_in, 1);
         count(&self.moves.shared_rows, 1);
-        Ok(word)
+        Ok(at)
     }
 
-    /// Puts a row's word into the shared index.
+    /// Puts a row's address into the shared index.
     fn publish<F: Fabric>(
         &self,
         cx: &Cx<F>,
         part: &mut TablePart,
         key: &Key,
-        word: SyncAddr,
+        at: TupleAddr,
     ) -> Result<(), TreeError> {
         self.retract_stale(cx, part)?;
-        let added = part.index.insert(cx, &self.tree_env(), key.words(), word.offset())?;
+        let added = part.index.insert(cx, &self.tree_env(), key.words(), at.raw())?;
         assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
 
-    /// Takes out the index entries that an earlier removal could not, and frees their words: an entry never
-    /// leads to another row's word.
+    /// Takes out the index entries that an earlier removal could not, and frees what they lead to: never
+    /// another row.
     pub(super) fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
-        while let Some((key, word)) = part.stale.last().copied() {
+        while let Some((key, at)) = part.stale.last().copied() {
             part.index.remove(cx, &self.tree_env(), key.words())?;
             part.stale.pop();
-            self.heap.free_word(cx, WordClass::Tuple, word);
+            self.heap.free(cx, BlockClass::Row, at.block(), part.block_len());
         }
         Ok(())
     }
@@ -134,53 +126,43 @@ impl RowHost {
 
     /// Takes an idle row out of shared memory. False if somebody holds it. The partition is latched.
     pub(super) fn move_row_out<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> bool {
-        let Some(at) = part.word(row) else { return false };
+        let Some(at) = part.address(row) else { return false };
         if !part.is_unheld(row) {
             return false;
         }
         let early = cx.sabotaged("moves.kill-before-copy-back");
         if early {
-            self.shared.freshen(cx, self.shared.peek(cx, at).row(), part.block_len());
-            part.copy_back(cx, row, self.shared.peek(cx, at).row());
+            self.shared.freshen(cx, at.block(), part.block_len());
+            part.copy_back(cx, row, at.block());
         }
         let Some(before) = self.shared.retire_free(cx, at) else { return false };
-        let block = before.row();
-        if !self.shared.is_fresh(cx, at, before) {
-            self.shared.freshen(cx, block, part.block_len());
+        if !self.shared.is_fresh(cx, before) {
+            self.shared.freshen(cx, at.block(), part.block_len());
         }
-        let key = read_key(cx, block, part.key_words);
+        let key = read_key(cx, at.block(), part.key_words);
         if self.shared.is_behind(before) && !early && !cx.sabotaged("moves.copy-back") {
-            part.copy_back(cx, row, block);
+            part.copy_back(cx, row, at.block());
         }
-        self.withdraw(cx, part, &key, row, at, block);
+        self.withdraw(cx, part, &key, row, at);
         count(&self.moves.moved_out, 1);
         true
     }
 
     /// Removes a dead row's traces from shared memory.
-    fn withdraw<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        part: &mut TablePart,
-        key: &Key,
-        row: RowId,
-        at: SyncAddr,
-        block: liger_fabric::DataAddr,
-    ) {
+    fn withdraw<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, key: &Key, row: RowId, at: TupleAddr) {
         let (before, next) = part.neighbours(cx, key);
         part.rows.set_shared(row, 0);
         part.unlink(cx, self.shared, before, if row == part.sentinel { row } else { next });
-        self.heap.free(cx, BlockClass::Row, block, part.block_len());
         let removed = match cx.sabotaged("moves.retract-from-index") {
-            true => Ok(Some(at.offset())),
+            true => Ok(Some(at.raw())),
             false => part.index.remove(cx, &self.tree_env(), key.words()),
         };
         match removed {
             Ok(removed) => {
-                debug_assert_eq!(removed, Some(at.offset()), "a shared row is in the index");
-                self.heap.free_word(cx, WordClass::Tuple, at);
+                debug_assert_eq!(removed, Some(at.raw()), "a shared row is in the index");
+                self.heap.free(cx, BlockClass::Row, at.block(), part.block_len());
             }
-            // The entry leads to a dead word until it can be taken out: when there is memory, or, if the
+            // The entry leads to a dead cell until it can be taken out: when there is memory, or, if the
             // index is damaged, never. Then nothing enters it either, and who wants that is told why.
             Err(_) => part.stale.push((*key, at)),
         }
@@ -201,9 +183,9 @@ impl RowHost {
         if !cx.sabotaged("moves.remember-removed-version") {
             part.max_removed_llsn = part.max_removed_llsn.max(llsn);
         }
-        if let Some(at) = part.word(row) {
-            let word = self.shared.retire_held(cx, at, holder);
-            self.withdraw(cx, part, key, row, at, word.row());
+        if let Some(at) = part.address(row) {
+            self.shared.retire_held(cx, at, holder);
+            self.withdraw(cx, part, key, row, at);
         }
         let removed = part.tree.remove(key.words());
         debug_assert_eq!(removed, Some(row));
@@ -265,7 +247,7 @@ impl RowHost {
         let part = latched.table(table.0);
         let Some(row) = part.find(cx, key) else { return Answer::Absent };
         match self.share_row(cx, part, (partition, table), key, row) {
-            Ok(word) => Answer::Shared(word),
+            Ok(at) => Answer::Shared(at),
             Err(refused) => refused,
         }
     }
@@ -277,9 +259,9 @@ impl RowHost {
         place: (u16, TableId),
         key: &Key,
         row: RowId,
-    ) -> Result<SyncAddr, Answer> {
-        if let Some(word) = part.word(row) {
-            return Ok(word);
+    ) -> Result<TupleAddr, Answer> {
+        if let Some(at) = part.address(row) {
+            return Ok(at);
         }
         // It could be shared write-locked, for its owner to release; but nobody has a use for it before.
         if part.is_uncommitted(row) {
@@ -357,7 +339,7 @@ impl RowHost {
         let (before, next) = (around.prev, part.behind(&around));
         let from_bit = 1u16 << from.0;
         let tolerated = if self.policies.next_key_locking { from_bit | 1 << self.me.0 } else { u16::MAX };
-        let Ok(word_of_next) = part.open_gap(cx, self.shared, before, next, None, tolerated) else {
+        let Ok(next_was) = part.open_gap(cx, self.shared, before, next, None, tolerated) else {
             return Answer::Conflict;
         };
         let Some(row) = part.rows.alloc() else {
@@ -368,9 +350,9 @@ impl RowHost {
         part.tree.insert_near(&around, key.words(), row);
         let llsn = part.max_removed_llsn;
         match self.move_in(cx, part, (partition, table), key, row, Some(from)) {
-            Ok(word) => {
-                let theirs = word_of_next.is_some_and(|w| w.is_held_by(self.shared.format, from));
-                Answer::Created { word, next: part.word(next).filter(|_| theirs), llsn }
+            Ok(at) => {
+                let theirs = next_was.is_some_and(|w| w.is_held_by(from));
+                Answer::Created { at, next: part.address(next).filter(|_| theirs), llsn }
             }
             Err(error) => {
                 part.tree.remove(key.words());
@@ -388,23 +370,23 @@ impl RowHost {
         from: HostId,
         (partition, table): (u16, TableId),
         key: &Key,
-        (word, unborn): (Option<SyncAddr>, bool),
+        (named, unborn): (Option<TupleAddr>, bool),
         llsn: u64,
     ) {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
-        let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.word(row)?))) else {
+        let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.address(row)?))) else {
             return count(&self.moves.messages_dropped, 1);
         };
         let now = self.shared.peek(cx, at);
         // It may have been removed already: by the owner that died, or by whoever swept up after the sender.
         let was_made_before = || {
-            self.shared.freshen(cx, now.row(), part.block_len());
+            self.shared.freshen(cx, at.block(), part.block_len());
             // A later one is another insert's: mail of one host may be handled side by side.
-            let llsn = cx.read_layout::<RowHead>(now.row()).llsn;
+            let llsn = cx.read_layout::<RowHead>(at.block()).llsn;
             llsn & UNBORN != 0 && llsn & VERSION < part.adopted_llsn
         };
-        let is_it = now.writer() == Some(from) && (word == Some(at) || unborn && was_made_before());
+        let is_it = now.writer() == Some(from) && (named == Some(at) || unborn && was_made_before());
         match is_it {
             true => self.remove_row(cx, part, key, row, from, llsn),
             false => count(&self.moves.messages_dropped, 1),

@@ -64,7 +64,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         Ok(new)
     }
 
-    /// Finds the tuple word of a shared row in the shared index: what is kept with the row says only that it
+    /// Finds a shared row in the shared index: what is kept with the row says only that it
     /// is shared.
     fn search_word(
         &self,
@@ -72,7 +72,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         table: TableId,
         (near, row): (&Key, RowId),
     ) -> Result<(), TxnError> {
-        if part.word(row).is_none() || !part.is_unheld(row) {
+        if part.address(row).is_none() || !part.is_unheld(row) {
             return Ok(());
         }
         let at_row = part.tree.lower_bound(near.words()).filter(|_| row != part.sentinel);

@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //! 1. A partition is reached through its latch only. What happens under one hold of the latch is one step for
-//!    the workers of this host; other hosts see only tuple words, row blocks and the shared index.
+//!    the workers of this host; other hosts see only tuple cells, row blocks and the shared index.
 //! 2. The local tree holds every key of the partition, shared or not, uncommitted inserts included. It
 //!    decides who is whose neighbour. (After a restart some keys are not there yet: cold.rs.)
-//! 3. A row's holders are this host's workers. If the row is shared, its tuple word carries this host's bit
+//! 3. A row's holders are this host's workers. If the row is shared, its tuple cell carries this host's bit
 //!    exactly while some worker holds the row.
 //! 4. The lock of a row covers the row; with the worker's gap bit also the keys between the row and the one
 //!    before it. Every table ends in a sentinel row whose gap reaches to the end.
@@ -15,12 +15,13 @@
 //! (moves.rs).
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
+use liger_pod::heap::TupleAddr;
 use liger_store::bwtree::BwTree;
 use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
+use super::cell::TupleCell;
 use super::cold::Cold;
 use super::shared::{Acquired, SharedRows, block_len, read_block};
-use super::word::TupleWord;
 use crate::key::Key;
 use crate::txn::Conflict;
 
@@ -64,7 +65,7 @@ pub struct TablePart {
     pub adopted_llsn: u64,
     /// Keys whose index entry could not be taken out yet, and its dead word, which nobody gets before: tried
     /// again before the next move.
-    pub stale: Vec<(Key, SyncAddr)>,
+    pub stale: Vec<(Key, TupleAddr)>,
     /// What is not here yet, after a restart.
     pub cold: Option<Box<Cold>>,
     /// Words of a key.
@@ -112,10 +113,9 @@ impl TablePart {
         }
     }
 
-    /// The tuple word of a row, if it is shared.
-    pub fn word(&self, row: RowId) -> Option<SyncAddr> {
-        let at = self.rows.shared(row);
-        (at != 0).then(|| SyncAddr::new(at))
+    /// Where a row is in shared memory, if it is shared.
+    pub fn address(&self, row: RowId) -> Option<TupleAddr> {
+        TupleAddr::from_raw(self.rows.shared(row))
     }
 
     /// Bytes of a shared row's block.
@@ -208,7 +208,7 @@ impl TablePart {
         self.rows.holders(row).gap & !bit(me)
     }
 
-    /// The host's part of a lock: the tuple word of a shared row, and a DRAM copy that is current.
+    /// The host's part of a lock: the tuple cell of a shared row, and a DRAM copy that is current.
     fn acquire<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
@@ -217,19 +217,19 @@ impl TablePart {
         mode: Mode,
         upgrade: bool,
     ) -> Result<(), Conflict> {
-        let Some(at) = self.word(row) else { return Ok(()) };
+        let Some(at) = self.address(row) else { return Ok(()) };
         let acquired = match mode {
             Mode::Read => shared.acquire_read(cx, at),
             Mode::Write => shared.acquire_write(cx, at, upgrade),
         };
         match acquired {
-            Acquired::Granted { word, fresh } => {
+            Acquired::Granted { cell, fresh } => {
                 if !fresh {
-                    shared.freshen(cx, word.row(), self.block_len());
+                    shared.freshen(cx, at.block(), self.block_len());
                 }
-                if shared.is_behind(word) && !cx.sabotaged("partition.copy-back-on-lock") {
-                    self.copy_back(cx, row, word.row());
-                    if word.is_modified() {
+                if shared.is_behind(cell) && !cx.sabotaged("partition.copy-back-on-lock") {
+                    self.copy_back(cx, row, at.block());
+                    if cell.is_modified() {
                         shared.clear_modified(cx, at);
                     }
                 }
@@ -245,7 +245,7 @@ impl TablePart {
     pub fn refresh<F: Fabric>(&mut self, cx: &Cx<F>, shared: SharedRows, row: RowId) -> Result<(), Conflict> {
         debug_assert!(self.is_unheld(row), "who holds a row has made its DRAM copy current");
         self.acquire(cx, shared, row, Mode::Read, false)?;
-        self.word(row).into_iter().for_each(|at| shared.release_read(cx, at));
+        self.address(row).into_iter().for_each(|at| shared.release_read(cx, at));
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl TablePart {
             holders.writer = 0;
         }
         self.rows.set_holders(row, holders);
-        let Some(at) = self.word(row) else { return };
+        let Some(at) = self.address(row) else { return };
         if was_writer {
             debug_assert_eq!(holders.readers, 0);
             // The owner writes both copies, so its DRAM copy is never behind its own change.
@@ -292,7 +292,7 @@ impl TablePart {
         next: RowId,
         me: Option<WorkerId>,
         tolerated: u16,
-    ) -> Result<Option<TupleWord>, Conflict> {
+    ) -> Result<Option<TupleCell>, Conflict> {
         let holders = self.rows.holders(next);
         let by_others = holders.gap & !me.map_or(0, bit) != 0;
         if by_others && !cx.sabotaged("partition.check-gap-of-workers") {
@@ -301,7 +301,7 @@ impl TablePart {
         // Order matters: first the bit below, then the check of the row above. A scanner locks first and
         // looks at the bits afterwards, so either it is seen holding `next`, or it sees a bit clear.
         let clear_below = || {
-            if let Some(at) = before.and_then(|row| self.word(row)) {
+            if let Some(at) = before.and_then(|row| self.address(row)) {
                 shared.set_real(cx, at, Some(false), None);
             }
         };
@@ -309,7 +309,7 @@ impl TablePart {
         if !late && !cx.sabotaged("partition.clear-next-real-on-insert") {
             clear_below();
         }
-        let Some(at) = self.word(next) else { return Ok(None) };
+        let Some(at) = self.address(next) else { return Ok(None) };
         let opened = shared.open_gap_below(cx, at, tolerated).map(Some).ok_or(Conflict::Gap);
         if late {
             clear_below();
@@ -324,8 +324,8 @@ impl TablePart {
     /// Tells the words of two rows that are neighbours, and are both in the shared index, that they are. A
     /// row that has no row before it has nothing to miss there.
     pub fn link<F: Fabric>(&self, cx: &Cx<F>, shared: SharedRows, before: Option<RowId>, next: RowId) {
-        let low = before.map(|row| self.word(row));
-        let Some(high) = self.word(next) else { return };
+        let low = before.map(|row| self.address(row));
+        let Some(high) = self.address(next) else { return };
         match low {
             None => shared.set_real(cx, high, None, Some(true)),
             Some(None) => {}
@@ -341,10 +341,10 @@ impl TablePart {
         if cx.sabotaged("partition.clear-real-bits-before-leaving") {
             return;
         }
-        if let Some(at) = before.and_then(|row| self.word(row)) {
+        if let Some(at) = before.and_then(|row| self.address(row)) {
             shared.set_real(cx, at, Some(false), None);
         }
-        if let Some(at) = self.word(next) {
+        if let Some(at) = self.address(next) {
             shared.set_real(cx, at, None, Some(false));
         }
     }

@@ -39,7 +39,7 @@ pub struct Policies {
     /// Whether transactions protect the gaps between rows. Without, absent keys and ranges are not
     /// serializable. All hosts of a pod decide alike.
     pub next_key_locking: bool,
-    /// Whether an owner finds the tuple word of a shared row by what it keeps with the row; if not, it
+    /// Whether an owner finds the tuple cell of a shared row by what it keeps with the row; if not, it
     /// searches the shared index.
     pub shortcuts: bool,
     /// Whether an owner reads its DRAM copy of a shared row that nobody else has changed; if not, it copies

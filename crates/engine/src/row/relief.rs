@@ -15,7 +15,7 @@ use liger_fabric::{Cx, Fabric};
 
 use super::host::RowHost;
 use super::message::Message;
-use super::policy::{Coherence, MoveOut, MoveOutWhen};
+use super::policy::{Coherence, MoveOut, MoveOutWhen, Steps};
 
 /// Most rows that leave in one turn of housekeeping.
 const ROWS_AHEAD: usize = 64;
@@ -31,7 +31,11 @@ impl RowHost {
         let bytes = |live: u64| u64::try_from(live as i64).unwrap_or(0);
         let rows = bytes(usage.row_bytes);
         let in_hwcc = if self.policies.coherence == Coherence::AllHwcc { rows } else { 0 };
-        let hwcc = bytes(usage.tuple_bytes) + bytes(usage.mapping_bytes) + in_hwcc;
+        let cells = match self.policies.steps {
+            Steps::Merged => bytes(usage.tuple_bytes),
+            Steps::Artifact => bytes(usage.rows) * 8,
+        };
+        let hwcc = cells + bytes(usage.mapping_bytes) + in_hwcc;
         let cxl = bytes(usage.node_bytes) + bytes(usage.scratch_bytes) + rows - in_hwcc;
         let percent = u128::from(percent);
         let is_beyond = |used: u64, most: u64| u128::from(used) * 100 > u128::from(most) * percent;
@@ -107,8 +111,8 @@ impl RowHost {
             let Some((number, row)) = self.move_out.lock(cx).look() else { return };
             let mut partition = self.partition(cx, row.partition);
             let part = partition.table(row.table);
-            let is_stale = part.rows.is_free(row.row) || part.word(row.row) != Some(row.word);
-            let was_used = is_stale || self.shared.take_second_chance(cx, row.word);
+            let is_stale = part.rows.is_free(row.row) || part.address(row.row) != Some(row.at);
+            let was_used = is_stale || self.shared.take_second_chance(cx, row.at);
             drop(partition);
             if was_used {
                 self.move_out.lock(cx).looked(number, is_stale);
@@ -121,10 +125,10 @@ impl RowHost {
         let Some((candidate, honours_use)) = self.move_out.lock(cx).candidate() else { return false };
         let mut partition = self.partition(cx, candidate.partition);
         let part = partition.table(candidate.table);
-        if part.rows.is_free(candidate.row) || part.word(candidate.row) != Some(candidate.word) {
+        if part.rows.is_free(candidate.row) || part.address(candidate.row) != Some(candidate.at) {
             return false;
         }
-        let used = honours_use && self.shared.take_second_chance(cx, candidate.word);
+        let used = honours_use && self.shared.take_second_chance(cx, candidate.at);
         if used || !self.move_row_out(cx, part, candidate.row) {
             drop(partition);
             self.move_out.lock(cx).keep(candidate);

@@ -1,11 +1,11 @@
-//! What this host knows about rows of other hosts: where their tuple words are, and which of its workers hold
+//! What this host knows about rows of other hosts: where their tuple cells are, and which of its workers hold
 //! them.
 //!
 //! Invariants:
-//! 1. An entry is a *hint* as long as none of this host's workers hold its row: the word may belong to
+//! 1. An entry is a *hint* as long as none of this host's workers hold its row: the cell may belong to
 //!    another row by now, so whoever locks it compares the row's full key before using it.
-//! 2. An entry with holders is the truth: this host's bit in the word was set by it, and is cleared by it.
-//!    Should the same word hang on two entries (one of them stale), the second sees a bit that it did not set
+//! 2. An entry with holders is the truth: this host's bit in the cell was set by it, and is cleared by it.
+//!    Should the same cell hang on two entries (one of them stale), the second sees a bit that it did not set
 //!    and is forgotten.
 //! 3. Entries are found by a 64-bit hash of (table, partition, key). Two keys with one hash share an entry;
 //!    the key comparison tells them apart, at the price of a conflict that comes back as long as one
@@ -17,7 +17,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use liger_fabric::{Cx, Fabric, Latch, LatchGuard, SyncAddr, WorkerId};
+use liger_fabric::{Cx, Fabric, Latch, LatchGuard, WorkerId};
+use liger_pod::heap::TupleAddr;
 
 use crate::key::Key;
 use crate::txn::TableId;
@@ -34,8 +35,8 @@ pub const LEAVING: u8 = u8::MAX;
 /// What is known of one row.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its tuple word.
-    pub word: SyncAddr,
+    /// Where it is.
+    pub at: TupleAddr,
     /// Workers of this host that read it.
     pub readers: u32,
     /// The worker of this host that writes it, plus one; or [`LEAVING`].
@@ -124,15 +125,15 @@ impl RemoteRows {
     }
 
     /// Remembers where a row is. An entry with holders stays as it is.
-    pub fn learn<F: Fabric>(&self, cx: &Cx<F>, hash: u64, word: SyncAddr) {
+    pub fn learn<F: Fabric>(&self, cx: &Cx<F>, hash: u64, at: TupleAddr) {
         let mut shard = self.shard(cx, hash);
         if shard.len() >= self.max_per_shard && !shard.contains_key(&hash) {
             let any = cx.sabotaged("remote.forget-only-unheld");
             make_room(&mut shard, self.max_per_shard, any);
         }
-        let entry = shard.entry(hash).or_insert(Entry { word, readers: 0, writer: 0 });
+        let entry = shard.entry(hash).or_insert(Entry { at, readers: 0, writer: 0 });
         if entry.is_unheld() {
-            entry.word = word;
+            entry.at = at;
         }
     }
 }

@@ -52,11 +52,11 @@ impl RowHost {
                 };
                 self.post(cx, from.0, &Message::Reply { to: asker, answer });
             }
-            Message::Remove { table, partition, key, word, unborn, llsn } => {
+            Message::Remove { table, partition, key, at, unborn, llsn } => {
                 if self.catalog.relation(table).is_err() || !self.holds(partition) {
                     return count(&self.moves.messages_dropped, 1);
                 }
-                self.remove_for(cx, from.0, (partition, table), &key, (word, unborn), llsn);
+                self.remove_for(cx, from.0, (partition, table), &key, (at, unborn), llsn);
             }
             Message::Evict => _ = self.move_out_to_budget(cx),
             Message::Reply { to, answer } => self.deliver(cx, to, answer),

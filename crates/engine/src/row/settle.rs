@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Cx, Fabric};
+use liger_pod::heap::TupleAddr;
 use liger_pod::membership::Slot;
 use liger_pod::watch;
 use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
@@ -32,7 +33,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 ];
 
 /// Entries of a shared index: keys, and the words of their rows.
-pub(super) type Found = Vec<(Key, SyncAddr)>;
+pub(super) type Found = Vec<(Key, TupleAddr)>;
 
 /// Index entries looked at in one hold of a partition's latch.
 const BATCH: usize = 64;
@@ -133,7 +134,7 @@ impl RowHost {
                         true => Some(part.sentinel),
                         false => part.tree.get(key.words()),
                     };
-                    let Some(row) = row.filter(|row| part.word(*row) == Some(at)) else { continue };
+                    let Some(row) = row.filter(|row| part.address(*row) == Some(at)) else { continue };
                     if let Resolved::Goes(llsn) = self.resolve(cx, dead, (partition, relation.id), &key, at) {
                         self.remove_row(cx, part, &key, row, dead.slot.host, llsn);
                     }
@@ -183,8 +184,8 @@ impl RowHost {
             Err(TreeError::NotFormatted { .. }) => return Ok((Vec::new(), None)),
             scanned => scanned?,
         }
-        let found: Found =
-            entries.iter().map(|(words, word)| (Key::from_words(words), SyncAddr::new(word))).collect();
+        let row = |(words, raw): (&[u64], u64)| Ok((Key::from_words(words), self.row_at(raw)?));
+        let found = entries.iter().map(row).collect::<Result<Found, TreeError>>()?;
         let next = found.last().filter(|_| found.len() >= BATCH).and_then(|(key, _)| key.next());
         Ok((found, next))
     }
@@ -197,7 +198,7 @@ impl RowHost {
         dead: &Dead,
         place: (u16, TableId),
         key: &Key,
-        at: SyncAddr,
+        at: TupleAddr,
     ) -> Resolved {
         let host = dead.slot.host;
         let word = self.shared.peek(cx, at);
@@ -219,10 +220,10 @@ impl RowHost {
         dead: &Dead,
         (partition, table): (u16, TableId),
         key: &Key,
-        at: SyncAddr,
+        at: TupleAddr,
     ) -> Resolved {
         let relation = self.catalog.relation(table).expect("an index of a table that exists");
-        let block = self.shared.peek(cx, at).row();
+        let block = at.block();
         self.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
         let Some(head) = block_is(cx, block, table.0, partition, key) else {
             // Damage. The row stays locked, and whoever wants it is told of a conflict.

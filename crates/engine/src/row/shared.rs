@@ -1,8 +1,8 @@
-//! Locking, reading and writing a row in shared memory through its tuple word.
+//! Locking, reading and writing a row in shared memory through its tuple cell.
 //!
 //! Invariants:
 //! 1. Who calls `acquire_*` and `release_*` has checked under a host-local latch that this host holds nothing
-//!    of the word yet (or upgrades its only reader); the word's bits stand for the host, the latch's data for
+//!    of the cell yet (or upgrades its only reader); the cell's bits stand for the host, the latch's data for
 //!    its workers.
 //! 2. Between acquire and release the row block stays in place: only the owner moves a row out, and only a
 //!    free one.
@@ -10,19 +10,20 @@
 //!    read.
 //! 4. Data is written only under W, and is written back and fenced before W is released.
 //!
-//! The step order is that of models/tuple_word.py. A reader sets its valid bit in the compare-and-swap that
+//! The step order is that of models/tuple_cell.py. A reader sets its valid bit in the compare-and-swap that
 //! takes the lock, *before* it invalidates. Nobody on the same host can look at the bit until the
 //! invalidation is done (the latch of invariant 1 is still held), and no writer can come between; it saves
 //! one swap (docs/protocols/shared-rows.md).
 //!
-//! Not here: which word belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
+//! Not here: which cell belongs to which key (remote.rs, partition.rs), and who waits (transaction.rs).
 
 use liger_fabric::zerocopy::IntoBytes;
-use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, SyncAddr, Work, layout};
+use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Work, layout};
+use liger_pod::heap::TupleAddr;
 
+use super::cell::{CellFormat, TupleCell};
 use super::partition::Mode;
 use super::policy::{Coherence, Steps};
-use super::word::{TupleWord, WordFormat};
 use crate::key::Key;
 use crate::txn::Conflict;
 
@@ -68,8 +69,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.check-gap-holders",
     "row.clear-prev-real-on-insert",
     "row.retire-only-free",
-    "row.reset-valid-at-birth",
-    "row.valid-before-unlock",
+    "row.keep-neighbour-cells",
     "row.take-valid-bits-of-others",
     "row.bypass-own-copy",
 ];
@@ -87,13 +87,13 @@ pub const fn block_len(key_words: usize, row_len: usize) -> usize {
     (row_start(key_words) as usize + row_len).next_multiple_of(LINE)
 }
 
-/// Result of trying to lock a word.
+/// Result of trying to lock a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acquired {
     /// Locked.
     Granted {
-        /// The word as it is now.
-        word: TupleWord,
+        /// The cell as it is now.
+        cell: TupleCell,
         /// This host's cached copy is current. If not, it must be made so before it is used and before the
         /// lock is given back ([`SharedRows::freshen`]): the valid bit is set already, or will be by the
         /// release of a write.
@@ -101,15 +101,15 @@ pub enum Acquired {
     },
     /// Somebody holds it in a conflicting way.
     Conflict,
-    /// No row lives behind this word (any more).
+    /// No row lives behind this cell (any more).
     Gone,
 }
 
-/// A host's way of using tuple words.
+/// A host's way of using tuple cells.
 #[derive(Clone, Copy)]
 pub struct SharedRows {
     /// Layout of the words in this pod.
-    pub format: WordFormat,
+    pub format: CellFormat,
     /// This host.
     pub host: HostId,
     /// Who may trust a cached copy.
@@ -125,15 +125,15 @@ impl SharedRows {
         1 << self.host.0
     }
 
-    /// Why a word was refused; whoever held it then may have let it go since.
-    pub(super) fn refusal<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, mode: Mode) -> Conflict {
+    /// Why a cell was refused; whoever held it then may have let it go since.
+    pub(super) fn refusal<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, mode: Mode) -> Conflict {
         let is_changed = mode == Mode::Read || self.peek(cx, at).writer().is_some();
         if is_changed { Conflict::WriteLocked } else { Conflict::ReadLocked }
     }
 
     /// True if the owner's DRAM copy of the row has to be taken for old.
-    pub(super) fn is_behind(self, word: TupleWord) -> bool {
-        word.is_modified() || !self.dirty_tracking
+    pub(super) fn is_behind(self, cell: TupleCell) -> bool {
+        cell.is_modified() || !self.dirty_tracking
     }
 
     /// How often an owner touches what it keeps with a row when it takes it, and once less when it gives it
@@ -146,102 +146,99 @@ impl SharedRows {
     }
 
     /// A latch beside a step, as Tigon's artifact takes one: it changes nothing, and costs the swap.
-    pub(super) fn latch<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
+    pub(super) fn latch<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) {
         if self.steps == Steps::Artifact {
             cx.spend(Work::Row, 1);
-            let seen = cx.load(at);
-            let _ = cx.compare_exchange(at, seen, seen);
+            let seen = cx.load(at.word());
+            let _ = cx.compare_exchange(at.word(), seen, seen);
         }
     }
 
-    /// Current value of a word.
-    pub fn peek<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> TupleWord {
-        TupleWord(cx.load(at))
+    /// Current value of a cell.
+    pub fn peek<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> TupleCell {
+        self.format.cell(cx.load(at.word()), at.place())
     }
 
-    /// One attempt after the other to replace the word by `change` of it, until a swap succeeds or `change`
-    /// refuses.
+    /// One attempt after the other to replace a row's cell by `change` of it, until a swap succeeds or
+    /// `change` refuses.
     fn swap<F: Fabric, E>(
         self,
         cx: &Cx<F>,
-        at: SyncAddr,
-        change: impl Fn(TupleWord) -> Result<TupleWord, E>,
-    ) -> Result<(TupleWord, TupleWord), E> {
-        let mut seen = cx.load(at);
+        at: TupleAddr,
+        change: impl Fn(TupleCell) -> Result<TupleCell, E>,
+    ) -> Result<(TupleCell, TupleCell), E> {
+        let (word, place) = (at.word(), at.place());
+        let mut seen = cx.load(word);
+        let mut neighbours = seen;
         loop {
-            let new = change(TupleWord(seen))?;
-            match cx.compare_exchange(at, seen, new.0) {
-                Ok(_) => return Ok((TupleWord(seen), new)),
+            let before = self.format.cell(seen, place);
+            let after = change(before)?;
+            match cx.compare_exchange(word, seen, self.format.with_cell(neighbours, place, after)) {
+                Ok(_) => return Ok((before, after)),
+                // Perhaps it was only a neighbour's cell that has changed.
                 Err(now) => seen = now,
+            }
+            if !cx.sabotaged("row.keep-neighbour-cells") {
+                neighbours = seen;
             }
         }
     }
 
-    /// Locks for reading on behalf of this host, which must hold nothing of the word.
-    pub fn acquire_read<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> Acquired {
+    /// Locks for reading on behalf of this host, which must hold nothing of the cell.
+    pub fn acquire_read<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> Acquired {
         self.latch(cx, at);
-        let locked = self.swap(cx, at, |word| {
-            if !word.is_live() && !cx.sabotaged("row.check-live") {
+        let locked = self.swap(cx, at, |cell| {
+            if !cell.is_live() && !cx.sabotaged("row.check-live") {
                 return Err(Acquired::Gone);
             }
-            let written = word.writer().is_some() && !cx.sabotaged("row.check-writer-on-read");
+            let written = cell.writer().is_some() && !cx.sabotaged("row.check-writer-on-read");
             // Our own bit without a local holder belongs to another entry of this host that names the same
-            // word by another key (a stale hint): not ours to share.
-            if written || word.readers(self.format) & self.bit() != 0 {
+            // cell by another key (a stale hint): not ours to share.
+            if written || cell.readers() & self.bit() != 0 {
                 return Err(Acquired::Conflict);
             }
-            let word = word.with_reader(self.host).with_second_chance(true);
-            Ok(self.with_valid(word, |valid| self.after_read(cx, valid)))
+            let cell = cell.with_reader(self.host).with_second_chance(true);
+            Ok(cell.with_valid(self.after_read(cx, cell.valid())))
         });
-        self.granted(cx, at, locked, Locked::Read)
+        self.granted(cx, locked, false)
     }
 
-    /// True if this host holds a lock on the word, whoever it belongs to.
-    pub fn is_ours<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
-        self.peek(cx, at).is_held_by(self.format, self.host)
+    /// True if this host holds a lock on the cell, whoever it belongs to.
+    pub fn is_ours<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> bool {
+        self.peek(cx, at).is_held_by(self.host)
     }
 
-    /// Locks for writing on behalf of this host, which holds nothing of the word, or (`upgrade`) only a read
+    /// Locks for writing on behalf of this host, which holds nothing of the cell, or (`upgrade`) only a read
     /// lock.
-    pub fn acquire_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, upgrade: bool) -> Acquired {
+    pub fn acquire_write<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, upgrade: bool) -> Acquired {
         self.latch(cx, at);
         let allowed = if upgrade { self.bit() } else { 0 };
-        let locked = self.swap(cx, at, |word| {
-            if !word.is_live() && !cx.sabotaged("row.check-live") {
+        let locked = self.swap(cx, at, |cell| {
+            if !cell.is_live() && !cx.sabotaged("row.check-live") {
                 return Err(Acquired::Gone);
             }
-            let others = word.readers(self.format) & !allowed;
+            let others = cell.readers() & !allowed;
             let read = others != 0 && !cx.sabotaged("row.check-readers-on-write");
-            if word.writer().is_some() || read {
+            if cell.writer().is_some() || read {
                 return Err(Acquired::Conflict);
             }
-            Ok(word.with_writer(self.host).with_second_chance(true))
+            Ok(cell.with_writer(self.host).with_second_chance(true))
         });
-        self.granted(cx, at, locked, if upgrade { Locked::Upgraded } else { Locked::Write })
+        self.granted(cx, locked, upgrade)
     }
 
     fn granted<F: Fabric>(
         self,
         cx: &Cx<F>,
-        at: SyncAddr,
-        locked: Result<(TupleWord, TupleWord), Acquired>,
-        how: Locked,
+        locked: Result<(TupleCell, TupleCell), Acquired>,
+        upgraded: bool,
     ) -> Acquired {
-        let (before, word) = match locked {
+        let (before, cell) = match locked {
             Ok(words) => words,
             Err(refused) => return refused,
         };
         // Lines that this host made fresh to read them have not changed since, whoever else read them too.
-        let fresh = self.is_fresh(cx, at, before) || how == Locked::Upgraded;
-        if !fresh && how == Locked::Read && self.format.is_wide() {
-            self.mark_valid_wide(cx, at);
-        }
-        Acquired::Granted { word, fresh }
-    }
-
-    /// One-word format: the word with its valid bits changed. The other format keeps them elsewhere.
-    fn with_valid(self, word: TupleWord, change: impl FnOnce(u16) -> u16) -> TupleWord {
-        if self.format.is_wide() { word } else { word.with_valid(change(u16::from(word.valid())) as u8) }
+        Acquired::Granted { cell, fresh: self.is_fresh(cx, before) || upgraded }
     }
 
     /// The valid bits after this host has made its copy fresh to read it.
@@ -252,43 +249,20 @@ impl SharedRows {
         if keeps { after | valid } else { after }
     }
 
-    fn mark_valid_wide<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
-        self.change_valid_wide(cx, at, |valid| self.after_read(cx, valid));
-    }
-
-    /// Two-word format: changes the valid bits. A dead host's may be taken out at the same time.
-    fn change_valid_wide<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, change: impl Fn(u16) -> u16) {
-        if !self.format.is_wide() {
-            return;
-        }
-        let mut seen = cx.load(at.word(1));
-        loop {
-            let changed = u64::from(change(seen as u16));
-            if changed == seen {
-                return;
-            }
-            match cx.compare_exchange(at.word(1), seen, changed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
     /// Takes a dead host out of the readers, and out of those whose cached copy is current: its next life
     /// starts with none.
-    pub fn forget_host<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, dead: HostId) {
+    pub fn forget_host<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, dead: HostId) {
         let keeps = cx.sabotaged("row.forget-valid-bits");
         let without = |valid: u16| if keeps { valid } else { valid & !(1 << dead.0) };
-        self.change_valid_wide(cx, at, without);
-        let _ = self.swap(cx, at, |word| {
-            let cleared = self.with_valid(word.without_reader(dead), without);
-            if cleared == word || !word.is_live() { Err(()) } else { Ok(cleared) }
+        let _ = self.swap(cx, at, |cell| {
+            let cleared = cell.without_reader(dead).with_valid(without(cell.valid()));
+            if cleared == cell || !cell.is_live() { Err(()) } else { Ok(cleared) }
         });
     }
 
     /// Gives back the write lock of a dead host, whose row is as it must be: `wrote`, this host has brought
     /// it there, and its lines are written back and fenced. The row is fresh here.
-    pub fn release_for<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, dead: HostId, wrote: bool) {
+    pub fn release_for<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, dead: HostId, wrote: bool) {
         let after = |valid: u16| {
             let valid = valid & !(1 << dead.0);
             if wrote {
@@ -297,53 +271,44 @@ impl SharedRows {
                 self.coherence.after_read(valid, self.bit())
             }
         };
-        self.change_valid_wide(cx, at, after);
-        let _: Result<_, ()> = self.swap(cx, at, |word| {
-            assert_eq!(word.writer(), Some(dead), "a dead host's lock is given back once: {word:?}");
-            let word = word.without_writer().with_modified(word.is_modified() || wrote);
-            Ok(self.with_valid(word, after))
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            assert_eq!(cell.writer(), Some(dead), "a dead host's lock is given back once: {cell:?}");
+            let cell = cell.without_writer().with_modified(cell.is_modified() || wrote);
+            Ok(cell.with_valid(after(cell.valid())))
         });
     }
 
     /// Says that nothing is known of a row's neighbours, nor whether its owner's DRAM copy is current: there
-    /// is a new owner. False if the word is dead.
-    pub fn adopt<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
-        let adopted = self.swap(cx, at, |word| match word.is_live() {
-            true => Ok(word.with_modified(true).with_next_real(false).with_prev_real(false)),
+    /// is a new owner. False if the cell is dead.
+    pub fn adopt<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> bool {
+        let adopted = self.swap(cx, at, |cell| match cell.is_live() {
+            true => Ok(cell.with_modified(true).with_next_real(false).with_prev_real(false)),
             false => Err(()),
         });
         adopted.is_ok()
     }
 
-    /// True if this host's cached copy of the row is current, judging from the word `before` it was locked or
-    /// killed.
-    pub fn is_fresh<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, before: TupleWord) -> bool {
+    /// True if this host's cached copy of the row is current, judging from the cell `before` the row was
+    /// locked or killed.
+    pub fn is_fresh<F: Fabric>(self, cx: &Cx<F>, before: TupleCell) -> bool {
         if let Some(answer) = self.coherence.answer() {
             return answer || cx.sabotaged("row.bypass-own-copy");
         }
-        self.valid(cx, at, before) & self.bit() != 0
-    }
-
-    /// The hosts whose cached copies are current, judging from a word that was read.
-    pub fn valid<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, word: TupleWord) -> u16 {
-        if self.format.is_wide() { cx.load(at.word(1)) as u16 } else { u16::from(word.valid()) }
+        before.valid() & self.bit() != 0
     }
 
     /// Gives a read lock back.
-    pub fn release_read<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
+    pub fn release_read<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) {
         self.latch(cx, at);
-        let _: Result<_, ()> = self.swap(cx, at, |word| {
-            debug_assert!(
-                word.readers(self.format) & self.bit() != 0,
-                "released a read lock not held: {word:?}"
-            );
-            Ok(word.without_reader(self.host))
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            debug_assert!(cell.readers() & self.bit() != 0, "released a read lock not held: {cell:?}");
+            Ok(cell.without_reader(self.host))
         });
     }
 
     /// Gives a write lock back. `wrote`: the row changed, and its lines are written back and fenced.
     /// `behind`: the owner's DRAM copy lacks that change.
-    pub fn release_write<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, wrote: bool, behind: bool) {
+    pub fn release_write<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, wrote: bool, behind: bool) {
         self.latch(cx, at);
         let after = |valid| {
             if wrote && !cx.sabotaged("row.writer-clears-other-valid-bits") {
@@ -352,91 +317,76 @@ impl SharedRows {
                 self.coherence.after_read(valid, self.bit())
             }
         };
-        let mark = || self.change_valid_wide(cx, at, after);
-        // Under the lock: whoever gets it next must find these bits.
-        let late = cx.sabotaged("row.valid-before-unlock");
-        if !late {
-            mark();
-        }
         let behind = behind && !cx.sabotaged("row.set-modified");
-        let _: Result<_, ()> = self.swap(cx, at, |word| {
-            debug_assert_eq!(word.writer(), Some(self.host), "released a write lock not held: {word:?}");
-            let word = word.without_writer().with_modified(word.is_modified() || behind);
-            Ok(self.with_valid(word, after))
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            debug_assert_eq!(cell.writer(), Some(self.host), "released a write lock not held: {cell:?}");
+            let cell = cell.without_writer().with_modified(cell.is_modified() || behind);
+            Ok(cell.with_valid(after(cell.valid())))
         });
-        if late {
-            mark();
-        }
     }
 
     /// Says that the owner's DRAM copy has caught up. The owner holds the row, so nobody else changes it now.
-    pub fn clear_modified<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) {
-        let _: Result<_, ()> = self.swap(cx, at, |word| Ok(word.with_modified(false)));
+    pub fn clear_modified<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) {
+        let _: Result<_, ()> = self.swap(cx, at, |cell| Ok(cell.with_modified(false)));
     }
 
-    /// Sets or clears the neighbour bits of a word, whoever holds its row.
-    pub fn set_real<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, next: Option<bool>, prev: Option<bool>) {
-        let _: Result<_, ()> = self.swap(cx, at, |word| {
-            let word = next.map_or(word, |real| word.with_next_real(real));
-            Ok(prev.map_or(word, |real| word.with_prev_real(real)))
+    /// Sets or clears the neighbour bits of a cell, whoever holds its row.
+    pub fn set_real<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, next: Option<bool>, prev: Option<bool>) {
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            let cell = next.map_or(cell, |real| cell.with_next_real(real));
+            Ok(prev.map_or(cell, |real| cell.with_prev_real(real)))
         });
     }
 
-    /// Clears `prev_real` if only hosts of the bitmap `tolerated` hold the row, and returns the word as it
+    /// Clears `prev_real` if only hosts of the bitmap `tolerated` hold the row, and returns the cell as it
     /// was. One swap, so that a scanner that locks the row later finds the bit clear.
-    pub fn open_gap_below<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, tolerated: u16) -> Option<TupleWord> {
-        let opened = self.swap(cx, at, |word| {
-            let writer = word.writer().map_or(0, |host| 1u16 << host.0);
-            if (writer | word.readers(self.format)) & !tolerated != 0
-                && !cx.sabotaged("row.check-gap-holders")
-            {
+    pub fn open_gap_below<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, tolerated: u16) -> Option<TupleCell> {
+        let opened = self.swap(cx, at, |cell| {
+            if cell.holders() & !tolerated != 0 && !cx.sabotaged("row.check-gap-holders") {
                 return Err(());
             }
-            Ok(word.with_prev_real(word.prev_real() && cx.sabotaged("row.clear-prev-real-on-insert")))
+            Ok(cell.with_prev_real(cell.prev_real() && cx.sabotaged("row.clear-prev-real-on-insert")))
         });
         opened.ok().map(|(before, _)| before)
     }
 
-    /// Kills a word that nobody holds; `None` if somebody does. Afterwards no host can lock it.
-    pub fn retire_free<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> Option<TupleWord> {
-        let killed = self.swap(cx, at, |word| {
-            let held = !word.is_free(self.format) && !cx.sabotaged("row.retire-only-free");
-            if !word.is_live() || held {
+    /// Kills a cell that nobody holds; `None` if somebody does. Afterwards no host can lock it.
+    pub fn retire_free<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> Option<TupleCell> {
+        let killed = self.swap(cx, at, |cell| {
+            let held = !cell.is_free() && !cx.sabotaged("row.retire-only-free");
+            if !cell.is_live() || held {
                 return Err(());
             }
-            Ok(word.dead())
+            Ok(TupleCell::DEAD)
         });
         killed.ok().map(|(before, _)| before)
     }
 
-    /// Kills a word whose write lock `holder` has and will not use any more.
-    pub fn retire_held<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, holder: HostId) -> TupleWord {
-        let killed: Result<_, ()> = self.swap(cx, at, |word| {
-            assert_eq!(word.writer(), Some(holder), "removal of a row not held by the remover: {word:?}");
-            Ok(word.dead())
+    /// Kills a cell whose write lock `holder` has and will not use any more.
+    pub fn retire_held<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, holder: HostId) -> TupleCell {
+        let killed: Result<_, ()> = self.swap(cx, at, |cell| {
+            assert_eq!(cell.writer(), Some(holder), "removal of a row not held by the remover: {cell:?}");
+            Ok(TupleCell::DEAD)
         });
         killed.map(|(before, _)| before).expect("never refuses")
     }
 
     /// Clears the CLOCK bit; true if it was set.
-    pub fn take_second_chance<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr) -> bool {
+    pub fn take_second_chance<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> bool {
         self.peek(cx, at).second_chance()
-            && self.swap(cx, at, |word| Ok::<_, ()>(word.with_second_chance(false))).is_ok()
+            && self.swap(cx, at, |cell| Ok::<_, ()>(cell.with_second_chance(false))).is_ok()
     }
 
-    /// Brings a dead word to life for a row that moves in: valid here only, held as said.
-    pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: SyncAddr, row: DataAddr, held: Held) {
-        let valid = self.coherence.after_write(self.bit());
-        if self.format.is_wide() && !cx.sabotaged("row.reset-valid-at-birth") {
-            cx.store(at.word(1), u64::from(valid));
-        }
-        let _: Result<_, ()> = self.swap(cx, at, |word| {
-            debug_assert!(!word.is_live(), "a word is born once: {word:?}");
-            let word = self.with_valid(word.reborn(row).with_second_chance(true), |_| valid);
+    /// Brings a dead cell to life for a row that moves in: valid here only, held as said.
+    pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, held: Held) {
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            debug_assert!(!cell.is_live(), "a cell is born once: {cell:?}");
+            let cell = TupleCell::LIVE.with_second_chance(true);
+            let cell = cell.with_valid(self.coherence.after_write(self.bit()));
             Ok(match held {
-                Held::Free => word,
-                Held::Read(host) => word.with_reader(host),
-                Held::Write(host) => word.with_writer(host),
+                Held::Free => cell,
+                Held::Read(host) => cell.with_reader(host),
+                Held::Write(host) => cell.with_writer(host),
             })
         });
     }
@@ -453,7 +403,7 @@ impl SharedRows {
         }
     }
 
-    /// Drops this host's cached copy of a block whose length nobody knows but the block: its word may be
+    /// Drops this host's cached copy of a block whose length nobody knows but the block: its cell may be
     /// another row's.
     pub fn freshen_unknown<F: Fabric>(self, cx: &Cx<F>, block: DataAddr) {
         self.freshen(cx, block, LINE);
@@ -506,15 +456,6 @@ impl SharedRows {
         cx.write(block, image);
         self.write_back(cx, block, len);
     }
-}
-
-/// How a lock was got.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Locked {
-    Read,
-    Write,
-    /// For writing, by a host that held it for reading.
-    Upgraded,
 }
 
 /// Who holds a row at its move-in.

@@ -14,7 +14,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Fabric, SyncAddr};
+use liger_fabric::Fabric;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Wish};
@@ -182,12 +182,13 @@ impl<F: Fabric> RowTxn<'_, F> {
             Err(broken) => return Err(tree_error(relation.id, broken)),
         }
         let mut keys = Vec::with_capacity(BATCH);
-        for (words, word) in entries.iter() {
+        for (words, raw) in entries.iter() {
             let key = Key::from_words(words);
             if range.ends_before(&key) || key == sentinel_key(relation.key_words) {
                 break;
             }
-            host.remote.learn(cx, host.remote.hash_of(relation.id, partition, &key), SyncAddr::new(word));
+            let at = host.row_at(raw).map_err(|broken| tree_error(relation.id, broken))?;
+            host.remote.learn(cx, host.remote.hash_of(relation.id, partition, &key), at);
             keys.push(key);
         }
         Ok(keys)

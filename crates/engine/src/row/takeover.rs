@@ -12,7 +12,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Cx, Fabric};
+use liger_pod::heap::TupleAddr;
 use liger_pod::membership::Slot;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
@@ -239,14 +240,14 @@ impl RowHost {
                 let mut latched = self.partition(cx, partition);
                 let part = latched.table(relation.id.0);
                 for (key, at) in found {
-                    // A dead word is nobody else's before its entry is taken out.
+                    // A dead cell is nobody else's before its entry is taken out.
                     if !self.shared.adopt(cx, at) {
                         part.stale.push((key, at));
                         continue;
                     }
                     let row = row_of(part, &key, at)?;
-                    part.rows.set_shared(row, at.offset());
-                    let shared = SharedRow { partition, table: relation.id.0, row, word: at };
+                    part.rows.set_shared(row, at.raw());
+                    let shared = SharedRow { partition, table: relation.id.0, row, at };
                     self.move_out.lock(cx).moved_in(shared);
                     count(&self.moves.shared_rows, 1);
                 }
@@ -327,10 +328,10 @@ impl RowHost {
             }
         }
         // Freed when their entries go.
-        in_use.extend(part.stale.iter().map(|(_, at)| at.offset()));
+        in_use.extend(part.stale.iter().map(|(_, at)| at.block().offset()));
         for row in part.rows.rows() {
-            if let Some(at) = part.word(row) {
-                in_use.extend([at.offset(), self.shared.peek(cx, at).row().offset()]);
+            if let Some(at) = part.address(row) {
+                in_use.insert(at.block().offset());
             }
         }
         Ok(())
@@ -338,14 +339,14 @@ impl RowHost {
 }
 
 /// The row of a shared key: the one that was rebuilt, or a new one, whose block has the bytes.
-fn row_of(part: &mut TablePart, key: &Key, at: SyncAddr) -> Result<RowId, TreeError> {
+fn row_of(part: &mut TablePart, key: &Key, at: TupleAddr) -> Result<RowId, TreeError> {
     if *key == sentinel_key(part.key_words) {
         return Ok(part.sentinel);
     }
     if let Some(row) = part.tree.get(key.words()) {
         return Ok(row);
     }
-    let full = TreeError::Damaged { offset: at.offset(), what: "more rows than a partition has" };
+    let full = TreeError::Damaged { offset: at.block().offset(), what: "more rows than a partition has" };
     let row = part.rows.alloc().ok_or(full)?;
     part.tree.insert(key.words(), row).expect("it was not there");
     // Its block says which, to whoever holds the row; another host may hold it now.

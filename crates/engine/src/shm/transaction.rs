@@ -280,7 +280,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
     ) -> Result<Option<usize>, TxnError> {
         let (cx, host, len) = (self.cx, self.host, block_len(relation.row_len));
         let word = host.heap.alloc_word(cx, WordClass::Tuple).map_err(full)?;
-        let block = host.heap.alloc(cx, BlockClass::Row, len).map_err(|error| {
+        let block = host.heap.alloc(cx, BlockClass::Scratch, len).map_err(|error| {
             host.heap.free_word(cx, WordClass::Tuple, word);
             full(error)
         })?;
@@ -289,7 +289,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
         cx.store(word, RowWord::new(State::Unborn, lease).0);
         let made = host.index(relation, partition).insert(cx, &host.tree_env(), key.words(), at.entry());
         if !matches!(made, Ok(true)) {
-            host.heap.free(cx, BlockClass::Row, block, len);
+            host.heap.free(cx, BlockClass::Scratch, block, len);
             host.heap.free_word(cx, WordClass::Tuple, word);
             return made.map(|_| None).map_err(|error| tree_error(relation.id, error));
         }

@@ -20,18 +20,21 @@ pub enum Class {
     Row = 2,
     Node = 3,
     Scratch = 4,
+    /// Words that are cells of rows (`cells`).
+    Cells = 5,
 }
 
 impl Class {
-    pub const ALL: [Class; 5] = [Class::Tuple, Class::Mapping, Class::Row, Class::Node, Class::Scratch];
+    pub const ALL: [Class; 6] =
+        [Class::Tuple, Class::Mapping, Class::Row, Class::Node, Class::Scratch, Class::Cells];
     pub const BLOCKS: [Class; 3] = [Class::Row, Class::Node, Class::Scratch];
 
     pub fn is_word(self) -> bool {
-        matches!(self, Class::Tuple | Class::Mapping)
+        matches!(self, Class::Tuple | Class::Mapping | Class::Cells)
     }
 
     pub fn name(self) -> &'static str {
-        ["tuple word", "mapping word", "row", "node", "scratch block"][self as usize]
+        ["tuple word", "mapping word", "row", "node", "scratch block", "tuple cell"][self as usize]
     }
 
     /// Whether a chunk last used for `last` (`None`: never) may be used for `self`. Row and scratch lines may
@@ -93,9 +96,15 @@ impl Chunks {
         ChunkWord::decode(cx.load(self.table.word(chunk.into())))
     }
 
-    /// Claims a free chunk, looking from `cursor` on and first among those last used alike (they need no
-    /// other class's room); leaves the cursor behind it.
-    pub fn claim<F: Fabric>(&self, cx: &Cx<F>, cursor: &mut u64, mine: ChunkWord) -> Option<u32> {
+    /// Claims a free chunk that is `suitable`, looking from `cursor` on and first among those last used alike
+    /// (they need no other class's room); leaves the cursor behind it. Returns what its word said, too.
+    pub fn claim<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        cursor: &mut u64,
+        mine: ChunkWord,
+        suitable: impl Fn(u32) -> bool,
+    ) -> Option<(u32, ChunkWord)> {
         let class = mine.class.expect("a claim names its class");
         for alike in [true, false] {
             for step in 0..self.count {
@@ -108,19 +117,25 @@ impl Chunks {
                 } else {
                     class.may_follow(last.class) || cx.sabotaged("heap.nodes-keep-their-chunks")
                 };
-                if last.owner.is_none() && fits && cx.compare_exchange(at, seen, mine.encode()).is_ok() {
+                let free = last.owner.is_none() && fits && suitable(chunk as u32);
+                if free && cx.compare_exchange(at, seen, mine.encode()).is_ok() {
                     *cursor = (chunk + 1) % self.count;
-                    return Some(chunk as u32);
+                    return Some((chunk as u32, last));
                 }
             }
         }
         None
     }
 
-    /// Takes a chunk over from a dead owner.
+    /// Gives a chunk back that was claimed and not used.
+    pub fn unclaim<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, mine: ChunkWord, before: ChunkWord) {
+        self.hand_over(cx, chunk, mine, before);
+    }
+
+    /// Puts another owner into a chunk's word: an heir takes it over from the dead one.
     pub fn hand_over<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, theirs: ChunkWord, mine: ChunkWord) {
         let taken = cx.compare_exchange(self.table.word(chunk.into()), theirs.encode(), mine.encode());
-        assert!(taken.is_ok(), "chunk {chunk} has two heirs: {taken:x?}");
+        assert!(taken.is_ok(), "chunk {chunk} has another owner, too: {taken:x?}");
     }
 
     /// Gives a chunk of free blocks back for any host to claim. This host's cache keeps no line of it: a

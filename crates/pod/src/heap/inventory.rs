@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
 
-use super::chunks::Class;
-use super::pool::{Chunk, Pool};
+use super::chunks::{ChunkWord, Class};
+use super::pool::{Chunk, Pool, Shape};
 use super::sizes::bytes_of_size;
 use super::{BlockClass, Heap, WordClass};
 
@@ -31,7 +31,7 @@ pub struct ClassAudit {
 /// What is in one host's chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
-    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks.
+    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks, cells.
     pub classes: Vec<ClassAudit>,
 }
 
@@ -60,15 +60,18 @@ impl Heap {
         Audit { classes }
     }
 
-    /// Bytes in use in this host's chunks. Of all hosts it is what their accounts say ([`Heap::usage`]), once
-    /// each has taken back what the others freed ([`Heap::tidy`]), and while nobody allocates or frees.
-    pub fn used_bytes<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+    /// Bytes in use in this host's chunks, of words and blocks, and rows with a cell each. Of all hosts it is
+    /// what their accounts say ([`Heap::usage`]), once each has taken back what the others freed
+    /// ([`Heap::tidy`]), and while nobody allocates or frees.
+    pub fn used<F: Fabric>(&self, cx: &Cx<F>) -> (u64, u64) {
         let of_class = |class: Class| -> u64 {
             let pool = self.pools[class as usize].lock(cx);
             let bytes = |chunk: &Chunk| u64::from(chunk.live_count()) * self.slot_bytes(class, chunk.size);
             pool.chunks().map(|(_, chunk)| bytes(chunk)).sum()
         };
-        Class::ALL.into_iter().map(of_class).sum()
+        let rows =
+            self.pools[Class::Row as usize].lock(cx).chunks().map(|(_, c)| u64::from(c.live_count())).sum();
+        (Class::ALL.into_iter().map(of_class).sum(), rows)
     }
 
     fn audit_class<F: Fabric>(&self, cx: &Cx<F>, class: Class, reachable: &BTreeSet<u64>) -> ClassAudit {
@@ -79,13 +82,13 @@ impl Heap {
             chunks += 1;
             live += u64::from(chunk.live_count());
             free += u64::from(chunk.slot_count() - chunk.live_count());
-            let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.size, number, slot));
+            let offsets = chunk.live().map(|slot| self.offset_of(class, chunk.stride, number, slot));
             leaked.extend(offsets.filter(|o| !reachable.contains(o)));
             let start = self.chunks(class).offset(number);
             let inside = reachable.range(start..start + self.chunks(class).bytes).copied();
             dangling.extend(inside.filter(|&o| {
-                let slot = self.slot_at(class, chunk.size, o - start);
-                !chunk.is_live(slot) || self.offset_of(class, chunk.size, number, slot) != o
+                let slot = self.slot_at(class, chunk.stride, o - start);
+                !chunk.is_live(slot) || self.offset_of(class, chunk.stride, number, slot) != o
             }));
         }
         ClassAudit { class: class.name(), chunks, live, free, leaked, dangling }
@@ -105,33 +108,44 @@ impl Heap {
         incarnation: u16,
         in_use: &BTreeSet<u64>,
     ) -> Vec<Orphan> {
-        let mut orphans = Vec::new();
-        for class in Class::ALL {
+        let (mut orphans, mut rows) = (Vec::new(), 0);
+        for class in [Class::BLOCKS.as_slice(), &[Class::Tuple, Class::Mapping]].concat() {
             let mut pool = self.pools[class as usize].lock(cx);
             let chunks = self.chunks(class);
             let (mut live, mut reserved) = (0, 0);
             for chunk in 0..chunks.count as u32 {
                 let word = chunks.word(cx, chunk);
-                if (word.owner, word.class) == (Some((dead, incarnation)), Some(class)) {
-                    chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
-                    let slots = self.fill(&mut pool, class, word.size, chunk, in_use, &mut orphans);
-                    live += u64::from(slots) * self.slot_bytes(class, word.size);
-                    reserved += chunks.bytes;
+                if (word.owner, word.class) != (Some((dead, incarnation)), Some(class)) {
+                    continue;
                 }
+                let bond = if class == Class::Row { self.bond(cx, chunk) } else { None };
+                if class == Class::Row && bond.is_none() {
+                    // It died before its cells were complete: nothing was handed out.
+                    chunks.hand_over(cx, chunk, word, ChunkWord { owner: None, ..word });
+                    continue;
+                }
+                chunks.hand_over(cx, chunk, word, self.my_word(class, word.size));
+                let shape = self.shape(class, word.size, bond);
+                let slots = self.fill(&mut pool, class, shape, chunk, in_use, &mut orphans);
+                live += u64::from(slots) * self.slot_bytes(class, word.size);
+                rows += if class == Class::Row { u64::from(slots) } else { 0 };
+                reserved += chunks.bytes;
             }
             // What others had freed is among the orphans: in use once more.
             let freed = self.take_list(cx, self.remote_head(dead, class));
-            live += self.bytes_of_list(cx, class, &pool, freed);
-            self.account(cx, class, &mut pool, live as i64, reserved as i64);
+            let (slots, bytes) = self.size_of_list(cx, class, &pool, freed);
+            rows += if class == Class::Row { slots } else { 0 };
+            self.account(cx, class, &mut pool, (live + bytes) as i64, reserved as i64);
             if dead != self.host {
                 self.clear_accounts(cx, dead, class);
             }
         }
+        self.adopt_cells(cx, (dead, incarnation), rows);
         orphans
     }
 
     /// Forgets what a dead host has put into the accounts of a class; its chunks are another host's now.
-    fn clear_accounts<F: Fabric>(&self, cx: &Cx<F>, dead: HostId, class: Class) {
+    pub(super) fn clear_accounts<F: Fabric>(&self, cx: &Cx<F>, dead: HostId, class: Class) {
         let at = self.plan.heap_lines(dead).word(class as u64);
         for at in [at, at.line(1)] {
             let seen = cx.load(at);
@@ -144,16 +158,16 @@ impl Heap {
         &self,
         pool: &mut Pool,
         class: Class,
-        size: u8,
+        shape: Shape,
         chunk: u32,
         in_use: &BTreeSet<u64>,
         orphans: &mut Vec<Orphan>,
     ) -> u32 {
-        let slots = (self.chunks(class).bytes / self.slot_bytes(class, size)) as u32;
-        pool.add(chunk, size, slots);
+        let Shape { size, slots, stride, .. } = shape;
+        pool.add(chunk, shape);
         for _ in 0..slots {
             let slot = pool.take_from(chunk).expect("as many as it has");
-            let at = self.offset_of(class, size, chunk, slot);
+            let at = self.offset_of(class, stride, chunk, slot);
             if in_use.contains(&at) {
                 continue;
             }
@@ -164,6 +178,7 @@ impl Heap {
                 Class::Row => block(BlockClass::Row),
                 Class::Node => block(BlockClass::Node),
                 Class::Scratch => block(BlockClass::Scratch),
+                Class::Cells => unreachable!("cells have no slots"),
             });
         }
         slots

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cells::{Bond, Tail};
 use super::sizes::SIZES;
 
 /// One bit per slot of a chunk, set while the slot is in use.
@@ -58,6 +59,10 @@ impl Slots {
 pub struct Chunk {
     /// Size class of its slots.
     pub size: u8,
+    /// Bytes from one slot's start to the next one's; for words, which lie otherwise, their length.
+    pub stride: u64,
+    /// The cells of its slots, if it is one of rows.
+    pub bond: Option<Bond>,
     slots: Slots,
     /// It is in its size's list of chunks with room.
     open: bool,
@@ -85,6 +90,18 @@ impl Chunk {
     }
 }
 
+/// What a chunk is divided into.
+pub struct Shape {
+    /// Size class of its slots.
+    pub size: u8,
+    /// How many it has.
+    pub slots: u32,
+    /// See [`Chunk`].
+    pub stride: u64,
+    /// See [`Chunk`].
+    pub bond: Option<Bond>,
+}
+
 /// A host's chunks of one class.
 pub struct Pool {
     chunks: BTreeMap<u32, Chunk>,
@@ -93,6 +110,8 @@ pub struct Pool {
     pub cursor: u64,
     /// Count of released chunks when a search last found none; no search before it changes.
     pub exhausted_at: Option<u64>,
+    /// Cells only: what no run has of this host's chunks.
+    pub tails: Vec<Tail>,
     /// This host's (live, reserved) bytes as published; none until first read.
     pub account: Option<(u64, u64)>,
 }
@@ -100,12 +119,13 @@ pub struct Pool {
 impl Pool {
     pub fn new(cursor: u64) -> Self {
         let open = std::array::from_fn(|_| Vec::new());
-        Self { chunks: BTreeMap::new(), open, cursor, exhausted_at: None, account: None }
+        Self { chunks: BTreeMap::new(), open, cursor, exhausted_at: None, tails: Vec::new(), account: None }
     }
 
     /// Adds a claimed chunk of `slots` free slots.
-    pub fn add(&mut self, chunk: u32, size: u8, slots: u32) {
-        let fresh = Chunk { size, slots: Slots::new(slots), open: true };
+    pub fn add(&mut self, chunk: u32, shape: Shape) {
+        let Shape { size, slots, stride, bond } = shape;
+        let fresh = Chunk { size, stride, bond, slots: Slots::new(slots), open: true };
         let before = self.chunks.insert(chunk, fresh);
         assert!(before.is_none(), "chunk {chunk} is claimed twice");
         self.open[usize::from(size)].push(chunk);
@@ -191,13 +211,14 @@ mod tests {
 
     #[test]
     fn a_full_chunk_opens_again() {
+        let shape = || Shape { size: 2, slots: 2, stride: 192, bond: None };
         let mut pool = Pool::new(0);
-        pool.add(5, 2, 2);
+        pool.add(5, shape());
         assert_eq!(pool.take(1), None);
         assert_eq!((pool.take(2), pool.take(2), pool.take(2)), (Some((5, 0)), Some((5, 1)), None));
         assert!(!pool.put(5, 1));
         assert_eq!(pool.take(2), Some((5, 1)));
-        pool.add(6, 2, 2);
+        pool.add(6, shape());
         assert!(!pool.put(5, 0));
         assert!(pool.put(5, 1), "empty, and chunk 6 has room");
         pool.remove(5);

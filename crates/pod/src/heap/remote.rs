@@ -65,15 +65,23 @@ impl Heap {
         at
     }
 
-    /// Bytes of the slots on a list that was taken, as far as they lie in chunks of this host.
-    pub(super) fn bytes_of_list<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &Pool, mut at: u64) -> u64 {
-        let mut bytes = 0;
+    /// Slots on a list that was taken, and their bytes, as far as they lie in chunks of this host.
+    pub(super) fn size_of_list<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        class: Class,
+        pool: &Pool,
+        mut at: u64,
+    ) -> (u64, u64) {
+        let (mut slots, mut bytes) = (0, 0);
         while at != 0 {
-            let chunk = pool.chunk(self.chunks(class).around(at));
-            bytes += chunk.map_or(0, |chunk| self.slot_bytes(class, chunk.size));
+            if let Some(chunk) = pool.chunk(self.chunks(class).around(at)) {
+                slots += 1;
+                bytes += self.slot_bytes(class, chunk.size);
+            }
             at = self.next(cx, class, at);
         }
-        bytes
+        (slots, bytes)
     }
 
     /// Takes the whole list of slots that other hosts freed; how many. What lies in a chunk that is no longer

@@ -21,7 +21,8 @@ fn a_small_pod_of_three_hosts() {
       3c00        384 Sync  Directory
       3d80       1024 Sync  WordChunks
       4180       1024 Sync  BlockChunks
-      4580     507904 Sync  WordHeap
+      4580       1024 Sync  Bonds
+      4980     507904 Sync  WordHeap
      81000       2304 Data  SelftestData
      81900       9216 Data  LaneSlots
      83d00        768 Data  RetireBatches

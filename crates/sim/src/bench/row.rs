@@ -89,7 +89,7 @@ impl PodEngine for RowPod {
             figures.hwcc_tuple_bytes = usage.tuple_bytes;
             let named = |name: &str, bytes| (name.to_owned(), bytes);
             figures.hwcc_bytes = BTreeMap::from([
-                named("tuple words", usage.tuple_bytes),
+                named("tuple cells", usage.tuple_bytes),
                 named("index", usage.mapping_bytes),
             ]);
             figures.cxl_bytes =

@@ -2,12 +2,12 @@
 //! arrive, and come back to be used again.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use liger_fabric::sim::{SimConfig, Simulation};
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
-use liger_pod::heap::{BlockClass, Heap, WordClass};
+use liger_pod::heap::{BlockClass, Heap, TupleAddr, WordClass};
 use liger_pod::plan::{Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
@@ -34,9 +34,41 @@ fn stamp(at: u64, turn: u64) -> [u8; 16] {
     bytes
 }
 
+/// What all hosts have seen so far.
+#[derive(Default)]
+struct Seen {
+    /// Words in use.
+    words: Vec<SyncAddr>,
+    /// Rows that ever were, by their blocks and by their cells.
+    rows: BTreeMap<DataAddr, TupleAddr>,
+    cells: BTreeMap<(SyncAddr, u32), TupleAddr>,
+}
+
+impl Seen {
+    /// A block and its cell stay together, whoever uses the place and for rows of what length.
+    fn check(&mut self, row: TupleAddr) {
+        let before = self.rows.insert(row.block(), row).is_none_or(|before| before == row);
+        let alone = self.cells.insert((row.word(), row.place()), row).is_none_or(|before| before == row);
+        assert!(before && alone, "{row:?} has another cell, or another row its cell");
+    }
+}
+
 /// Allocates a block and writes its first and last line.
-fn make<F: Fabric>(cx: &Cx<F>, heap: &Heap, class: BlockClass, len: usize, turn: u64) -> Option<DataAddr> {
-    let at = heap.alloc(cx, class, len).ok()?;
+fn make<F: Fabric>(
+    cx: &Cx<F>,
+    heap: &Heap,
+    (class, len): (BlockClass, usize),
+    turn: u64,
+    seen: &RefCell<Seen>,
+) -> Option<DataAddr> {
+    let at = match class {
+        BlockClass::Row => {
+            let row = heap.alloc_row(cx, len).ok()?;
+            seen.borrow_mut().check(row);
+            row.block()
+        }
+        _ => heap.alloc(cx, class, len).ok()?,
+    };
     for place in [at, at.byte(len as u64 - 16)] {
         cx.write(place, &stamp(at.offset(), turn));
         cx.write_back(place, 16);
@@ -72,12 +104,12 @@ fn class_of(turn: u64) -> BlockClass {
     if turn & 2 == 0 { BlockClass::Row } else { BlockClass::Scratch }
 }
 
-fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, words: &RefCell<Vec<SyncAddr>>) {
+fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, seen: &RefCell<Seen>) {
     let me = cx.host().0;
     let (mine, next) = (mailbox(plan, me), mailbox(plan, (me + 1) % HOSTS));
     for turn in 0..TURNS {
         if cx.load(next) == 0
-            && let Some(at) = make(cx, heap, class_of(turn), len_of(plan, turn), turn)
+            && let Some(at) = make(cx, heap, (class_of(turn), len_of(plan, turn)), turn, seen)
             && cx.compare_exchange(next, 0, at.offset() << 8 | turn).is_err()
         {
             scribble(cx, at, len_of(plan, turn));
@@ -93,10 +125,10 @@ fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, words: &RefCell<Vec<S
         if let Ok(word) = heap.alloc_word(cx, WordClass::Tuple) {
             cx.store(word, word.offset() << 32 | 5);
             cx.fence();
-            words.borrow_mut().push(word);
+            seen.borrow_mut().words.push(word);
         }
         let taken = cx.random_below(2) == 0;
-        let word = if taken { words.borrow_mut().pop() } else { None };
+        let word = if taken { seen.borrow_mut().words.pop() } else { None };
         if let Some(word) = word {
             assert_eq!(cx.load(word), word.offset() << 32 | 5, "a word has two users");
             heap.free_word(cx, WordClass::Tuple, word);
@@ -110,15 +142,15 @@ fn worker<F: Fabric>(cx: &Cx<F>, plan: &Plan, heap: &Heap, words: &RefCell<Vec<S
 fn hand_around(plan: &Plan, config: SimConfig) -> Ran {
     let mut sim = Simulation::new(config);
     let heaps: Vec<Rc<Heap>> = (0..HOSTS).map(|h| Rc::new(Heap::new(plan, HostId(h), 1))).collect();
-    let words = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::new(RefCell::new(Seen::default()));
     for host in 0..HOSTS {
         for number in 0..2 {
-            let (plan, heap, words) = (plan.clone(), Rc::clone(&heaps[usize::from(host)]), Rc::clone(&words));
-            sim.spawn(HostId(host), WorkerId(number), move |cx| worker(cx, &plan, &heap, &words));
+            let (plan, heap, seen) = (plan.clone(), Rc::clone(&heaps[usize::from(host)]), Rc::clone(&seen));
+            sim.spawn(HostId(host), WorkerId(number), move |cx| worker(cx, &plan, &heap, &seen));
         }
     }
     let report = sim.run();
-    Ran::new(report, || accounts_are_right(&mut sim, plan, &heaps, &words.borrow()))
+    Ran::new(report, || accounts_are_right(&mut sim, plan, &heaps, &seen.borrow().words))
 }
 
 fn accounts_are_right(
@@ -143,7 +175,7 @@ fn accounts_are_right(
     }
     let heap = Rc::clone(&heaps[0]);
     let usage = sim.alone(HostId(0), WorkerId(0), move |cx| heap.usage(cx));
-    let tuples = words.len() as u64 * 8;
+    let tuples = words.len() as u64 * 8 + (usage.rows * 8).div_ceil(3);
     let right = usage.tuple_bytes == tuples;
     if right { Ok(()) } else { Err(format!("{tuples} bytes of words are in use, {usage:?}")) }
 }

@@ -19,7 +19,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rows-hash-clashes", run: hash_clashes },
     Scenario { name: "rows-full-lanes", run: full_lanes },
     Scenario { name: "rows-many-hosts", run: many_hosts },
-    Scenario { name: "rows-wide-words", run: wide_words },
+    Scenario { name: "rows-wide-cells", run: wide_cells },
     Scenario { name: "rows-index-churn", run: index_churn },
     Scenario { name: "rows-patient", run: patient },
     Scenario { name: "rows-queue", run: queue },
@@ -154,8 +154,8 @@ fn many_hosts(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(RowsRun { hosts, workers: 1, keys, operations: 2, transactions: 10, ..run }, left_out)
 }
 
-/// More than eight hosts: tuple words of two sync words.
-fn wide_words(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+/// More than eight hosts: one cell in a word.
+fn wide_cells(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let (run, mut pick) = base(seed);
     let mix = [Mix::ALL, Mix::POINTS][pick.below(2) as usize];
     let (hosts, budget_rows) = (between(&mut pick, 9, 10) as u8, pick.below(30));

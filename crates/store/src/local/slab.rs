@@ -322,7 +322,7 @@ impl RowSlab {
         self.words_mut(row)[2] = version;
     }
 
-    /// The offset of the row's word in shared memory; 0: it has none.
+    /// Where the row is in shared memory, as its user numbers places; 0: it is not there.
     #[inline]
     pub fn shared(&self, row: u32) -> u64 {
         self.words(row)[3]

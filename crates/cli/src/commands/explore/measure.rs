@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use liger_engine::TxnError;
 use liger_engine::row::Budget;
 use liger_fabric::profile::Profile;
+use liger_pod::plan::cells_per_word;
 use liger_sim::bench::{self, BenchSim, PodEngine, shapes};
 use liger_workload::benchmark::Benchmark;
 use liger_workload::tpcc::Scale;
@@ -196,8 +197,9 @@ impl Explored {
     }
 }
 
-/// Bytes of hardware-coherent memory that a shared row takes at most.
-const ROW_BYTES: f64 = 9.0;
+/// Bytes of hardware-coherent memory that a shared row takes at most beside its cell: its share of a leaf's
+/// word.
+const LEAF_BYTES: f64 = 1.0;
 
 /// A pod, warm, measured once.
 struct Once<B>(BenchSim<B>);
@@ -209,7 +211,8 @@ impl<B: Benchmark> OnEngine for Once<B> {
         let benchmark = self.0.benchmark.clone();
         let mut loaded = bench::load::<E, B>(&self.0, design)?;
         let rows = benchmark.shareable().rows as f64;
-        let fits = self.0.budget.map_or(1.0, |budget| budget.hwcc_bytes as f64 / (ROW_BYTES * rows));
+        let row_bytes = 8.0 / cells_per_word(self.0.hosts) as f64 + LEAF_BYTES;
+        let fits = self.0.budget.map_or(1.0, |budget| budget.hwcc_bytes as f64 / (row_bytes * rows));
         loaded.share(fits.min(1.0));
         loaded.measure(benchmark.clone());
         Ok(loaded.measure(benchmark))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use liger_engine::row::Budget;
-use liger_engine::row::policy::Coherence;
+use liger_engine::row::policy::{Coherence, Steps};
 use liger_fabric::profile::Profile;
 use liger_sim::bench::row::RowPod;
 use liger_sim::bench::{self, BenchResult, BenchSim, PodEngine, shapes};
@@ -203,7 +203,7 @@ impl Runner<'_> {
         // As much for each row as there was for each of the published ones.
         let for_row = mb.map(|mb| 1e6 * mb / published_rows(self.curve.work, self.hosts));
         let for_row = for_row.map(|bytes| match self.curve.published_tuple_bytes() {
-            Some(published) => bytes / published * TUPLE_BYTES,
+            Some(published) => bytes / published * ARTIFACT_BYTES,
             None => bytes,
         });
         let budget = for_row.map(|bytes| Budget { hwcc_bytes: (bytes * rows) as u64, cxl_bytes: u64::MAX });
@@ -212,6 +212,7 @@ impl Runner<'_> {
             Engine::Row(policies) if policies.coherence == Coherence::AllHwcc => {
                 benchmark.shareable().bytes as f64 / rows
             }
+            Engine::Row(policies) if policies.steps == Steps::Artifact => ARTIFACT_BYTES,
             _ => TUPLE_BYTES,
         };
         loaded.share(for_row.map_or(1.0, |bytes| (bytes / of_row).min(1.0)));
@@ -222,8 +223,11 @@ impl Runner<'_> {
     }
 }
 
-/// What a shared row takes of hardware-coherent memory here: its word, and its share of a leaf's.
-const TUPLE_BYTES: f64 = 8.5;
+/// What a shared row takes of hardware-coherent memory here: its cell (a third of a word), and its share of a
+/// leaf's word.
+const TUPLE_BYTES: f64 = 8.0 / 3.0 + 0.2;
+/// The same with a word for each row, as `steps=artifact` counts it.
+const ARTIFACT_BYTES: f64 = 8.5;
 
 fn measured(x: &str, mut result: BenchResult, problems: &mut Vec<String>) -> Point {
     problems.append(&mut result.problems);

@@ -1,13 +1,13 @@
 //! Which shared rows of a host leave, and when; and which are shared before anybody asks.
 //!
 //! Everything here is in the owner's DRAM. What other hosts did with a row it learns from the second-chance
-//! bit of the tuple word, which the swap that locks the row sets for nothing, so no policy adds a byte or a
+//! bit of the tuple cell, which the swap that locks the row sets for nothing, so no policy adds a byte or a
 //! verb to an access.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use liger_fabric::SyncAddr;
+use liger_pod::heap::TupleAddr;
 
 use super::names::named;
 
@@ -94,8 +94,8 @@ pub struct SharedRow {
     pub table: u16,
     /// Its place in the partition.
     pub row: u32,
-    /// Its tuple word. If the row has another word by now, the record is stale.
-    pub word: SyncAddr,
+    /// Where it is. If it is elsewhere by now, the record is stale.
+    pub at: TupleAddr,
 }
 
 /// The shared rows of a host, in the order in which they are to leave. Some may have left already.
@@ -208,10 +208,13 @@ impl ByUse {
 
 #[cfg(test)]
 mod tests {
+    use liger_fabric::{DataAddr, SyncAddr};
+
     use super::*;
 
     fn row(row: u32) -> SharedRow {
-        SharedRow { partition: 0, table: 0, row, word: SyncAddr::new(8 * u64::from(row)) }
+        let at = TupleAddr::new(DataAddr::new(64 * u64::from(row)), SyncAddr::new(8), 0);
+        SharedRow { partition: 0, table: 0, row, at }
     }
 
     fn leavers(policy: MoveOut) -> Leavers {

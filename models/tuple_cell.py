@@ -1,14 +1,14 @@
-"""The tuple word (docs/protocols/shared-rows.md): locks, valid bits and the modified bit of one shared row.
+"""The tuple cell (docs/protocols/shared-rows.md): locks, valid bits and the modified bit of one shared row.
 
 Host 0 owns the row and has one worker, host 1 has two. Each operation reads the row or adds one to the host's own counter
 in it; both counters share one line, so whoever changes one rewrites the other from the host's copy. Either host's cache
 may fetch, write back or drop the line at any moment, and host 1 begins with an old copy of a line that was recycled. Once,
-the owner moves the row out and another one in, into the same block and under the same word, which host 1's hint still
-names.
+the owner moves the row out and another one in, into the same place, which host 1's hint still names. (Cells of other rows in the same word only make swaps
+fail, which then begin again.)
 
 A reader's valid bit is set by the swap that takes the lock, before the host invalidates; host 1's latch is held from
 there until the copy is fresh. Faults: a host uses a counter that is not the newest, or takes the other row for its own.
-Run: python3 models/tuple_word.py [-v]
+Run: python3 models/tuple_cell.py [-v]
 """
 
 import sys
@@ -23,7 +23,7 @@ def start():
         # The line in memory; what the counters should be; the owner's DRAM copy. Row 0, later row 1.
         memory=(0, 0, 0), truth=(0, 0, 0), dram=(0, 0),
         cache=((0, 0, 0, 0), OLD),
-        # The word: alive, reader hosts and valid hosts as bitmaps, writing host (-1: none), modified.
+        # The cell: alive, reader hosts and valid hosts as bitmaps, writing host (-1: none), modified.
         live=1, readers=0, valid=1, writer=-1, modified=0,
         # Host 1's lock table: latch (worker or -1), readers as bitmap, writer (-1: none).
         latch=-1, local_readers=0, local_writer=-1,
@@ -60,7 +60,7 @@ def caches(s, v):
 
 
 def read_lock(s, v, host):
-    """The state with the word read-locked and the valid bit set, or None."""
+    """The state with the cell read-locked and the valid bit set, or None."""
     if not s["live"] or s["writer"] >= 0 or s["readers"] & 1 << host:
         return None
     valid = s["valid"] if "valid bit set after the unlock" in v else s["valid"] | 1 << host
