@@ -56,6 +56,8 @@ impl End {
 pub struct Scan {
     /// How it ends.
     pub end: End,
+    /// How many bytes count of the newest segment that has a head.
+    pub counted: u64,
     /// Every mark's epoch rises; the last one.
     pub marks: Marks,
     /// Greatest epoch that was seen anywhere, also behind the end: epochs above it are new.
@@ -93,6 +95,8 @@ pub struct Scanner {
     host: HostId,
     /// Where the intact part has come to.
     at: Place,
+    /// The same in the newest segment that has a head.
+    counted: Place,
     last_segment: Option<u32>,
     stop: Option<(String, bool)>,
     /// Generation of the segment at hand.
@@ -112,6 +116,7 @@ impl Scanner {
             pod,
             host,
             at: Place::default(),
+            counted: Place::default(),
             last_segment: None,
             stop: None,
             generation: 0,
@@ -160,9 +165,10 @@ impl Scanner {
             Some((why, false)) => End::Torn { at, why },
             Some((why, true)) => End::Damaged { at, why },
         };
-        let Self { marks, newest_epoch, records, bytes, last_segment, generation, .. } = self;
+        let Self { counted, marks, newest_epoch, records, bytes, last_segment, generation, .. } = self;
         let streams = self.streams.iter().map(|(&worker, stream)| (worker, stream.end())).collect();
-        Scan { end, marks, newest_epoch, records, bytes, last_segment, generation, streams }
+        let counted = counted.byte;
+        Scan { end, counted, marks, newest_epoch, records, bytes, last_segment, generation, streams }
     }
 
     fn is_damaged(&self) -> bool {
@@ -192,7 +198,9 @@ impl Scanner {
             );
             return self.damage_at(number, 0, why);
         }
-        if !is_first && (self.at.segment + 1 != number || head.previous_end != self.at.byte) {
+        // Lives that died before their segments had heads have written nothing.
+        if !is_first && head.previous_end != self.counted.byte {
+            self.at = self.counted;
             let reason = self.stop.take().map_or_else(String::new, |(why, _)| format!("; {why}"));
             let (end, name) = (head.previous_end, segment_name(number));
             return self.damage(format!("{name} knew that the segment before it ends at byte {end}{reason}"));
@@ -215,6 +223,7 @@ impl Scanner {
             return self.damage_at(number, 0, why);
         }
         self.at = Place { segment: number, byte: SEGMENT_HEAD_BYTES as u64 };
+        self.counted = self.at;
     }
 
     fn read_frames(&mut self, number: u32, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, Place)) {
@@ -234,6 +243,7 @@ impl Scanner {
             }
             at += frame.len();
             self.at.byte = at as u64;
+            self.counted = self.at;
         }
     }
 

@@ -100,7 +100,8 @@ pub struct SegmentHead {
     pub number: u32,
     /// The pod's generation: streams of rings begin anew with each.
     pub generation: u64,
-    /// How many bytes of the segment before it count. It begins when they are on storage.
+    /// How many bytes count of the newest segment before it that has a head. It begins when they are on
+    /// storage.
     pub previous_end: u64,
     /// The epoch of the last mark before it: earlier segments may be removed.
     pub mark: u64,

@@ -23,8 +23,7 @@ use super::epoch::LogClock;
 use super::ring::RingReader;
 use super::scan::{End, Scan, Scanner};
 use super::segment::{
-    FRAME_HEAD_BYTES, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead, encode_frame, segment_name,
-    segment_number,
+    FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, encode_frame, segment_name, segment_number,
 };
 
 /// Protocol steps that a test can leave out.
@@ -213,11 +212,9 @@ impl Shipper {
     ) -> Result<Self, LogFailure> {
         let mut numbers: Vec<u32> = disk.list(cx)?.iter().filter_map(|name| segment_number(name)).collect();
         numbers.sort_unstable();
-        remove_headless(cx, disk, &mut numbers)?;
         let newest = numbers.last().copied().unwrap_or(0);
         let LogOptions { pod, generation, .. } = options;
-        let (previous_end, mark) =
-            if newest == 0 { (0, 0) } else { secure_end(cx, disk, (pod, host), newest)? };
+        let (previous_end, mark) = secure_end(cx, disk, (pod, host), &numbers)?;
         // Not more than the pod was told: what had been shipped when the host died, and the rings were not
         // told of, is shipped again, behind this.
         let mark = mark.min(clock.durable(cx, host));
@@ -517,51 +514,36 @@ impl Shipper {
     }
 }
 
-/// Removes the newest segments whose writers died before they had heads: nothing else is in them, for a head
-/// is on storage before anything follows it. The next segment says how much counts of the one before it;
-/// behind such a one nobody would know any more.
-fn remove_headless<F: Fabric>(cx: &Cx<F>, disk: &Disk, numbers: &mut Vec<u32>) -> Result<(), LogFailure> {
-    while let Some(&newest) = numbers.last() {
-        let name = segment_name(newest);
-        let file = disk.open(cx, &name)?;
-        let mut bytes = vec![0; file.len(cx)?.min(SEGMENT_HEAD_BYTES as u64 + 1) as usize];
-        file.read_exact_at(cx, 0, &mut bytes)?;
-        let is_headless = bytes.len() <= SEGMENT_HEAD_BYTES && SegmentHead::decode(&bytes).is_err();
-        if !is_headless {
-            return Ok(());
-        }
-        disk.remove(cx, &name)?;
-        numbers.pop();
-    }
-    Ok(())
-}
-
-/// How many bytes of the newest segment count, and the last mark in it or before it. The life that wrote it
-/// may have died before it could sync them, so that is done now: the next segment will say that they are on
-/// storage.
+/// How many bytes count of the newest segment that has a head, and the last mark in it or before it. The life
+/// that wrote it may have died before it could sync them, so that is done now: the next segment will say that
+/// they are on storage. (Later lives may have died before their segments had heads.)
 fn secure_end<F: Fabric>(
     cx: &Cx<F>,
     disk: &Disk,
     (pod, host): (u64, HostId),
-    newest: u32,
+    numbers: &[u32],
 ) -> Result<(u64, u64), LogFailure> {
-    let file = disk.open(cx, &segment_name(newest))?;
-    let mut bytes = vec![0; file.len(cx)? as usize];
-    file.read_exact_at(cx, 0, &mut bytes)?;
-    let mut scanner = Scanner::new(pod, host);
-    scanner.segment(newest, &bytes, |_, _| ());
-    let Scan { end, marks, .. } = scanner.finish();
-    match end {
-        End::Damaged { at, why } => {
-            Err(LogFailure::Damaged { file: segment_name(at.segment), byte: at.byte, why })
-        }
-        End::Clean { at } | End::Torn { at, .. } => {
-            if !cx.sabotaged("log.sync-last-life") {
-                file.sync(cx)?;
-            }
-            Ok((at.byte, marks.last))
+    let mut newest = Vec::new();
+    for &number in numbers.iter().rev() {
+        let file = disk.open(cx, &segment_name(number))?;
+        let mut bytes = vec![0; file.len(cx)? as usize];
+        file.read_exact_at(cx, 0, &mut bytes)?;
+        let has_head = SegmentHead::decode(&bytes).is_ok();
+        newest.push((number, file, bytes));
+        if has_head {
+            break;
         }
     }
+    let mut scanner = Scanner::new(pod, host);
+    newest.iter().rev().for_each(|(number, _, bytes)| scanner.segment(*number, bytes, |_, _| ()));
+    let Scan { end, counted, marks, .. } = scanner.finish();
+    if let End::Damaged { at, why } = end {
+        return Err(LogFailure::Damaged { file: segment_name(at.segment), byte: at.byte, why });
+    }
+    if let Some((_, file, _)) = newest.last().filter(|_| !cx.sabotaged("log.sync-last-life")) {
+        file.sync(cx)?;
+    }
+    Ok((counted, marks.last))
 }
 
 /// Makes a segment that has its head and a durable name.
@@ -577,6 +559,3 @@ fn start_segment<F: Fabric>(
     disk.sync_names(cx)?;
     Ok((file, bytes.len() as u64))
 }
-
-#[cfg(test)]
-mod tests;

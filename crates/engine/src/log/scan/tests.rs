@@ -256,6 +256,32 @@ fn a_torn_end_that_recovery_has_judged_stays_one() {
 }
 
 #[test]
+fn lives_that_died_before_their_segments_had_heads_are_passed_over() {
+    for (torn, headless) in [(0, 1), (100, 1), (0, 2), (100, 2), (100, 3)] {
+        let mut log = generate(3);
+        let last = log.segments.len() as u32 - 1;
+        let end = place(&log.segments);
+        let marks = read(&log.segments).0.marks;
+        log.segments[last as usize].extend_from_slice(&vec![0xee; torn]);
+        // Nothing, or a part of the head.
+        let parts = (0..headless).map(|n| head(last + 1 + n, end.byte)[..20 * n as usize].to_vec());
+        log.segments.extend(parts);
+        let scan = read(&log.segments).0;
+        assert!(matches!(scan.end, End::Torn { .. }), "{torn} {headless}: {:?}", scan.end);
+        assert_eq!((scan.counted, scan.marks), (end.byte, marks));
+        log.segments.push(head(last + 1 + headless, end.byte));
+        put(&mut log, mark(99, end));
+        let scan = read(&log.segments).0;
+        assert_eq!((scan.end, scan.marks.last), (End::Clean { at: place(&log.segments) }, 99));
+        // A segment that knew of more: that is damage.
+        let number = log.segments.len() - 1;
+        log.segments[number] = head(number as u32, end.byte + 8);
+        let End::Damaged { at, .. } = read(&log.segments).0.end else { panic!("bytes are missing") };
+        assert_eq!(at, end);
+    }
+}
+
+#[test]
 fn streams_and_marks_go_on_where_they_were() {
     let none = Place::default();
     let mark = |epoch, pod_durable| Frame {
