@@ -8,6 +8,7 @@ use liger_engine::recovery::Identity;
 use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};
 use liger_fabric::shadow::ShadowConfig;
+use liger_pod::plan::cells_per_word;
 use liger_sql::storage::classes::Classes;
 use liger_workload::benchmark::{Benchmark, Shareable, Verdict};
 use liger_workload::ledger::{self, Book};
@@ -330,11 +331,13 @@ pub fn default_cxl_bytes(hosts: u8, shareable: &Shareable) -> u64 {
     all.next_multiple_of(1 << 20)
 }
 
-/// Sync memory for the words of all these rows, beside `cxl_bytes` of data memory.
+/// Sync memory for all these rows on any engine, beside `cxl_bytes` of data memory.
 pub fn default_hwcc_bytes(hosts: u8, shareable: &Shareable, cxl_bytes: u64) -> u64 {
-    let word_bytes = if hosts <= 8 { 8 } else { 16 };
     let pairs = u64::from(hosts) * u64::from(hosts) * 1024;
-    // Every chunk of data memory has a word of 8 bytes; chunks are 256 KiB.
-    let all = (4 << 20) + pairs + tuples(shareable) * word_bytes * 3 / 2 + (cxl_bytes >> 15);
+    // A word, as rows have that are all in shared memory or that more than 8 hosts share, and a leaf's share.
+    let rows = tuples(shareable) * 9 * 3 / 2;
+    // Every chunk of data memory, 256 KiB or 4096 lines, has a word, and one for each 512 words of its cells.
+    let words = 1 + 4096u64.div_ceil(512 * cells_per_word(hosts));
+    let all = (4 << 20) + pairs + rows + (cxl_bytes >> 18) * 8 * words;
     all.next_multiple_of(1 << 20)
 }

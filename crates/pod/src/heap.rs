@@ -59,6 +59,8 @@ pub enum WordClass {
 pub enum BlockClass {
     /// A shared row with its cell: changed in place, so every reader invalidates before it reads.
     Row,
+    /// A row whose sync word lies elsewhere; changed in place, too.
+    Loose,
     /// A node of an out-of-place structure: immutable while linked, so readers do not invalidate.
     Node,
     /// Anything else whose readers invalidate before they read.
@@ -78,6 +80,7 @@ impl From<BlockClass> for Class {
     fn from(class: BlockClass) -> Class {
         match class {
             BlockClass::Row => Class::Row,
+            BlockClass::Loose => Class::Loose,
             BlockClass::Node => Class::Node,
             BlockClass::Scratch => Class::Scratch,
         }
@@ -166,7 +169,7 @@ pub struct Heap {
     incarnation: u16,
     words: Chunks,
     blocks: Chunks,
-    pools: [Latch<Pool>; 6],
+    pools: [Latch<Pool>; 7],
 }
 
 impl Heap {
@@ -250,7 +253,7 @@ impl Heap {
 
     /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
     pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
-        let (mut live, mut reserved) = ([0u64; 6], [0u64; 6]);
+        let (mut live, mut reserved) = ([0u64; 7], [0u64; 7]);
         for class in Class::ALL {
             let i = class as usize;
             live[i] = self.accounted(cx, class);
@@ -263,11 +266,11 @@ impl Heap {
             rows: live[5],
             tuple_bytes: live[0].wrapping_add(bytes_of_cells(&self.plan, live[5])),
             mapping_bytes: live[1],
-            row_bytes: live[2],
+            row_bytes: live[2].wrapping_add(live[6]),
             node_bytes: live[3],
             scratch_bytes: live[4],
-            word_chunk_bytes: reserved[0].wrapping_add(reserved[1]).wrapping_add(reserved[5]),
-            block_chunk_bytes: reserved[2].wrapping_add(reserved[3]).wrapping_add(reserved[4]),
+            word_chunk_bytes: [0, 1, 5].map(|i| reserved[i]).into_iter().fold(0, u64::wrapping_add),
+            block_chunk_bytes: [2, 3, 4, 6].map(|i| reserved[i]).into_iter().fold(0, u64::wrapping_add),
         }
     }
 
@@ -296,7 +299,7 @@ impl Heap {
             Class::Tuple | Class::Mapping => 8,
             // Counted, for several have a word.
             Class::Cells => 1,
-            Class::Row | Class::Node | Class::Scratch => bytes_of_size(size) as u64,
+            Class::Row | Class::Loose | Class::Node | Class::Scratch => bytes_of_size(size) as u64,
         }
     }
 

@@ -38,12 +38,12 @@ fn a_slower_memory_costs_throughput_and_is_simulated_once() {
 #[test]
 fn a_second_parameter_gives_lines() {
     let scratch = Folder::new("explore-two");
-    let both = json(&mut explore(&scratch.0, "--vary hosts=1,2 --vary hwcc=0.01,1 --cross 100"));
+    let both = json(&mut explore(&scratch.0, "--vary hosts=1,2 --vary hwcc=0.003,1 --cross 100"));
     let lines: Vec<_> =
         both["points"].as_array().expect("points").iter().map(|p| p["line"].as_str()).collect();
-    assert_eq!(lines, [Some("hwcc 0.01"), Some("hwcc 0.01"), Some("hwcc 1"), Some("hwcc 1")]);
+    assert_eq!(lines, [Some("hwcc 0.003"), Some("hwcc 0.003"), Some("hwcc 1"), Some("hwcc 1")]);
     let moves = |at: usize| both["points"][at]["moves_in"].as_f64().expect("a number");
-    // 10 KB do not hold the words of two thousand rows; 1 MB does.
+    // 3 KB do not hold the cells of two thousand rows; 1 MB does.
     assert!(moves(1) > 0.05 && moves(3) == 0.0, "{both}");
 }
 

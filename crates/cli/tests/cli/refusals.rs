@@ -103,7 +103,7 @@ fn inspect_tells_what_is_wrong_with_a_file() {
         bytes[at] ^= 1;
         folder.holding(name, &bytes)
     };
-    inspect(&changed(8, "version"), &["format version 5", "this program speaks 4"]);
+    inspect(&changed(8, "version"), &["format version 4", "this program speaks 5"]);
     inspect(&changed(66, "damaged"), &["damaged", "checksum"]);
     inspect(&changed(0, "magic"), &["damaged", "magic"]);
     inspect(&changed(4096, "state"), &["holds no pod"]);

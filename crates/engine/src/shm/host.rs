@@ -268,11 +268,11 @@ impl ShmHost {
         }
         let len = block_len(relation.row_len);
         if cx.sabotaged("shm.wait-for-readers") {
-            self.heap.free(cx, BlockClass::Scratch, row.at.block, len);
+            self.heap.free(cx, BlockClass::Loose, row.at.block, len);
             self.heap.free_word(cx, WordClass::Tuple, row.at.word);
             return Ok(());
         }
-        self.epochs.retire(cx, BlockClass::Scratch, row.at.block, len);
+        self.epochs.retire(cx, BlockClass::Loose, row.at.block, len);
         self.epochs.retire_word(cx, WordClass::Tuple, row.at.word);
         Ok(())
     }

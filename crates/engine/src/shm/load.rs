@@ -69,7 +69,7 @@ impl ShmHost {
     ) -> Result<(), TxnError> {
         let word = self.heap.alloc_word(cx, WordClass::Tuple).map_err(full)?;
         let len = block_len(relation.row_len);
-        let at = RowAt { word, block: self.heap.alloc(cx, BlockClass::Scratch, len).map_err(full)? };
+        let at = RowAt { word, block: self.heap.alloc(cx, BlockClass::Loose, len).map_err(full)? };
         self.write_new(cx, at, 0, bytes);
         cx.fence(); // Before an entry leads to it.
         let lease = Lease { born: true, ..RowWord::next_life(cx, cx.load(word), 0) };

@@ -22,19 +22,21 @@ pub enum Class {
     Scratch = 4,
     /// Words that are cells of rows (`cells`).
     Cells = 5,
+    Loose = 6,
 }
 
 impl Class {
-    pub const ALL: [Class; 6] =
-        [Class::Tuple, Class::Mapping, Class::Row, Class::Node, Class::Scratch, Class::Cells];
-    pub const BLOCKS: [Class; 3] = [Class::Row, Class::Node, Class::Scratch];
+    pub const ALL: [Class; 7] =
+        [Class::Tuple, Class::Mapping, Class::Row, Class::Node, Class::Scratch, Class::Cells, Class::Loose];
+    pub const BLOCKS: [Class; 4] = [Class::Row, Class::Node, Class::Scratch, Class::Loose];
 
     pub fn is_word(self) -> bool {
         matches!(self, Class::Tuple | Class::Mapping | Class::Cells)
     }
 
     pub fn name(self) -> &'static str {
-        ["tuple word", "mapping word", "row", "node", "scratch block", "tuple cell"][self as usize]
+        ["tuple word", "mapping word", "row", "node", "scratch block", "tuple cell", "loose row"]
+            [self as usize]
     }
 
     /// Whether a chunk last used for `last` (`None`: never) may be used for `self`. Row and scratch lines may

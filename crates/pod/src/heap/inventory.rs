@@ -31,7 +31,7 @@ pub struct ClassAudit {
 /// What is in one host's chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
-    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks, cells.
+    /// One entry per class: tuple words, mapping words, rows, nodes, scratch blocks, cells, loose rows.
     pub classes: Vec<ClassAudit>,
 }
 
@@ -141,6 +141,8 @@ impl Heap {
             }
         }
         self.adopt_cells(cx, (dead, incarnation), rows);
+        // There may be words for cells again.
+        self.pools[Class::Row as usize].lock(cx).exhausted_at = None;
         orphans
     }
 
@@ -176,6 +178,7 @@ impl Heap {
                 Class::Tuple => Orphan::Word(WordClass::Tuple, SyncAddr::new(at)),
                 Class::Mapping => Orphan::Word(WordClass::Mapping, SyncAddr::new(at)),
                 Class::Row => block(BlockClass::Row),
+                Class::Loose => block(BlockClass::Loose),
                 Class::Node => block(BlockClass::Node),
                 Class::Scratch => block(BlockClass::Scratch),
                 Class::Cells => unreachable!("cells have no slots"),

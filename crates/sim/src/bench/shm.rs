@@ -69,7 +69,8 @@ impl PodEngine for ShmPod {
             let named = |name: &str, bytes| (name.to_owned(), bytes);
             figures.hwcc_bytes =
                 BTreeMap::from([named("row words", usage.tuple_bytes), named("index", usage.mapping_bytes)]);
-            figures.cxl_bytes = BTreeMap::from([named("rows and index", usage.scratch_bytes)]);
+            figures.cxl_bytes =
+                BTreeMap::from([named("rows", usage.row_bytes), named("index", usage.scratch_bytes)]);
         }
         figures
     }

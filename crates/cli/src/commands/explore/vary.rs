@@ -27,7 +27,7 @@ const ALL: [(Parameter, &str, &str, f64, f64); 6] = [
     (Parameter::CxlLatency, "cxl-latency", "ns", 1.0, 1e6),
     (Parameter::Bandwidth, "bandwidth", "GB/s", 0.01, 1e5),
     (Parameter::Coherence, "coherence", "ns", 0.0, 1e6),
-    (Parameter::Hwcc, "hwcc", "MB", 0.01, 1e6),
+    (Parameter::Hwcc, "hwcc", "MB", 0.001, 1e6),
     (Parameter::Hosts, "hosts", "", 1.0, 16.0),
     (Parameter::Workers, "workers", "", 1.0, 30.0),
 ];
