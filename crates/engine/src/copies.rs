@@ -9,7 +9,7 @@ use liger_store::local::{LocalTree, RowSlab};
 use crate::catalog::{Catalog, Relation};
 use crate::key::Key;
 use crate::record::Row;
-use crate::relational::{Copied, each_key};
+use crate::relational::{InDram, each_key};
 use crate::txn::{TableId, TxnError};
 
 /// The copy of one table.
@@ -62,13 +62,13 @@ impl CopiesRead {
     }
 
     /// The copy of this table.
-    pub(crate) fn of<F: Fabric>(&mut self, cx: &Cx<F>, copies: &Copies, table: TableId) -> Copied<'_> {
+    pub(crate) fn of<F: Fabric>(&mut self, cx: &Cx<F>, copies: &Copies, table: TableId) -> InDram<'_> {
         let at = self.0.iter().position(|copy| copy.0 == table).unwrap_or_else(|| {
             self.0.push((table, copies.tables[usize::from(table.0)].lock(cx).clone()));
             self.0.len() - 1
         });
         let copy = &self.0[at].1;
-        Copied { tree: &copy.tree, rows: &copy.rows }
+        InDram { tree: &copy.tree, rows: &copy.rows }
     }
 }
 

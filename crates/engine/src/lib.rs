@@ -20,6 +20,7 @@ mod macros;
 mod mail;
 pub mod motor;
 pub mod partitioned;
+mod places;
 mod record;
 pub mod recovery;
 mod relational;

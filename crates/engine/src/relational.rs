@@ -18,10 +18,22 @@ use crate::record::{NewRow, Row, RowMut};
 use crate::txn::{Announced, Conflict, IndexId, TableId, Transaction, TxnError};
 use crate::workspace::Visitor;
 
-/// A host's copy of a replicated table.
-pub(crate) struct Copied<'t> {
+/// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
+const PREFETCHED_LINES: usize = 6;
+
+/// Rows in a host's DRAM: its copy of a replicated table, or of a partition of its own.
+pub(crate) struct InDram<'t> {
     pub(crate) tree: &'t LocalTree,
     pub(crate) rows: &'t RowSlab,
+}
+
+impl InDram<'_> {
+    /// Starts loading a row, whose leaf should have arrived.
+    pub(crate) fn prefetch_row(&self, key: &Key) {
+        if let Some(row) = self.tree.get(key.words()) {
+            self.rows.prefetch(row, PREFETCHED_LINES);
+        }
+    }
 }
 
 /// A transaction of some protocol, by its relations. All methods fail with [`TxnError::Conflict`] when they
@@ -39,7 +51,7 @@ pub(crate) trait Relational {
     fn announce_rows(&mut self, rows: &[Announced]);
 
     /// The copy of a replicated table that this transaction reads, from its first look to its end.
-    fn copied(&mut self, table: TableId) -> Copied<'_>;
+    fn copied(&mut self, table: TableId) -> InDram<'_>;
 
     /// Charges computation to the worker.
     fn charge(&self, work: Work, times: u32);
@@ -97,7 +109,7 @@ fn point_copied<T: Relational>(
     visitor: &mut Visitor<'_>,
 ) -> Result<bool, TxnError> {
     let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
-    let Copied { tree, rows } = txn.copied(relation.id);
+    let InDram { tree, rows } = txn.copied(relation.id);
     let (levels, found) = (tree.height() as u32 + 1, tree.get(key.words()));
     let _ = found.map(|row| visit(key, Row::new(rows.bytes(row))));
     txn.charge(Work::IndexNode, levels);
@@ -171,7 +183,7 @@ fn range_copied<T: Relational>(
     visitor: &mut Visitor<'_>,
 ) -> Result<(), TxnError> {
     let Visitor::Read(visit) = visitor else { return Err(TxnError::ReadOnly { table: relation.id }) };
-    let Copied { tree, rows } = txn.copied(relation.id);
+    let InDram { tree, rows } = txn.copied(relation.id);
     let mut at = tree.lower_bound(range.low.words());
     while let Some(cursor) = at {
         let (words, row) = tree.entry(cursor);

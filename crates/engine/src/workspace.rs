@@ -3,23 +3,19 @@
 //!
 //! 1. A place (however a protocol names where a row is) has one change: what is done to its row later is
 //!    added to it.
-//! 2. While changes are few they are looked through; of more than [`FEW`] the places are kept in order,
-//!    because looking through all of them for each row would take a large transaction quadratic time.
-//! 3. A transaction sees its own changes: [`Workspace::show`] merges them with the row below.
+//! 2. A transaction sees its own changes: [`Workspace::show`] merges them with the row below.
 //!
 //! Not here: locks, leases and what becomes of the changes (each protocol's commit).
 
-use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::ops::{ControlFlow, Deref, DerefMut};
 
 use crate::catalog::{Kind, Relation};
 use crate::history::{WriteKind, WriteRecord};
 use crate::key::Key;
+use crate::places::Places;
 use crate::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{TableId, TxnError};
-
-/// Looking through so many takes no longer than a tree.
-const FEW: usize = 32;
 
 /// Who looks at rows, and how.
 pub(crate) enum Visitor<'v> {
@@ -48,38 +44,30 @@ pub(crate) struct Change<P> {
 /// The changes of a transaction.
 pub(crate) struct Changes<P> {
     list: Vec<Change<P>>,
-    /// Where changes are in `list`, once they are more than [`FEW`].
-    places: BTreeMap<P, usize>,
+    /// Where changes are in `list`.
+    places: Places<P>,
     /// The one whose row was visited for writing last.
     pub(crate) visited: usize,
 }
 
 impl<P> Default for Changes<P> {
     fn default() -> Self {
-        Self { list: Vec::new(), places: BTreeMap::new(), visited: 0 }
+        Self { list: Vec::new(), places: Places::default(), visited: 0 }
     }
 }
 
-impl<P: Copy + Ord> Changes<P> {
+impl<P: Copy + Eq + Hash> Changes<P> {
     /// Adds a change; its index.
     fn add(&mut self, change: Change<P>) -> usize {
         let i = self.list.len();
-        if i == FEW {
-            self.places.extend(self.list.iter().enumerate().map(|(i, change)| (change.place, i)));
-        }
-        if i >= FEW {
-            self.places.insert(change.place, i);
-        }
+        self.places.put(change.place, i);
         self.list.push(change);
         i
     }
 
     /// The change of a row, if there is any.
     pub(crate) fn of(&self, place: P) -> Option<usize> {
-        if self.list.len() <= FEW {
-            return self.list.iter().rposition(|change| change.place == place);
-        }
-        self.places.get(&place).copied()
+        self.places.get(&place)
     }
 
     fn clear(&mut self) {
@@ -115,7 +103,7 @@ impl<P> Default for Workspace<P> {
     }
 }
 
-impl<P: Copy + Ord> Workspace<P> {
+impl<P: Copy + Eq + Hash> Workspace<P> {
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.changes.clear();

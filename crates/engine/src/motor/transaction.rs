@@ -18,7 +18,7 @@ use crate::catalog::{Catalog, Relation};
 use crate::copies::CopiesRead;
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
-use crate::relational::{Copied, Relational};
+use crate::relational::{InDram, Relational};
 use crate::txn::{Access, Announced, Conflict, TableId, TxnError};
 use crate::workspace::{Visitor, Workspace};
 
@@ -225,7 +225,7 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
         }
     }
 
-    fn copied(&mut self, table: TableId) -> Copied<'_> {
+    fn copied(&mut self, table: TableId) -> InDram<'_> {
         self.copies.of(self.cx, &self.host.copies, table)
     }
 

@@ -18,6 +18,7 @@ use super::host::PartHost;
 use super::part::{PartTable, Partition, RowId};
 use super::rules::{Hold, Rules, Who};
 use crate::key::{Key, KeyRange};
+use crate::places::Places;
 use crate::sundial::Ending;
 use crate::txn::{Access, Conflict, TxnError};
 
@@ -59,6 +60,8 @@ pub(super) struct Branch {
     who: Who,
     rules: Rules,
     pub(super) held: Vec<Held>,
+    /// Where rows are in `held`: by table, partition and key.
+    places: Places<(u16, u16, Key)>,
     /// The earliest time at which the transaction may commit, for what it has here.
     pub(super) floor: u64,
     /// Until when all leases ran for certain when their rows were last seen.
@@ -85,18 +88,26 @@ pub(super) enum Inserted {
 
 impl Branch {
     pub(super) fn new(who: Who, rules: Rules) -> Self {
-        Self { who, rules, held: Vec::new(), floor: 0, until: u64::MAX }
+        Self { who, rules, held: Vec::new(), places: Places::default(), floor: 0, until: u64::MAX }
     }
 
     /// Forgets everything, of a transaction that has no lock here.
     pub(super) fn clear(&mut self) {
         self.held.clear();
+        self.places.clear();
         (self.floor, self.until) = (0, u64::MAX);
     }
 
     fn find(&self, table: u16, partition: u16, key: &Key) -> Option<usize> {
-        let is_it = |held: &Held| held.table == table && held.key == *key && held.partition == partition;
-        self.held.iter().rposition(is_it)
+        self.places.get(&(table, partition, *key))
+    }
+
+    /// Adds a row; its number.
+    fn add(&mut self, held: Held) -> usize {
+        let i = self.held.len();
+        self.places.put((held.table, held.partition, held.key), i);
+        self.held.push(held);
+        i
     }
 
     /// Takes a row, or more of it; `gap`: and depends on the gap below.
@@ -114,7 +125,7 @@ impl Branch {
             None => {
                 let hold = self.rules.take(cx, rows, row, self.who, access)?;
                 let (version, until) = (rows.version(row), rows.shared(row));
-                self.held.push(Held {
+                self.add(Held {
                     table,
                     partition,
                     key: *key,
@@ -127,8 +138,7 @@ impl Branch {
                     opens_gap: false,
                     is_new: false,
                     doomed: false,
-                });
-                self.held.len() - 1
+                })
             }
             Some(i) => {
                 let held = &mut self.held[i];
@@ -246,7 +256,7 @@ impl Branch {
         part.tree.insert(key.words(), row).expect("searched just now");
         self.floor = self.floor.max(self.rules.floor(&part.rows, row));
         let (table, partition) = at;
-        self.held.push(Held {
+        let i = self.add(Held {
             table,
             partition,
             key: *key,
@@ -260,7 +270,7 @@ impl Branch {
             is_new: true,
             doomed: false,
         });
-        Ok(Inserted::Made(self.held.len() - 1))
+        Ok(Inserted::Made(i))
     }
 
     /// Locks the row behind `key`, whose gap will hold something else.

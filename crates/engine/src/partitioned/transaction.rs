@@ -20,12 +20,13 @@ use super::rules::{Hold, Protocol};
 use crate::catalog::{Catalog, Relation};
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
-use crate::relational::{Copied, Relational};
+use crate::places::Places;
+use crate::relational::{InDram, Relational};
 use crate::txn::{Access, Announced, Conflict, TableId, TxnError};
 use crate::workspace::{Visitor, Workspace};
 
 /// Where a row is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Place {
     /// Held here, by its number in the branch.
     Own(u32),
@@ -37,7 +38,6 @@ pub(super) enum Place {
 pub(super) struct Fetched {
     pub(super) host: HostId,
     pub(super) held: u32,
-    table: TableId,
     key: Key,
     exclusive: bool,
     version: u64,
@@ -65,6 +65,8 @@ pub struct PartTxn<'h, F: Fabric> {
     /// By host.
     pub(super) far: Vec<Far>,
     pub(super) fetched: Vec<Fetched>,
+    /// Where rows are in `fetched`.
+    fetched_places: Places<(TableId, Key)>,
     bytes: Vec<u8>,
     pub(super) work: Workspace<Place>,
     /// The earliest time at which it may commit, for what it has at other hosts.
@@ -95,6 +97,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             own: Branch::new(host.who(cx.host(), cx.worker()), host.rules),
             far: vec![NOTHING; usize::from(host.plan.config().hosts)],
             fetched: Vec::new(),
+            fetched_places: Places::default(),
             bytes: Vec::new(),
             work: Workspace::default(),
             floor: 0,
@@ -111,6 +114,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.number = self.host.next_transaction(self.me);
         self.far.fill(NOTHING);
         self.fetched.clear();
+        self.fetched_places.clear();
         self.bytes.clear();
         self.work.clear();
         self.floor = 0;
@@ -173,6 +177,27 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.go_on().map(|()| answers)
     }
 
+    /// Calls `visit` for the rows that are in this host's DRAM.
+    fn for_each_here(&mut self, rows: &[Announced], visit: impl Fn(InDram<'_>, &Key)) {
+        let (cx, host) = (self.cx, self.host);
+        let mut latched = None;
+        for Announced { table, key, .. } in rows {
+            let Ok(relation) = host.catalog.relation(*table) else { continue };
+            if relation.check_key(key).is_err() {
+                continue;
+            }
+            if relation.replicated {
+                visit(self.copied(*table), key);
+                continue;
+            }
+            let partition = relation.partition_of(key, host.partition_count());
+            if host.owner(partition) == host.me {
+                let part = host.reach(cx, &mut latched, partition).table(table.0);
+                visit(InDram { tree: &part.tree, rows: &part.rows }, key);
+            }
+        }
+    }
+
     fn agree(&mut self, from: HostId, floor: u64, until: u64) {
         let far = &mut self.far[usize::from(from.0)];
         far.until = far.until.min(until);
@@ -180,7 +205,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     }
 
     fn fetched(&self, table: TableId, key: &Key) -> Option<usize> {
-        self.fetched.iter().rposition(|row| row.table == table && row.key == *key)
+        self.fetched_places.get(&(table, *key))
     }
 
     /// Keeps a row that another host has sent; its number, and whether it was not known before.
@@ -200,8 +225,10 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.bytes.extend_from_slice(&sent.bytes);
         let image = (start, self.bytes.len());
         let (held, version, key) = (sent.held, sent.version, *key);
-        self.fetched.push(Fetched { host, held, table, key, exclusive, version, image });
-        (self.fetched.len() - 1, true)
+        let i = self.fetched.len();
+        self.fetched_places.put((table, key), i);
+        self.fetched.push(Fetched { host, held, key, exclusive, version, image });
+        (i, true)
     }
 
     /// Takes single rows of other hosts, those of one host with one message.
@@ -440,6 +467,9 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
     }
 
     fn announce_rows(&mut self, rows: &[Announced]) {
+        // First all leaves, then all rows: the second round finds the leaves arrived.
+        self.for_each_here(rows, |here, key| here.tree.prefetch(key.words()));
+        self.for_each_here(rows, |here, key| here.prefetch_row(key));
         let (host, most) = (self.host, self.host.lanes.max_message() - MESSAGE_OVERHEAD);
         let mut steps: Vec<(HostId, Steps)> = Vec::new();
         let mut room = vec![most; self.far.len()];
@@ -471,13 +501,13 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
         }
     }
 
-    fn copied(&mut self, table: TableId) -> Copied<'_> {
+    fn copied(&mut self, table: TableId) -> InDram<'_> {
         let at = self.replicas.iter().position(|replica| replica.0 == table).unwrap_or_else(|| {
             self.replicas.push((table, self.host.replica(self.cx, table)));
             self.replicas.len() - 1
         });
         let part = &self.replicas[at].1;
-        Copied { tree: &part.tree, rows: &part.rows }
+        InDram { tree: &part.tree, rows: &part.rows }
     }
 
     fn charge(&self, work: Work, times: u32) {

@@ -1,19 +1,12 @@
 //! The rows of other hosts that a transaction holds, and how they are found again.
-//!
-//! 1. A row is held once. While they are few they are looked through; of more than [`FEW`] keys and addresses
-//!    are kept in order, because looking through all of them for each row would take a large transaction
-//!    quadratic time.
 
-use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use liger_pod::heap::TupleAddr;
 
 use crate::key::Key;
+use crate::places::Places;
 use crate::txn::TableId;
-
-/// Looking through so many takes no longer than a tree.
-const FEW: usize = 32;
 
 /// A row of another host that this transaction holds.
 #[derive(Clone, Copy, Debug)]
@@ -38,54 +31,36 @@ impl ForeignRow {
 #[derive(Default)]
 pub(super) struct Borrowed {
     list: Vec<ForeignRow>,
-    /// Where rows are in `list`, once they are more than [`FEW`]: by name, and by address.
-    names: BTreeMap<(TableId, u16, Key), usize>,
-    places: BTreeMap<TupleAddr, usize>,
+    /// Where rows are in `list`: by name, and by address.
+    names: Places<(TableId, u16, Key)>,
+    places: Places<TupleAddr>,
 }
 
 impl Borrowed {
     /// Adds a row; its number.
     pub(super) fn add(&mut self, row: ForeignRow) -> usize {
         let i = self.list.len();
-        if i == FEW {
-            self.names.extend(self.list.iter().enumerate().map(|(i, row)| (row.name(), i)));
-            self.places.extend(self.list.iter().enumerate().map(|(i, row)| (row.at, i)));
-        }
-        if i >= FEW {
-            self.names.insert(row.name(), i);
-            self.places.insert(row.at, i);
-        }
+        self.names.put(row.name(), i);
+        self.places.put(row.at, i);
         self.list.push(row);
         i
     }
 
     /// The row with this key, if it is held.
     pub(super) fn of_key(&self, table: TableId, partition: u16, key: &Key) -> Option<usize> {
-        let name = (table, partition, *key);
-        if self.list.len() <= FEW {
-            return self.list.iter().rposition(|row| row.name() == name);
-        }
-        self.names.get(&name).copied()
+        self.names.get(&(table, partition, *key))
     }
 
     /// The row at this address, if it is held.
     pub(super) fn of_address(&self, at: TupleAddr) -> Option<&ForeignRow> {
-        if self.list.len() <= FEW {
-            return self.list.iter().rfind(|row| row.at == at);
-        }
-        self.places.get(&at).map(|i| &self.list[*i])
+        self.places.get(&at).map(|i| &self.list[i])
     }
 
     /// Forgets the row that was added last.
     pub(super) fn pop(&mut self) {
         let Some(row) = self.list.pop() else { return };
-        if self.list.len() < FEW {
-            self.names.clear();
-            self.places.clear();
-        } else {
-            self.names.remove(&row.name());
-            self.places.remove(&row.at);
-        }
+        self.names.remove(&row.name());
+        self.places.remove(&row.at);
     }
 
     pub(super) fn clear(&mut self) {
@@ -133,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn few_and_many_rows_are_found_by_key_and_by_address() {
+    fn rows_are_found_by_key_and_by_address() {
         let mut rows = Borrowed::default();
         for n in 0..100 {
             assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);
@@ -145,7 +120,6 @@ mod tests {
             }
             assert_eq!(rows.of_key(TableId(2), (n % 3) as u16, &Key::from_words(&[n])), None);
         }
-        // Back below the number from which on keys are kept in order, and up again.
         for n in (20..100).rev() {
             rows.pop();
             assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);

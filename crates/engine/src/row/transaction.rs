@@ -25,15 +25,12 @@ use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
 use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
-use crate::relational::{Copied, Relational};
+use crate::relational::{InDram, Relational};
 use crate::txn::{Announced, TableId, TxnError};
 use crate::workspace::{Visitor, Workspace};
 
-/// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
-const PREFETCHED_LINES: usize = 6;
-
 /// Where a row is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Place {
     /// In a partition of this host.
     Own { partition: u16, table: u16, row: RowId },
@@ -112,7 +109,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     }
 
     /// Calls `visit` for the rows that are in this host's DRAM.
-    fn for_each_part(&mut self, rows: &[Announced], mut visit: impl FnMut(&TablePart, &Key)) {
+    fn for_each_here(&mut self, rows: &[Announced], visit: impl Fn(InDram<'_>, &Key)) {
         let (cx, host) = (self.cx, self.host);
         let mut latched: Option<LatchGuard<'_, Partition>> = None;
         for Announced { table, key, .. } in rows {
@@ -121,12 +118,13 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 continue;
             }
             if relation.replicated {
-                visit(self.replica(relation.id), key);
+                visit(self.copied(relation.id), key);
                 continue;
             }
             let partition = relation.partition_of(key, host.partition_count());
             if host.owns(partition) {
-                visit(reach(&mut latched, partition, |p| host.partition(cx, p)).table(table.0), key);
+                let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table.0);
+                visit(InDram { tree: &part.tree, rows: &part.rows }, key);
             }
         }
     }
@@ -177,17 +175,13 @@ impl<F: Fabric> Relational for RowTxn<'_, F> {
 
     fn announce_rows(&mut self, rows: &[Announced]) {
         // First all leaves, then all rows: the second round finds the leaves arrived.
-        self.for_each_part(rows, |part, key| part.tree.prefetch(key.words()));
-        self.for_each_part(rows, |part, key| {
-            if let Some(row) = part.tree.get(key.words()) {
-                part.rows.prefetch(row, PREFETCHED_LINES);
-            }
-        });
+        self.for_each_here(rows, |here, key| here.tree.prefetch(key.words()));
+        self.for_each_here(rows, |here, key| here.prefetch_row(key));
     }
 
-    fn copied(&mut self, table: TableId) -> Copied<'_> {
+    fn copied(&mut self, table: TableId) -> InDram<'_> {
         let part = self.replica(table);
-        Copied { tree: &part.tree, rows: &part.rows }
+        InDram { tree: &part.tree, rows: &part.rows }
     }
 
     fn charge(&self, work: Work, times: u32) {

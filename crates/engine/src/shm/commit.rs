@@ -152,6 +152,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
             removed = self.remove_all(ending);
         }
         self.held.clear();
+        self.places.clear();
         removed
     }
 

@@ -80,7 +80,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
         want: Want,
     ) -> Result<Option<usize>, Conflict> {
         self.cx.spend(Work::Row, 1);
-        let known = self.held.iter().rposition(|held| held.at.word == at.word);
+        let known = self.places.get(&at.word);
         let taken = match known {
             Some(i) => self.hold_more(relation, i, want).map(|()| i),
             None => self.take(relation, (key, partition), at, want),
@@ -96,6 +96,14 @@ impl<F: Fabric> ShmTxn<'_, F> {
             Err(Refusal::Gone) => Ok(None),
             Err(Refusal::Conflict(conflict)) => Err(conflict),
         }
+    }
+
+    /// Adds a row; its number.
+    pub(super) fn add(&mut self, held: Held) -> usize {
+        let i = self.held.len();
+        self.places.put(held.at.word, i);
+        self.held.push(held);
+        i
     }
 
     fn take(
@@ -114,7 +122,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
             (true, _) => (host.lock(cx, at, self.who, None)?, 0),
         };
         let image = (!locked && want.bytes).then_some((start, self.bytes.len()));
-        self.held.push(Held {
+        let i = self.add(Held {
             table: relation.id,
             partition,
             key: *key,
@@ -127,7 +135,6 @@ impl<F: Fabric> ShmTxn<'_, F> {
             is_new: false,
             doomed: false,
         });
-        let i = self.held.len() - 1;
         if locked && want.bytes {
             self.copy(relation, i)?;
         }

@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use liger_fabric::{Cx, Fabric, Work};
+use liger_fabric::{Cx, Fabric, SyncAddr, Work};
 use liger_pod::heap::{BlockClass, WordClass};
 use liger_store::bwtree::{Entries, Trace};
 
@@ -20,7 +20,8 @@ use crate::catalog::{Catalog, Relation};
 use crate::copies::CopiesRead;
 use crate::history::{RangeRecord, ReadRecord, TxnRecord};
 use crate::key::{Key, KeyRange};
-use crate::relational::{Copied, Relational};
+use crate::places::Places;
+use crate::relational::{InDram, Relational};
 use crate::row::tree_error;
 use crate::sundial::Who;
 use crate::txn::{Access, Announced, Conflict, TableId, TxnError};
@@ -42,6 +43,8 @@ pub struct ShmTxn<'h, F: Fabric> {
     pub(super) host: &'h ShmHost,
     pub(super) who: Who,
     pub(super) held: Vec<Held>,
+    /// Where rows are in `held`, by their words.
+    pub(super) places: Places<SyncAddr>,
     /// Bytes of the rows, as they were copied.
     pub(super) bytes: Vec<u8>,
     pub(super) work: Workspace<u32>,
@@ -80,6 +83,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
             host,
             who: host.who(cx),
             held: Vec::new(),
+            places: Places::default(),
             bytes: Vec::new(),
             work: Workspace::default(),
             floor: 0,
@@ -280,7 +284,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
     ) -> Result<Option<usize>, TxnError> {
         let (cx, host, len) = (self.cx, self.host, block_len(relation.row_len));
         let word = host.heap.alloc_word(cx, WordClass::Tuple).map_err(full)?;
-        let block = host.heap.alloc(cx, BlockClass::Scratch, len).map_err(|error| {
+        let block = host.heap.alloc(cx, BlockClass::Loose, len).map_err(|error| {
             host.heap.free_word(cx, WordClass::Tuple, word);
             full(error)
         })?;
@@ -289,11 +293,11 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
         cx.store(word, RowWord::new(State::Unborn, lease).0);
         let made = host.index(relation, partition).insert(cx, &host.tree_env(), key.words(), at.entry());
         if !matches!(made, Ok(true)) {
-            host.heap.free(cx, BlockClass::Scratch, block, len);
+            host.heap.free(cx, BlockClass::Loose, block, len);
             host.heap.free_word(cx, WordClass::Tuple, word);
             return made.map(|_| None).map_err(|error| tree_error(relation.id, error));
         }
-        self.held.push(Held {
+        self.add(Held {
             table: relation.id,
             partition,
             key: *key,
@@ -330,7 +334,7 @@ impl<F: Fabric> Relational for ShmTxn<'_, F> {
     /// There is nobody to ask for them.
     fn announce_rows(&mut self, _rows: &[Announced]) {}
 
-    fn copied(&mut self, table: TableId) -> Copied<'_> {
+    fn copied(&mut self, table: TableId) -> InDram<'_> {
         self.copies.of(self.cx, &self.host.copies, table)
     }
 
