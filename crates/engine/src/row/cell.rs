@@ -11,6 +11,7 @@
 //!
 //!   open, no holder: live and free        open, holders: read-locked
 //!   not open, one holder: write-locked    0: dead
+//!   modified, nothing else: dead, and reserved: an index entry leads here that could not be taken out
 //! ```
 //!
 //! Invariants:
@@ -83,6 +84,8 @@ impl TupleCell {
     pub const LIVE: Self = Self(OPEN);
     /// The cell of no row.
     pub const DEAD: Self = Self(0);
+    /// The cell of no row, where none may begin: an entry of an index leads there, of a row that has left.
+    pub const RESERVED: Self = Self(MODIFIED);
 
     const fn bit(host: HostId) -> u64 {
         1 << host.0
@@ -239,6 +242,7 @@ mod tests {
         let read = TupleCell::LIVE.with_reader(host).with_reader(HostId(2));
         let written = read.without_reader(HostId(2)).with_writer(host);
         assert_eq!(states(TupleCell::DEAD), (false, 0, None, 0));
+        assert_eq!(states(TupleCell::RESERVED), (false, 0, None, 0));
         assert_eq!(states(TupleCell::LIVE), (true, 0, None, 0));
         assert_eq!(states(read), (true, 1 << 15 | 4, None, 1 << 15 | 4));
         assert_eq!(states(written), (true, 0, Some(host), 1 << 15));

@@ -127,7 +127,6 @@ impl RowHost {
         }
         *shared_rows += shared.len() as u64;
         // Freed when their entries go.
-        reachable.extend(part.stale.iter().map(|(_, at)| at.block().offset()));
         self.check_index(cx, part, &shared, &mut wrong, reachable);
     }
 

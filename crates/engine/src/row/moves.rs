@@ -13,7 +13,7 @@
 //! What happens if a host dies at each step: docs/protocols/data-movement.md.
 
 use liger_fabric::{Cx, Fabric, HostId, Work};
-use liger_pod::heap::{BlockClass, TupleAddr};
+use liger_pod::heap::{BlockClass, OutOfMemory, TupleAddr};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
@@ -52,7 +52,8 @@ impl RowHost {
         debug_assert!(part.address(row).is_none(), "a row is shared once");
         let (partition, table) = place;
         let len = part.block_len();
-        let at = self.heap.alloc_row(cx, len)?;
+        self.retract_stale(cx, part)?;
+        let at = self.place_for(cx, len)?;
         let unborn = if holder.is_some() { UNBORN } else { 0 };
         let head = RowHead {
             llsn: part.rows.version(row) | unborn,
@@ -88,6 +89,19 @@ impl RowHost {
         Ok(at)
     }
 
+    /// A place for a row of so many bytes that no index entry of an earlier row leads to.
+    fn place_for<F: Fabric>(&self, cx: &Cx<F>, len: usize) -> Result<TupleAddr, OutOfMemory> {
+        let mut reserved = Vec::new();
+        let found = loop {
+            match self.heap.alloc_row(cx, len) {
+                Ok(at) if self.shared.is_reserved(cx, at) => reserved.push(at),
+                found => break found,
+            }
+        };
+        reserved.into_iter().for_each(|at| self.heap.free(cx, BlockClass::Row, at.block(), len));
+        found
+    }
+
     /// Puts a row's address into the shared index.
     fn publish<F: Fabric>(
         &self,
@@ -96,19 +110,17 @@ impl RowHost {
         key: &Key,
         at: TupleAddr,
     ) -> Result<(), TreeError> {
-        self.retract_stale(cx, part)?;
         let added = part.index.insert(cx, &self.tree_env(), key.words(), at.raw())?;
         assert!(added, "a row that is not shared is not in the shared index");
         Ok(())
     }
 
-    /// Takes out the index entries that an earlier removal could not, and frees what they lead to: never
-    /// another row.
+    /// Takes out the index entries that an earlier removal could not: rows may begin again where they lead.
     pub(super) fn retract_stale<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart) -> Result<(), TreeError> {
         while let Some((key, at)) = part.stale.last().copied() {
             part.index.remove(cx, &self.tree_env(), key.words())?;
             part.stale.pop();
-            self.heap.free(cx, BlockClass::Row, at.block(), part.block_len());
+            self.shared.reserve(cx, at, false);
         }
         Ok(())
     }
@@ -160,12 +172,15 @@ impl RowHost {
         match removed {
             Ok(removed) => {
                 debug_assert_eq!(removed, Some(at.raw()), "a shared row is in the index");
-                self.heap.free(cx, BlockClass::Row, at.block(), part.block_len());
             }
             // The entry leads to a dead cell until it can be taken out: when there is memory, or, if the
             // index is damaged, never. Then nothing enters it either, and who wants that is told why.
-            Err(_) => part.stale.push((*key, at)),
+            Err(_) => {
+                self.shared.reserve(cx, at, true);
+                part.stale.push((*key, at));
+            }
         }
+        self.heap.free(cx, BlockClass::Row, at.block(), part.block_len());
         self.moves.shared_rows.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 

@@ -70,6 +70,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "row.clear-prev-real-on-insert",
     "row.retire-only-free",
     "row.keep-neighbour-cells",
+    "row.spare-reserved",
     "row.take-valid-bits-of-others",
     "row.bypass-own-copy",
 ];
@@ -371,6 +372,20 @@ impl SharedRows {
         killed.map(|(before, _)| before).expect("never refuses")
     }
 
+    /// True if no row may begin here.
+    pub fn is_reserved<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> bool {
+        self.peek(cx, at) != TupleCell::DEAD && !cx.sabotaged("row.spare-reserved")
+    }
+
+    /// Says whether an index entry leads to this dead cell that could not be taken out: then no row begins
+    /// here.
+    pub fn reserve<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, reserved: bool) {
+        let _: Result<_, ()> = self.swap(cx, at, |cell| {
+            debug_assert!(!cell.is_live(), "a row lives where an entry of one leads that has left: {cell:?}");
+            Ok(if reserved { TupleCell::RESERVED } else { TupleCell::DEAD })
+        });
+    }
+
     /// Clears the CLOCK bit; true if it was set.
     pub fn take_second_chance<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr) -> bool {
         self.peek(cx, at).second_chance()
@@ -380,7 +395,7 @@ impl SharedRows {
     /// Brings a dead cell to life for a row that moves in: valid here only, held as said.
     pub fn bear<F: Fabric>(self, cx: &Cx<F>, at: TupleAddr, held: Held) {
         let _: Result<_, ()> = self.swap(cx, at, |cell| {
-            debug_assert!(!cell.is_live(), "a cell is born once: {cell:?}");
+            debug_assert!(cell == TupleCell::DEAD, "a cell is born once: {cell:?}");
             let cell = TupleCell::LIVE.with_second_chance(true);
             let cell = cell.with_valid(self.coherence.after_write(self.bit()));
             Ok(match held {

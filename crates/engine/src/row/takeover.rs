@@ -240,8 +240,9 @@ impl RowHost {
                 let mut latched = self.partition(cx, partition);
                 let part = latched.table(relation.id.0);
                 for (key, at) in found {
-                    // A dead cell is nobody else's before its entry is taken out.
+                    // Nothing else begins at a dead cell before its entry is taken out.
                     if !self.shared.adopt(cx, at) {
+                        self.shared.reserve(cx, at, true);
                         part.stale.push((key, at));
                         continue;
                     }
@@ -327,8 +328,6 @@ impl RowHost {
                 in_use.extend(census.records.iter().map(|(at, _)| at.offset()));
             }
         }
-        // Freed when their entries go.
-        in_use.extend(part.stale.iter().map(|(_, at)| at.block().offset()));
         for row in part.rows.rows() {
             if let Some(at) = part.address(row) {
                 in_use.insert(at.block().offset());
