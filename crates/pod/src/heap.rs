@@ -253,24 +253,21 @@ impl Heap {
 
     /// Bytes in use in the whole pod; exact when no host is in the middle of an allocation.
     pub fn usage<F: Fabric>(&self, cx: &Cx<F>) -> Usage {
-        let (mut live, mut reserved) = ([0u64; 7], [0u64; 7]);
-        for class in Class::ALL {
-            let i = class as usize;
-            live[i] = self.accounted(cx, class);
-            for host in self.plan.hosts() {
-                let word = self.plan.heap_lines(host).line(1).word(i as u64);
-                reserved[i] = reserved[i].wrapping_add(cx.load(word));
-            }
-        }
+        let live = |class: Class| self.accounted(cx, class, 0);
+        let reserved = |is_word: bool| {
+            let classes = Class::ALL.into_iter().filter(|class| class.is_word() == is_word);
+            classes.map(|class| self.accounted(cx, class, 1)).fold(0, u64::wrapping_add)
+        };
+        let rows = live(Class::Cells);
         Usage {
-            rows: live[5],
-            tuple_bytes: live[0].wrapping_add(bytes_of_cells(&self.plan, live[5])),
-            mapping_bytes: live[1],
-            row_bytes: live[2].wrapping_add(live[6]),
-            node_bytes: live[3],
-            scratch_bytes: live[4],
-            word_chunk_bytes: [0, 1, 5].map(|i| reserved[i]).into_iter().fold(0, u64::wrapping_add),
-            block_chunk_bytes: [2, 3, 4, 6].map(|i| reserved[i]).into_iter().fold(0, u64::wrapping_add),
+            rows,
+            tuple_bytes: live(Class::Tuple).wrapping_add(bytes_of_cells(&self.plan, rows)),
+            mapping_bytes: live(Class::Mapping),
+            row_bytes: live(Class::Row).wrapping_add(live(Class::Loose)),
+            node_bytes: live(Class::Node),
+            scratch_bytes: live(Class::Scratch),
+            word_chunk_bytes: reserved(true),
+            block_chunk_bytes: reserved(false),
         }
     }
 
@@ -285,9 +282,10 @@ impl Heap {
         }
     }
 
-    fn accounted<F: Fabric>(&self, cx: &Cx<F>, class: Class) -> u64 {
-        let figures = self.plan.hosts().map(|host| cx.load(self.plan.heap_lines(host).word(class as u64)));
-        figures.fold(0, u64::wrapping_add)
+    /// A class's account of all hosts: what is live (line 0 of theirs) or what is in claimed chunks (line 1).
+    fn accounted<F: Fabric>(&self, cx: &Cx<F>, class: Class, line: u64) -> u64 {
+        let lines = self.plan.hosts().map(|host| self.plan.heap_lines(host).line(line));
+        lines.map(|line| cx.load(line.word(class as u64))).fold(0, u64::wrapping_add)
     }
 
     fn chunks(&self, class: Class) -> &Chunks {
@@ -296,9 +294,7 @@ impl Heap {
 
     fn slot_bytes(&self, class: Class, size: u8) -> u64 {
         match class {
-            Class::Tuple | Class::Mapping => 8,
-            // Counted, for several have a word.
-            Class::Cells => 1,
+            Class::Tuple | Class::Mapping | Class::Cells => 8,
             Class::Row | Class::Loose | Class::Node | Class::Scratch => bytes_of_size(size) as u64,
         }
     }
@@ -382,11 +378,11 @@ impl Heap {
         Some((offset, cell))
     }
 
-    /// Puts so many cells into this host's accounts, if it is rows that come or go.
+    /// Counts so many cells (not bytes: several share a word), if it is rows that come or go.
     fn account_cell<F: Fabric>(&self, cx: &Cx<F>, class: Class, rows: i64) {
         if class == Class::Row {
             let mut pool = self.pools[Class::Cells as usize].lock(cx);
-            self.account(cx, Class::Cells, &mut pool, rows * self.slot_bytes(Class::Cells, 0) as i64, 0);
+            self.account(cx, Class::Cells, &mut pool, rows, 0);
         }
     }
 

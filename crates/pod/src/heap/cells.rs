@@ -215,7 +215,7 @@ impl Heap {
         if let Some(bond) = self.make_bond(cx, chunk, size) {
             return Some((chunk, bond));
         }
-        self.blocks.unclaim(cx, chunk, mine, before);
+        self.blocks.hand_over(cx, chunk, mine, before);
         let (chunk, _) = self.blocks.claim(cx, cursor, mine, |chunk| self.bond(cx, chunk).is_some())?;
         self.bond(cx, chunk).map(|bond| (chunk, bond))
     }
@@ -241,7 +241,7 @@ impl Heap {
     /// that have come with its blocks.
     pub(super) fn adopt_cells<F: Fabric>(&self, cx: &Cx<F>, dead: (HostId, u16), rows: u64) {
         let mut pool = self.pools[Class::Cells as usize].lock(cx);
-        self.account(cx, Class::Cells, &mut pool, (rows * self.slot_bytes(Class::Cells, 0)) as i64, 0);
+        self.account(cx, Class::Cells, &mut pool, rows as i64, 0);
         if dead.0 != self.host {
             self.clear_accounts(cx, dead.0, Class::Cells);
         }

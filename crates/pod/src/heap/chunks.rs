@@ -129,11 +129,6 @@ impl Chunks {
         None
     }
 
-    /// Gives a chunk back that was claimed and not used.
-    pub fn unclaim<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, mine: ChunkWord, before: ChunkWord) {
-        self.hand_over(cx, chunk, mine, before);
-    }
-
     /// Puts another owner into a chunk's word: an heir takes it over from the dead one.
     pub fn hand_over<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, theirs: ChunkWord, mine: ChunkWord) {
         let taken = cx.compare_exchange(self.table.word(chunk.into()), theirs.encode(), mine.encode());
