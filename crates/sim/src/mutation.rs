@@ -131,7 +131,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("shm.recheck-absent", "shm-mixed"),
     ("shm.recheck-gap", "shm-absent"),
     ("shm.recheck-range", "shm-mixed"),
-    ("takeover.rebuild-after-death", "survival-short-logs"),
+    ("takeover.rebuild-after-death", "survival-follow"),
 ];
 
 /// How much cheaper the runs of such a scenario count.

@@ -14,10 +14,14 @@
 mod verdict;
 pub(crate) mod world;
 
+use std::cell::Cell;
+
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, TxnError};
 use liger_fabric::sim::{CrashDomain, Report, Sim};
 use liger_fabric::{Cx, HostId};
+use liger_pod::plan::Plan;
+use liger_pod::watch;
 
 use crate::Picker;
 use crate::rows::{self, RowsRun};
@@ -46,6 +50,9 @@ pub struct SurvivalRun {
     pub lease_ns: u64,
     /// Bound on each host's log, in bytes.
     pub replay_bytes: u64,
+    /// One more host dies in this way just after a commit, while another one's death is dealt with and a
+    /// transaction of a third lingers.
+    pub follows: Option<CrashDomain>,
 }
 
 impl SurvivalRun {
@@ -65,7 +72,7 @@ impl SurvivalRun {
         };
         let deaths = (0..deaths).map(death).collect();
         let rows = RowsRun { hosts, keys, transactions, max_verbs: 6_000_000, ..rows };
-        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10 }
+        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10, follows: None }
     }
 }
 
@@ -91,11 +98,55 @@ pub struct SurvivalResult {
 }
 
 /// Random transactions, each answered when it is durable.
-struct Random(RowsRun);
+struct Random {
+    run: SurvivalRun,
+    follows: Cell<Follows>,
+}
+
+/// How far the death is that follows another one (see [`SurvivalRun::follows`]).
+#[derive(Clone, Copy)]
+enum Follows {
+    /// Nobody has seen a dead host yet.
+    Waits,
+    /// A transaction lingers: its host cannot end a takeover.
+    Lingers,
+    /// Now any host but this may die: what the takeover reads of the logs should have been settled.
+    May(HostId),
+    /// Nobody follows any more.
+    Done,
+}
+
+impl Random {
+    /// In a transaction: the first that sees a dead host takes its time, until another one is found dead too.
+    fn linger(&self, cx: &Cx<Sim>, plan: &Plan) {
+        let sees_dead = || !watch::fenced(cx, plan).expect("intact words").is_empty();
+        if self.run.follows.is_none() || !matches!(self.follows.get(), Follows::Waits) || !sees_dead() {
+            return;
+        }
+        let phases = [(Follows::Lingers, 1), (Follows::May(cx.host()), 16)];
+        let begun = cx.now_ns();
+        for (phase, quarters) in phases {
+            self.follows.set(phase);
+            while cx.now_ns() - begun < quarters * self.run.lease_ns / 4 {
+                cx.pause();
+            }
+        }
+        self.follows.set(Follows::Done);
+    }
+
+    /// After a commit: kills the caller's host, perhaps, while another one lingers.
+    fn follow(&self, cx: &Cx<Sim>) {
+        let (Some(domain), Follows::May(host)) = (self.run.follows, self.follows.get()) else { return };
+        if host != cx.host() && cx.random_below(4) == 0 {
+            self.follows.set(Follows::Done);
+            cx.fabric().kill_host(cx.host(), domain);
+        }
+    }
+}
 
 /// Runs it.
 pub fn run(run: &SurvivalRun) -> SurvivalResult {
-    let script = Box::new(Random(run.rows.clone()));
+    let script = Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) });
     let (mut pod, world) = world::start(run, script, |plan| rows::config(&run.rows, plan));
     for death in &run.deaths {
         pod.sim.kill_after(HostId(death.host), death.verbs, death.domain);
@@ -106,13 +157,18 @@ pub fn run(run: &SurvivalRun) -> SurvivalResult {
 
 impl Script for Random {
     fn work(&self, cx: &Cx<Sim>, world: &World, engine: &RowHost) {
-        let (mut session, run) = (RowSession::new(cx, engine), &self.0);
+        let (mut session, run) = (RowSession::new(cx, engine), &self.run.rows);
         let mix = run.duel.filter(|_| cx.host().0 == 0).unwrap_or(run.mix);
         for _ in 0..run.transactions {
             let number = cx.random();
-            let transaction = |txn: &mut _| rows::transaction(cx, txn, run, &mix, number);
+            let transaction = |txn: &mut _| {
+                rows::transaction(cx, txn, run, &mix, number)?;
+                self.linger(cx, &world.plan);
+                Ok(())
+            };
             match world.attempt(&mut session, number as i64, transaction) {
                 Ok(()) => {
+                    self.follow(cx);
                     let ticket = session.ticket();
                     let waits = cx.random_below(4) == 0;
                     while waits && !engine.is_overruled() && !session.is_durable(ticket).expect("good disks")

@@ -7,7 +7,7 @@ use crate::survival::{Death, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
-/// full.
+/// full; a host that has changed a dead one's rows and dies while these are taken over.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -15,6 +15,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-owner", run: owner },
     Scenario { name: "survival-short-logs", run: short_logs },
     Scenario { name: "survival-full-memory", run: full_memory },
+    Scenario { name: "survival-follow", run: follow },
 ];
 
 /// Verbs after which a run counts as stuck.
@@ -81,4 +82,16 @@ fn full_memory(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let mix = Mix { insert: 5, delete: 5, ..Mix::ALL };
     let rows = RowsRun { mix, transactions: 40, budget_rows: 1000, spare_chunks: Some(seed % 8), ..run.rows };
     ran(SurvivalRun { rows, ..run }, left_out)
+}
+
+/// One row of each partition that everybody deletes and inserts, until one host dies and then another one.
+fn follow(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::from_seed(seed);
+    let mut pick = Picker::new(seed ^ 0x666f_6c6c);
+    let mix = Mix { update: 2, insert: 2, delete: 4, ..Mix::NONE };
+    let hosts = 3 + pick.below(2) as u8;
+    let rows = RowsRun { hosts, keys: 3, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
+    let domain = run.deaths[0].domain;
+    let first = Death { host: pick.below(hosts.into()) as u8, verbs: 1 + pick.below(8000), domain };
+    ran(SurvivalRun { rows, deaths: vec![first], follows: Some(domain), ..run }, left_out)
 }
