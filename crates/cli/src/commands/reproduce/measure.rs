@@ -94,7 +94,7 @@ pub struct Measured {
 }
 
 /// Whether transactions cross hosts at this x: not at "0" or "0/0".
-fn crosses(x: &str) -> bool {
+pub fn crosses(x: &str) -> bool {
     x.contains(|letter: char| !matches!(letter, '0' | '/'))
 }
 

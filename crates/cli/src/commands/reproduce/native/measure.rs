@@ -227,8 +227,7 @@ impl Measuring {
             seconds,
             warm_up: warm_up_s,
             seed: run.seed,
-            // As in the published runs; a host that is alone has nobody to share with.
-            share_all: engine == EngineName::Row && point.hosts > 1,
+            share_all: engine == EngineName::Row && point.is_shared(),
             engine: engine.into(),
             ..PodArguments::default()
         };
@@ -278,8 +277,8 @@ impl Measuring {
 
     fn simulate<E: PodEngine, B: Benchmark>(&self, point: &Point, it: B, design: &E::Design) -> BenchResult {
         let usual = BenchSim::timed(self.profile.clone(), it.clone(), 1_000_000 * self.size.virtual_ms);
-        let share_all = point.hosts > 1;
-        let run = BenchSim { seed: self.seed, hosts: point.hosts, workers: 1, share_all, ..usual };
+        let (hosts, share_all) = (point.hosts, point.is_shared());
+        let run = BenchSim { seed: self.seed, hosts, workers: 1, share_all, ..usual };
         let loaded = bench::load::<E, B>(&run, design);
         let mut loaded = loaded.expect("the engines of the plan suit every profile");
         // What comes first warms all caches.

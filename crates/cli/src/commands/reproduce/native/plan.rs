@@ -6,6 +6,7 @@ use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::input::{Mix, Remote};
 use liger_workload::ycsb::Ycsb;
 
+use super::super::measure::crosses;
 use super::measure::Size;
 use crate::engines::EngineName;
 use crate::job::Bench;
@@ -113,6 +114,14 @@ pub fn figures() -> Vec<Figure> {
             ],
         },
     ]
+}
+
+impl Point {
+    /// Whether everything that others may touch is shared before: not where nobody touches what is another
+    /// host's, as in the simulated figures.
+    pub fn is_shared(&self) -> bool {
+        self.hosts > 1 && crosses(self.cross)
+    }
 }
 
 impl Work {
