@@ -1,5 +1,5 @@
 //! Lines over named points, as an SVG picture that needs nothing but itself: what is ours is drawn through,
-//! what is published is dashed, in the same color.
+//! what it is compared with (published, say) is dashed, in the same color.
 
 use std::fmt::Write;
 
@@ -32,6 +32,8 @@ pub struct Chart {
     pub y: String,
     /// The values of x.
     pub xs: Vec<String>,
+    /// What is drawn through, and what is dashed.
+    pub kinds: [&'static str; 2],
     /// The lines.
     pub lines: Vec<Pair>,
 }
@@ -101,6 +103,14 @@ stroke-dasharray="{dashes}" points="{}"/>"#,
         let here = if line.ours.iter().any(Option::is_some) { "" } else { " (published only)" };
         text(&mut out, (right + 38.0, top + 4.0), "", &format!("{}{here}", line.name));
     }
+    if chart.lines.iter().any(|line| line.published.iter().any(Option::is_some)) {
+        for (at, (kind, dashes)) in chart.kinds.iter().zip(["", "5 4"]).enumerate() {
+            let top = TOP + 18.0 + 20.0 * (chart.lines.len() + at) as f64;
+            let style = format!(r##"stroke="#444" stroke-width="1.8" stroke-dasharray="{dashes}""##);
+            rule(&mut out, (right + 12.0, top), (right + 32.0, top), &style);
+            text(&mut out, (right + 38.0, top + 4.0), "", kind);
+        }
+    }
     out + "</svg>\n"
 }
 
@@ -117,11 +127,16 @@ mod tests {
         };
         let theirs = Pair { name: "c".into(), ours: vec![None; 3], published: vec![Some(1.0), None, None] };
         let (x, y, xs) = ("share".into(), "times".into(), ["0", "50", "100"].map(String::from).to_vec());
-        let text = render(&Chart { x, y, xs, lines: vec![ours, theirs] });
+        let kinds = ["here", "there"];
+        let text = render(&Chart { x, y, xs, kinds, lines: vec![ours.clone(), theirs] });
         assert_eq!(text.matches("<circle").count(), 2 + 3 + 1);
         assert_eq!(text.matches("<polyline").count(), 4);
-        for part in ["a &lt;b&gt;", "c (published only)", "share", "times", ">100<"] {
+        for part in ["a &lt;b&gt;", "c (published only)", "share", "times", ">100<", ">here<", ">there<"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        // Nothing is dashed: nothing has to be told apart.
+        let alone = Pair { published: Vec::new(), ..ours };
+        let (x, y, xs) = (String::new(), String::new(), vec!["0".to_owned()]);
+        assert!(!render(&Chart { x, y, xs, kinds, lines: vec![alone] }).contains(">here<"));
     }
 }

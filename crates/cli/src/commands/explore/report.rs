@@ -112,6 +112,7 @@ impl<'a> Found<'a> {
             x: self.explored.x.parameter.title(),
             y: "committed transactions per second (virtual)".to_owned(),
             xs: self.explored.x.values.iter().map(f64::to_string).collect(),
+            kinds: ["ours", "published"],
             lines: self.lines.iter().map(pair).collect(),
         };
         let title = escape(&self.title());

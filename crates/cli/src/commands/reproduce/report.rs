@@ -33,6 +33,7 @@ fn chart(figure: &Figure, verdict: &FigureVerdict) -> Chart {
         x: figure.x.to_owned(),
         y: format!("throughput, {base} at {} = 1", figure.xs[at]),
         xs: figure.xs.iter().map(|x| (*x).to_owned()).collect(),
+        kinds: ["ours", "published"],
         lines: figure.lines.iter().map(pair).collect(),
     }
 }
@@ -112,7 +113,7 @@ pub fn html(title: &str, common: &Common, figures: &[Figure], verdicts: &[Figure
          virtual ms a point; seed {seed}. Every row that other hosts may touch is shared before a point \
          that crosses hosts, as in the published runs; a worker that met a conflict waits up to 100 us. \
          Both sides are divided by the reference line's first published point: pictures and deviations \
-         compare these ratios. Drawn through: ours; dashed: published.</p>\n\
+         compare these ratios.</p>\n\
          <p><b>Median deviation {median}; {held} of {all} claims hold.</b></p>",
     );
     for (figure, verdict) in figures.iter().zip(verdicts) {

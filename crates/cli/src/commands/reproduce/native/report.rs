@@ -86,12 +86,13 @@ fn about(measuring: &Measuring) -> String {
     let Measuring { machine, profile, seed, size, .. } = measuring;
     format!(
         "Real time on {machine}: each host is a process with one worker, over shared memory of this \
-         machine, whose caches are coherent; no log. Every row that other hosts may touch is shared before, \
-         as in the published runs. TPC-C at 1/{} of its size, YCSB with {} rows a host; {} rounds of {} s \
-         after {} s, engines in turn; medians, with the least and the greatest. Seed {seed}. The artifact's \
-         figures are another machine's, so only ratios of engines compare. Processor: part of the time in \
-         which workers, which never sleep, had theirs; a run with less than 97 % is tried again, up to {} \
-         times, and the least disturbed counts. Simulated: virtual time of the profile {}, {} ms a point.",
+         machine, whose caches are coherent; no log. Where transactions cross hosts, every row is shared \
+         before, as in the published runs. TPC-C at 1/{} of its size, YCSB with {} rows a host; {} rounds \
+         of {} s after {} s, engines in turn; medians, with the least and the greatest. Seed {seed}. The \
+         artifact's figures are another machine's, so only ratios of engines compare. Processor: part of \
+         the time in which workers, which never sleep, had theirs; a run with less than 97 % is tried \
+         again, up to {} times, and the least disturbed counts. Simulated: virtual time of the profile \
+         {}, {} ms a point.",
         size.scale_divisor,
         size.keys,
         size.rounds,
@@ -161,13 +162,14 @@ pub fn summary(measuring: &Measuring, figures: &[Figure], measured: &Measured) -
     out
 }
 
-/// Two pictures: beside the artifact, and beside the simulator, each in units of `row` at the first point.
-fn charts(figure: &Figure, measured: &Measured) -> [(&'static str, Chart); 2] {
+/// Two pictures: beside the artifact; and beside the simulator, in units of `row` at the first point.
+fn charts(figure: &Figure, measured: &Measured) -> [Chart; 2] {
     let all: Vec<Vec<Cell>> = figure.points.iter().map(|point| cells(figure, point, measured)).collect();
-    let chart = |y: &str, pair: &dyn Fn(usize) -> Pair| Chart {
+    let chart = |dashed, y: &str, pair: &dyn Fn(usize) -> Pair| Chart {
         x: figure.x.to_owned(),
         y: y.to_owned(),
         xs: figure.points.iter().map(|point| point.name.to_owned()).collect(),
+        kinds: ["this machine", dashed],
         lines: (0..ENGINES.len()).map(pair).collect(),
     };
     let of = |at: usize, value: fn(&Cell) -> Option<f64>| all.iter().map(|cells| value(&cells[at])).collect();
@@ -186,14 +188,8 @@ fn charts(figure: &Figure, measured: &Measured) -> [(&'static str, Chart); 2] {
     };
     let first = format!("throughput, row at {} = 1", figure.points[0].name);
     [
-        (
-            "Drawn through: this machine; dashed: the artifact on another one.",
-            chart("K transactions / s", &beside_artifact),
-        ),
-        (
-            "Drawn through: this machine; dashed: simulated, in virtual time.",
-            chart(&first, &beside_simulator),
-        ),
+        chart("the artifact, elsewhere", "K transactions / s", &beside_artifact),
+        chart("simulated, virtual time", &first, &beside_simulator),
     ]
 }
 
@@ -213,8 +209,8 @@ pub fn html(measuring: &Measuring, figures: &[Figure], measured: &Measured) -> S
     );
     for figure in figures {
         let _ = writeln!(out, "<h2 id=\"{}\">{}</h2>", figure.id, escape(figure.title));
-        for (what, chart) in charts(figure, measured) {
-            let _ = writeln!(out, "{}\n<p class=\"note\">{what}</p>", render(&chart));
+        for chart in charts(figure, measured) {
+            let _ = writeln!(out, "{}", render(&chart));
         }
         let heads = HEADS.join("</th><th>");
         let _ = writeln!(out, "<table><tr><th>point</th><th>{heads}</th><th>attempts aborted</th></tr>");
