@@ -23,6 +23,7 @@ use liger_server::log::shown_time;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::interrupt::{Left, Registered, register};
 use crate::pod::{PodFile, make_folder};
 use crate::terminal;
 
@@ -96,13 +97,15 @@ pub fn check_free(path: &Path, then: &str) -> Result<(), Failure> {
 pub struct Filled {
     path: PathBuf,
     kept: bool,
+    /// Also at an interrupt.
+    _ends: Registered,
 }
 
 impl Filled {
     /// Makes a folder, private to its owner, and those above it.
     pub fn begin(path: &Path) -> Result<Self, Failure> {
         make_folder(path)?;
-        Ok(Self { path: path.to_owned(), kept: false })
+        Ok(Self { path: path.to_owned(), kept: false, _ends: register(Left::Folder(path.to_owned())) })
     }
 
     /// It is whole.

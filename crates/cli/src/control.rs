@@ -3,8 +3,9 @@
 //!
 //! Every order gets exactly one final answer; [`Answer::Progress`] and [`Answer::Rows`] come before it. The
 //! bytes that [`Answer::Rows`] announces follow its line. A host whose standard input ends, ends.
-//! [`Order::Status`], [`Order::Drain`] and [`Order::Point`] are answered at once, whatever the host is doing;
-//! other orders are carried out one after the other.
+//! [`Order::Status`], [`Order::Drain`] and [`Order::Point`] are answered at once, whatever the host is doing,
+//! and [`Order::Checkpoint`] is carried out while it goes on; other orders are carried out one after the
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -85,6 +86,13 @@ pub enum Answer {
         /// Rows put since the last time.
         rows: u64,
     },
+    /// The host waits for something, for so long by now.
+    Waits {
+        /// For what, in words.
+        what: String,
+        /// Milliseconds.
+        ms: u64,
+    },
     /// What the host's workers have acknowledged so far, by name.
     Acknowledged {
         /// How many.
@@ -160,7 +168,7 @@ pub enum Answer {
         /// How many.
         bytes: usize,
     },
-    /// The order could not be carried out; the host ends.
+    /// The order could not be carried out. The host ends, unless it was for a checkpoint.
     Failed {
         /// Why.
         message: String,

@@ -5,14 +5,11 @@
 //! 2. A client that asks for more than the desk takes is not read from until it has been answered.
 //! 3. An error that makes the host useless is told to every client that meets it, and ends the host.
 
-#![expect(clippy::disallowed_methods, reason = "workers without work leave the processor to others")]
-
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use liger_engine::log::Durability;
 use liger_engine::row::{RowHost, RowSession};
@@ -25,6 +22,10 @@ use liger_workload::ledger::wire::{Frames, Message};
 use crate::failure::Failure;
 use crate::orders::{Shown, listen};
 
+mod ear;
+
+use ear::Ear;
+
 /// Requests of one connection that may wait at once.
 const WAITING_MAX: usize = 4096;
 /// Requests tried in a turn of a connection.
@@ -33,11 +34,12 @@ const TRIED: usize = 32;
 const READ_BYTES: usize = 16 << 10;
 /// Bytes that may wait to be written to a client that does not read.
 const OUT_BYTES_MAX: usize = 1 << 20;
-/// Turns without work before a worker sleeps, and how long it does.
-const IDLE_TURNS: u32 = 8;
+/// Turns without work before a worker sleeps.
+const IDLE_TURNS: u32 = 64;
+/// How long a worker sleeps that has transactions to try again, or to acknowledge when they are durable.
+const REST_NS: u64 = 1_000_000;
 /// Turns of a busy worker between two times that the host's state is shown.
 const TURNS_PER_SHOW: u32 = 1 << 14;
-const SLEEP: Duration = Duration::from_micros(50);
 
 /// One client.
 struct Connection {
@@ -56,16 +58,25 @@ pub struct Desks {
     /// By worker.
     connections: Vec<Mutex<Vec<Connection>>>,
     next: AtomicUsize,
+    ear: Ear,
 }
 
 impl Desks {
-    /// Takes clients at a socket, which is made.
-    pub fn open(path: &Path, tables: Tables, durability: Durability, workers: u8) -> Result<Self, Failure> {
+    /// Takes clients at a socket, which is made; `wake` wakes workers that sleep ([`RowSession::doze`]).
+    pub fn open(
+        path: &Path,
+        tables: Tables,
+        durability: Durability,
+        workers: u8,
+        wake: impl Fn() + Send + 'static,
+    ) -> Result<Self, Failure> {
         let listener = listen(path)?;
-        let ready = listener.set_nonblocking(true);
-        ready.map_err(|e| Failure::Broken(format!("{}: {e}", path.display())))?;
+        let broken = |why: std::io::Error| Failure::Broken(format!("{}: {why}", path.display()));
+        listener.set_nonblocking(true).map_err(broken)?;
+        let ear = Ear::open(wake).map_err(|errno| broken(errno.into()))?;
+        ear.add(&listener).map_err(|errno| broken(errno.into()))?;
         let connections = (0..workers).map(|_| Mutex::default()).collect();
-        Ok(Self { listener, tables, durability, connections, next: AtomicUsize::new(0) })
+        Ok(Self { listener, tables, durability, connections, next: AtomicUsize::new(0), ear })
     }
 
     fn of_worker(&self, worker: usize) -> MutexGuard<'_, Vec<Connection>> {
@@ -80,34 +91,54 @@ impl Desks {
         let worker = usize::from(session.cx().worker().0);
         let (mut idle, mut turns) = (0, 0u32);
         while !shown.wanted.load(Ordering::Relaxed) {
-            if worker == 0 {
-                self.accept();
-            }
-            let mut did = 0;
-            let mut mine = self.of_worker(worker);
-            for connection in mine.iter_mut() {
-                did += connection.turn(session, shown)?;
-            }
-            mine.retain(|connection| !connection.gone);
-            drop(mine);
-            did += session.serve();
-            idle = if did > 0 { 0 } else { idle + 1 };
-            session.cx().pause();
+            idle = if self.turn(session, shown)? > 0 { 0 } else { idle + 1 };
             turns = turns.wrapping_add(1);
-            if worker == 0 && (idle >= IDLE_TURNS || turns.is_multiple_of(TURNS_PER_SHOW)) {
+            let sleeps = idle >= IDLE_TURNS;
+            if worker == 0 && (sleeps || turns.is_multiple_of(TURNS_PER_SHOW)) {
                 show(session.cx(), session.host(), shown);
             }
-            if idle >= IDLE_TURNS {
-                std::thread::sleep(SLEEP);
-                idle = 0;
+            if !sleeps {
+                session.cx().pause();
+                continue;
             }
+            let mut ended = Ok(());
+            session.doze(|session| {
+                self.ear.listen();
+                match self.turn(session, shown) {
+                    Ok(0) if shown.wanted.load(Ordering::Relaxed) => 0,
+                    Ok(0) if self.of_worker(worker).iter().any(Connection::is_busy) => REST_NS,
+                    Ok(0) => session.idle_ns(),
+                    Ok(_) => 0,
+                    Err(error) => {
+                        ended = Err(error);
+                        0
+                    }
+                }
+            });
+            ended?;
         }
         Ok(())
     }
 
+    /// A turn of a worker with its connections and with other hosts; returns how much it did.
+    fn turn<F: Fabric>(&self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<usize, TxnError> {
+        let worker = usize::from(session.cx().worker().0);
+        if worker == 0 {
+            self.accept();
+        }
+        let mut did = 0;
+        let mut mine = self.of_worker(worker);
+        for connection in mine.iter_mut() {
+            did += connection.turn(session, shown)?;
+        }
+        mine.retain(|connection| !connection.gone);
+        drop(mine);
+        Ok(did + session.serve())
+    }
+
     fn accept(&self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_err() {
+            if stream.set_nonblocking(true).is_err() || self.ear.add(&stream).is_err() {
                 continue;
             }
             let worker = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
@@ -129,6 +160,11 @@ pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
 }
 
 impl Connection {
+    /// True while it has requests that are not answered, or answers that are not read.
+    fn is_busy(&self) -> bool {
+        !self.desk.is_empty() || !self.out.is_empty()
+    }
+
     /// Reads, runs, writes; returns how much it did.
     fn turn<F: Fabric>(&mut self, session: &mut RowSession<'_, F>, shown: &Shown) -> Result<usize, TxnError> {
         let mut did = self.read(session.host());
@@ -145,7 +181,7 @@ impl Connection {
                 Message::Failed(error.to_string()).encode(&mut self.out);
                 self.write();
                 self.gone = true;
-                if matches!(error, TxnError::Fenced | TxnError::LogFailed) {
+                if matches!(error, TxnError::Fenced | TxnError::LogFailed | TxnError::InDoubt) {
                     return Err(error);
                 }
             }

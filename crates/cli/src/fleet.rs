@@ -21,6 +21,9 @@ use signal_hook::iterator::{Handle, Signals};
 
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
+use crate::interrupt::{Left, Registered, note_interrupts, register};
+use crate::pod::Process;
+use crate::pod::line::say_wait;
 
 /// Events that wait to be taken.
 const EVENTS: usize = 64;
@@ -42,6 +45,8 @@ enum Event {
 }
 
 struct Running {
+    /// It ends with this process, also at an interrupt.
+    _ends: Option<Registered>,
     child: Child,
     orders: Option<ChildStdin>,
     last_words: Option<JoinHandle<VecDeque<String>>>,
@@ -59,6 +64,7 @@ pub struct Fleet {
 impl Fleet {
     /// No host yet; signals are caught from now on.
     pub fn new() -> Result<Self, Failure> {
+        note_interrupts()?;
         let (sender, events) = sync_channel(EVENTS);
         let caught = Signals::new([SIGINT, SIGTERM]);
         let mut caught = caught.map_err(|e| Failure::Broken(format!("cannot catch signals: {e}")))?;
@@ -100,7 +106,8 @@ impl Fleet {
             }
             words
         });
-        self.hosts.push(Running { child, orders, last_words: Some(last_words) });
+        let ends = Process::of_child(&child).map(|process| register(Left::Process(process)));
+        self.hosts.push(Running { _ends: ends, child, orders, last_words: Some(last_words) });
         Ok(())
     }
 
@@ -122,10 +129,15 @@ impl Fleet {
 
     /// Waits for something to happen: an answer of any host, with the rows that came with it.
     pub fn next(&mut self, patience: Duration) -> Result<(usize, Answer, Vec<u8>), Failure> {
-        match self.events.recv_timeout(patience) {
-            Ok(event) => self.tell(event),
-            // The fleet has a sender itself, so that this is never about a channel without any.
-            Err(_) => Err(silence(patience)),
+        loop {
+            match self.events.recv_timeout(patience) {
+                Ok(Event::Answered { host, answer: Answer::Waits { what, ms }, .. }) => {
+                    say_wait(host, &what, ms);
+                }
+                Ok(event) => return self.tell(event),
+                // The fleet has a sender itself, so that this is never about a channel without any.
+                Err(_) => return Err(silence(patience)),
+            }
         }
     }
 

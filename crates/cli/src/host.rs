@@ -7,7 +7,6 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use liger_engine::TableId;
@@ -20,8 +19,10 @@ use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, MemorySpec, NativeHost};
 use liger_fabric::paced::PacedHost;
 use liger_fabric::shadow::ShadowHost;
+use liger_pod::PodError;
 use liger_pod::membership;
 use liger_pod::selftest::Effort;
+use liger_server::log::Level;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::ledger;
 
@@ -33,11 +34,13 @@ use crate::job::{Backend, Bench, Job, Sql, on_bench};
 use crate::orders::{Orders, Shown, tell};
 
 pub mod bench;
+mod diary;
 mod figures;
 mod log;
 mod restart;
 mod rivals;
 mod sql;
+mod waiting;
 
 use bench::{Benched, ROWS_PER_REPORT};
 use figures::storage_figures;
@@ -69,6 +72,7 @@ pub fn run(orders: &Orders, clients: Option<&Path>) -> Result<ExitCode, Failure>
     };
     let (cache, pace) = (job.shadow_config(), job.pace.clone());
     let joining = Joining { orders, clients, memory, host: HostId(host), again };
+    waiting::tell_long_ones();
     match job.backend {
         Backend::Native => joining.serve(*job, |native| native),
         Backend::Shadow => joining.serve(*job, |native| ShadowHost::over(native, cache)),
@@ -118,10 +122,16 @@ fn seed_of(job: &Job) -> u64 {
 /// Waits until this host's earlier life is recovered. Its files are the heir's until then.
 fn await_recovery(pod: &Pod, host: HostId) -> Result<(), DbError> {
     let (cx, started) = (pod.control(), Instant::now());
+    // The others may first have to find out that it is dead.
+    let try_for = TRY_FOR + 10 * Duration::from_nanos(pod.plan().config().lease_ns);
     loop {
         let slot = membership::Slot::load(&cx, pod.plan(), host)?;
-        if slot.state == membership::HostState::Free || started.elapsed() >= TRY_FOR {
+        if slot.state == membership::HostState::Free {
             return Ok(());
+        }
+        if started.elapsed() >= try_for {
+            let membership::Slot { state, incarnation, .. } = slot;
+            return Err(PodError::HostNotRecovered { host, state, incarnation }.into());
         }
         std::thread::sleep(TRY_AGAIN);
     }
@@ -144,8 +154,11 @@ fn serve<M: HostMemory>(
         Ok(serving) => serving,
         Err(error) => return fail(&error.to_string(), true),
     };
+    waiting::over();
     carried.host.alone(|session| show(session.cx(), session.host(), &orders.shown));
     carried.show_log(&orders.shown);
+    // A host joins once.
+    let _ = orders.shown.wake.set(Box::new(carried.host.waker()));
     tell(&Answer::Done);
     let mut desks = None;
     loop {
@@ -161,7 +174,9 @@ fn serve<M: HostMemory>(
         };
         let Some(order) = order else { return Ok(ExitCode::SUCCESS) };
         if order == Order::Leave {
+            let telling = carried.job.telling.clone();
             carried.leave(&orders.shown)?;
+            diary::note(&telling, Level::Info, "host_left", &[]);
             tell(&Answer::Done);
             return Ok(ExitCode::SUCCESS);
         }
@@ -170,6 +185,7 @@ fn serve<M: HostMemory>(
                 Ok(answer) => tell(&answer),
                 Err(message) => return fail(&message, false),
             }
+            diary::note(&carried.job.telling, Level::Info, "host_gives_up", &[]);
             // Nothing is given back: to the others it is dead, which they know how to deal with.
             std::process::exit(0);
         }
@@ -252,13 +268,16 @@ impl<M: HostMemory> Serving<M> {
             let cx = pod.control();
             let directory = DataDirectory::open(&cx, &data.path, pod.identity(0))?;
             let plan = directory.plan_of_begun(&cx)?;
+            waiting::over();
             enter();
             recovery = Some((directory, plan));
         }
         if again {
+            waiting::now("the other hosts to take over what its last life has left");
             await_recovery(&pod, host)?;
         }
         let mut joined = pod.join_through(host, Self::options(&pod, host, &job)?, over)?;
+        diary::note(&job.telling, Level::Info, "host_started", &[("host", &host.0)]);
         if let Some(data) = job.data.as_ref().filter(|_| again) {
             let directory = DataDirectory::open(&pod.control(), &data.path, pod.identity(0))?;
             joined.recover_replicas(&directory)?;
@@ -275,7 +294,9 @@ impl<M: HostMemory> Serving<M> {
         if job.sql.is_some() {
             options.engine.wait = &SQL_WAIT;
         }
+        options.engine.hearer = Some(diary::hearer(&job.telling));
         options.self_test = SELF_TEST;
+        options.waits_for = waiting::now;
         options.seed = seed_of(job);
         if let Some(data) = &job.data {
             let cx = pod.control();
@@ -291,11 +312,17 @@ impl<M: HostMemory> Serving<M> {
     fn desks(&mut self, clients: &Path, shown: &Shown) -> Result<Clients, String> {
         match self.tables {
             Contents::Ledger(tables, _) => {
-                Desks::open(clients, tables, self.job.durability.into(), self.job.workers)
+                let (durability, workers) = (self.job.durability.into(), self.job.workers);
+                Desks::open(clients, tables, durability, workers, self.host.waker())
                     .map(Clients::Ledger)
                     .map_err(|failure| failure.to_string())
             }
-            Contents::Sql(sql) => SqlDesk::open(&mut self.host, &self.job, sql, shown).map(Clients::Sql),
+            Contents::Sql(sql) => {
+                waiting::now("the catalog, of which other hosts have a part");
+                let opened = SqlDesk::open(&mut self.host, &self.job, sql, shown).map(Clients::Sql);
+                waiting::over();
+                opened
+            }
             Contents::Bench(_) => Err("this pod's workload runs by itself".to_owned()),
         }
     }
@@ -314,7 +341,7 @@ impl<M: HostMemory> Serving<M> {
             let worked = desks.work(session, shown).map_err(|error| error.to_string());
             if worked.is_err() {
                 // The others of this host are as useless.
-                shown.wanted.store(true, Ordering::Relaxed);
+                shown.want();
             }
             worked
         });

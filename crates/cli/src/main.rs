@@ -2,7 +2,8 @@
 //! look into a pod.
 //!
 //! Exit codes: 0 done, 1 it ran and something is wrong (an answer, a host that died), 2 it could not start as
-//! asked, 130 and 143 interrupted.
+//! asked, 3 the pod that was asked for is down (`liger status`), 130 and 143 interrupted. A command whose
+//! output nobody reads any more ends by SIGPIPE, as other programs do.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,9 @@ mod engines;
 mod failure;
 mod fleet;
 mod host;
+mod interrupt;
 mod job;
+mod leftovers;
 mod memory;
 mod orders;
 mod outside;
@@ -34,7 +37,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    backup as back_up, bench, explore, hosts, inspect, probe, reproduce, restore, sim, status, up,
+    backup as back_up, bench, clean, explore, hosts, inspect, probe, reproduce, restore, sim, status, up,
     verify as audit,
 };
 
@@ -67,7 +70,9 @@ enum Command {
     /// Start the pod of a directory again, from its logs and checkpoints, and from its memory if that is
     /// there.
     Recover(up::RecoverArguments),
-    /// Show the hosts of a pod directory; changes nothing.
+    /// Give back the memory of pods that have ended.
+    Clean(clean::Arguments),
+    /// Show the hosts of a pod directory; changes nothing. Ends with 3 if the pod is down.
     Status(status::Arguments),
     /// Read every file of a pod that is down, or of a backup, and replay it; of a pod that is up, check who
     /// owns what.
@@ -100,7 +105,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Serve(_) | Command::Host(_)) {
+        interrupt::end_with_readers();
+    }
+    let done = match command {
         Command::Bench(workload) => bench::run(&workload),
         Command::Sim(simulation) => sim::run(&simulation),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
@@ -109,6 +118,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Up(arguments) => up::up(&arguments),
         Command::Recover(arguments) => up::recover(&arguments),
+        Command::Clean(arguments) => clean::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Verify(arguments) => audit::run(&arguments),
         Command::Kill(host) => hosts::kill(&host),
@@ -125,7 +135,7 @@ fn main() -> ExitCode {
         Command::Host(host) => hosts::by_hand(&host),
     };
     done.unwrap_or_else(|failure| {
-        eprintln!("error: {failure}");
+        terminal::say(format_args!("error: {failure}"));
         ExitCode::from(failure.code())
     })
 }

@@ -13,11 +13,15 @@ use liger_fabric::native::process::{number_of, runs};
 use liger_fabric::native::{Mapping, MemoryError, MemorySpec, Native, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::PodError;
-use liger_pod::membership::Observer;
+use liger_pod::membership::{Observer, Slot};
 use liger_pod::plan::Plan;
 use liger_pod::superblock;
+use liger_pod::watch::{self, Accusation};
 
 use crate::failure::Failure;
+use crate::interrupt::{Left, Registered, register};
+use crate::leftovers::note_of;
+use crate::terminal::Phase;
 
 /// A pod's memory; a file that this made goes with it, unless it is to be kept.
 pub struct PodMemory {
@@ -25,7 +29,8 @@ pub struct PodMemory {
     pub name: String,
     /// What it is, for reports.
     pub kind: String,
-    to_remove: Option<PathBuf>,
+    /// The file, and the note of whose it is, if they go with this.
+    to_remove: Option<(PathBuf, Vec<Registered>)>,
     /// Also keeps a memory without a name alive.
     pod: Pod,
 }
@@ -68,7 +73,7 @@ impl PodMemory {
             made => made.map_err(of_memory(spec))?,
         };
         let to_remove = match spec {
-            MemorySpec::File(path) if !exists && !keep => Some(path.clone()),
+            MemorySpec::File(path) if !exists && !keep => Some(to_remove(path)),
             _ => None,
         };
         let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
@@ -76,10 +81,24 @@ impl PodMemory {
     }
 }
 
+/// A file that goes with this process, also at an interrupt.
+fn to_remove(path: &Path) -> (PathBuf, Vec<Registered>) {
+    let files = [path.to_owned(), note_of(path)];
+    (path.to_owned(), files.map(|file| register(Left::File(file))).into())
+}
+
 impl PodMemory {
     /// Its length.
     pub fn bytes(&self) -> u64 {
         self.pod.control().fabric().mapping().len() as u64
+    }
+
+    /// Notes whose memory this is, for whoever finds it when the pod has ended.
+    pub fn note_owner(&self, dir: &Path) {
+        if let Ok(MemorySpec::File(path)) = self.kind.parse() {
+            // Without it the memory is found as somebody's.
+            let _ = std::fs::write(note_of(&path), format!("{}\n", dir.display()));
+        }
     }
 
     /// Makes the data directory of a new pod; returns its generation.
@@ -92,9 +111,10 @@ impl PodMemory {
     }
 
     /// Makes final what a data directory holds, for this pod to go on with; returns the pod's generation.
-    pub fn begin(&self, path: &Path) -> Result<u64, Failure> {
+    pub fn begin(&self, path: &Path, phase: &Phase) -> Result<u64, Failure> {
         let cx = self.pod.control();
         let data = DataDirectory::open(&cx, path, self.pod.identity(0)).map_err(of_data)?;
+        phase.follow(data.bytes_read());
         Ok(data.begin(&cx).map_err(of_data)?.generation)
     }
 }
@@ -153,6 +173,7 @@ impl PodMemory {
         (config, tables): (&PodConfig, &[TableSchema]),
         data: &Path,
         Outlived { discard, dead }: Outlived,
+        phase: &Phase,
     ) -> Result<(Self, u64, Found), Failure> {
         let is_there = is_there(spec) || matches!(spec, MemorySpec::Fd(_));
         if is_there && dead == Dead::Proven {
@@ -163,31 +184,61 @@ impl PodMemory {
             && let Some(pod) = of_old(spec, config, tables)?
         {
             let begin = |data: &DataDirectory| data.begin_from(&pod.control(), pod.plan(), dead);
-            let (manifest, salvaged) = salvage(spec, &pod, data, begin)?;
-            pod.format_again().map_err(of_memory(spec))?;
-            let to_remove = match spec {
-                MemorySpec::File(path) => Some(path.clone()),
-                _ => None,
+            let (manifest, salvaged) = salvage(spec, &pod, data, Some(phase), begin)?;
+            let memory = if spec.grows() {
+                drop(pod);
+                Self::anew(spec, config, tables)?
+            } else {
+                pod.format_again().map_err(of_memory(spec))?;
+                let to_remove = match spec {
+                    MemorySpec::File(path) => Some(to_remove(path)),
+                    _ => None,
+                };
+                let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
+                Self { name, kind: spec.to_string(), to_remove, pod }
             };
-            let name = pod.inherited().unwrap_or_else(|| absolute(spec)).to_string();
-            return Ok((
-                Self { name, kind: spec.to_string(), to_remove, pod },
-                manifest.generation,
-                found(salvaged),
-            ));
+            return Ok((memory, manifest.generation, found(salvaged)));
+        }
+        let memory = Self::anew(spec, config, tables)?;
+        let generation = memory.begin(data, phase)?;
+        Ok((memory, generation, Found::Files))
+    }
+
+    /// Makes memory anew that nobody uses and nobody needs.
+    fn anew(spec: &MemorySpec, config: &PodConfig, tables: &[TableSchema]) -> Result<Self, Failure> {
+        if let MemorySpec::File(path) = spec
+            && spec.grows()
+        {
+            // What the old pod has used is given back. If this process dies here, there is no memory, and the
+            // files have all that it had.
+            let removed = std::fs::remove_file(path);
+            removed.map_err(|e| Failure::Refused(format!("{spec}: it cannot be made anew: {e}")))?;
         }
         let mut memory = Self::format(spec, config, tables, (false, true))?;
         if let MemorySpec::File(path) = spec {
-            memory.to_remove = Some(path.clone());
+            memory.to_remove = Some(to_remove(path));
         }
-        let generation = memory.begin(data)?;
-        Ok((memory, generation, Found::Files))
+        Ok(memory)
     }
 
     /// Puts what only the memory holds into the logs, so that it may go; no host lives any more.
     pub fn put_away(&self, data: &Path) -> Result<Found, Failure> {
         let put_away = |data: &DataDirectory| data.salvage(&self.pod.control(), self.pod.plan());
-        salvage(&self.name.parse()?, &self.pod, data, put_away).map(found)
+        salvage(&self.name.parse()?, &self.pod, data, None, put_away).map(found)
+    }
+
+    /// From now on it goes only with this, and not at an interrupt.
+    pub fn outlive(&mut self) {
+        if let Some((_, registered)) = &mut self.to_remove {
+            registered.clear();
+        }
+    }
+
+    /// The last life of a host, and why it was cut off, if it was; none if the memory is damaged there.
+    pub fn life(&self, host: usize) -> Option<(Slot, Option<Accusation>)> {
+        let (cx, plan) = (self.pod.control(), self.pod.plan());
+        let life = Slot::load(&cx, plan, HostId(host as u8)).ok()?;
+        Some((life, watch::cut_off(&cx, plan, life)))
     }
 
     /// Leaves the memory to whoever comes next.
@@ -218,10 +269,14 @@ fn salvage<T>(
     spec: &MemorySpec,
     pod: &Pod,
     data: &Path,
+    phase: Option<&Phase>,
     salvage: impl Fn(&DataDirectory) -> Result<T, StorageError>,
 ) -> Result<T, Failure> {
     let (cx, started) = (pod.control(), Instant::now());
     let directory = DataDirectory::open(&cx, data, pod.identity(0)).map_err(of_data)?;
+    if let Some(phase) = phase {
+        phase.follow(directory.bytes_read());
+    }
     loop {
         match salvage(&directory) {
             Ok(salvaged) => return Ok(salvaged),
@@ -253,9 +308,10 @@ fn of_data(error: StorageError) -> Failure {
 
 impl Drop for PodMemory {
     fn drop(&mut self) {
-        if let Some(path) = &self.to_remove {
+        if let Some((path, _)) = &self.to_remove {
             // Nothing to be done about a file that somebody else removed first.
             let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(note_of(path));
         }
     }
 }
@@ -290,6 +346,11 @@ pub fn is_there(spec: &MemorySpec) -> bool {
         MemorySpec::Dax(_) | MemorySpec::Pci(_) => true,
         MemorySpec::Memfd | MemorySpec::Fd(_) => false,
     }
+}
+
+/// True if a host uses this memory that is not known to be gone.
+pub fn is_in_use(spec: &MemorySpec) -> bool {
+    refuse_if_in_use(spec, "say so").is_err()
 }
 
 /// Refuses a pod with a member that is not known to be gone; `then` is what to do if the user knows it.

@@ -3,7 +3,8 @@
 //! 1. Orders are carried out one after the other; every answer goes to where the order came from.
 //! 2. The end of the standard input ends the process at once, whatever it is doing: whoever started it is
 //!    gone.
-//! 3. [`Order::Status`], [`Order::Drain`] and [`Order::Point`] are answered by the thread that reads them.
+//! 3. [`Order::Status`], [`Order::Drain`], [`Order::Point`], and [`Order::Checkpoint`] of a host that has
+//!    joined are carried out by the thread that reads them: nobody stops working for clients.
 
 #![expect(clippy::disallowed_methods, reason = "every connection is listened to by a thread of its own")]
 
@@ -28,6 +29,9 @@ struct Asked {
 /// Where a host's log is; or why nobody can say.
 pub type AskLog = dyn Fn(u64) -> Result<LogPoint, String> + Send + Sync;
 
+/// Takes a checkpoint, while the host goes on; or says why not.
+pub type TakeCheckpoint = dyn Fn() -> Result<(), String> + Send + Sync;
+
 /// What a host shows of itself while it works.
 #[derive(Default)]
 pub struct Shown {
@@ -44,8 +48,20 @@ pub struct Shown {
     /// Says where the log is, and lets an epoch become durable; locked while somebody asks, so that the host
     /// can leave once it was taken away.
     pub log: Mutex<Option<Box<AskLog>>>,
+    /// Takes checkpoints of a host that has joined.
+    pub checkpoint: Mutex<Option<Arc<TakeCheckpoint>>>,
     /// Somebody has an order: leave what can be gone on with later.
     pub wanted: AtomicBool,
+    /// Wakes a worker that sleeps until there is something to do.
+    pub wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Shown {
+    /// Has the workers leave what can be gone on with later.
+    pub fn want(&self) {
+        self.wanted.store(true, Ordering::SeqCst);
+        self.wake.get().into_iter().for_each(|wake| wake());
+    }
 }
 
 /// Orders as they come.
@@ -156,11 +172,20 @@ fn hear(connection: UnixStream, sender: &Sender<Asked>, shown: &Shown) {
             write(&mut &connection, &point, &[]);
             continue;
         }
+        let take = shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let (Order::Checkpoint, Some(take)) = (&order, take) {
+            let answer = match take() {
+                Ok(()) => Answer::Done,
+                Err(message) => Answer::Failed { message, refused: false },
+            };
+            write(&mut &connection, &answer, &[]);
+            continue;
+        }
         let Ok(from) = connection.try_clone() else { return };
         if sender.send(Asked { order, from: Some(from) }).is_err() {
             return;
         }
-        shown.wanted.store(true, Ordering::SeqCst);
+        shown.want();
     }
 }
 

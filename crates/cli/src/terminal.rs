@@ -1,38 +1,24 @@
 //! What a command says while it works: a bar or a spinner where somebody watches, plain lines otherwise,
 //! always on the standard error output.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::fmt::Display;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::failure::Failure;
+pub use crate::interrupt::{check_interrupted, forget_interrupt, note_interrupts};
+use crate::sizes;
 
-/// The signal that asked this process to end; 0: none.
-static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+/// Time between two looks at how far a phase is, and between two lines that say so where nobody watches.
+const LOOK: Duration = Duration::from_millis(100);
+const SAY: Duration = Duration::from_secs(2);
 
-/// Notes interrupts from now on instead of ending at once: who works looks with [`check_interrupted`].
-pub fn note_interrupts() -> Result<(), Failure> {
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_usize(signal, SIGNAL.clone(), signal as usize)
-            .map_err(|e| Failure::Broken(format!("cannot catch signals: {e}")))?;
-    }
-    Ok(())
-}
-
-/// Ends the work if somebody asked for that.
-pub fn check_interrupted() -> Result<(), Failure> {
-    match SIGNAL.load(Ordering::Relaxed) {
-        0 => Ok(()),
-        signal => Err(Failure::Interrupted(signal as i32)),
-    }
-}
-
-/// Forgets an interrupt, to end in order.
-pub fn forget_interrupt() {
-    SIGNAL.store(0, Ordering::Relaxed);
+/// Says a line on the standard error output; nobody may be reading it any more.
+pub fn say(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Phases of this process that say everything there is to say: those within them are not told.
@@ -60,6 +46,9 @@ pub struct Phase {
 
 impl Drop for Phase {
     fn drop(&mut self) {
+        if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
+        }
         if self.is_whole {
             WHOLE.fetch_sub(1, Ordering::Relaxed);
         }
@@ -105,7 +94,7 @@ impl Phase {
                 bar.set_message(name.to_owned());
                 bar.enable_steady_tick(Duration::from_millis(100));
             }
-            Telling::Plain => eprintln!("{name} ..."),
+            Telling::Plain => say(format_args!("{name} ...")),
             Telling::Silent => bar.set_draw_target(ProgressDrawTarget::hidden()),
         }
         Self { bar, name: name.to_owned(), telling, is_whole: false }
@@ -114,6 +103,26 @@ impl Phase {
     /// So many rows or bytes more.
     pub fn add(&self, more: u64) {
         self.bar.inc(more);
+    }
+
+    /// Shows how far it is by a count of bytes that others keep.
+    #[expect(clippy::disallowed_methods, reason = "whoever works is not asked how far it is")]
+    pub fn follow(&self, count: &Arc<AtomicU64>) {
+        let (bar, count, telling) = (self.bar.clone(), count.clone(), self.telling);
+        std::thread::spawn(move || {
+            let mut said = bar.elapsed();
+            while !bar.is_finished() {
+                std::thread::sleep(LOOK);
+                let done = count.load(Ordering::Relaxed);
+                bar.set_position(done);
+                if telling == Telling::Plain && bar.elapsed() >= said + SAY && !bar.is_finished() {
+                    said = bar.elapsed();
+                    let of =
+                        bar.length().filter(|of| *of >= done).map(|of| format!(" of {}", sizes::show(of)));
+                    say(format_args!("  {}{} read", sizes::show(done), of.unwrap_or_default()));
+                }
+            }
+        });
     }
 
     /// The phase is over.
@@ -125,6 +134,6 @@ impl Phase {
             Telling::Plain => "  ".to_owned(),
             Telling::Silent => return,
         };
-        eprintln!("{name}{what} in {took_s:.1} s");
+        say(format_args!("{name}{what} in {took_s:.1} s"));
     }
 }

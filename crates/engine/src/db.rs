@@ -60,6 +60,7 @@ use liger_fabric::native::{
 };
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::PodError;
+use liger_pod::bells::{Bell, bell};
 use liger_pod::membership;
 use liger_pod::plan::Plan;
 pub use liger_pod::plan::PodConfig;
@@ -76,17 +77,22 @@ use crate::row::{Loader, Options, OwnedSession, RowHost, RowSession, Takeover};
 use crate::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
+mod checkpoint;
 mod crew;
 mod error;
+mod eye;
 mod heart;
 mod partitioned;
 mod shm;
 pub mod storage;
 mod watch;
 
+use checkpoint::SharedCheckpointer;
 use crew::Fuse;
+use eye::Eye;
 use heart::Heart;
 
+pub use checkpoint::CheckpointDesk;
 pub use crew::Crew;
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
@@ -228,7 +234,9 @@ impl Pod {
         // Only pods with logs take a silent host for dead.
         let stored = options.storage.is_some();
         let heart = stored.then(|| Heart::start(&memory, &self.plan, &joining, options.seed));
+        (options.waits_for)("the self-test of the memory with another host");
         let tested = joining.self_test(&cx, &options.self_test).map_err(DbError::from);
+        (options.waits_for)("the end of its last log to be on storage");
         // As a member it holds nobody back: its log has begun.
         let begin = |storage: &HostStorage| {
             let (disk, incarnation) = (storage.directory.disk(), joining.incarnation());
@@ -253,6 +261,7 @@ impl Pod {
             engine_options.log = Some(log);
         }
         let member = joining.finish(&cx)?;
+        (options.waits_for)("room for its indexes");
         let engine = RowHost::new(&cx, &self.plan, self.catalog.clone(), member, engine_options)?;
         let engine = Arc::new(engine);
         heart.iter().for_each(|heart| heart.serve(&engine));
@@ -263,26 +272,23 @@ impl Pod {
             shipped.ship(cx)
         };
         let storing = checkpointer.map(|checkpointer| {
-            let checkpointer = Arc::new(Latch::new(checkpointer));
+            let checkpointer = Arc::new(Latch::new(Some(checkpointer)));
             let (its_own, imaged) = (checkpointer.clone(), engine.clone());
             // Whoever holds it takes a checkpoint.
             let turn = move |cx: &_| {
                 let _fuse = Fuse(&*imaged);
-                let Some(mut it) = its_own.try_lock() else { return IDLE_NS };
+                let Some(mut its_own) = its_own.try_lock() else { return IDLE_NS };
+                let it = its_own.as_mut().expect("it is there until this service has ended");
                 if it.turn(cx, &imaged) > 0 { 0 } else { it.rest_ns(cx) }
             };
-            let turns = Service::start(&memory, SERVICE_WORKER, options.seed, turn);
-            let (kept, rest_ns) = (engine.clone(), (self.plan.config().lease_ns / 32).min(1_000_000));
-            let keep = move |cx: &_| {
-                let _fuse = Fuse(&*kept);
-                if kept.keep(cx) > 0 { 0 } else { rest_ns }
-            };
-            let keeper = WorkerId(self.plan.config().workers);
+            let turns_bell = bell(&self.plan, host, Bell::Checkpoint);
+            let turns = Service::start(&memory, SERVICE_WORKER, options.seed, Some(turns_bell), turn);
+            let log_bell = bell(&self.plan, host, Bell::Log);
             Storing {
                 checkpointer,
                 turns,
-                keeper: Service::start(&memory, keeper, options.seed, keep),
-                shipper: Service::start(&memory, SERVICE_WORKER, options.seed, ship),
+                eye: Eye::open(&memory, &self.plan, &engine, options.seed),
+                shipper: Service::start(&memory, SERVICE_WORKER, options.seed, Some(log_bell), ship),
             }
         });
         Ok(Host { crew, storing, heart })
@@ -319,12 +325,20 @@ pub struct JoinOptions {
     pub storage: Option<HostStorage>,
     /// Decides the random numbers of the host's workers, together with host, worker and run.
     pub seed: u64,
+    /// Hears what the join waits for from now on, in words.
+    pub waits_for: fn(&'static str),
 }
 
 impl JoinOptions {
     /// The defaults for a pod.
     pub fn new(plan: &Plan) -> Self {
-        Self { engine: Options::new(plan), self_test: Effort::USUAL, storage: None, seed: 1 }
+        Self {
+            engine: Options::new(plan),
+            self_test: Effort::USUAL,
+            storage: None,
+            seed: 1,
+            waits_for: |_| (),
+        }
     }
 }
 
@@ -338,11 +352,11 @@ pub struct Host<M: HostMemory = NativeHost> {
 
 /// What a host with a log and checkpoints has running. They use no worker's number in shared memory.
 struct Storing {
-    checkpointer: Arc<Latch<Checkpointer>>,
+    checkpointer: SharedCheckpointer,
     /// Takes the checkpointer's turns.
     turns: Service,
     /// Watches the other hosts, and takes over from those that die; as a worker of its own.
-    keeper: Service,
+    eye: Eye,
     /// Writes the log.
     shipper: Service,
 }
@@ -397,7 +411,11 @@ impl<M: HostMemory> Host<M> {
     /// silent since then, and its transactions end with [`TxnError::Fenced`]: the others take it for dead.
     pub fn failure(&self) -> Option<String> {
         let storing = self.storing.iter().flat_map(|storing| {
-            [("keeper", &storing.keeper), ("shipper", &storing.shipper), ("checkpointer", &storing.turns)]
+            [
+                ("keeper", storing.eye.keeper()),
+                ("shipper", &storing.shipper),
+                ("checkpointer", &storing.turns),
+            ]
         });
         let mut all = storing.map(|(name, it)| Some(format!("the {name} has panicked: {}", it.failure()?)));
         all.find_map(|failure| failure).or_else(|| self.crew.failure())
@@ -426,6 +444,17 @@ impl<M: HostMemory> Host<M> {
         self.crew.sessions(workers)
     }
 
+    /// Wakes whoever answers other hosts here, if it sleeps ([`RowSession::doze`]); from any thread.
+    pub fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        let (memory, seed) = (self.crew.memory.clone(), self.crew.seed);
+        let mail = bell(self.crew.pod.plan(), self.id(), Bell::Work);
+        move || {
+            let cx = memory.cx(SERVICE_WORKER, seed);
+            cx.fence();
+            cx.ring(mail);
+        }
+    }
+
     /// Runs `work` on the calling thread, as the host's only worker.
     pub fn alone<T>(&mut self, work: impl FnOnce(&mut RowSession<'_, M::View>) -> T) -> T {
         self.crew.alone(|_, session| work(session))
@@ -444,33 +473,6 @@ impl<M: HostMemory> Host<M> {
         fill(&mut rows)?;
         rows.loader.finish(&cx);
         Ok(rows.put)
-    }
-
-    /// Puts an image of all rows of this host next to its log, while other hosts go on; returns once it
-    /// counts. What was loaded is durable from then on, and the log before it is not needed any more. The
-    /// pod's hosts have to serve meanwhile.
-    ///
-    /// From the first one on, or from [`Host::recover`] on, the host takes more by itself, as often as the
-    /// bound on its log needs ([`HostStorage::set_replay_bytes`]): call it when the host's rows are loaded.
-    ///
-    /// # Errors
-    /// If the host has no storage, or that fails: the checkpoint before it counts then.
-    pub fn checkpoint(&mut self) -> Result<(), DbError> {
-        self.crew.seed = self.crew.seed.wrapping_add(1);
-        let _rest = self.crew.service.rest();
-        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
-        let storing = self.storing.as_ref().ok_or(DbError::NoStorage)?;
-        Ok(storing.checkpointer.lock(&cx).take(&cx, &self.crew.engine)?)
-    }
-
-    /// The host's checkpointer, for what it has done; between two of its turns.
-    ///
-    /// # Errors
-    /// If the host has no storage.
-    pub fn checkpoints<T>(&self, look: impl FnOnce(&Checkpointer) -> T) -> Result<T, DbError> {
-        let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
-        let storing = self.storing.as_ref().ok_or(DbError::NoStorage)?;
-        Ok(look(&storing.checkpointer.lock(&cx)))
     }
 
     /// Fills this host's partitions with what the pod's files hold, on `workers` threads. All hosts read the
@@ -492,9 +494,7 @@ impl<M: HostMemory> Host<M> {
             // A panic has said what it is.
             worker.expect("no worker panicked")?;
         }
-        if let Some(storing) = &self.storing {
-            storing.checkpointer.lock(&self.crew.memory.cx(SERVICE_WORKER, self.crew.seed)).whole();
-        }
+        self.rows_are_whole();
         Ok(loading.loaded())
     }
 
@@ -509,9 +509,7 @@ impl<M: HostMemory> Host<M> {
         let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
         let identity = data.identity();
         let rows = recovery::load_replicas(&cx, &self.crew.engine, &directories, &identity)?;
-        if let Some(storing) = &self.storing {
-            storing.checkpointer.lock(&cx).whole();
-        }
+        self.rows_are_whole();
         Ok(rows)
     }
 
@@ -524,9 +522,11 @@ impl<M: HostMemory> Host<M> {
         if let Some(failure) = self.failure() {
             return Err(DbError::Failed(failure));
         }
-        if let Some(Storing { checkpointer, turns, keeper, shipper }) = self.storing {
-            // A checkpoint under way is given up: it may wait for the log.
-            drop((turns, checkpointer, keeper));
+        if let Some(Storing { checkpointer, turns, eye, shipper }) = self.storing {
+            // A checkpoint under way is given up: it may wait for the log. Whoever has ordered it is told.
+            drop(turns);
+            drop(checkpointer.lock(&self.crew.memory.cx(SERVICE_WORKER, self.crew.seed)).take());
+            drop(eye);
             drop(shipper);
         }
         let plan = self.crew.pod.plan.clone();

@@ -3,6 +3,7 @@
 //!
 //! Not here: how a host joins and leaves, what an engine can do beyond that (logs, SQL), and its figures.
 
+use liger_fabric::native::IDLE_NS;
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::PodError;
 
@@ -37,6 +38,13 @@ pub trait HostEngine: Send + Sync + 'static {
     /// As [`HostEngine::attend`], for all workers of the host and its helper while none of them runs.
     fn stand_in<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         self.attend(cx)
+    }
+
+    /// For how long nobody misses the next turn behind one that found nothing to do, but for mail, which
+    /// wakes whoever sleeps at the host's [`liger_pod::bells::Bell::Work`].
+    fn idle_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let _ = cx;
+        IDLE_NS
     }
 
     /// Whether a thread beside the workers calls [`HostEngine::help`] all the time.
@@ -151,6 +159,10 @@ impl HostEngine for RowHost {
 
     fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
         RowHost::attend(self, cx)
+    }
+
+    fn idle_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        RowHost::idle_ns(self, cx)
     }
 
     fn load<F: Fabric>(

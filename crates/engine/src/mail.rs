@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use liger_fabric::{Cx, Fabric, HostId, Latch, WorkerId};
-use liger_pod::lanes::Lanes;
+use liger_pod::lanes::{Addressee, Lanes};
 
 use crate::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
@@ -32,7 +32,7 @@ pub const SABOTAGE_STEPS: &[&str] = &["mail.keep-unsent"];
 /// Mail that waits for room in its lane.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    waiting: Latch<VecDeque<(HostId, Vec<u8>)>>,
+    waiting: Latch<VecDeque<(Addressee, Vec<u8>)>>,
 }
 
 impl Outbox {
@@ -42,7 +42,7 @@ impl Outbox {
         &self,
         cx: &Cx<F>,
         lanes: &Lanes,
-        to: HostId,
+        to: Addressee,
         message: Vec<u8>,
         is_read: impl FnOnce() -> bool,
     ) {
@@ -50,7 +50,7 @@ impl Outbox {
         if !is_read() {
             return;
         }
-        let behind = waiting.iter().any(|(host, _)| *host == to);
+        let behind = waiting.iter().any(|(before, _)| before.host() == to.host());
         let waits = behind || lanes.try_send(cx, to, &message).is_err();
         if waits && !cx.sabotaged("mail.keep-unsent") {
             waiting.push_back((to, message));
@@ -61,7 +61,7 @@ impl Outbox {
     pub(crate) fn drain<F: Fabric>(&self, cx: &Cx<F>, lanes: &Lanes) {
         let mut full = 0u16;
         self.waiting.lock(cx).retain(|(to, bytes)| {
-            let bit = 1u16 << to.0;
+            let bit = 1u16 << to.host().0;
             if full & bit == 0 && lanes.try_send(cx, *to, bytes).is_err() {
                 full |= bit;
             }
@@ -76,7 +76,7 @@ impl Outbox {
 
     /// Forgets mail to a host that nobody will read.
     pub(crate) fn forget<F: Fabric>(&self, cx: &Cx<F>, to: HostId) {
-        self.waiting.lock(cx).retain(|(host, _)| *host != to);
+        self.waiting.lock(cx).retain(|(addressee, _)| addressee.host() != to);
     }
 }
 

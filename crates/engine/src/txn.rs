@@ -12,6 +12,8 @@
 
 use crate::key::{Key, KeyRange};
 use crate::log::Durability;
+use crate::log::ring::AppendError;
+use crate::log::room::Refusal;
 use crate::log::segment::segment_name;
 use crate::record::{NewRow, Row, RowMut};
 use crate::recovery::manifest::image_name;
@@ -190,12 +192,32 @@ pub enum TxnError {
         /// Why that is not possible.
         why: &'static str,
     },
-    /// The host's log cannot be written any more. What was not acknowledged may not survive.
-    #[error("this host's log has failed: what was not acknowledged may be lost")]
+    /// A host's log cannot be written any more: nothing was changed, or what was read may not survive.
+    #[error("a host's log has failed, and nothing can be committed any more")]
     LogFailed,
+    /// The storage of a host's log is full: nothing was changed. It goes on by itself when there is room.
+    #[error("no space is left for the log of host {host}")]
+    LogFull {
+        /// Which host.
+        host: u8,
+    },
+    /// The log has failed, or found no room, while the transaction waited for it: it is committed and
+    /// visible, and nobody knows whether it will survive.
+    #[error("the log has failed behind the commit: nobody knows whether the transaction will survive")]
+    InDoubt,
     /// The application asked for it.
     #[error("rolled back")]
     Rollback,
+}
+
+impl From<AppendError> for TxnError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::TooLong { len, most } => Self::TooLarge { bytes: len, limit_bytes: most },
+            AppendError::Refused(Refusal::Full(host)) => Self::LogFull { host: host.0 },
+            AppendError::Refused(Refusal::Ended(_)) | AppendError::NoRoom { .. } => Self::LogFailed,
+        }
+    }
 }
 
 /// A place in the files of a host.
@@ -362,6 +384,13 @@ pub trait Session {
     /// Lets other hosts and workers go on for a turn.
     fn wait_a_turn(&mut self);
 
+    /// As [`Session::wait_a_turn`], in a wait for a ticket that has had `turn` turns: a long one sleeps until
+    /// more is durable.
+    fn wait_for(&mut self, ticket: Ticket, turn: u32) {
+        let _ = (ticket, turn);
+        self.wait_a_turn();
+    }
+
     /// What the last committed transaction, also one that only read, waits for to be durable on storage.
     fn ticket(&self) -> Ticket {
         Ticket::default()
@@ -371,7 +400,8 @@ pub trait Session {
     /// Asks for it to become so.
     ///
     /// # Errors
-    /// If that will never be: [`TxnError::LogFailed`].
+    /// If nobody knows when that will be: [`TxnError::InDoubt`] if the last transaction has changed
+    /// something, [`TxnError::LogFailed`] if it only read.
     fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
         let _ = ticket;
         Ok(true)
@@ -396,7 +426,7 @@ pub trait Session {
     /// Runs a transaction until it meets no conflict, and returns once it is as durable as the session says.
     ///
     /// # Errors
-    /// Those of `body`, and those of the engine. After [`TxnError::LogFailed`] the transaction is committed
+    /// Those of `body`, and those of the engine. After [`TxnError::InDoubt`] the transaction is committed
     /// and visible, but may not survive.
     fn transact<R>(
         &mut self,
@@ -421,8 +451,10 @@ pub trait Session {
     /// As [`Session::is_durable`].
     fn settle(&mut self) -> Result<(), TxnError> {
         // In the ring, a record survives its host: nothing to wait for at the lower levels.
+        let mut turn = 0;
         while self.durability() == Durability::Storage && !self.is_durable(self.ticket())? {
-            self.wait_a_turn();
+            self.wait_for(self.ticket(), turn);
+            turn += 1;
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ fn a_host_that_has_not_joined_keeps_nobody_from_recovery() {
 #[test]
 fn a_host_that_owned_nothing_and_left_keeps_no_log_from_shrinking() {
     let opened = opened("left", 2, 1);
-    let (mut stays, mut leaves) = (opened.join(0), opened.join(1));
+    let (mut stays, leaves) = (opened.join(0), opened.join(1));
     opened.fill(&mut stays);
     leaves.checkpoint().expect("good disks");
     stays.checkpoint().expect("good disks");

@@ -148,6 +148,24 @@ impl<F: Fabric> Cx<F> {
         self.fabric.rest(ns);
     }
 
+    /// See [`Fabric::is_crowded`].
+    pub fn is_crowded(&self) -> bool {
+        self.fabric.is_crowded()
+    }
+
+    /// See [`Fabric::doze`].
+    #[track_caller]
+    pub fn doze(&self, bell: SyncAddr, mut look: impl FnMut() -> u64) {
+        self.fabric.doze(bell, &mut look);
+    }
+
+    /// See [`Fabric::ring`].
+    #[track_caller]
+    #[inline]
+    pub fn ring(&self, bell: SyncAddr) {
+        self.fabric.ring(bell);
+    }
+
     /// See [`Fabric::process`].
     pub fn process(&self) -> u64 {
         self.fabric.process()

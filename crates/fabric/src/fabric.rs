@@ -123,6 +123,9 @@ pub enum RangeUse {
     Free,
 }
 
+/// What a look says that waits for nothing but its bell: see [`Fabric::doze`].
+pub const UNTIL_RUNG: u64 = u64::MAX;
+
 /// One worker's door to the pod's memory. See the module's head for the rules.
 ///
 /// The verbs are `#[track_caller]`: the simulator names the source line of both parties when a rule is
@@ -176,6 +179,32 @@ pub trait Fabric {
     #[track_caller]
     fn rest(&self, _ns: u64) {
         self.pause();
+    }
+
+    /// True if other threads have had this one's processor in the present wait: whoever it waits for may need
+    /// it, and a wait is better spent asleep. Never where time is virtual.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
+    /// Looks for something to do, and sleeps if there is nothing: until somebody rings the bell (two sync
+    /// words of its own), or for as long as the look said, in nanoseconds; 0: there is, or may be, something
+    /// to do. What is rung for before the look is seen by the look, and a ring after the look's begin ends
+    /// the sleep, so nothing is missed. May return early. [`UNTIL_RUNG`]: only a ring matters (a real backend
+    /// looks now and then all the same, in case the host that had to ring has died).
+    ///
+    /// Where nobody sleeps this is a turn of a wait loop, without a look.
+    #[track_caller]
+    fn doze(&self, bell: SyncAddr, look: &mut dyn FnMut() -> u64) {
+        let _ = (bell, look);
+        self.pause();
+    }
+
+    /// Wakes whoever sleeps at the bell, of whichever host. The caller has made visible what it rings for: by
+    /// a compare-and-swap, or by a fence behind its store. A load if nobody sleeps.
+    #[track_caller]
+    fn ring(&self, bell: SyncAddr) {
+        let _ = bell;
     }
 
     /// Charges host-local computation (timed simulation only).

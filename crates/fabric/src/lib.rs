@@ -35,7 +35,7 @@ mod tags;
 
 pub use addr::{DataAddr, LINE, SyncAddr, lines};
 pub use cx::{Counts, Cx, HostId, WorkerId};
-pub use fabric::{CutOff, Fabric, RangeUse, Remote, Work};
+pub use fabric::{CutOff, Fabric, RangeUse, Remote, UNTIL_RUNG, Work};
 pub use latch::{Latch, LatchGuard};
 pub use layout::Layout;
 pub use prefetch::prefetch;

@@ -105,7 +105,7 @@ pub enum PodError {
     },
     /// The host number is taken.
     #[error("host {} is taken: process {process} is {state} as incarnation {incarnation}: join under \
-        another number",
+        another number, or, if that process has ended, when the other hosts have taken over from it",
         host.0)]
     HostInUse {
         /// The number.
@@ -125,8 +125,8 @@ pub enum PodError {
         host: HostId,
     },
     /// An earlier life of the host ended without leaving, and what it held is not recovered.
-    #[error("host {} is {state}: its incarnation {incarnation} did not leave: recover it before joining \
-        again", host.0)]
+    #[error("host {} is {state}: its incarnation {incarnation} did not leave, and the other hosts have not \
+        taken over from it yet: join again when they have", host.0)]
     HostNotRecovered {
         /// The number.
         host: HostId,
@@ -165,6 +165,16 @@ pub enum PodError {
         founder: HostId,
         /// How long.
         waited_ns: u64,
+    },
+    /// The pod has members, and all of them are dead.
+    #[error("nobody is there to test the memory with host {}: the process of host {} has ended, as those of \
+        all members, and no host lives that could take over from it: recover the pod from its files",
+        host.0, dead.0)]
+    NobodyLives {
+        /// This host.
+        host: HostId,
+        /// A dead member.
+        dead: HostId,
     },
     /// The memory does not do what the protocols rely on.
     #[error(transparent)]

@@ -5,12 +5,15 @@
 //! 1. `head <= tail <= head + slots`; both count slots since the pod was formatted and never go back.
 //! 2. Only the sending host writes slots and the tail; only the receiving host writes the head.
 //! 3. The tail moves after the slots before it are published; the head moves after they were copied out.
-//! 4. A message is a frame of 8 bytes and its bytes, in consecutive slots of the ring (it may wrap). So mail
+//! 4. A message is a frame of 12 bytes and its bytes, in consecutive slots of the ring (it may wrap). So mail
 //!    that a host was writing when it died lies behind the tail, where nobody looks.
+//! 5. A message is handled by the life that it was meant for, and by no other, whenever it was sent: a life
+//!    takes what came before its lanes were set up, and drops what was meant for the lives before it.
 //!
 //! ```text
 //! words of a lane   line 0: tail     line 1: head         (sync, each on its own line)
-//! frame             0 length u32     4 sender's incarnation u16     6 lap of the ring u16     8 message
+//! frame             0 length u32     4 sender's incarnation u16     6 receiver's incarnation u16
+//!                   8 lap of the ring u32     12 message
 //! ```
 //!
 //! Inside a host the workers share each end through a latch. It does not queue for a full lane, does not
@@ -21,22 +24,55 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch, SyncAddr, Work, layout};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::bells::{Bell, bell};
 use crate::plan::{MAX_HOSTS, Part, Plan};
 
 layout! {
     /// What precedes each message in a lane.
-    struct Frame: 8 {
+    struct Frame: 12 {
         /// Bytes of the message.
         0 => len: u32,
         /// Life of the sending host in which it was sent.
         4 => incarnation: u16,
-        /// How often the ring had been filled when the frame's slot was written (low 16 bits): a stale slot
-        /// shows.
-        6 => lap: u16,
+        /// Life of the receiving host that is to read it; 0: any.
+        6 => meant_for: u16,
+        /// How often the ring had been filled when the frame's slot was written: a stale slot shows.
+        8 => lap: u32,
     }
 }
 
 const FRAME_BYTES: usize = size_of::<Frame>();
+
+/// Whom a message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addressee {
+    host: HostId,
+    /// 0: any.
+    incarnation: u16,
+}
+
+impl Addressee {
+    /// A host in this life: no other life of it handles the message.
+    pub fn life(host: HostId, incarnation: u16) -> Self {
+        assert!(incarnation > 0, "lives are numbered from 1");
+        Self { host, incarnation }
+    }
+
+    /// Whoever has the host's number when the message is read: for hosts that never come back.
+    pub fn any_life(host: HostId) -> Self {
+        Self { host, incarnation: 0 }
+    }
+
+    /// The host.
+    pub fn host(self) -> HostId {
+        self.host
+    }
+
+    /// Its life, if it matters.
+    pub fn incarnation(self) -> Option<u16> {
+        Some(self.incarnation).filter(|life| *life > 0)
+    }
+}
 
 /// Why a message was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -89,8 +125,8 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// The ends of the lanes of the caller's host in its life number `incarnation`. Mail that waits for an
-    /// earlier life of this host is dropped: whoever sent it learns of the death from the membership.
+    /// The ends of the lanes of the caller's host in its life number `incarnation`. Mail that waits is taken
+    /// later, by [`Lanes::poll`]: some of it may be meant for this life already.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, incarnation: u16) -> Lanes {
         let me = cx.host();
         let words = |from, to| (cx.load(tail_word(plan, from, to)), cx.load(head_word(plan, from, to)));
@@ -100,14 +136,14 @@ impl Lanes {
         };
         let receiver = |from| {
             let (tail, head) = words(from, me);
-            if tail != head {
+            if cx.sabotaged("lanes.keep-early-mail") && tail != head {
                 cx.store(head_word(plan, from, me), tail);
+                return Latch::new(Receiver { head: tail });
             }
-            Latch::new(Receiver { head: tail })
+            Latch::new(Receiver { head })
         };
         let senders = plan.hosts().map(sender).collect();
         let receivers = plan.hosts().map(receiver).collect();
-        cx.fence();
         Lanes {
             plan: plan.clone(),
             host: me,
@@ -127,7 +163,13 @@ impl Lanes {
 
     /// Sends `message` to another host, or says why not. Messages of one lane arrive in the order of these
     /// calls.
-    pub fn try_send<F: Fabric>(&self, cx: &Cx<F>, to: HostId, message: &[u8]) -> Result<(), SendError> {
+    pub fn try_send<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        addressee: Addressee,
+        message: &[u8],
+    ) -> Result<(), SendError> {
+        let to = addressee.host;
         assert_ne!(to, self.host, "a host has no lane to itself");
         if message.len() > self.max_message() {
             return Err(SendError::TooLong { len: message.len(), max: self.max_message() });
@@ -145,7 +187,8 @@ impl Lanes {
         let frame = Frame {
             len: message.len() as u32,
             incarnation: self.incarnation,
-            lap: (sender.tail / self.slots) as u16,
+            meant_for: addressee.incarnation,
+            lap: (sender.tail / self.slots) as u32,
         };
         sender.frame.clear();
         sender.frame.extend_from_slice(frame.as_bytes());
@@ -159,16 +202,20 @@ impl Lanes {
         cx.fence();
         sender.tail += needed;
         cx.store(tail_word(&self.plan, self.host, to), sender.tail);
-        // Before another worker of this host moves the tail on: its store could become visible first.
+        // Before another worker of this host moves the tail on: its store could become visible first; and
+        // before the receiver is woken.
         cx.fence();
+        if !cx.sabotaged("bells.ring-for-mail") {
+            cx.ring(bell(&self.plan, to, Bell::Work));
+        }
         Ok(())
     }
 
-    /// Takes all mail that has arrived, shows each message with its sender and the sender's life, and returns
-    /// how many were handled. The messages of one call
-    /// come in order for each sender; two workers that poll at once may handle messages of one sender side by
-    /// side, but a lane that another worker is emptying right now is skipped. `handle` runs outside all
-    /// latches: it may send and poll.
+    /// Takes all mail that has arrived, shows each message that is meant for this life with its sender and
+    /// the sender's life, and returns how many were handled. The messages of one call come in order for each
+    /// sender; two workers that poll at once may handle messages of one sender side by side, but a lane that
+    /// another worker is emptying right now is skipped. `handle` runs outside all latches: it may send and
+    /// poll.
     pub fn poll<F: Fabric>(&self, cx: &Cx<F>, mut handle: impl FnMut((HostId, u16), &[u8])) -> usize {
         let mut handled = 0;
         for from in self.others() {
@@ -178,14 +225,16 @@ impl Lanes {
                 let (frame, _) = Frame::read_from_prefix(rest).expect("a slot holds a frame");
                 let len = frame.len as usize;
                 let slots = (FRAME_BYTES + len).div_ceil(self.slot_bytes);
-                let lap = (at / self.slots) as u16;
+                let lap = (at / self.slots) as u32;
                 assert_eq!(frame.lap, lap, "stale slot {at} in the lane from host {}", from.0);
                 assert!(
                     slots * self.slot_bytes <= rest.len(),
                     "{len} bytes announced, {} arrived",
                     rest.len()
                 );
-                if self.counts(from, frame.incarnation) {
+                let is_mine = frame.meant_for == 0 || frame.meant_for == self.incarnation;
+                let counts = is_mine || cx.sabotaged("lanes.own-life-only");
+                if counts && self.counts(from, frame.incarnation) {
                     cx.spend(Work::Message, 1);
                     handle((from, frame.incarnation), &rest[FRAME_BYTES..FRAME_BYTES + len]);
                     handled += 1;

@@ -13,6 +13,8 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
+pub mod bells;
 pub mod epochs;
 mod error;
 pub mod heap;
@@ -32,6 +34,9 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "heap.cells-stay-bound",
     "heap.nodes-keep-their-chunks",
     "lanes.spare-unread-slots",
+    "bells.ring-for-mail",
+    "lanes.keep-early-mail",
+    "lanes.own-life-only",
     "epochs.pin",
     "epochs.tag-after-unlinking",
     "epochs.wait-for-readers",
@@ -40,5 +45,10 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "selftest.hello-first",
     "superblock.clear-sync-region",
     "membership.look-after-naming",
+    "membership.look-at-process",
     "watch.wait-for-proof",
+    "watch.late-looks-count-little",
+    "watch.agree",
+    "watch.ended-in-this-life",
+    "watch.say-why",
 ];

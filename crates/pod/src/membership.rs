@@ -15,19 +15,22 @@
 //! word 1  heartbeat  48..64 incarnation | 0..48 count
 //! word 2  process    what the host says of itself: the name of its process ^ incarnation << 48
 //! word 3  tested     0 = no self-test ran | 63 = 1 | 8..16 peer | 16..32 the peer's incarnation
+//! word 4  cut off    the accusation of the last life that was accused (`watch`)
+//! word 5  looks      how often the host has looked at the others (`watch`)
 //! ```
 //!
-//! It does not decide that a host is dead (`watch`) and does not recover one (the engine). See
-//! docs/protocols/membership.md.
+//! It does not say who tests the memory with a host that joins (`admission`), does not decide that a host is
+//! dead (`watch`) and does not recover one (the engine). See docs/protocols/membership.md.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
 
+use crate::bells;
 use crate::error::PodError;
 use crate::plan::{MAX_HOSTS, Plan};
-use crate::selftest::{self, Effort, SelfTestFailure};
+use crate::watch::{self, Accusation};
 
 /// Where a host is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +120,7 @@ impl Slot {
         self.state as u64 | u64::from(self.host.0) << 8 | u64::from(self.incarnation) << 16
     }
 
-    fn decode(word: u64, host: HostId) -> Result<Self, PodError> {
+    pub(crate) fn decode(word: u64, host: HostId) -> Result<Self, PodError> {
         let damaged = PodError::Damaged { what: "a host's state word", found: word, expected: 0 };
         let state = *STATES.get((word & 0xff) as usize).ok_or(damaged.clone())?;
         let slot = Self { state, host, incarnation: (word >> 16) as u16 };
@@ -134,16 +137,14 @@ impl Slot {
 }
 
 /// Protocol steps that a mutation test can leave out.
-pub const SABOTAGE_STEPS: &[&str] = &["membership.look-after-naming"];
+pub const SABOTAGE_STEPS: &[&str] = &["membership.look-after-naming", "membership.look-at-process"];
 
 const STATE: u64 = 0;
 const HEARTBEAT: u64 = 1;
 const PROCESS: u64 = 2;
 const TESTED: u64 = 3;
-
-/// Who the pod's first member is to be, while it has none: host and incarnation, packed as in a state word.
-/// Every other host waits for it, so that at most one joins untested.
-const FOUNDER: SyncAddr = Plan::SUPERBLOCK_STATE.word(1);
+const CUT_OFF: u64 = 4;
+const LOOKS: u64 = 5;
 
 /// The last life that a host number has. (Logs name those who close a dead host's log by greater numbers.)
 pub const MAX_INCARNATION: u16 = 0x7fff;
@@ -171,6 +172,16 @@ pub(crate) fn heartbeat_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> 
     cx.load(plan.membership(host).word(HEARTBEAT))
 }
 
+/// The word that says why a host was cut off.
+pub(crate) fn cut_off_word(plan: &Plan, host: HostId) -> SyncAddr {
+    plan.membership(host).word(CUT_OFF)
+}
+
+/// The word that counts how often a host has looked at the others.
+pub(crate) fn looks_word(plan: &Plan, host: HostId) -> SyncAddr {
+    plan.membership(host).word(LOOKS)
+}
+
 /// The process of this life of a host; none if it has not said it yet, and so has touched nothing.
 pub fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<u64> {
     // Its name came before its first heartbeat.
@@ -181,6 +192,12 @@ pub fn name_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> Option<u64> {
 /// What a host says of its process. Nothing of it is true of a life that has just begun.
 pub fn process_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, host: HostId) -> u64 {
     Slot::load(cx, plan, host).map_or(0, |life| said_of(cx, plan, life))
+}
+
+/// True if the process of this life has surely ended, whatever the pod says of the host.
+pub(crate) fn has_ended<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> bool {
+    let is_gone = |process| cx.is_gone(life.host, process);
+    !cx.sabotaged("membership.look-at-process") && name_of(cx, plan, life).is_some_and(is_gone)
 }
 
 fn said_of<F: Fabric>(cx: &Cx<F>, plan: &Plan, life: Slot) -> u64 {
@@ -205,6 +222,8 @@ pub struct HostView {
     pub heartbeat_age_ns: u64,
     /// The host it ran the self-test with; none for the pod's first member.
     pub tested_with: Option<HostId>,
+    /// Who has cut this life off, and why.
+    pub cut_off: Option<Accusation>,
 }
 
 /// One host's memory of the heartbeats it has seen.
@@ -245,6 +264,7 @@ impl Observer {
             process: said_of(cx, &self.plan, slot),
             heartbeat_age_ns: now_ns.saturating_sub(since_ns),
             tested_with: (tested != 0).then_some(HostId((tested >> 8) as u8)),
+            cut_off: watch::cut_off(cx, &self.plan, slot),
         })
     }
 }
@@ -314,6 +334,7 @@ pub fn join<F: Fabric>(cx: &Cx<F>, plan: &Plan, process: u64) -> Result<Joining,
     let own = Own { plan: plan.clone(), slot };
     own.say_name(cx, process, before)?;
     cx.store(line.word(TESTED), 0);
+    bells::clear(cx, plan);
     Ok(Joining { own })
 }
 
@@ -328,41 +349,15 @@ impl Joining {
         Pulse { plan: self.own.plan.clone(), life: self.own.slot }
     }
 
-    /// Checks the memory together with a member, waiting for the pod's first member if there is none yet.
-    /// Returns the member; none if this host is to be the first, which has nobody to test with.
-    ///
-    /// # Errors
-    /// Which promise of the memory was broken, or who did not answer. The caller abandons then.
-    pub fn self_test<F: Fabric>(&self, cx: &Cx<F>, effort: &Effort) -> Result<Option<HostId>, PodError> {
-        let mut silent = None;
-        let start_ns = cx.now_ns();
-        loop {
-            for peer in self.own.alive_others(cx)? {
-                match selftest::run(cx, &self.own.plan, self.own.slot, peer, effort) {
-                    Ok(()) => {
-                        self.own.record_tested(cx, peer);
-                        return Ok(Some(peer.host));
-                    }
-                    Err(SelfTestFailure::Gone { .. }) => {}
-                    Err(failure @ SelfTestFailure::NoAnswer { .. }) => silent = Some(failure),
-                    Err(failure) => return Err(failure.into()),
-                }
-            }
-            if let Some(failure) = silent {
-                return Err(failure.into());
-            }
-            let founder = self.own.founder(cx)?;
-            // Looked at once more: somebody may have become a member while this host became the founder.
-            if founder == self.own.slot.host && self.own.alive_others(cx)?.is_empty() {
-                return Ok(None);
-            }
-            let waited_ns = cx.now_ns() - start_ns;
-            if waited_ns > effort.answer_ns {
-                return Err(PodError::FounderSilent { host: self.own.slot.host, founder, waited_ns });
-            }
-            beat(cx, &self.own.plan, self.own.slot);
-            cx.pause();
-        }
+    /// This life, and the pod that it joins.
+    pub(crate) fn life(&self) -> (&Plan, Slot) {
+        (&self.own.plan, self.own.slot)
+    }
+
+    /// Notes with whom the memory was tested.
+    pub(crate) fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {
+        let record = 1 << 63 | u64::from(peer.host.0) << 8 | u64::from(peer.incarnation) << 16;
+        cx.store(self.own.plan.membership(self.own.slot.host).word(TESTED), record);
     }
 
     /// Starts serving.
@@ -514,39 +509,5 @@ impl Own {
             self.slot.change(cx, &self.plan, Slot { state: HostState::Free, ..self.slot });
         }
         Err(overruled(self.slot, found))
-    }
-
-    fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {
-        let record = 1 << 63 | u64::from(peer.host.0) << 8 | u64::from(peer.incarnation) << 16;
-        cx.store(self.plan.membership(self.slot.host).word(TESTED), record);
-    }
-
-    fn alive_others<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<Slot>, PodError> {
-        let mut alive = Vec::new();
-        for host in self.plan.hosts().filter(|host| *host != self.slot.host) {
-            let slot = Slot::load(cx, &self.plan, host)?;
-            if slot.state == HostState::Alive {
-                alive.push(slot);
-            }
-        }
-        Ok(alive)
-    }
-
-    /// The host that is to be the first member; this one, if the last founder is no longer joining.
-    fn founder<F: Fabric>(&self, cx: &Cx<F>) -> Result<HostId, PodError> {
-        let seen = cx.load(FOUNDER);
-        let named = HostId((seen >> 8) as u8);
-        if seen != 0 && named != self.slot.host && named.0 < self.plan.config().hosts {
-            let then = Slot::decode(seen, named)?;
-            let now = Slot::load(cx, &self.plan, named)?;
-            let awaited = matches!(now.state, HostState::Joining | HostState::Alive);
-            if awaited && now.incarnation == then.incarnation {
-                return Ok(named);
-            }
-        }
-        match cx.compare_exchange(FOUNDER, seen, self.slot.encode()) {
-            Ok(_) => Ok(self.slot.host),
-            Err(now) => Ok(HostId((now >> 8) as u8)),
-        }
     }
 }

@@ -40,6 +40,9 @@ pub const SELFTEST_LINES: u64 = 4;
 const LINE_BYTES: u64 = LINE as u64;
 /// Lines of sync words in which hosts say what they have settled of one dead host: a word for each host.
 const SETTLED_LINES_PER_HOST: u64 = 2;
+/// Lines of sync words in which hosts say which heartbeat of one host has stood still for too long: a word
+/// for each host.
+const SUSPICION_LINES_PER_HOST: u64 = 2;
 /// Lines of sync words that the epochs keep for each host (see `epochs`).
 const EPOCH_LINES_PER_HOST: u64 = 4;
 /// Lines of sync words that the heap keeps for each host (see `heap`).
@@ -111,7 +114,7 @@ impl PodConfig {
             retire_entries: 1024,
             block_chunk_bytes: 256 << 10,
             log_ring_bytes: usual_ring_bytes(hosts, workers, cxl_bytes),
-            lease_ns: 500_000_000,
+            lease_ns: 5_000_000_000,
             content_hash: 0,
         }
     }
@@ -246,6 +249,8 @@ pub enum Part {
     Membership,
     /// A line of words for each dead host: who has settled what (`watch`).
     Settled,
+    /// A line of words for each host: who has seen it silent (`watch`).
+    Suspicions,
     /// A word for each partition: the host that owns it (`ownership`).
     Owners,
     /// The pod's epoch and each host's lines (`epochs`).
@@ -254,6 +259,8 @@ pub enum Part {
     HeapLines,
     /// Tail and head line of every lane (`lanes`).
     LaneWords,
+    /// A line of bells for each host (`bells`).
+    Bells,
     /// Sync lines of the memory self-test (`selftest`).
     SelftestWords,
     /// The log's epoch, a line for each host, and a line for each ring (the engine's log).
@@ -323,10 +330,12 @@ impl Plan {
         l.put(Part::Controller, RegionKind::Sync, LINE_BYTES);
         l.put(Part::Membership, RegionKind::Sync, MAX_HOSTS as u64 * LINE_BYTES);
         l.put(Part::Settled, RegionKind::Sync, hosts * SETTLED_LINES_PER_HOST * LINE_BYTES);
+        l.put(Part::Suspicions, RegionKind::Sync, hosts * SUSPICION_LINES_PER_HOST * LINE_BYTES);
         l.put(Part::Owners, RegionKind::Sync, u64::from(c.partitions) * 8);
         l.put(Part::Epochs, RegionKind::Sync, (1 + hosts * EPOCH_LINES_PER_HOST) * LINE_BYTES);
         l.put(Part::HeapLines, RegionKind::Sync, (1 + hosts * HEAP_LINES_PER_HOST) * LINE_BYTES);
         l.put(Part::LaneWords, RegionKind::Sync, pairs * 2 * LINE_BYTES);
+        l.put(Part::Bells, RegionKind::Sync, hosts * LINE_BYTES);
         l.put(Part::SelftestWords, RegionKind::Sync, pairs * SELFTEST_LINES * LINE_BYTES);
         let rings = if c.log_ring_bytes == 0 { 0 } else { hosts * u64::from(c.workers) };
         let log_lines = if rings == 0 { 0 } else { 1 + hosts + rings };
@@ -416,6 +425,12 @@ impl Plan {
         self.sync(Part::Settled).line(u64::from(dead.0) * SETTLED_LINES_PER_HOST).word(by.0.into())
     }
 
+    /// The word in which `by` says which heartbeat of `of` has stood still for too long.
+    pub fn suspicion(&self, of: HostId, by: HostId) -> SyncAddr {
+        assert!(by.0 < self.config.hosts && of.0 < self.config.hosts, "hosts {} and {}", of.0, by.0);
+        self.sync(Part::Suspicions).line(u64::from(of.0) * SUSPICION_LINES_PER_HOST).word(by.0.into())
+    }
+
     /// The word that names a partition's owner.
     pub fn owner(&self, partition: u16) -> SyncAddr {
         assert!(partition < self.config.partitions, "partition {partition} of {}", self.config.partitions);
@@ -426,6 +441,12 @@ impl Plan {
     pub fn membership(&self, host: HostId) -> SyncAddr {
         assert!(usize::from(host.0) < MAX_HOSTS, "host {} of {MAX_HOSTS}", host.0);
         self.sync(Part::Membership).line(host.0.into())
+    }
+
+    /// The line of the bells of `host`.
+    pub(crate) fn bells(&self, host: HostId) -> SyncAddr {
+        assert!(host.0 < self.config.hosts, "host {} of {}", host.0, self.config.hosts);
+        self.sync(Part::Bells).line(host.0.into())
     }
 
     /// Sync line `line` (0 to 3) of the self-test of the ordered pair.

@@ -34,34 +34,17 @@
 //! It proves nothing about a pod whose two hosts are tested on one coherent machine, except that this machine
 //! is one.
 
+mod effort;
+
 use std::cell::Cell;
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Latch, SyncAddr};
 
+use crate::bells::{self, Bell};
 use crate::membership::{self, Slot};
 use crate::plan::Plan;
 
-/// How much a self-test does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Effort {
-    /// Times each order is given.
-    pub rounds: u32,
-    /// Times both hosts do the ordered thing in one round, below 2^24.
-    pub repeats: u32,
-    /// Longest wait for an answer, in nanoseconds.
-    pub answer_ns: u64,
-}
-
-impl Effort {
-    /// For real pods: 40 rounds of 500, an answer within 2 s. Some 50 ms with coherent sync words and 400 ms
-    /// with cache-bypassing ones, on two busy cores.
-    pub const USUAL: Effort = Effort { rounds: 40, repeats: 500, answer_ns: 2_000_000_000 };
-    /// For simulated pods.
-    pub const SMALL: Effort = Effort { rounds: 3, repeats: 4, answer_ns: 2_000_000_000 };
-}
-
-/// A joiner that waits shows this often that it lives.
-const BEAT_NS: u64 = 1_000_000;
+pub use effort::Effort;
 
 /// Which promise of the memory was broken, with the evidence.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -285,6 +268,7 @@ impl Responder {
         // Stores are seen in order, so what was done before the reply; the fence makes it seen at once.
         cx.store(lines.reply, u64::from(number_of(order)) << 32 | u64::from(result));
         cx.fence();
+        cx.ring(bells::bell(&self.plan, joiner, Bell::Work));
         true
     }
 }
@@ -340,6 +324,20 @@ pub fn run<F: Fabric>(
     outcome
 }
 
+/// True while another host is being tested by this member.
+pub(crate) fn is_engaged<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot, peer: Slot) -> bool {
+    ringer(cx, plan, own, cx.load(bell(plan, peer.host))).is_some()
+}
+
+/// The other host that has rung a member's bell, if it still joins in that incarnation.
+fn ringer<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot, ring: u64) -> Option<Slot> {
+    let host = HostId((ring >> 8) as u8);
+    if ring == 0 || host == own.host || host.0 >= plan.config().hosts {
+        return None;
+    }
+    Slot::load(cx, plan, host).ok().filter(|slot| slot.encode() == ring)
+}
+
 struct Joiner<'a, F: Fabric> {
     cx: &'a Cx<F>,
     plan: &'a Plan,
@@ -356,25 +354,29 @@ struct Joiner<'a, F: Fabric> {
 impl<F: Fabric> Joiner<'_, F> {
     /// Takes the member's bell, from a joiner that is gone if need be.
     fn ring(&self, mine: u64) -> Result<(), SelfTestFailure> {
-        let bell = bell(self.plan, self.peer.host);
-        let start_ns = self.cx.now_ns();
+        let (cx, plan) = (self.cx, self.plan);
+        let bell = bell(plan, self.peer.host);
+        let start_ns = cx.now_ns();
         loop {
-            let seen = self.cx.load(bell);
-            if !self.is_ringing(seen) && self.cx.compare_exchange(bell, seen, mine).is_ok() {
+            let seen = cx.load(bell);
+            let looks = self.is_time_to_look();
+            let has_ended = |ringer| looks && membership::has_ended(cx, plan, ringer);
+            let is_free = ringer(cx, plan, self.own, seen).is_none_or(has_ended);
+            if is_free && cx.compare_exchange(bell, seen, mine).is_ok() {
                 return Ok(());
             }
             self.still_time("waiting for its turn", start_ns)?;
-            self.cx.pause();
+            self.effort.wait(self.cx);
         }
     }
 
-    /// True while the host that rang is still joining in that incarnation.
-    fn is_ringing(&self, ring: u64) -> bool {
-        let host = HostId((ring >> 8) as u8);
-        if ring == 0 || host == self.cx.host() || host.0 >= self.plan.config().hosts {
-            return false;
-        }
-        Slot::load(self.cx, self.plan, host).is_ok_and(|slot| slot.encode() == ring)
+    /// True if an order that was given `round` times, from `start_ns` on, was given often enough.
+    fn is_enough(&self, round: u32, start_ns: u64) -> bool {
+        round >= self.effort.least_rounds && self.cx.now_ns().saturating_sub(start_ns) >= self.effort.time_ns
+    }
+
+    fn is_time_to_look(&self) -> bool {
+        self.cx.now_ns().saturating_sub(self.beaten_ns.get()) >= self.effort.look_ns
     }
 
     fn all_tests(&mut self) -> Result<(), SelfTestFailure> {
@@ -394,6 +396,7 @@ impl<F: Fabric> Joiner<'_, F> {
         self.number = self.number.wrapping_add(1);
         self.cx.store(self.lines.order, order_word(kind, amount, self.number));
         self.cx.fence();
+        self.cx.ring(bells::bell(self.plan, self.peer.host, Bell::Work));
     }
 
     /// The result of the last order, if it is there.
@@ -405,11 +408,12 @@ impl<F: Fabric> Joiner<'_, F> {
     /// Shows life now and then, and ends a wait that is too long.
     fn still_time(&self, step: &'static str, start_ns: u64) -> Result<(), SelfTestFailure> {
         let now_ns = self.cx.now_ns();
-        if now_ns.saturating_sub(self.beaten_ns.get()) >= BEAT_NS {
+        if self.is_time_to_look() {
             membership::beat(self.cx, self.plan, self.own);
             self.beaten_ns.set(now_ns);
             // It may have died, or have been taken for dead, in the middle of this.
-            if Slot::load(self.cx, self.plan, self.peer.host) != Ok(self.peer) {
+            let is_member = Slot::load(self.cx, self.plan, self.peer.host) == Ok(self.peer);
+            if !is_member || membership::has_ended(self.cx, self.plan, self.peer) {
                 return Err(SelfTestFailure::Gone { peer: self.peer.host });
             }
         }
@@ -428,13 +432,15 @@ impl<F: Fabric> Joiner<'_, F> {
     /// two hosts act at the same time for as long as the slower one takes.
     fn meanwhile(&self, kind: Order, repeats: u32, mut action: impl FnMut()) -> Result<u32, SelfTestFailure> {
         let start_ns = self.cx.now_ns();
+        let awake = repeats.saturating_mul(8);
+        let mine = bells::bell(self.plan, self.cx.host(), Bell::Work);
         let mut done = 0;
         loop {
             let answer = self.answer();
             match answer {
                 Some(result) if done >= repeats => return Ok(result),
-                _ if done < repeats.saturating_mul(8) => action(),
-                _ => self.cx.pause(),
+                _ if done < awake => action(),
+                _ => bells::pass(self.cx, mine, done - awake, || self.answer().is_some()),
             }
             done = done.saturating_add(1);
             if answer.is_none() {
@@ -447,7 +453,11 @@ impl<F: Fabric> Joiner<'_, F> {
         let (cx, counter, repeats) = (self.cx, self.lines.counter, self.effort.repeats);
         let before = cx.load(counter);
         let mut made = 0;
-        for _ in 0..self.effort.rounds {
+        let start_ns = cx.now_ns();
+        for round in 0..self.effort.rounds {
+            if self.is_enough(round, start_ns) {
+                break;
+            }
             self.order(Order::Add, repeats);
             let mut own = 0;
             let theirs = self.meanwhile(Order::Add, repeats, || {
@@ -467,7 +477,11 @@ impl<F: Fabric> Joiner<'_, F> {
     /// the line lies in this host's cache, so it must be dropped.
     fn lines_from_responder(&mut self) -> Result<(), SelfTestFailure> {
         let (writer, reader, at) = (self.peer.host, self.cx.host(), self.lines.from_responder);
+        let start_ns = self.cx.now_ns();
         for round in 0..self.effort.rounds {
+            if self.is_enough(round, start_ns) {
+                break;
+            }
             self.order(Order::Publish, 0);
             self.wait(Order::Publish)?;
             self.judge(writer, reader, round, wrong_bytes(self.cx, at, self.number))?;
@@ -479,7 +493,11 @@ impl<F: Fabric> Joiner<'_, F> {
 
     fn lines_to_responder(&mut self) -> Result<(), SelfTestFailure> {
         let (writer, reader, at) = (self.cx.host(), self.peer.host, self.lines.from_joiner);
+        let start_ns = self.cx.now_ns();
         for round in 0..self.effort.rounds {
+            if self.is_enough(round, start_ns) {
+                break;
+            }
             self.cx.publish(at, &pattern(self.number.wrapping_add(1)));
             self.order(Order::Check, 0);
             let wrong = self.wait(Order::Check)?;
@@ -506,7 +524,11 @@ impl<F: Fabric> Joiner<'_, F> {
     fn order_of_stores(&mut self) -> Result<(), SelfTestFailure> {
         let (cx, first, second) = (self.cx, self.lines.first, self.lines.second);
         let (mut looks, mut out_of_order) = (0, 0);
-        for _ in 0..self.effort.rounds {
+        let start_ns = cx.now_ns();
+        for round in 0..self.effort.rounds {
+            if self.is_enough(round, start_ns) {
+                break;
+            }
             self.order(Order::Sequence, self.effort.repeats);
             let number = self.number;
             self.meanwhile(Order::Sequence, self.effort.repeats, || {
@@ -531,7 +553,11 @@ impl<F: Fabric> Joiner<'_, F> {
         cx.store(own, 0);
         let before = cx.load(tally);
         let mut entered = 0;
-        for _ in 0..self.effort.rounds {
+        let start_ns = cx.now_ns();
+        for round in 0..self.effort.rounds {
+            if self.is_enough(round, start_ns) {
+                break;
+            }
             self.order(Order::Exclude, self.effort.repeats);
             let mut alone = 0;
             let theirs = self.meanwhile(Order::Exclude, self.effort.repeats, || {

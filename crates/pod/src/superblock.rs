@@ -29,7 +29,7 @@ use crate::error::PodError;
 use crate::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 /// Version of everything that lies in a pod. It changes when any layout or protocol word does.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMATTING: u64 = u64::from_le_bytes(*b"LigerFmt");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use liger_fabric::native::{Mapping, Native, NativeHost, run_hosts, run_workers};
+use liger_fabric::native::{Mapping, Native, NativeHost, process, run_hosts, run_workers};
 use liger_fabric::{Cx, HostId, SyncMode, WorkerId};
 use liger_pod::PodError;
 use liger_pod::membership::{self, HostState, Observer, Slot};
@@ -90,7 +90,7 @@ fn states_of_recovery_and_damage_are_refused() {
         cx.store(word, 9 << 16 | code);
         let refused = membership::join(&cx, &pod.plan, 1).err().expect("refused");
         assert_eq!(refused, PodError::HostNotRecovered { host: HostId(0), state, incarnation: 9 });
-        assert!(refused.to_string().contains("recover it before joining again"));
+        assert!(refused.to_string().contains("have not taken over from it yet"));
     }
     for damaged in [7, 1, 9 << 16 | 3 << 8, 1 << 40 | 9 << 16] {
         cx.store(word, damaged);
@@ -250,6 +250,43 @@ fn a_member_that_goes_in_the_middle_of_a_self_test_is_not_waited_for() {
     });
     // Nobody is left to test with.
     assert!(matches!(tested[1].as_ref().expect("no panic"), Ok(None)), "{tested:?}");
+}
+
+/// The name of a process that has ended: it had this one's number, and started at another time.
+fn ended_process() -> u64 {
+    process::own() ^ 1 << 22
+}
+
+#[test]
+fn a_member_whose_process_has_ended_is_not_waited_for() {
+    let pod = Pod::new(3);
+    let (dead, cx) = (pod.cx(0), pod.cx(1));
+    let _dead =
+        membership::join(&dead, &pod.plan, ended_process()).expect("join").finish(&dead).expect("finish");
+    let patient = Effort { answer_ns: 60_000_000_000, ..Effort::SMALL };
+    let joining = membership::join(&cx, &pod.plan, 1).expect("join");
+    let failure = joining.self_test(&cx, &patient).expect_err("nobody lives");
+    assert_eq!(failure, PodError::NobodyLives { host: HostId(1), dead: HostId(0) });
+    // Another member lives: it is asked, and the dead one is not.
+    let _member = joining.finish(&cx).expect("finish");
+    let done = run_hosts(&pod.mapping, SyncMode::Hwcc, 3, 1, 1, |cx| match cx.host() {
+        HostId(1) => {
+            let responder = Responder::new(&pod.plan);
+            while Slot::load(cx, &pod.plan, HostId(2)).expect("sane").state != HostState::Alive {
+                responder.poll(cx);
+                cx.pause();
+            }
+            None
+        }
+        HostId(2) => {
+            let joining = membership::join(cx, &pod.plan, 1).expect("join");
+            let peer = joining.self_test(cx, &patient).expect("host 1 lives");
+            let _member = joining.finish(cx).expect("finish");
+            peer
+        }
+        _ => None,
+    });
+    assert_eq!(done[2], Ok(Some(HostId(1))));
 }
 
 #[test]

@@ -19,16 +19,15 @@
 //! Not here: the death of some of the hosts, whose memory another host still reads.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::log::HostLog;
+use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::directory::Directory;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
-use liger_engine::row::{RowHost, RowSession};
-use liger_engine::{Session, Ticket, TxnError};
 use liger_fabric::disk::{Disk, DiskFault, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome as End, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -41,10 +40,12 @@ use crate::rows::{self, ITEMS, RowsRun, items, keys_of, new_row};
 use crate::serializability;
 
 mod checkpoints;
+mod client;
 mod left;
 mod salvage;
 
 use checkpoints::take_checkpoints;
+use client::{Client, operate};
 use left::Left;
 
 /// What to run.
@@ -66,6 +67,8 @@ pub struct DurableRun {
     pub faults: u64,
     /// The memory outlives the hosts.
     pub keeps_memory: bool,
+    /// Disks are full now and then, and somebody makes room, or takes it.
+    pub full: bool,
 }
 
 impl DurableRun {
@@ -84,6 +87,22 @@ impl DurableRun {
             replay_bytes: 400 << pick.below(6),
             faults: 15,
             keeps_memory: false,
+            full: false,
+        }
+    }
+
+    /// Disks that are full most of the time. What is refused leaves no trace, and what is committed has room.
+    pub fn with_full_disks(seed: u64) -> Self {
+        let run = Self::from_seed(seed);
+        let mut pick = Picker::new(seed ^ 0x6675_6c6c);
+        let (transactions, keys) = (20 + pick.below(60) as u32, 2 + pick.below(20) as i32);
+        Self {
+            rows: RowsRun { transactions, keys, ..run.rows },
+            crash_verbs: 8000 << pick.below(4),
+            replay_bytes: 2000 << pick.below(6),
+            faults: 0,
+            full: true,
+            ..run
         }
     }
 
@@ -97,11 +116,11 @@ impl DurableRun {
     pub fn with_short_logs(seed: u64) -> Self {
         let run = Self::from_seed(seed);
         let mut pick = Picker::new(seed ^ 0x7368_6f72);
-        let transactions = 40 + pick.below(80) as u32;
+        let transactions = 44 + pick.below(88) as u32;
         Self {
             rows: RowsRun { transactions, keys: 2 + pick.below(3) as i32, ..run.rows },
             crashes: 3,
-            crash_verbs: 8000 << pick.below(3),
+            crash_verbs: 9000 << pick.below(3),
             checkpoints: pick.below(2),
             replay_bytes: 300 << pick.below(3),
             ..run
@@ -131,9 +150,21 @@ pub struct DurableResult {
     pub checkpoints: u64,
     /// Segments that were removed.
     pub removed: u64,
+    /// Transactions that were refused because a disk was full.
+    pub refused: u64,
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
+
+/// Room on disks that are full now and then.
+const FULL: RoomOptions = RoomOptions {
+    chunk_bytes: 600,
+    marks_bytes: 960,
+    cleaning_bytes: 800,
+    reserve_most_bytes: 8000,
+    reserve_least_bytes: 300,
+    retry_ns: 2000,
+};
 
 /// A row, and the entry of an index that leads to it.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +192,9 @@ struct Life {
     acknowledged: RefCell<BTreeSet<u64>>,
     checkpoints: Cell<u64>,
     removed: Cell<u64>,
+    /// Disks may be full.
+    full: Cell<bool>,
+    refused: Cell<u64>,
 }
 
 /// The disks of a run, and what it is known to be.
@@ -227,6 +261,7 @@ impl DurableResult {
         self.acknowledged += other.acknowledged;
         self.checkpoints += other.checkpoints;
         self.removed += other.removed;
+        self.refused += other.refused;
         self.problems.extend(other.problems);
         self.has_reached(other.report);
     }
@@ -326,6 +361,7 @@ impl<'r> OneLife<'r> {
             busy_factor: 4,
             segment_bytes: run.replay_bytes / 2,
             frame_bytes: 128 << (shape.seed % 6),
+            room: if run.full { FULL } else { RoomOptions::SMALL },
         };
         let held = Rc::new(RefCell::new(Vec::new()));
         let directories = Rc::clone(&held);
@@ -424,6 +460,7 @@ impl<'r> OneLife<'r> {
             };
             storage.disks.plan(HostId(pick.below(u64::from(run.rows.hosts)) as u8), fault);
         }
+        self.life.full.set(run.full);
         let most = run.checkpoints;
         self.ship_and_checkpoint(move |cx| cx.random_below(most + 1));
         for host in &self.pod.hosts {
@@ -469,8 +506,10 @@ impl<'r> OneLife<'r> {
         for host in &self.pod.hosts {
             self.life.running.set(self.life.running.get() + 1);
             let (id, shipped, life) = (host.id(), Rc::clone(host), Rc::clone(&self.life));
+            let disks = self.life.full.get().then(|| self.pod.sim.disks());
             self.pod.sim.spawn(id, WorkerId(workers), move |cx| {
                 while life.running.get() > 0 {
+                    disks.iter().for_each(|disks| operate(cx, disks, id));
                     shipped.ship(cx);
                     cx.pause();
                 }
@@ -507,75 +546,11 @@ impl<'r> OneLife<'r> {
             salvages: 0,
             checkpoints: self.life.checkpoints.get(),
             removed: self.life.removed.get(),
+            refused: self.life.refused.get(),
             problems,
         };
         let memory = keeps_memory.then_some(self.pod);
         (result, Left { history, life: self.life, memory, logged: None })
-    }
-}
-
-/// A worker and those that wait for its answers.
-struct Client<'h> {
-    session: RowSession<'h, Sim>,
-    life: &'h Life,
-    recorder: &'h Recorder,
-    waiting: VecDeque<(u64, Ticket)>,
-}
-
-impl<'h> Client<'h> {
-    fn new(cx: &'h Cx<Sim>, host: &'h RowHost, life: &'h Life, recorder: &'h Recorder) -> Self {
-        Self { session: RowSession::new(cx, host), life, recorder, waiting: VecDeque::new() }
-    }
-
-    fn work(mut self, run: &RowsRun) {
-        let cx = self.session.cx();
-        for _ in 0..run.transactions {
-            let number = cx.random();
-            self.life.begun.borrow_mut().insert((cx.host().0, cx.worker().0), number as i64);
-            match self.session.attempt(|txn| rows::transaction(cx, txn, run, &run.mix, number)) {
-                Ok(()) => self.committed(number),
-                Err(TxnError::Conflict(_)) => self.session.back_off(1),
-                Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
-                Err(TxnError::LogFailed | TxnError::NotRestored { .. }) if self.life.faulty.get() => break,
-                Err(other) => panic!("a transaction failed: {other}"),
-            }
-            self.acknowledge();
-        }
-        while !self.waiting.is_empty() {
-            self.acknowledge();
-            self.session.wait_a_turn();
-        }
-        self.life.running.set(self.life.running.get() - 1);
-        while self.life.running.get() > 0 {
-            self.session.serve();
-            cx.pause();
-        }
-        self.session.serve();
-    }
-
-    fn committed(&mut self, number: u64) {
-        let cx = self.session.cx();
-        let id = self.recorder.last_of(cx.host().0, cx.worker().0).expect("it has just committed");
-        self.life.values.borrow_mut().insert(id, number as i64);
-        self.waiting.push_back((id, self.session.ticket()));
-    }
-
-    /// Answers those whose transactions are durable.
-    fn acknowledge(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain(|(id, ticket)| match self.session.is_durable(*ticket) {
-            Ok(durable) => {
-                if durable {
-                    self.life.acknowledged.borrow_mut().insert(*id);
-                }
-                !durable
-            }
-            Err(error) => {
-                assert!(self.life.faulty.get(), "{error}");
-                false
-            }
-        });
-        self.waiting = waiting;
     }
 }
 

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::history::HistorySink;
+use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
 use liger_engine::partitioned::{Options, PartHost, PartSession, PartTxn, Protocol, Route};
 use liger_engine::{Announced, Catalog, Session, Ticket, Transaction, TxnError};
@@ -215,7 +216,8 @@ impl PartRun {
 
     fn log(&self) -> Option<LogOptions> {
         let (segment_bytes, frame_bytes) = (8 << 10, 128 << (self.seed % 6));
-        let usual = LogOptions { busy_factor: 1, segment_bytes, frame_bytes, ..LogOptions::default() };
+        let room = RoomOptions::SMALL;
+        let usual = LogOptions { busy_factor: 1, segment_bytes, frame_bytes, room, ..LogOptions::default() };
         self.epoch_ns.map(|epoch_ns| LogOptions { epoch_ns, ..usual })
     }
 

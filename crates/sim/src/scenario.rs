@@ -4,12 +4,14 @@
 //! testing ([`crate::mutation`]) asks which of them notices.
 //!
 //! * [`control`]: format, open, join, self-test, heartbeat, leave; [`suspicion`]: hosts that are taken for
-//!   dead while they join; [`lanes`]: messages;
+//!   dead while they join, or hang; [`lanes`]: messages; [`bells`]: hosts that sleep until they are woken;
 //! * [`heap`], [`epochs`]: blocks and words that travel from host to host, and when they may be used again;
 //! * [`index`]: the shared index, [`index_full`]: in memory that is full, [`index_kill`]: with a host that
 //!   dies;
-//! * [`log`]: records on their way to storage, hosts that die and devices that fail;
+//! * [`log`]: records on their way to storage, hosts that die and devices that fail; [`room`]: disks that are
+//!   full;
 //! * [`rows`]: whole pods of row engines, shaped so that each weak spot has a scenario of its own;
+//!   [`joining`]: whose hosts join, or leave, while others ask them for rows;
 //!   [`policies`]: the same with other policies; [`staged`]: meetings arranged by hand that random runs never
 //!   have; [`checkpoint`]: of rows that another host has changed; [`cold`]: rows that a restart has not made
 //!   yet;
@@ -23,6 +25,8 @@
 //! 1. Without anything left out, a run of any seed has no problem.
 //! 2. What a scenario does is decided by the seed alone; it looks at no clock but the simulated one.
 
+mod agreement;
+pub mod bells;
 pub mod checkpoint;
 pub mod cold;
 pub mod control;
@@ -33,11 +37,13 @@ pub mod heap;
 pub mod index;
 pub mod index_full;
 pub mod index_kill;
+pub mod joining;
 pub mod lanes;
 pub mod log;
 pub mod motor;
 pub mod partitioned;
 pub mod policies;
+pub mod room;
 pub mod rows;
 pub mod shm;
 pub mod sql_objects;
@@ -109,13 +115,16 @@ pub struct Scenario {
 pub const ALL: &[&[Scenario]] = &[
     control::SCENARIOS,
     lanes::SCENARIOS,
+    bells::SCENARIOS,
     heap::SCENARIOS,
     epochs::SCENARIOS,
     index::SCENARIOS,
     index_full::SCENARIOS,
     index_kill::SCENARIOS,
     log::SCENARIOS,
+    room::SCENARIOS,
     rows::SCENARIOS,
+    joining::SCENARIOS,
     policies::SCENARIOS,
     partitioned::SCENARIOS,
     motor::SCENARIOS,

@@ -18,7 +18,7 @@ use std::cell::Cell;
 
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, TxnError};
-use liger_fabric::sim::{CrashDomain, Report, Sim};
+use liger_fabric::sim::{CrashDomain, Report, Sim, SimConfig};
 use liger_fabric::{Cx, HostId};
 use liger_pod::plan::Plan;
 use liger_pod::watch;
@@ -147,7 +147,10 @@ impl Random {
 /// Runs it.
 pub fn run(run: &SurvivalRun) -> SurvivalResult {
     let script = Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) });
-    let (mut pod, world) = world::start(run, script, |plan| rows::config(&run.rows, plan));
+    // Hosts learn of an end at once, or by the silence alone.
+    let ends_show = run.rows.seed.is_multiple_of(2);
+    let (mut pod, world) =
+        world::start(run, script, |plan| SimConfig { ends_show, ..rows::config(&run.rows, plan) });
     for death in &run.deaths {
         pod.sim.kill_after(HostId(death.host), death.verbs, death.domain);
     }

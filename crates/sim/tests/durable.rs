@@ -45,6 +45,13 @@ fn what_returned_survives_when_the_memory_does() {
 }
 
 #[test]
+fn what_is_refused_on_a_full_disk_leaves_no_trace_and_the_rest_survives() {
+    let (seeds, [_, checkpoints, removed, _, acknowledged, _]) = sums_of(DurableRun::with_full_disks, 100);
+    let refused: u64 = (1..=seeds).map(|seed| run(&DurableRun::with_full_disks(seed)).refused).sum();
+    assert!(refused > seeds && acknowledged > 10 * seeds && checkpoints > seeds && removed > seeds);
+}
+
+#[test]
 fn of_what_had_not_returned_all_is_there_or_nothing() {
     let in_doubt = |seed| run(&DurableRun::with_memory_kept(seed)).in_doubt;
     assert!((1..=150).any(|seed| in_doubt(seed) > 0), "some had left a record");

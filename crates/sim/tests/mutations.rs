@@ -56,6 +56,12 @@ fn every_step_of_sundial_in_shared_memory_is_needed() {
 }
 
 #[test]
+fn every_step_of_an_accusation_is_needed() {
+    let report = sample("control", Some("watch."));
+    assert!(report.passed() && report.mutants.len() == 5, "{}", report.table());
+}
+
+#[test]
 fn lost_updates_and_stale_copies_are_noticed() {
     for step in ["row.check-readers-on-write", "row.writer-clears-other-valid-bits", "row.set-modified"] {
         let report = sample("rows-two-keys", Some(step));

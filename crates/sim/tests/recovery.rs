@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
-use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead, segment_name};
+use liger_engine::log::segment::{Frame, FrameKind, Frames, Place, SegmentHead, segment_name};
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::{Directory, replace};
 use liger_engine::recovery::manifest::HostManifest;
@@ -133,20 +133,24 @@ impl Log {
         Self { host, bytes: head.encode().to_vec(), position: 0, known: Place::default() }
     }
 
+    fn frames(&self) -> Frames {
+        Frames::of(7, self.host, 1)
+    }
+
     fn record(&mut self, version: u64, change: impl FnOnce(&mut RecordWriter)) {
         let mut writer = RecordWriter::default();
         writer.begin();
         change(&mut writer);
         let origin = Origin { host: self.host, incarnation: 1, worker: 0 };
         let payload = writer.finish(version, self.position, origin).to_vec();
-        let kind = FrameKind::Records { worker: 0, incarnation: 1, position: self.position };
-        Frame { kind, synced: self.known, payload: &payload }.encode(&mut self.bytes);
+        let kind = FrameKind::Records { worker: 0, incarnation: 1, position: self.position, first: 0 };
+        Frame { kind, synced: self.known, payload: &payload }.encode(self.frames(), &mut self.bytes);
         self.position += payload.len() as u64;
     }
 
     fn mark(&mut self, epoch: u64, pod_durable: u64) {
         let kind = FrameKind::Mark { epoch, pod_durable };
-        Frame { kind, synced: self.known, payload: &[] }.encode(&mut self.bytes);
+        Frame { kind, synced: self.known, payload: &[] }.encode(self.frames(), &mut self.bytes);
         self.known = Place { segment: 1, byte: self.bytes.len() as u64 };
     }
 }

@@ -46,6 +46,11 @@ fn no_record_is_lost_and_no_epoch_promised_too_early() {
 }
 
 #[test]
+fn hosts_sleep_until_they_are_woken() {
+    passes("bells", 100);
+}
+
+#[test]
 fn sql_objects_fit_together() {
     passes("sql", 30);
 }

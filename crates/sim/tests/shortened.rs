@@ -56,7 +56,7 @@ fn without(gone: &'static [u32]) -> Result<Plan, RecoveryError> {
                 SegmentHead { pod: 7, host, incarnation: 1, number, generation: 1, previous_end, mark };
             let mut bytes = head.encode().to_vec();
             let kind = FrameKind::Mark { epoch: mark + 1, pod_durable: mark };
-            Frame { kind, synced, payload: &[] }.encode(&mut bytes);
+            Frame { kind, synced, payload: &[] }.encode(head.frames(), &mut bytes);
             (previous_end, synced) =
                 (bytes.len() as u64, Place { segment: number, byte: bytes.len() as u64 });
             if !gone.contains(&number) {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use client::{Fixed, Printed, answer, files, run, start};
 use databases::{with_hosts, with_pod};
+use liger_sql::error::{Severity, SqlState};
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::panics::is_caught;
 use liger_sql::session::{Database, Formats, InterruptReason, Parameters, Session, TransactionState};
@@ -41,6 +42,47 @@ fn rows(session: &mut Connected, sql: &str) -> Vec<String> {
     let mut printed = Printed::default();
     session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error} {:?}", error.detail));
     printed.lines
+}
+
+#[test]
+fn a_statement_that_could_not_be_prepared_has_no_name() {
+    with_hosts(1, 2, |hosts| {
+        let database = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));
+        let mut session = connect(&database);
+        rows(&mut session, "create table t (a int)");
+        hosts[0].slots.close();
+        let refused = session.parse("s", "select a from t", &[]).expect_err("the host ends");
+        assert_eq!((refused.state, refused.severity), (SqlState::ADMIN_SHUTDOWN, Severity::Fatal));
+        assert!(session.statement_text("s").is_none(), "its client will use the name again");
+    });
+}
+
+/// One session prepares statements by name, again and again, while one of another host changes the catalog.
+#[test]
+fn nobody_who_prepares_hears_of_changes_of_the_catalog() {
+    with_pod(2, 3, |databases| {
+        let mut preparing = connect(&databases[0]);
+        rows(&mut preparing, "create table t (a int)");
+        std::thread::scope(|scope| {
+            let changing = scope.spawn(|| {
+                let mut session = connect(&databases[1]);
+                for _ in 0..40 {
+                    rows(&mut session, "create table u (b int)");
+                    rows(&mut session, "drop table u");
+                }
+            });
+            let mut prepared = 0;
+            while !changing.is_finished() {
+                let name = format!("s{prepared}");
+                let parsed = preparing.parse(&name, "select a from t where a = $1", &[]);
+                parsed.unwrap_or_else(|error| panic!("{name}: {error}"));
+                preparing.describe_statement(&name).expect("it is there");
+                preparing.sync().expect("nothing to commit");
+                prepared += 1;
+            }
+            assert!(prepared > 0);
+        });
+    });
 }
 
 #[test]

@@ -370,15 +370,18 @@ impl<F: Fabric, S: Session, W: Workload> Worker<'_, F, S, W> {
 
     /// Acknowledges what has become durable; waits until at most `most` transactions are left.
     fn acknowledge(&mut self, most: usize) -> Result<(), TxnError> {
+        let mut turn = 0;
         while let Some(oldest) = self.pending.front() {
             let waits = self.config.durability == Durability::Storage;
             if waits && !self.session.is_durable(oldest.ticket)? {
                 if self.pending.len() <= most {
                     break;
                 }
-                self.session.wait_a_turn();
+                self.session.wait_for(oldest.ticket, turn);
+                turn += 1;
                 continue;
             }
+            turn = 0;
             let Pending { kind, from_ns, committed_ns, effects, measured, .. } =
                 self.pending.pop_front().expect("seen");
             self.acknowledged.add(&effects);

@@ -16,6 +16,7 @@ use crate::fleet::Fleet;
 use crate::job::{Bench, Job, on_bench};
 use crate::memory::PodMemory;
 use crate::plot::{Figure, svg};
+use crate::pod::log_bytes;
 use crate::terminal::Phase;
 use crate::verify::AllRows;
 pub use pod::PodArguments;
@@ -100,7 +101,12 @@ fn run_job(pod: &PodArguments, mut job: Job, crash: Option<(f64, bool)>) -> Resu
     let memory = PodMemory::make(&pod.memory, &job.pod_config(), &job.schemas(), (pod.keep, pod.force))?;
     let _clocks = job.pace.as_mut().map(|pace| pace.make_clocks(memory.bytes())).transpose()?;
     if let Some(data) = &mut job.data {
-        data.generation = if data.recover { memory.begin(&data.path)? } else { memory.create(&data.path)? };
+        data.generation = if data.recover {
+            let phase = Phase::of_bytes("looking for what is left", log_bytes(&data.path));
+            memory.begin(&data.path, &phase)?
+        } else {
+            memory.create(&data.path)?
+        };
     }
     if let Some((seconds, keep_memory)) = crash {
         let survived = crash::run(fleet, memory, job, seconds, (&pod.memory, keep_memory))?;

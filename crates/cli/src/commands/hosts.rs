@@ -9,9 +9,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::process::Signal;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::up::{Asked, ask, duration};
+use super::supervise::{Asked, ask};
+use super::up::duration;
 use crate::control::{Answer, Order};
 use crate::failure::Failure;
 use crate::host;
@@ -205,6 +206,8 @@ pub fn checkpoint(of: &OnePod) -> Result<ExitCode, Failure> {
 /// Is a host.
 pub fn serve(of: &OneHost) -> Result<ExitCode, Failure> {
     let dir = of.open()?;
+    // Also if it hangs then, and so does not see that its input has ended.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     Process::own().write(&dir.process(of.host))?;
     let orders = Orders::of_socket(&dir.control(of.host), true)?;
     host::run(&orders, Some(&dir.clients(of.host)))

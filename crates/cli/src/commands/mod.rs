@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod bench;
+pub mod clean;
 pub mod explore;
 pub mod hosts;
 pub mod inspect;
@@ -11,5 +12,6 @@ pub mod reproduce;
 pub mod restore;
 pub mod sim;
 pub mod status;
+pub mod supervise;
 pub mod up;
 pub mod verify;

@@ -14,6 +14,8 @@ use liger_sql::types::datetime;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::interrupt::{Left, Registered, register};
+use crate::pod::Process;
 use crate::sizes;
 use crate::terminal::{Phase, check_interrupted, note_interrupts};
 
@@ -49,10 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let out = arguments.out.as_deref();
-    if matches!(arguments.memory, MemorySpec::File(_)) {
-        // An interrupt is heeded once everything is measured: the file is to be removed.
-        note_interrupts()?;
-    }
+    note_interrupts()?;
     let (memory, named, _made) = memory_for(&arguments.memory, &Machine::found(), arguments.force)?;
     let name = out.map_or(Ok("probe".to_owned()), |out| name_of(out, arguments.force))?;
     let bytes = memory.len() as u64;
@@ -166,7 +165,8 @@ fn memory_for(
 /// A second process of this program.
 struct Other {
     memory: MemorySpec,
-    child: Option<Child>,
+    /// It ends with this process, also at an interrupt.
+    child: Option<(Child, Option<Registered>)>,
 }
 
 impl Partner for Other {
@@ -176,18 +176,20 @@ impl Partner for Other {
         let mut command = Command::new(program);
         command.args(["probe", "--partner", &self.memory.to_string()]);
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(quiet.spawn().map_err(failed)?);
+        let child = quiet.spawn().map_err(failed)?;
+        let ends = Process::of_child(&child).map(|process| register(Left::Process(process)));
+        self.child = Some((child, ends));
         Ok(())
     }
 
     fn has_ended(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
+        self.child.as_mut().is_none_or(|(child, _)| !matches!(child.try_wait(), Ok(None)))
     }
 }
 
 impl Drop for Other {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
+        if let Some((child, _)) = &mut self.child {
             // It ends with the measurement; if that failed, it is of no more use.
             let _ = child.kill();
             let _ = child.wait();

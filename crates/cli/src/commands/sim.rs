@@ -28,6 +28,7 @@ use liger_sim::scenario;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// What to simulate.
 #[derive(Subcommand)]
@@ -47,7 +48,7 @@ pub enum Simulation {
     CrashPoints(crash_points::CrashPointArguments),
     /// Leave one protocol step out at a time: every such mutant must be noticed.
     Mutations(MutationArguments),
-    /// Run one scenario on one seed: what `sim mutations` has found, again.
+    /// Run one scenario on one seed, or on many: what `sim mutations` has found, again.
     Replay(ReplayArguments),
 }
 
@@ -97,6 +98,9 @@ pub struct ReplayArguments {
     seed: u64,
     /// What to leave out, as `sim mutations` names it: a step, or "VERB at FILE:LINE:COLUMN"
     mutant: Option<String>,
+    /// So many seeds, from this one on, up to the first that finds something
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
@@ -194,7 +198,7 @@ fn mutations(arguments: &MutationArguments) -> ExitCode {
 }
 
 fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
-    let ReplayArguments { scenario, seed, mutant, json } = arguments;
+    let ReplayArguments { scenario, seed, mutant, seeds, json } = arguments;
     let Some(scenario) = scenario::all().find(|known| known.name == scenario) else {
         let names: Vec<&str> = scenario::all().map(|known| known.name).collect();
         return Err(Failure::Refused(format!("no scenario '{scenario}'; there are {}", names.join(", "))));
@@ -206,13 +210,30 @@ fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
         };
         mutation::named(scenario, *seed, name).ok_or_else(unknown)
     });
-    let ran = (scenario.run)(*seed, left_out.transpose()?.as_ref());
-    let (verbs, trace_hash) = (ran.report.verbs, format!("{:016x}", ran.report.trace_hash));
-    println!("{} seed {seed}: {verbs} verbs, trace_hash {trace_hash}", scenario.name);
+    let left_out = left_out.transpose()?;
+    let (mut verbs, mut last, start_ns) = (0, *seed, now_ns());
+    let ran = loop {
+        let ran = (scenario.run)(last, left_out.as_ref());
+        verbs += ran.report.verbs;
+        if ran.problem.is_some() || last + 1 >= seed.saturating_add(*seeds) {
+            break ran;
+        }
+        terminal::check_interrupted()?;
+        last += 1;
+        if (last - seed).is_multiple_of(1000) {
+            let seconds = (now_ns() - start_ns) as f64 / 1e9;
+            terminal::say(format_args!("{} of {seeds} seeds in {seconds:.0} s", last - seed));
+        }
+    };
+    let (name, trace_hash) = (scenario.name, format!("{:016x}", ran.report.trace_hash));
+    match last - seed {
+        0 => println!("{name} seed {last}: {verbs} verbs, trace_hash {trace_hash}"),
+        _ => println!("{name} seeds {seed} to {last}: {verbs} verbs, trace_hash of the last {trace_hash}"),
+    }
     println!("{}", ran.problem.as_deref().unwrap_or("nothing found"));
     if *json {
         let object = json!({
-            "scenario": scenario.name, "seed": seed, "mutant": mutant, "verbs": verbs,
+            "scenario": name, "seed": last, "seeds": last - seed + 1, "mutant": mutant, "verbs": verbs,
             "trace_hash": trace_hash, "problem": ran.problem,
         });
         println!("{object}");

@@ -15,12 +15,14 @@ use liger_fabric::native::{MemorySpec, NativeReader};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::membership::{HostView, Observer};
 use liger_pod::superblock;
+use liger_pod::watch::Reason;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::leftovers;
 use crate::pod::process::Doing;
 use crate::pod::{PodDir, Process, Said, ask_host};
-use crate::sizes;
+use crate::{sizes, terminal};
 
 /// Heartbeats are watched for this time, in so many looks.
 const WATCHED: Duration = Duration::from_millis(60);
@@ -28,8 +30,13 @@ const LOOKS: u32 = 12;
 /// A host that serves answers within this time.
 const SOON: Duration = Duration::from_millis(300);
 
+/// The pod that was asked for is down.
+const DOWN: u8 = 3;
+
 /// What to look at.
 #[derive(Args)]
+#[command(after_help = "Exit code: 0, at least one host has a process; 3, the pod is down.\n\nExamples:\n  \
+    liger status ./shop\n  liger status ./shop --json | jq .hosts[0].state")]
 pub struct Arguments {
     /// The pod's directory
     dir: PathBuf,
@@ -51,6 +58,8 @@ struct Row {
     process: Option<Process>,
     /// What it says itself.
     said: Option<Said>,
+    /// How its process ended, as its supervisor saw it.
+    ended: Option<String>,
 }
 
 /// Shows a pod.
@@ -62,7 +71,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         print(&dir, &rows);
     }
-    Ok(ExitCode::SUCCESS)
+    if is_up(&dir) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    leftovers::tell(None);
+    let path = dir.path().display();
+    terminal::say(format_args!("{path}: the pod is down: `liger recover {path}` starts it"));
+    Ok(ExitCode::from(DOWN))
 }
 
 fn look(dir: &PodDir) -> Result<Vec<Row>, Failure> {
@@ -155,6 +170,7 @@ fn row_without_memory(dir: &PodDir, host: usize) -> Row {
         stored_bytes: bytes.sum(),
         process,
         said: ask_host(dir, host, SOON).ok(),
+        ended: dir.how_it_ended(host),
     }
 }
 
@@ -165,6 +181,24 @@ impl Row {
 
     fn doing(&self) -> String {
         self.process.map_or("gone".to_owned(), |process| process.doing().to_string())
+    }
+
+    /// Why it does not run, as far as anybody knows: the pod says why it was cut off, its supervisor how its
+    /// process ended.
+    fn down(&self) -> Option<String> {
+        let cut_off = self.view.and_then(|view| view.cut_off);
+        let runs = self.process.is_some_and(|process| process.doing() != Doing::Gone);
+        if runs && cut_off.is_none() {
+            return None;
+        }
+        match (&self.ended, cut_off) {
+            (Some(ended), Some(why)) if matches!(why.reason, Reason::Ended) => {
+                Some(format!("{ended} ({why})"))
+            }
+            // It says that already.
+            (Some(ended), _) => Some(ended.clone()),
+            (None, why) => why.map(|why| why.to_string()),
+        }
     }
 
     /// Milliseconds without a heartbeat, as far as it was watched.
@@ -206,6 +240,9 @@ fn print(dir: &PodDir, rows: &[Row]) {
              {logged:>11}{stored:>11}{transactions:>14}  {partitions}"
         );
     }
+    for (host, why) in rows.iter().enumerate().filter_map(|(host, row)| Some((host, row.down()?))) {
+        println!("host {host} is down: {why}");
+    }
     for (host, said) in rows.iter().enumerate().filter_map(|(host, row)| Some((host, row.said.as_ref()?))) {
         if let Some((made, all)) = said.restored {
             println!("host {host} is restoring: {} of {}", sizes::show(made), sizes::show(all));
@@ -237,6 +274,7 @@ fn json_of(dir: &PodDir, rows: &[Row]) -> Value {
             "process": row.process.map(Process::number),
             "doing": row.doing(),
             "silent_ms": row.silent_ms(),
+            "down": row.down(),
             "durable_epoch": row.durable_epoch.flatten(),
             "log_closed": row.durable_epoch == Some(None),
             "logged_bytes": row.logged_bytes,

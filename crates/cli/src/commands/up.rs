@@ -1,15 +1,9 @@
 //! `liger up` and `liger recover`: a pod in a directory, and the process that supervises its hosts.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "hosts are watched in real time, and join while others are watched"
-)]
+#![expect(clippy::disallowed_methods, reason = "a memory's name has the time in it")]
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -21,30 +15,24 @@ use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;
 use liger_workload::tpcc::generate::Homes;
 use liger_workload::tpcc::input::{Mix, Remote};
-use serde::{Deserialize, Serialize};
 
+use super::supervise::supervise;
 use crate::access::{Access, AccessArguments};
-use crate::control::Order;
 use crate::engines::EngineArguments;
 use crate::failure::Failure;
+use crate::interrupt::{Left, register};
 use crate::job::{
     Backend, Bench, Data, Durable, Holds, Job, SQL_RING_BYTES, Sql, default_cxl_bytes, default_hwcc_bytes,
 };
 use crate::memory::{Outlived, check_config};
-use crate::orders;
-use crate::pod::hosts::how;
-use crate::pod::running::{PATIENCE, join_again};
 use crate::pod::{PodDir, PodFile, Running};
 use crate::telling::Telling;
-use crate::{sizes, terminal};
+use crate::{leftovers, sizes, terminal};
 
 /// Workers of a host with SQL, unless told.
 const SQL_WORKERS: u8 = 4;
 /// Partitions of a host with SQL: what a takeover spreads over the others.
 const SQL_PARTITIONS: u16 = 4;
-
-/// Time between two looks at the hosts.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// What a pod holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -92,9 +80,9 @@ pub struct UpArguments {
     telling: Telling,
     #[command(flatten)]
     shape: PodShape,
-    /// Start a host again that has ended
+    /// Leave a host alone that has failed, and the pod if all have: by default they are started again
     #[arg(long)]
-    restart: bool,
+    no_restart: bool,
 }
 
 /// How a pod of a directory is made.
@@ -106,8 +94,9 @@ pub struct PodShape {
     /// Data memory, like 512M [default: enough]
     #[arg(long, value_parser = sizes::parse)]
     pub memory: Option<u64>,
-    /// A host whose heartbeat stops for so long is dead, like 500ms
-    #[arg(long, default_value = "500ms", value_parser = duration)]
+    /// A host that shows no life for so long is dead, like 500ms. That is for hosts that hang: if a process
+    /// ends, the others hear of it at once
+    #[arg(long, default_value = "5s", value_parser = duration)]
     pub lease: Duration,
     /// When a transaction counts as committed; hosts always keep a log, so "none" is refused
     #[arg(long, value_enum, default_value = "pod")]
@@ -133,9 +122,9 @@ pub struct LedgerSize {
 pub struct RecoverArguments {
     /// The pod's directory
     dir: PathBuf,
-    /// Start a host again that has ended
+    /// Leave a host alone that has failed, and the pod if all have: by default they are started again
     #[arg(long)]
-    restart: bool,
+    no_restart: bool,
     /// Give the shared memory up that has outlived the hosts, and with it what was acknowledged at durability
     /// "pod" and is in no log
     #[arg(long)]
@@ -258,7 +247,7 @@ impl PodShape {
 /// A name for the pod's memory: in memory, if there is a place for files in it.
 pub fn new_memory(dir: &std::path::Path) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let shared = PathBuf::from("/dev/shm");
+    let shared = PathBuf::from(leftovers::SHARED);
     let folder = if shared.is_dir() { shared } else { dir.to_owned() };
     folder.join(format!("liger-{}-{}", std::process::id(), now.as_nanos())).display().to_string()
 }
@@ -291,206 +280,38 @@ pub fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
             Holds::Tpcc(Tpcc { scale, seed: arguments.shape.seed, mix, remote, homes })
         }
     };
+    leftovers::tell(None);
+    // What an interrupted start has made goes, if it has made all of it.
+    let is_new = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+    terminal::note_interrupts()?;
+    let unfinished = is_new.then(|| register(Left::Folder(path.to_owned())));
     let access = arguments.access.access(path)?;
     let mut dir = arguments.shape.make(path, (hosts, workers), contents)?;
     access.prepare()?;
     (dir.file.job.access, dir.file.job.telling) = (access, arguments.telling.clone());
     dir.save()?;
-    terminal::note_interrupts()?;
-    supervise(Running::start(dir)?, arguments.restart)
+    let running = match Running::start(dir) {
+        Err(failure @ Failure::Interrupted(_)) if unfinished.is_some() => {
+            // As if it had never begun; what cannot be removed is named at the next try.
+            let _ = std::fs::remove_dir_all(path);
+            return Err(failure);
+        }
+        started => started?,
+    };
+    drop(unfinished);
+    supervise(running, !arguments.no_restart)
 }
 
 /// Starts a pod again and supervises it.
 pub fn recover(arguments: &RecoverArguments) -> Result<ExitCode, Failure> {
     let dir = PodDir::open(&arguments.dir)?;
+    leftovers::tell(Some(&dir));
     terminal::note_interrupts()?;
     let dead = if arguments.hosts_are_gone { Dead::Vouched } else { Dead::Proven };
     let outlived = Outlived { discard: arguments.discard_memory, dead };
     let (running, recovered) = Running::recover(dir, outlived)?;
     eprintln!("read {:.1} MB of images and logs", recovered.bytes as f64 / 1e6);
-    supervise(running, arguments.restart)
-}
-
-/// What a supervisor is asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Asked {
-    /// Start this host again.
-    Add(usize),
-    /// Take this host in, which somebody has started by hand.
-    TakeIn(usize),
-}
-
-/// What it answers.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Told {
-    /// The host is a member.
-    Joined,
-    /// Why not.
-    Failed(String),
-}
-
-/// A host that joins again: which, what came of it, and who wants to know.
-type Rejoined = (usize, Result<(), Failure>, Option<UnixStream>);
-
-/// Looks after the hosts until an interrupt, or until none is left.
-fn supervise(mut running: Running, restart: bool) -> Result<ExitCode, Failure> {
-    running.let_memory_outlive();
-    let dir = running.hosts.dir().clone();
-    let listener = orders::listen(&dir.supervisor())?;
-    listener.set_nonblocking(true).map_err(|e| Failure::Broken(e.to_string()))?;
-    let (sender, rejoined) = channel();
-    let path = dir.path().display();
-    let hosts = dir.hosts();
-    let mut said =
-        format!("{path}: {hosts} hosts serve; `liger status {path}` shows them, an interrupt ends them\n");
-    if let Some(sql) = dir.file.job.sql {
-        for host in 0..hosts {
-            let address = dir.file.job.access.route(sql.port, host as u8);
-            said += &format!("host {host}: postgresql://postgres@{address}/postgres\n");
-            if let Some(figures) = dir.file.job.telling.address(address, host as u8) {
-                said += &format!("host {host}: http://{figures}/metrics\n");
-            }
-        }
-    }
-    // At once: whoever started this may read one line only.
-    print!("{said}");
-    let ended = watch(&mut running, &listener, restart, (&sender, &rejoined));
-    // The sockets' names go with their owner.
-    let _ = std::fs::remove_file(dir.supervisor());
-    match ended {
-        Err(Failure::Interrupted(_)) => {
-            terminal::forget_interrupt();
-            running.end()?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(failure) => Err(failure),
-        Ok(code) => Ok(code),
-    }
-}
-
-fn watch(
-    running: &mut Running,
-    listener: &UnixListener,
-    restart: bool,
-    (sender, rejoined): (&Sender<Rejoined>, &Receiver<Rejoined>),
-) -> Result<ExitCode, Failure> {
-    let mut all_well = true;
-    loop {
-        terminal::check_interrupted()?;
-        while let Some((host, status)) = running.hosts.ended() {
-            all_well &= status.success();
-            let words = if status.code().is_some_and(|code| code != 0) {
-                format!("; {}", running.hosts.dir().last_words(host))
-            } else {
-                String::new()
-            };
-            eprintln!("host {host} {}{words}", how(status));
-            if restart && !status.success() {
-                eprintln!("starting host {host} again");
-                begin_again(running, host, (None, sender), Running::start_again)?;
-            }
-        }
-        for (host, ended, asker) in rejoined.try_iter() {
-            let told = match ended {
-                Ok(()) => Told::Joined,
-                Err(failure) => Told::Failed(failure.to_string()),
-            };
-            match &told {
-                Told::Joined => eprintln!("host {host} is a member again"),
-                Told::Failed(why) => eprintln!("host {host} could not join again: {why}"),
-            }
-            answer(asker, &told);
-        }
-        match listener.accept() {
-            Ok((asker, _)) => take(running, asker, sender)?,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(LOOK),
-            Err(_) => {}
-        }
-        if (0..running.hosts.dir().hosts()).all(|host| !running.hosts.has(host)) {
-            eprintln!("no host is left: `liger recover` starts the pod again");
-            return Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-        }
-    }
-}
-
-/// Reads and begins what somebody asks for.
-fn take(running: &mut Running, asker: UnixStream, sender: &Sender<Rejoined>) -> Result<(), Failure> {
-    let mut line = String::new();
-    let limited = asker.set_nonblocking(false).and_then(|()| asker.set_read_timeout(Some(10 * LOOK)));
-    if limited.and_then(|()| BufReader::new(&asker).read_line(&mut line)).is_err() {
-        return Ok(());
-    }
-    match serde_json::from_str(&line) {
-        Ok(Asked::Add(host) | Asked::TakeIn(host))
-            if host >= running.hosts.dir().hosts() || running.hosts.has(host) =>
-        {
-            answer(Some(asker), &Told::Failed(format!("host {host} runs already")));
-            Ok(())
-        }
-        Ok(Asked::Add(host)) => {
-            eprintln!("starting host {host} again");
-            begin_again(running, host, (Some(asker), sender), Running::start_again)
-        }
-        Ok(Asked::TakeIn(host)) => begin_again(running, host, (Some(asker), sender), Running::take_in),
-        Err(_) => Ok(()),
-    }
-}
-
-/// Begins with a host again; it joins in a thread of its own, since that may have to wait for a takeover.
-fn begin_again(
-    running: &mut Running,
-    host: usize,
-    (asker, sender): (Option<UnixStream>, &Sender<Rejoined>),
-    begin: impl FnOnce(&mut Running, usize) -> Result<Order, Failure>,
-) -> Result<(), Failure> {
-    let join = match begin(running, host) {
-        Ok(join) => join,
-        Err(failure @ Failure::Interrupted(_)) => return Err(failure),
-        Err(failure) => {
-            let _ = sender.send((host, Err(failure), asker));
-            return Ok(());
-        }
-    };
-    let (dir, sender) = (running.hosts.dir().clone(), sender.clone());
-    std::thread::spawn(move || {
-        let joined = join_again(&dir, host, &join);
-        // The supervisor may have ended meanwhile.
-        let _ = sender.send((host, joined, asker));
-    });
-    Ok(())
-}
-
-fn answer(asker: Option<UnixStream>, told: &Told) {
-    let mut line = serde_json::to_vec(told).expect("every key is a string");
-    line.push(b'\n');
-    // Whoever asked may be gone.
-    let _ = asker.map(|mut asker| asker.write_all(&line));
-}
-
-/// Asks a pod's supervisor.
-pub fn ask(dir: &PodDir, asked: Asked) -> Result<(), Failure> {
-    let path = dir.supervisor();
-    let gone = |e: std::io::Error| {
-        let of = dir.path().display();
-        Failure::Refused(format!(
-            "{}: nobody supervises {of}: {e}: start it with `liger recover`",
-            path.display()
-        ))
-    };
-    let mut stream = UnixStream::connect(&path).map_err(gone)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(gone)?;
-    let mut line = serde_json::to_vec(&asked).expect("every key is a string");
-    line.push(b'\n');
-    stream.write_all(&line).map_err(gone)?;
-    let mut told = String::new();
-    BufReader::new(stream).read_line(&mut told).map_err(gone)?;
-    match serde_json::from_str(&told) {
-        Ok(Told::Joined) => Ok(()),
-        Ok(Told::Failed(why)) => Err(Failure::Refused(why)),
-        Err(_) => Err(Failure::Broken("the supervisor has ended".to_owned())),
-    }
+    supervise(running, !arguments.no_restart)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::backup::{Backup, data_of, is_backup, refused};
 use crate::failure::Failure;
 use crate::job::Job;
 use crate::memory::files_cx;
-use crate::pod::PodDir;
+use crate::pod::{PodDir, bytes_of, log_bytes};
 use crate::terminal::Phase;
 
 /// What to look at.
@@ -93,8 +93,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let path = dir.path().display();
         return Err(Failure::Refused(format!("{path} keeps no log: there are no files to verify")));
     };
-    let phase = Phase::start("reading every file");
-    let files = Audit::new(job, &data.path)?.files(dir.path())?;
+    let phase = Phase::of_bytes("reading every file", to_read(&data.path));
+    let files = Audit::new(job, &data.path, &phase)?.files(dir.path())?;
     phase.done(&format!("{:.1} MB", files.bytes as f64 / 1e6));
     show(arguments, &files)
 }
@@ -107,8 +107,8 @@ fn backup(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let phase = Phase::of_bytes("comparing every file with the manifest", backup.bytes());
     backup.read_files(target, None, |bytes| phase.add(bytes))?;
     phase.done(&format!("{} files", backup.files.len()));
-    let phase = Phase::start("replaying every row");
-    let files = Audit::new(&backup.pod.job, &data_of(target))?.files(target)?;
+    let phase = Phase::of_bytes("replaying every row", to_read(&data_of(target)));
+    let files = Audit::new(&backup.pod.job, &data_of(target), &phase)?.files(target)?;
     phase.done(&format!("{:.1} MB", files.bytes as f64 / 1e6));
     if files.durable_epoch != backup.epoch {
         let (found, epoch) = (files.durable_epoch, backup.epoch);
@@ -179,11 +179,17 @@ struct Audit {
     bytes: u64,
 }
 
+/// Bytes that are read for it: logs twice, first for what counts.
+fn to_read(data: &Path) -> u64 {
+    2 * log_bytes(data) + bytes_of(data, |name| name.starts_with("image-"))
+}
+
 impl Audit {
-    fn new(job: &Job, data: &Path) -> Result<Self, Failure> {
+    fn new(job: &Job, data: &Path, phase: &Phase) -> Result<Self, Failure> {
         let cx = files_cx()?;
         let (catalog, partitions) = (job.catalog(), job.pod_config().partitions);
         let data = DataDirectory::open(&cx, data, job.identity())?;
+        phase.follow(data.bytes_read());
         let plan = data.plan(&cx)?;
         let directories = data.look_all()?;
         Ok(Self { cx, catalog, directories, plan, partitions, bytes: 0 })

@@ -1,6 +1,6 @@
-//! What a host tells of its log to whoever asks while it works, until it leaves.
+//! What a host does about its log and its checkpoints for whoever asks while it works, until it leaves.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use liger_fabric::native::HostMemory;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::orders::Shown;
 
 impl<M: HostMemory> Serving<M> {
-    /// Lets everybody ask where the log is.
+    /// Lets everybody ask where the log is, and order checkpoints.
     pub(super) fn show_log(&self, shown: &Shown) {
         let watch = self.host.log_watch();
         let ask = move |wanted| match watch.look(wanted) {
@@ -17,11 +17,18 @@ impl<M: HostMemory> Serving<M> {
             Err(failure) => Err(failure.to_string()),
         };
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ask));
+        let desk = self.host.checkpoint_desk().map_err(|error| error.to_string());
+        let take = move || match &desk {
+            Ok(desk) => desk.take().map_err(|error| error.to_string()),
+            Err(why) => Err(why.clone()),
+        };
+        *shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(take));
     }
 
     /// Leaves the pod; nobody may ask any more.
     pub(super) fn leave(self, shown: &Shown) -> Result<(), Failure> {
         *shown.log.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *shown.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.host.leave().map_err(|error| Failure::Broken(error.to_string()))
     }
 }

@@ -1,7 +1,7 @@
 //! A host's SQL: its catalog, its workers for sessions, and the server that clients connect to.
 //!
-//! 1. The workers stop for orders; a session that has a transaction then is told that the host ends
-//!    (57P01). Connections stay.
+//! 1. The workers stop for the orders that come before the host's end, and for no others; a session that has
+//!    a transaction then, or wants one, is told that the host ends (57P01), and its connection is closed.
 //! 2. Who is let in, and what he proves, is as the pod was told (access.rs): by default clients of this
 //!    machine, and nothing.
 
@@ -27,8 +27,8 @@ use crate::orders::Shown;
 
 /// From 1970 to 2000, in microseconds.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// Looks of worker 0 between two times that the host's state is shown.
-const LOOKS_PER_SHOW: u32 = 1 << 10;
+/// Time between two times that the host's state is shown.
+const SHOW_NS: u64 = 100_000_000;
 
 /// What serves clients of SQL.
 pub(super) struct SqlDesk {
@@ -116,11 +116,12 @@ impl SqlDesk {
         shown: &Shown,
     ) -> Result<(), String> {
         self.host.slots.open();
-        let mut looks = 0u32;
+        let mut shown_ns = 0;
         let work = (&self.host.catalog, self.durability);
         let worked = self.host.slots.work(host, workers, work, |session| {
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(LOOKS_PER_SHOW) {
+            let now_ns = session.cx().now_ns();
+            if now_ns.saturating_sub(shown_ns) >= SHOW_NS {
+                shown_ns = now_ns;
                 show(session.cx(), session.host(), shown);
                 let committed = self.host.slots.observed().committed();
                 shown.transactions.store(committed, Ordering::Relaxed);

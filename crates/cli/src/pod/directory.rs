@@ -171,11 +171,39 @@ impl PodDir {
         self.folder(host).join("said")
     }
 
+    /// The file that says how a host's last process ended.
+    fn ended(&self, host: usize) -> PathBuf {
+        self.folder(host).join("ended")
+    }
+
+    /// Notes how a host's process ended.
+    pub fn note_end(&self, host: usize, how: &str) {
+        // It is for whoever looks later; that it cannot be written is no reason to end.
+        let _ = std::fs::write(self.ended(host), format!("{how}\n"));
+    }
+
+    /// Forgets that: the host is started again.
+    pub fn forget_end(&self, host: usize) {
+        let _ = std::fs::remove_file(self.ended(host));
+    }
+
+    /// How a host's last process ended, if it has and somebody has noted it.
+    pub fn how_it_ended(&self, host: usize) -> Option<String> {
+        Some(std::fs::read_to_string(self.ended(host)).ok()?.trim_end().to_owned())
+    }
+
+    /// Whether a host has said anything besides its diary ([`liger_server::log`]): it failed by itself then.
+    pub fn complained(&self, host: usize) -> bool {
+        let said = std::fs::read(self.said(host)).unwrap_or_default();
+        String::from_utf8_lossy(&said).lines().any(|line| !is_diary(line))
+    }
+
     /// The last lines that a host has said, for messages.
     pub fn last_words(&self, host: usize) -> String {
         let said = std::fs::read(self.said(host)).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        let lines: Vec<&str> = said.lines().collect();
+        let is_info = |line: &str| line.contains(" level=info ") || line.contains("\"level\":\"info\"");
+        let lines: Vec<&str> = said.lines().filter(|line| !(is_diary(line) && is_info(line))).collect();
         match lines[lines.len().saturating_sub(20)..] {
             [] => SILENT.to_owned(),
             ref last => format!("its last words:\n  {}", last.join("\n  ")),
@@ -183,8 +211,13 @@ impl PodDir {
     }
 }
 
+/// Whether a line is an event of a host's diary.
+fn is_diary(line: &str) -> bool {
+    line.starts_with("{\"time\":") || line.contains(" level=") && line.contains(" event=")
+}
+
 /// The last words of a host that had none.
-pub const SILENT: &str = "it said nothing";
+const SILENT: &str = "it said nothing";
 
 /// Makes a folder, private to its owner as what is in it are the database's rows, and those above it.
 pub fn make_folder(path: &Path) -> Result<(), Failure> {

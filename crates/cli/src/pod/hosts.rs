@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Every process started here is ended and waited for when this is dropped, whatever happened.
-//! 2. A host ends by itself when its standard input does, so none outlives whoever started it.
+//! 2. A host ends by itself when its standard input does, and is killed when the thread that started it ends
+//!    (it may hang), so none outlives whoever started it.
 //! 3. A host that somebody started by hand is watched like the others, from when it was taken in; it is no
 //!    child, so what it ended with is not known.
 //! 4. Hosts are in process groups of their own: an interrupt from the terminal reaches the supervisor only.
@@ -18,6 +19,7 @@ use super::process::Doing;
 use super::{Line, PodDir, Process};
 use crate::control::Order;
 use crate::failure::Failure;
+use crate::interrupt::{Left, Registered, register};
 
 /// Hosts of one pod.
 pub struct Hosts {
@@ -27,8 +29,8 @@ pub struct Hosts {
 
 /// What is known of a host that runs.
 enum Runs {
-    /// It was started here.
-    Child(Child),
+    /// It was started here. It and its sockets' names end with this process.
+    Child { child: Child, _ends: Vec<Registered> },
     /// Somebody started it by hand.
     Other(Process),
 }
@@ -37,7 +39,7 @@ impl Runs {
     /// How it ended, if it has.
     fn ended(&mut self) -> Option<ExitStatus> {
         match self {
-            Self::Child(child) => child.try_wait().ok().flatten(),
+            Self::Child { child, .. } => child.try_wait().ok().flatten(),
             Self::Other(process) => (process.doing() == Doing::Gone).then(ExitStatus::default),
         }
     }
@@ -45,7 +47,7 @@ impl Runs {
     fn kill(&mut self) {
         // One that has ended by itself is as dead.
         match self {
-            Self::Child(child) => _ = child.kill(),
+            Self::Child { child, .. } => _ = child.kill(),
             Self::Other(process) => _ = process.signal(Signal::KILL),
         }
     }
@@ -79,6 +81,7 @@ impl Hosts {
         let said = OpenOptions::new().create(true).append(true).open(self.dir.said(host)).map_err(broken)?;
         // Nobody shall take an earlier life's socket for this one's.
         let _ = std::fs::remove_file(self.dir.control(host));
+        self.dir.forget_end(host);
         let program = std::env::current_exe().map_err(broken)?;
         let child = Command::new(program)
             .arg("serve")
@@ -90,7 +93,10 @@ impl Hosts {
             .stderr(said)
             .spawn()
             .map_err(broken)?;
-        self.children[host] = Some(Runs::Child(child));
+        let process = Process::of_child(&child).map(Left::Process);
+        let names = [self.dir.control(host), self.dir.clients(host), self.dir.process(host)];
+        let ends = process.into_iter().chain(names.map(Left::File)).map(register).collect();
+        self.children[host] = Some(Runs::Child { child, _ends: ends });
         Ok(())
     }
 
@@ -100,6 +106,7 @@ impl Hosts {
         let Some(process) = process else {
             return Err(Failure::Refused(format!("host {host} has no process")));
         };
+        self.dir.forget_end(host);
         self.children[host] = Some(Runs::Other(process));
         Ok(())
     }
@@ -137,7 +144,7 @@ impl Hosts {
     pub fn kill(&mut self, host: usize) {
         if let Some(mut runs) = self.children[host].take() {
             runs.kill();
-            if let Runs::Child(mut child) = runs {
+            if let Runs::Child { mut child, .. } = runs {
                 // It was killed, so it ends.
                 let _ = child.wait();
             }

@@ -14,6 +14,14 @@ use crate::terminal;
 /// Time between two looks at whether the command was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What takes longer than this is told, and again after twice the time.
+pub const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// Says what a host waits for.
+pub fn say_wait(host: usize, what: &str, ms: u64) {
+    terminal::say(format_args!("  host {host} waits for {what}, {:.1} s so far", ms as f64 / 1e3));
+}
+
 /// A connection.
 pub struct Line<'d> {
     dir: &'d PodDir,
@@ -41,8 +49,12 @@ impl<'d> Line<'d> {
         patience: Duration,
         mut is_there: impl FnMut() -> bool,
     ) -> Result<Self, Failure> {
-        let started = Instant::now();
+        let (started, mut told) = (Instant::now(), TOLD_AFTER);
         loop {
+            if started.elapsed() >= told {
+                say_wait(host, "its process to start", started.elapsed().as_millis() as u64);
+                told *= 2;
+            }
             match Self::connect(dir, host, patience) {
                 Ok(line) => return Ok(line),
                 Err(failure) if started.elapsed() > patience => return Err(failure),
@@ -103,6 +115,7 @@ impl<'d> Line<'d> {
                 ) => {
                     other(answer, rows);
                 }
+                (Answer::Waits { what, ms }, _) => say_wait(self.host, &what, ms),
                 (answer, _) => return Ok(answer),
             }
         }

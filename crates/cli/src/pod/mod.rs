@@ -8,6 +8,7 @@
 //! DIR/host-N/clients    its socket for clients
 //! DIR/host-N/process    its process: number and start time
 //! DIR/host-N/said       what it wrote to its standard error output
+//! DIR/host-N/ended      how its last process ended, until the next one starts
 //! ```
 //!
 //! The shared memory is a file elsewhere, in memory if there is a place for that. It is removed when the
@@ -23,4 +24,4 @@ pub use directory::{PodDir, PodFile, make_folder};
 pub use hosts::Hosts;
 pub use line::{Line, Said, ask_host, order_all};
 pub use process::Process;
-pub use running::Running;
+pub use running::{Running, bytes_of, log_bytes};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -40,6 +41,11 @@ impl Process {
     /// The process that asks.
     pub fn own() -> Self {
         Self::of(std::process::id()).expect("it runs").0
+    }
+
+    /// A process that was started here; none if it was waited for already.
+    pub fn of_child(child: &Child) -> Option<Self> {
+        Some(Self::of(child.id())?.0)
     }
 
     /// The process of this number, and its state.

@@ -1,10 +1,11 @@
 //! A pod that this process has started: its memory and its hosts, from the first join to the end.
 
-#![expect(clippy::disallowed_methods, reason = "a process that ends is waited for")]
-
+use std::path::Path;
 use std::time::Duration;
 
 use liger_fabric::native::MemorySpec;
+use liger_pod::membership::HostState;
+use liger_pod::watch::{Accusation, Reason};
 
 use super::{Hosts, Line, PodDir, order_all};
 use crate::control::{Answer, Order};
@@ -15,11 +16,8 @@ use crate::terminal::Phase;
 /// Hosts that work on an order answer, or say how far they are, within this time.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Logs are on storage within this time, unless a host is dead that nobody has taken over from.
-const END_PATIENCE: Duration = Duration::from_secs(20);
-
-/// A process that has said its last word is gone within this time.
-const JUST_NOW: Duration = Duration::from_millis(100);
+/// Hosts that are well bring their logs to storage within this time; for the others it is done for them.
+const END_PATIENCE: Duration = Duration::from_millis(400);
 
 /// What a recovery has read and put into partitions.
 #[derive(Clone, Copy, Default, Debug)]
@@ -64,6 +62,7 @@ impl Running {
         if let Some(data) = &job.data {
             memory.create(&data.path)?;
         }
+        memory.note_owner(dir.path());
         let mut running = Self { hosts: Hosts::new(dir), memory, outlives: false };
         running.join_all()?;
         let job = &running.hosts.dir().file.job;
@@ -92,11 +91,13 @@ impl Running {
             let path = dir.path().display();
             return Err(Failure::Refused(format!("{path} keeps no log: there is nothing to recover")));
         };
-        let phase = Phase::start("looking for what is left");
-        let (memory, generation, found) = PodMemory::again(&spec, (&config, &schemas), &data.path, outlived)?;
+        let phase = Phase::of_bytes("looking for what is left", log_bytes(&data.path));
+        let (memory, generation, found) =
+            PodMemory::again(&spec, (&config, &schemas), &data.path, outlived, &phase)?;
         phase.done(&found.to_string());
         (data.recover, data.generation) = (true, generation);
         dir.save()?;
+        memory.note_owner(dir.path());
         let mut running = Self { hosts: Hosts::new(dir), memory, outlives: false };
         running.join_all()?;
         let phase = Phase::start("recovering");
@@ -136,10 +137,12 @@ impl Running {
 
     /// Lets clients in, if there can be any.
     fn open(&mut self) -> Result<(), Failure> {
-        match self.hosts.dir().file.job.has_clients() {
-            true => self.order_all(&Order::Open, |_| ()).map(drop),
-            false => Ok(()),
+        if !self.hosts.dir().file.job.has_clients() {
+            return Ok(());
         }
+        // The first one makes what all of them share, with nobody in its way.
+        order_all(self.hosts.dir(), 0..1, |_| Order::Open, PATIENCE, |_| ())?;
+        order_all(self.hosts.dir(), 1..self.hosts.dir().hosts(), |_| Order::Open, PATIENCE, |_| ()).map(drop)
     }
 
     /// Gives all hosts that run an order and waits for their final answers.
@@ -163,29 +166,37 @@ impl Running {
         Ok(self.hosts.join(host, true))
     }
 
+    /// Why the others have ended a host's last life, if they have because it was silent.
+    pub fn silence(&self, host: usize) -> Option<Accusation> {
+        let cut_off = self.memory.life(host)?.1;
+        cut_off.filter(|why| matches!(why.reason, Reason::Silent { .. }))
+    }
+
+    /// Whether the pod counts a host as dead.
+    pub fn is_cut_off(&self, host: usize) -> bool {
+        let life = self.memory.life(host);
+        life.is_some_and(|(life, _)| matches!(life.state, HostState::Suspect | HostState::Fenced))
+    }
+
     /// From now on the memory outlives this process and the hosts, until [`Running::end`]: what was
     /// acknowledged at `pod` may be nowhere else.
     pub fn let_memory_outlive(&mut self) {
         self.outlives = true;
+        self.memory.outlive();
     }
 
     /// Ends the pod once all logs are on storage.
     ///
     /// Hosts do not leave one by one: partitions have no owner then, and clients of those left would be told.
+    /// One that hangs, or is dead with nobody to take over from it, holds nobody up: what the rings of all
+    /// hosts hold is put into their logs here, once no process of theirs is left.
     pub fn end(mut self) -> Result<(), Failure> {
         let phase = Phase::start("ending");
-        loop {
-            while self.hosts.ended().is_some() {}
-            let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
-            let Err(failure) = order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ())
-            else {
-                break;
-            };
-            // One that was removed just now, perhaps: its process ends a little later than it says so.
-            std::thread::sleep(JUST_NOW);
-            if self.hosts.ended().is_none() {
-                return Err(failure);
-            }
+        while self.hosts.ended().is_some() {}
+        let running = (0..self.hosts.dir().hosts()).filter(|host| self.hosts.has(*host));
+        let synced = order_all(self.hosts.dir(), running, |_| Order::Sync, END_PATIENCE, |_| ());
+        if self.hosts.dir().file.job.data.is_none() {
+            synced?;
         }
         // Clients may have gone on asking meanwhile.
         (0..self.hosts.dir().hosts()).for_each(|host| self.hosts.kill(host));
@@ -197,6 +208,19 @@ impl Running {
         phase.done("everything is on storage");
         Ok(())
     }
+}
+
+/// Bytes of the logs of all hosts.
+pub fn log_bytes(data: &Path) -> u64 {
+    bytes_of(data, |name| name.starts_with("log-"))
+}
+
+/// Bytes of the files in the folders of all hosts that are `wanted` by their names.
+pub fn bytes_of(data: &Path, wanted: impl Fn(&str) -> bool) -> u64 {
+    let folders = std::fs::read_dir(data).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    let files = files.filter(|file| file.file_name().to_str().is_some_and(&wanted));
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
 /// Lets a host join that [`Running::start_again`] has started, and take requests; returns once it does.

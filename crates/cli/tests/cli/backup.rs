@@ -20,7 +20,7 @@ const BALANCE: i64 = 1000;
 const CLIENTS: u32 = 4;
 
 /// A connection, and what drives it.
-struct Connection {
+pub struct Connection {
     client: Client,
     driver: tokio::runtime::Runtime,
 }
@@ -28,7 +28,7 @@ struct Connection {
 impl Connection {
     /// Connects, once the host listens.
     #[track_caller]
-    fn new(port: u16) -> Self {
+    pub fn new(port: u16) -> Self {
         let driver = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let settings = format!("host=127.0.0.1 port={port} user=postgres dbname=postgres");
         let start = Instant::now();
@@ -44,13 +44,18 @@ impl Connection {
         }
     }
 
-    fn run(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
+    pub fn run(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
         self.driver.block_on(self.client.batch_execute(sql))
+    }
+
+    /// Does what takes several messages.
+    pub fn drive<'c, T, D: Future<Output = T> + 'c>(&'c self, work: impl FnOnce(&'c Client) -> D) -> T {
+        self.driver.block_on(work(&self.client))
     }
 
     /// The rows of a query, as numbers. It is asked again when it was in the way of others.
     #[track_caller]
-    fn numbers(&self, sql: &str) -> Vec<Vec<i64>> {
+    pub fn numbers(&self, sql: &str) -> Vec<Vec<i64>> {
         let answer = loop {
             match self.driver.block_on(self.client.simple_query(sql)) {
                 Err(error) if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {}
@@ -246,7 +251,7 @@ fn what_is_in_memory_only_is_in_a_backup_too() {
 fn a_backup_waits_for_a_takeover() {
     let folder = Folder::new("backup-kill");
     let (dir, target, again) = (folder.file("pod"), folder.file("backup"), folder.file("again"));
-    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 300ms"));
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --no-restart"));
     let report = json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
     done(&format!("kill {dir} 1"));
     done(&format!("backup {dir} {target}"));

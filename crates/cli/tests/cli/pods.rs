@@ -46,7 +46,10 @@ impl Drop for Up {
 }
 
 fn status(dir: &str) -> Value {
-    json(&mut liger(&format!("status {dir} --json")))
+    let output = output(&mut liger(&format!("status {dir} --json")));
+    let told = matches!(output.status.code(), Some(0 | 3));
+    assert!(told, "{}\n{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("an object")
 }
 
 #[track_caller]
@@ -58,10 +61,13 @@ pub fn done(arguments: &str) -> String {
 
 /// Waits until a host is as it should be.
 #[track_caller]
-fn wait_for(dir: &str, host: usize, key: &str, value: &str) {
+fn wait_for(dir: &str, host: usize, key: &str, value: &Value) {
     let start = Instant::now();
-    while status(dir)["hosts"][host][key] != value {
-        assert!(start.elapsed() < Duration::from_secs(20), "{key}: {}", status(dir));
+    // A pod that is being recovered has no memory for a moment.
+    let shown = || output(&mut liger(&format!("status {dir} --json")));
+    let found = || serde_json::from_slice::<Value>(&shown().stdout).unwrap_or_default();
+    while found()["hosts"][host][key] != *value {
+        assert!(start.elapsed() < Duration::from_secs(60), "{key}: {:?}", shown());
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -84,9 +90,9 @@ fn a_pod_is_made_disturbed_and_ended() {
     assert!(table.contains("ALIVE") && table.contains("lease 60000 ms"), "{table}");
     assert!(done(&format!("verify {dir}")).contains("every partition has one owner"));
     done(&format!("hang {dir} 1"));
-    wait_for(&dir, 1, "doing", "stopped");
+    wait_for(&dir, 1, "doing", &"stopped".into());
     done(&format!("resume {dir} 1"));
-    wait_for(&dir, 1, "doing", "running");
+    wait_for(&dir, 1, "doing", &"running".into());
     done(&format!("checkpoint {dir}"));
     // Two groups of clients, one after the other: their numbers do not meet.
     for _ in 0..2 {
@@ -98,6 +104,7 @@ fn a_pod_is_made_disturbed_and_ended() {
     up.end();
     assert!(!exists(&memory), "the memory goes with the pod");
     assert_eq!(status(&dir)["hosts"][0]["doing"], "gone");
+    assert_eq!(output(&mut liger(&format!("status {dir}"))).status.code(), Some(3), "the pod is down");
     refused(&mut liger(&format!("kill {dir} 0")), &["no process"]);
     refused(&mut liger(&format!("add {dir} 0")), &["nobody supervises", "liger recover"]);
     refused(&mut liger(&format!("up {dir}")), &["holds a pod", "liger recover"]);
@@ -186,7 +193,7 @@ fn memory_that_outlives_all_hosts_is_salvaged() {
     let folder = Folder::new("salvage");
     let dir = folder.file("pod");
     let mut up =
-        Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 60s --durability pod"));
+        Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 60s --no-restart"));
     let ask = format!("bench ledger --pod {dir} --time 300ms --json");
     let report = json(&mut liger(&ask));
     let transfers = report["transfers"].as_u64().expect("a number");
@@ -217,10 +224,68 @@ fn memory_that_outlives_all_hosts_is_salvaged() {
 }
 
 #[test]
+fn what_has_failed_comes_back_by_itself() {
+    let folder = Folder::new("nursed");
+    let dir = folder.file("pod");
+    // Long before a lease is over.
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 600s"));
+    let ask = format!("bench ledger --pod {dir} --time 300ms --json");
+    json(&mut liger(&ask));
+    done(&format!("kill {dir} 1"));
+    // It is on its way already, or about to be: whoever asks for it waits for that.
+    done(&format!("add {dir} 1"));
+    assert_eq!(
+        (&status(&dir)["hosts"][1]["state"], &status(&dir)["hosts"][1]["down"]),
+        (&"ALIVE".into(), &Value::Null)
+    );
+    let said = std::fs::read_to_string(format!("{dir}/host-0/said")).expect("a host's diary");
+    let noticed = "level=warning event=host_accused what=\"host 1: its process ended, as host 0 noticed\"";
+    for line in ["event=host_started host=0", noticed, "event=takeover_begins", "event=takeover_ends"] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    for host in 0..2 {
+        done(&format!("kill {dir} {host}"));
+    }
+    // In a memory that was made anew.
+    wait_for(&dir, 1, "incarnation", &1.into());
+    for host in 0..2 {
+        wait_for(&dir, host, "state", &"ALIVE".into());
+    }
+    let report = json(&mut liger(&ask));
+    assert_eq!((&report["consistent"], &report["acknowledged_lost"]), (&true.into(), &0.into()), "{report}");
+    up.end();
+}
+
+#[test]
+fn who_is_cut_off_says_why() {
+    let folder = Folder::new("why");
+    let dir = folder.file("pod");
+    let up = Up::start(&format!(
+        "up {dir} --tables ledger --hosts 2 --accounts 500 --lease 500ms --no-restart --log-format json"
+    ));
+    assert_eq!(status(&dir)["hosts"][1]["down"], Value::Null);
+    done(&format!("hang {dir} 1"));
+    wait_for(&dir, 1, "doing", &"gone".into());
+    let why = "was killed by signal 9: cut off by host 0: silent for ";
+    let start = Instant::now();
+    while !status(&dir)["hosts"][1]["down"].as_str().is_some_and(|down| down.starts_with(why)) {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", status(&dir));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(done(&format!("status {dir}")).contains(&format!("host 1 is down: {why}")));
+    let said = std::fs::read_to_string(format!("{dir}/host-0/said")).expect("a host's diary");
+    assert!(
+        said.contains("\"event\":\"host_accused\",\"what\":\"host 1: cut off by host 0: silent"),
+        "{said}"
+    );
+    up.end();
+}
+
+#[test]
 fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
     let folder = Folder::new("locked");
     let dir = folder.file("pod");
-    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 200ms"));
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --no-restart"));
     // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod.
     let lock = std::fs::File::open(format!("{dir}/data/host-1/.lock")).expect("a host's folder");
     let taken = std::thread::spawn(move || lock.lock().map(|()| lock));
@@ -245,14 +310,14 @@ fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
 fn a_host_is_removed_and_its_rows_stay() {
     let folder = Folder::new("removed");
     let dir = folder.file("pod");
-    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 200ms --restart"));
+    let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --lease 200ms"));
     json(&mut liger(&format!("bench ledger --pod {dir} --time 300ms --json")));
     done(&format!("remove {dir} 1"));
     assert_eq!(status(&dir)["hosts"][0]["partitions"], Value::from(vec![0, 1]));
     // It was no failure: nobody starts it again by himself.
     assert_eq!(status(&dir)["hosts"][1]["doing"], "gone");
     // The heir's checkpoint has to hold what it took over, first.
-    wait_for(&dir, 1, "state", "FREE");
+    wait_for(&dir, 1, "state", &"FREE".into());
     let told = done(&format!("verify {dir}"));
     assert!(told.contains("every partition has one owner"), "{told}");
     done(&format!("add {dir} 1"));

@@ -49,7 +49,7 @@ fn memory_too_small_for_the_pod() {
 fn more_memory_than_there_is() {
     refused(&mut tpcc("--cxl 900G"), &["memfd: no space for", "are free"]);
     let path = format!("/dev/shm/liger-cli-too-much-{}", std::process::id());
-    refused(&mut tpcc(&format!("--cxl 900G --memory {path}")), &["no space for", "are free"]);
+    refused(&mut tpcc(&format!("--cxl 900G --memory {path}")), &["no room for", "are free"]);
     assert!(!exists(&path), "nothing is left behind");
 }
 
@@ -103,7 +103,7 @@ fn inspect_tells_what_is_wrong_with_a_file() {
         bytes[at] ^= 1;
         folder.holding(name, &bytes)
     };
-    inspect(&changed(8, "version"), &["format version 4", "this program speaks 5"]);
+    inspect(&changed(8, "version"), &["format version 7", "this program speaks 6"]);
     inspect(&changed(66, "damaged"), &["damaged", "checksum"]);
     inspect(&changed(0, "magic"), &["damaged", "magic"]);
     inspect(&changed(4096, "state"), &["holds no pod"]);

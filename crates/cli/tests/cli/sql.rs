@@ -52,7 +52,7 @@ fn tables_outlive_hosts_and_pods() {
     }
     let folder = Folder::new("sql");
     let (dir, port) = (folder.file("pod"), ports(2));
-    let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --lease 2s --durability storage"));
+    let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --no-restart --durability storage"));
     let made = "create table t (id int primary key, name text); insert into t select g, 'n' || g from \
                 generate_series(1, 100) g";
     psql(port, made).expect("a table is made");

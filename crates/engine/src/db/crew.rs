@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use liger_fabric::native::{HostMemory, IDLE_NS, NativeHost, Service, WorkerPanicked, run_workers};
+use liger_fabric::native::{HostMemory, NativeHost, Service, WorkerPanicked, run_workers};
 use liger_fabric::{Cx, WorkerId};
+use liger_pod::bells::{self, Bell};
 
 use super::{DbError, Pod, SERVICE_WORKER};
 use crate::engine::{HostEngine, Rival};
@@ -52,9 +53,10 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
         let served = engine.clone();
         let attend = move |cx: &_| {
             let _fuse = Fuse(&*served);
-            if served.stand_in(cx) > 0 { 0 } else { IDLE_NS }
+            if served.stand_in(cx) > 0 { 0 } else { served.idle_ns(cx) }
         };
-        let service = Service::start(&memory, SERVICE_WORKER, seed, attend);
+        let mail = bells::bell(pod.plan(), memory.host(), Bell::Work);
+        let service = Service::start(&memory, SERVICE_WORKER, seed, Some(mail), attend);
         Self { pod, memory, engine, service, seed }
     }
 
@@ -99,6 +101,7 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
         self.seed = self.seed.wrapping_add(1);
         let _rest = self.service.rest();
         let running = AtomicU32::new(workers.into());
+        let mail = bells::bell(self.pod.plan(), self.memory.host(), Bell::Work);
         let ran = run_workers(std::slice::from_ref(&self.memory), threads, self.seed, |cx| {
             let is_helper = cx.worker().0 == workers;
             let result = (!is_helper).then(|| {
@@ -106,11 +109,15 @@ impl<E: HostEngine, M: HostMemory> Crew<E, M> {
                 let _done = Done(&running);
                 work(cx, &mut session)
             });
+            // Those that are done sleep there.
+            cx.ring(mail);
+            let mut idle = 0u32;
             while running.load(Ordering::Acquire) > 0 {
-                let moved = if is_helper { self.engine.help(cx) } else { self.engine.attend(cx) };
+                let moved = || if is_helper { self.engine.help(cx) } else { self.engine.attend(cx) };
                 // A helper that has work does it at once: workers wait for what it brings.
-                if !is_helper || moved == 0 {
-                    cx.pause();
+                idle = if moved() > 0 { 0 } else { idle + 1 };
+                if !is_helper || idle > 0 {
+                    bells::pass(cx, mail, idle, || moved() > 0 || running.load(Ordering::Acquire) == 0);
                 }
             }
             result

@@ -37,6 +37,9 @@ pub enum DbError {
     /// The host has no log and no checkpoints.
     #[error("this host has no storage: join with some")]
     NoStorage,
+    /// What was asked for is given up: the host leaves the pod.
+    #[error("the host leaves the pod")]
+    Leaves,
     /// A thread that kept the host in the pod has panicked. To the others it is dead.
     #[error("{0}")]
     Failed(String),

@@ -7,6 +7,8 @@
 //!    joined writes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use liger_fabric::disk::{Disk, DiskError};
 use liger_fabric::{Cx, Fabric, HostId};
@@ -57,6 +59,7 @@ type Holding = (Vec<Directory>, recovery::Reading, Option<Salvaged>);
 pub struct DataDirectory {
     path: PathBuf,
     identity: Identity,
+    read: Arc<AtomicU64>,
 }
 
 /// What a host needs of it to keep a log, take checkpoints, and take over from hosts that die.
@@ -89,7 +92,7 @@ impl DataDirectory {
     /// # Errors
     /// If there is a pod already, or the storage fails.
     pub fn create<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<Self, StorageError> {
-        let data = Self { path: path.to_owned(), identity };
+        let data = Self { path: path.to_owned(), identity, read: Arc::default() };
         // Makes the directory itself; nobody holds it for longer.
         drop(Disk::native(path)?);
         if data.manifest(cx)?.is_some() {
@@ -104,7 +107,7 @@ impl DataDirectory {
     /// # Errors
     /// If there is none, or its manifest is damaged.
     pub fn open<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<Self, StorageError> {
-        let mut data = Self { path: path.to_owned(), identity };
+        let mut data = Self { path: path.to_owned(), identity, read: Arc::default() };
         let found = data.manifest(cx)?.ok_or_else(|| StorageError::NoPod { path: path.to_owned() })?;
         data.identity.pod = found.pod;
         Ok(data)
@@ -113,6 +116,11 @@ impl DataDirectory {
     /// What the pod in it is.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// How many bytes of logs and images were read through this and the directories that it has opened.
+    pub fn bytes_read(&self) -> &Arc<AtomicU64> {
+        &self.read
     }
 
     /// The directory.
@@ -201,13 +209,17 @@ impl DataDirectory {
     /// # Errors
     /// If one is missing.
     pub fn look_all(&self) -> Result<Vec<Directory>, StorageError> {
-        let look = |host| Ok(Directory::new(host, Disk::look(&self.folder(host))?));
+        let look = |host| Ok(self.counting(host, Disk::look(&self.folder(host))?));
         self.hosts().map(look).collect()
     }
 
     fn hold_all(&self) -> Result<Vec<Directory>, StorageError> {
-        let hold = |host| Ok(Directory::new(host, Disk::native(&self.folder(host))?));
+        let hold = |host| Ok(self.counting(host, Disk::native(&self.folder(host))?));
         self.hosts().map(hold).collect()
+    }
+
+    fn counting(&self, host: HostId, disk: Disk) -> Directory {
+        Directory::new(host, disk).counting(self.read.clone())
     }
 
     fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {

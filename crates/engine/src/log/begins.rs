@@ -12,6 +12,7 @@
 //!    begins where it joins.
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+use liger_pod::bells::{Bell, bell};
 use liger_pod::plan::Plan;
 
 /// The begin of a host whose files nobody needs.
@@ -23,12 +24,15 @@ pub(super) struct Begins {
     hosts: Vec<SyncAddr>,
     /// In the epoch's line.
     wanted: SyncAddr,
+    /// Where the checkpointers of all hosts sleep.
+    bells: Vec<SyncAddr>,
 }
 
 impl Begins {
     pub(super) fn new(plan: &Plan) -> Self {
         let hosts = plan.hosts().map(|host| plan.log_line(host).word(2)).collect();
-        Self { hosts, wanted: plan.epoch_word().word(2) }
+        let bells = plan.hosts().map(|host| bell(plan, host, Bell::Checkpoint)).collect();
+        Self { hosts, wanted: plan.epoch_word().word(2), bells }
     }
 
     /// Says where a checkpoint of `host` begins that counts.
@@ -59,7 +63,10 @@ impl Begins {
 
     /// Asks every host for a checkpoint that begins at `epoch` or later.
     pub(super) fn want<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
-        raise(cx, self.wanted, epoch);
+        if raise(cx, self.wanted, epoch) {
+            // Late is late: a checkpointer looks now and then by itself.
+            self.bells.iter().for_each(|bell| cx.ring(*bell));
+        }
     }
 
     /// The latest epoch that somebody asked for.
@@ -68,13 +75,14 @@ impl Begins {
     }
 }
 
-/// Makes a word at least `value`; seen at once.
-fn raise<F: Fabric>(cx: &Cx<F>, word: SyncAddr, value: u64) {
+/// Makes a word at least `value`; seen at once. True if it was less.
+fn raise<F: Fabric>(cx: &Cx<F>, word: SyncAddr, value: u64) -> bool {
     let mut seen = cx.load(word);
     while seen < value {
         match cx.compare_exchange(word, seen, value) {
-            Ok(_) => break,
+            Ok(_) => return true,
             Err(now) => seen = now,
         }
     }
+    false
 }

@@ -11,10 +11,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, SyncAddr, WorkerId};
+use liger_pod::bells::{Bell, bell};
 use liger_pod::plan::Plan;
 
 /// Protocol steps that a test can leave out.
-pub const SABOTAGE_STEPS: &[&str] = &["log.read-epoch-after-showing", "log.show-active"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "log.read-epoch-after-showing",
+    "log.show-active",
+    "log.wake-shipper",
+    "log.wake-shippers",
+    "log.wake-waiting",
+];
 
 /// What a worker without a running commit shows.
 const NONE: u64 = u64::MAX;
@@ -35,9 +42,19 @@ pub struct LogClock {
     /// The newest epoch in which rows were removed, in the epoch's line.
     removal: SyncAddr,
     durable: Vec<SyncAddr>,
+    /// Where the shippers of all hosts sleep.
+    bells: Vec<SyncAddr>,
+    /// Where those sleep who wait for more to be durable.
+    waiting: Vec<SyncAddr>,
     active: Vec<Active>,
     wanted: AtomicU64,
     room_wanted: AtomicBool,
+    /// This host's shipper sleeps, and nobody waits for it.
+    is_idle: AtomicBool,
+}
+
+fn of_all(plan: &Plan, which: Bell) -> impl Iterator<Item = SyncAddr> {
+    plan.hosts().map(move |host| bell(plan, host, which))
 }
 
 impl Active {
@@ -65,9 +82,12 @@ impl LogClock {
             word,
             removal: word.word(1),
             durable: plan.hosts().map(|host| plan.log_line(host)).collect(),
+            bells: of_all(plan, Bell::Log).collect(),
+            waiting: [Bell::Durable, Bell::Work].into_iter().flat_map(|it| of_all(plan, it)).collect(),
             active: (0..plan.config().workers).map(|_| Active::new(first_epoch)).collect(),
             wanted: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
+            is_idle: AtomicBool::new(false),
         }
     }
 
@@ -129,9 +149,33 @@ impl LogClock {
         cx.load(self.removal)
     }
 
-    /// Asks for `epoch` to become durable.
-    pub fn want(&self, epoch: u64) {
-        self.wanted.fetch_max(epoch, Ordering::Relaxed);
+    /// Asks for `epoch` to become durable, and wakes the shipper if nobody here has asked for it before.
+    pub fn want<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        // (Asked for all the time by those who wait: no need to write the line each time.)
+        if self.wanted() < epoch && self.wanted.fetch_max(epoch, Ordering::SeqCst) < epoch {
+            self.wake_shipper(cx);
+        }
+    }
+
+    fn wake_shipper<F: Fabric>(&self, cx: &Cx<F>) {
+        if !cx.sabotaged("log.wake-shipper") {
+            cx.ring(self.bells[usize::from(cx.host().0)]);
+        }
+    }
+
+    /// The shipper is about to sleep until somebody wakes it, or does so no more: then the next record wakes
+    /// it.
+    pub(super) fn set_idle(&self, idle: bool) {
+        if self.is_idle.load(Ordering::Relaxed) != idle {
+            self.is_idle.store(idle, Ordering::SeqCst);
+        }
+    }
+
+    /// A record has been appended, and all see it.
+    pub(super) fn note_record<F: Fabric>(&self, cx: &Cx<F>) {
+        if self.is_idle.load(Ordering::SeqCst) {
+            self.wake_shipper(cx);
+        }
     }
 
     /// The newest epoch that somebody here asked for.
@@ -140,8 +184,10 @@ impl LogClock {
     }
 
     /// Asks for room in a ring: to be shipped although no epoch has ended.
-    pub fn want_room(&self) {
-        self.room_wanted.store(true, Ordering::Relaxed);
+    pub fn want_room<F: Fabric>(&self, cx: &Cx<F>) {
+        if !self.room_wanted.swap(true, Ordering::SeqCst) {
+            self.wake_shipper(cx);
+        }
     }
 
     /// True if somebody has asked for room since the last time.
@@ -149,9 +195,25 @@ impl LogClock {
         self.room_wanted.load(Ordering::Relaxed) && self.room_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Ends epoch `epoch`, unless somebody did.
+    /// Ends epoch `epoch`, unless somebody did, and wakes the shippers of all hosts: each owes a mark of it.
     pub fn tick<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> bool {
-        cx.compare_exchange(self.word, epoch, epoch + 1).is_ok()
+        let ended = cx.compare_exchange(self.word, epoch, epoch + 1).is_ok();
+        if ended && !cx.sabotaged("log.wake-shippers") {
+            self.wake_shippers(cx);
+        }
+        ended
+    }
+
+    /// Wakes the shippers of all hosts, behind a change that all see.
+    pub(super) fn wake_shippers<F: Fabric>(&self, cx: &Cx<F>) {
+        self.bells.iter().for_each(|bell| cx.ring(*bell));
+    }
+
+    /// Wakes all who wait for more to be durable, on all hosts.
+    pub(super) fn wake_waiting<F: Fabric>(&self, cx: &Cx<F>) {
+        if !cx.sabotaged("log.wake-waiting") {
+            self.waiting.iter().for_each(|bell| cx.ring(*bell));
+        }
     }
 
     /// The durable epoch of `host`.
@@ -182,6 +244,8 @@ impl LogClock {
         let word = self.durable[usize::from(host.0)];
         let before = cx.load(word);
         cx.compare_exchange(word, before, CLOSED).expect("only its heir changes it");
+        // It may have been the last that the others waited for.
+        self.wake_waiting(cx);
     }
 
     /// A new life of this host reopens its closed log: from now on the pod waits for its marks, of which none

@@ -4,6 +4,7 @@
 //! * [`record`], [`branch`], [`segment`]: the bytes; [`ring`]: records in shared memory; [`epoch`]: when they
 //!   count;
 //! * [`rest`]: what dead hosts have left in their rings; [`Binding`]: whose memory it is;
+//! * [`room`]: who may commit, while there is room on the disk; `space.rs`: how that is taken;
 //! * [`ship`]: from the rings to the disk; [`scan`]: from the disk to records; [`HostLog`]: all of that for
 //!   one host; what is not needed any more goes by the checkpoints' begins.
 //!
@@ -14,28 +15,37 @@
 mod begins;
 mod binding;
 pub mod branch;
+mod checksum;
 mod closed;
 pub mod epoch;
+mod lives;
 pub mod record;
 pub mod rest;
 pub mod ring;
+pub mod room;
 pub mod scan;
 pub mod segment;
 pub mod ship;
+pub mod space;
+mod state;
+mod worker;
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use liger_fabric::disk::Disk;
+use liger_fabric::disk::{Disk, DiskError};
 use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
 use begins::Begins;
 pub use binding::{BadBinding, Binding};
 use epoch::LogClock;
-use record::{Origin, RecordWriter};
-use ring::{AppendError, Ring, RingReader};
+use record::Origin;
+use ring::{Ring, RingReader};
+use room::{LogRoom, Promise, Refusal};
+pub use ship::LogState;
 use ship::{Life, LogFailure, LogOptions, ShipCounts, Shipper};
+pub use worker::WorkerLog;
 
 /// When a transaction's caller is told that it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,7 +72,8 @@ impl Durability {
 
 /// Protocol steps of the log that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    [ring::SABOTAGE_STEPS, epoch::SABOTAGE_STEPS, ship::SABOTAGE_STEPS].into_iter().flatten().copied()
+    let all = [ring::SABOTAGE_STEPS, room::SABOTAGE_STEPS, epoch::SABOTAGE_STEPS, ship::SABOTAGE_STEPS];
+    all.into_iter().flatten().copied()
 }
 
 /// One host's log.
@@ -71,20 +82,19 @@ pub struct HostLog {
     incarnation: u16,
     clock: LogClock,
     shipper: Latch<Shipper>,
+    room: Arc<LogRoom>,
     failure: OnceLock<LogFailure>,
+    /// Committed records wait for room that had not been promised.
+    is_stuck: AtomicBool,
+    is_in_trouble: AtomicBool,
+    /// Why there is no room, as of the last turn.
+    full: Latch<Option<DiskError>>,
     /// The pod was durable up to here when somebody last looked.
     known_durable: AtomicU64,
     begins: Begins,
     /// Bytes appended in this life, and bytes of all segments.
     appended: AtomicU64,
     held: AtomicU64,
-}
-
-/// One worker's part of it.
-#[derive(Debug)]
-pub struct WorkerLog {
-    ring: Ring,
-    origin: Origin,
 }
 
 impl HostLog {
@@ -102,7 +112,7 @@ impl HostLog {
     ) -> Result<Self, LogFailure> {
         Binding { pod: options.pod, generation: options.generation }.publish(cx, plan)?;
         let clock = LogClock::new(cx, plan, options.first_epoch);
-        cx.store(failure_word(plan, cx.host()), 0);
+        cx.store(state_word(plan, cx.host()), LogState::Good as u64);
         let mut shipper = Shipper::new(cx, plan, cx.host(), &clock, Life::Own(incarnation), disk, options)?;
         clock.reopen(cx);
         // Behind all that the pod was told while this log was closed.
@@ -114,8 +124,12 @@ impl HostLog {
             plan: plan.clone(),
             incarnation,
             clock,
+            room: shipper.room().clone(),
             shipper: Latch::new(shipper),
             failure: OnceLock::new(),
+            is_stuck: AtomicBool::new(false),
+            is_in_trouble: AtomicBool::new(false),
+            full: Latch::default(),
             known_durable: AtomicU64::new(0),
             begins,
             appended: AtomicU64::new(appended),
@@ -174,8 +188,8 @@ impl HostLog {
     }
 
     /// Asks for `epoch` to become durable, without waiting.
-    pub fn want(&self, epoch: u64) {
-        self.clock.want(epoch);
+    pub fn want<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) {
+        self.clock.want(cx, epoch);
     }
 
     /// Whether `epoch` is durable in the whole pod; asks for it to become so. `members` is called when what
@@ -199,7 +213,7 @@ impl HostLog {
             return Ok(true);
         }
         self.check(cx, members)?;
-        self.want(epoch);
+        self.want(cx, epoch);
         Ok(false)
     }
 
@@ -230,17 +244,59 @@ impl HostLog {
     /// From the first failure of the disk on, always that.
     pub fn step<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> Result<u64, LogFailure> {
         let Some(mut shipper) = self.shipper.try_lock() else { return Ok(ship::WATCH_NS) };
-        let stepped = shipper.step(cx, &self.clock, members);
+        let (others, may_take) = self.heed(cx, members);
+        let stepped = shipper.step(cx, &self.clock, members, may_take);
         if let Ok(0) = stepped {
             self.appended.store(shipper.counts().bytes, Ordering::Relaxed);
             self.held.store(shipper.held_bytes(), Ordering::Relaxed);
         }
-        stepped.inspect_err(|failure| {
-            if self.failure.set(failure.clone()).is_ok() {
-                // A compare-and-swap is seen at once.
-                let _ = cx.compare_exchange(failure_word(&self.plan, cx.host()), 0, 1);
+        if let Err(failure) = &stepped {
+            // The first one counts.
+            let _ = self.failure.set(failure.clone());
+        }
+        self.tell(cx, &shipper, others);
+        stepped
+    }
+
+    /// Why others hold this host's commits up, if they do; and whether this host may take space: not while a
+    /// checkpoint of another one needs it.
+    fn heed<F: Fabric>(&self, cx: &Cx<F>, members: u16) -> (Option<Refusal>, bool) {
+        let (mut refusal, mut may_take) = (None, true);
+        let is_other = |host: &HostId| *host != cx.host() && members >> host.0 & 1 != 0;
+        for host in self.plan.hosts().filter(is_other) {
+            match LogState::of(cx.load(state_word(&self.plan, host))) {
+                LogState::Good => {}
+                LogState::Ended => refusal = Some(Refusal::Ended(host)),
+                LogState::Full => refusal = refusal.or(Some(Refusal::Full(host))),
+                LogState::Cleaning => {
+                    refusal = refusal.or(Some(Refusal::Full(host)));
+                    may_take = false;
+                }
             }
-        })
+        }
+        (refusal, may_take)
+    }
+
+    /// Tells this host's workers and the other hosts whether anything may be committed.
+    fn tell<F: Fabric>(&self, cx: &Cx<F>, shipper: &Shipper, others: Option<Refusal>) {
+        let (state, full) = (shipper.state(), shipper.full());
+        let refusal = match state {
+            LogState::Good => others,
+            LogState::Ended => Some(Refusal::Ended(cx.host())),
+            LogState::Full | LogState::Cleaning => Some(Refusal::Full(cx.host())),
+        };
+        self.room.refuse(refusal.filter(|_| !cx.sabotaged("log.refuse")));
+        self.is_stuck.store(full.as_ref().is_some_and(|(_, is_stuck)| *is_stuck), Ordering::Relaxed);
+        let word = state_word(&self.plan, cx.host());
+        let told = cx.load(word);
+        if told != state as u64 {
+            let is_in_trouble = full.is_some() || state == LogState::Ended;
+            *self.full.lock(cx) = full.map(|(error, _)| error);
+            self.is_in_trouble.store(is_in_trouble, Ordering::Relaxed);
+            // A compare-and-swap is seen at once.
+            let _ = cx.compare_exchange(word, told, state as u64);
+            self.clock.wake_shippers(cx);
+        }
     }
 
     /// Ships until everything that was committed before is on storage; this host commits nothing any more.
@@ -250,7 +306,7 @@ impl HostLog {
     pub fn drain<F: Fabric>(&self, cx: &Cx<F>, mut members: impl FnMut() -> u16) -> Result<(), LogFailure> {
         let last = self.clock.now(cx);
         while self.clock.durable(cx, cx.host()) < last {
-            self.want(last);
+            self.want(cx, last);
             if self.step(cx, members())? > 0 {
                 cx.pause();
             }
@@ -299,6 +355,11 @@ impl HostLog {
         self.begins.wanted(cx)
     }
 
+    /// Takes back what was promised to a record that does not come.
+    pub fn take_back(&self, promise: Promise) {
+        self.room.take_back(promise);
+    }
+
     /// The first segment that may hold a record of `epoch` or later, or that is being written; none while the
     /// shipper is at work, which may be waiting for the storage.
     pub fn first_needed(&self, epoch: u64) -> Option<u32> {
@@ -311,6 +372,98 @@ impl HostLog {
         let forgotten = shipper.forget_below(first);
         self.held.store(shipper.held_bytes(), Ordering::Relaxed);
         forgotten
+    }
+
+    /// What the system said when there was no room for the log, while that is so: nothing may be committed.
+    pub fn full<F: Fabric>(&self, cx: &Cx<F>) -> Option<DiskError> {
+        self.full.lock(cx).clone()
+    }
+
+    /// True while nothing may be committed because of this host's log.
+    pub fn is_in_trouble(&self) -> bool {
+        self.is_in_trouble.load(Ordering::Relaxed)
+    }
+
+    /// Why nothing may be committed, in words, if it is because of this host's log.
+    pub fn trouble<F: Fabric>(&self, cx: &Cx<F>) -> Option<String> {
+        let ended = self.failure().map(|failure| format!("refuses changes for good: {failure}"));
+        let full = || self.full(cx).map(|error| format!("refuses changes until there is room: {error}"));
+        ended.or_else(full)
+    }
+
+    /// True while nothing may be committed, here or on another host, because there is no room for it.
+    pub fn is_full(&self) -> bool {
+        matches!(self.room.refusal(false), Some(Refusal::Full(_)))
+    }
+
+    /// Gives the space that is kept for checkpoints to one that found no room; false if there is none. Nobody
+    /// commits until [`HostLog::end_cleaning`].
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn begin_cleaning<F: Fabric>(&self, cx: &Cx<F>) -> Result<bool, LogFailure> {
+        let mut shipper = self.shipper.lock(cx);
+        let has_begun = shipper.space().begin_cleaning(cx)?;
+        self.tell(cx, &shipper, None);
+        Ok(has_begun)
+    }
+
+    /// The checkpoint counts, or was given up; what the log needs is taken again.
+    pub fn end_cleaning<F: Fabric>(&self, cx: &Cx<F>) {
+        let mut shipper = self.shipper.lock(cx);
+        if shipper.space().is_cleaning() {
+            shipper.space().end_cleaning();
+            self.tell(cx, &shipper, None);
+        }
+    }
+
+    /// Bytes of records that all hosts have ever logged in this memory.
+    pub fn logged_in_pod<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        ship::all_rings(&self.plan).iter().map(|ring| ring.tail(cx)).sum()
+    }
+
+    /// A checkpoint counts whose images have so many bytes; it has all that the pod had logged when that was
+    /// `covered` ([`HostLog::logged_in_pod`]).
+    pub fn note_checkpoint<F: Fabric>(&self, cx: &Cx<F>, images: u64, covered: u64) {
+        self.room.note_checkpoint(images, covered);
+        self.look_for_room(cx);
+    }
+
+    /// The next checkpoint will have images of so many bytes more: this host has taken partitions over.
+    pub fn expect_images<F: Fabric>(&self, cx: &Cx<F>, bytes: u64) {
+        self.room.expect_images(bytes);
+        self.look_for_room(cx);
+    }
+
+    /// Space may have come back: a full disk is asked for it at once.
+    pub fn look_for_room<F: Fabric>(&self, cx: &Cx<F>) {
+        self.shipper.lock(cx).space().look_again();
+        self.clock.want_room(cx);
+    }
+
+    /// Begins a new segment, if there is room: the present one can go as soon as nobody needs its records.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn end_segment<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        self.shipper.lock(cx).end_segment(cx)
+    }
+
+    /// On a full disk, begins a new segment if nobody needs what the present one holds: only records of
+    /// `epoch` or later are needed. Not while the shipper is at work.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn end_segment_before<F: Fabric>(&self, cx: &Cx<F>, epoch: u64) -> Result<(), LogFailure> {
+        match self.shipper.try_lock() {
+            Some(mut shipper) if shipper.ends_before(epoch) => shipper.end_segment(cx),
+            _ => Ok(()),
+        }
+    }
+
+    /// How much space is taken at a time, in bytes.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.room.chunk_bytes()
     }
 
     /// Why this host's log has ended, if it has.
@@ -332,8 +485,13 @@ impl HostLog {
         if let Some(failure) = self.failure() {
             return Err(failure.clone());
         }
-        let ended =
-            |host: &HostId| members >> host.0 & 1 != 0 && cx.load(failure_word(&self.plan, *host)) != 0;
+        if self.is_stuck.load(Ordering::Relaxed)
+            && let Some(error) = self.full(cx)
+        {
+            return Err(LogFailure::Full(error));
+        }
+        let state = |host: HostId| LogState::of(cx.load(state_word(&self.plan, host)));
+        let ended = |host: &HostId| members >> host.0 & 1 != 0 && state(*host) == LogState::Ended;
         match self.plan.hosts().find(ended) {
             Some(host) => Err(LogFailure::OtherHost { host: host.0 }),
             None => Ok(()),
@@ -366,39 +524,22 @@ fn bury<F: Fabric>(
     options: LogOptions,
     members: u16,
 ) -> Result<(), LogFailure> {
+    // Whoever takes over needs room for what it takes over.
+    space::give_up_reserve(cx, disk)?;
     let mut shipper = Shipper::new(cx, plan, dead, clock, by, disk, options)?;
     shipper.close(cx, clock, members)?;
     clock.close(cx, dead);
     // Whatever its device had, it was good for this.
-    cx.store(failure_word(plan, dead), 0);
+    cx.store(state_word(plan, dead), LogState::Good as u64);
     Ok(())
 }
 
-/// Not zero when the host's log has ended.
-fn failure_word(plan: &Plan, host: HostId) -> SyncAddr {
-    plan.log_line(host).word(1)
+/// The state of each host's log, for whoever only looks.
+pub fn states<F: Fabric>(cx: &Cx<F>, plan: &Plan) -> Vec<LogState> {
+    plan.hosts().map(|host| LogState::of(cx.load(state_word(plan, host)))).collect()
 }
 
-impl WorkerLog {
-    /// Appends the record in `record`, whose changes make version `llsn`, between
-    /// [`LogClock::begin_commit`] and [`LogClock::end_commit`]; returns its position in the ring's stream.
-    /// `serve` is called while there is no room.
-    ///
-    /// # Errors
-    /// If it can never fit, or there is no room and the log has ended. Nothing was appended then.
-    pub fn append<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        log: &HostLog,
-        record: &mut RecordWriter,
-        llsn: u64,
-        mut serve: impl FnMut(&Cx<F>),
-    ) -> Result<u64, AppendError> {
-        self.ring.append(cx, record, llsn, self.origin, |cx| {
-            log.clock.want_room();
-            serve(cx);
-            cx.pause();
-            log.failure().is_none()
-        })
-    }
+/// The state of a host's log ([`LogState`]).
+fn state_word(plan: &Plan, host: HostId) -> SyncAddr {
+    plan.log_line(host).word(1)
 }

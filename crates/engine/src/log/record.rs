@@ -24,6 +24,7 @@
 use liger_fabric::HostId;
 
 use super::branch::{BRANCH_BYTES, BranchHead};
+use super::checksum::{checksum as checksum_of, checksum_from};
 use crate::key::{Key, MAX_KEY_WORDS};
 
 /// Bytes of a record's head.
@@ -221,7 +222,7 @@ impl RecordWriter {
 
 /// The checksum of a record of these bytes.
 fn checksum(record: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&record[..4]), &record[COVERED..])
+    checksum_from(checksum_of(&record[..4]), &record[COVERED..])
 }
 
 /// Why bytes are no record.
@@ -288,6 +289,26 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// The number at byte `at`, which is there.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The version of the record of which these bytes are there, if they tell it.
+pub(super) fn llsn_of(beginning: &[u8]) -> Option<u64> {
+    (beginning.len() >= 16).then(|| u64_at(beginning, 8))
+}
+
+/// Steps over the records in `bytes`, the first of which begins at byte `at`, by the lengths in their heads;
+/// `each` sees what is there of each. Returns where the next one begins, at the end of `bytes` or behind it;
+/// `u64::MAX` if that cannot be known, because a length makes no sense.
+pub(super) fn step_over(bytes: &[u8], mut at: u64, mut each: impl FnMut(&[u8])) -> u64 {
+    while at < bytes.len() as u64 {
+        let record = &bytes[at as usize..];
+        each(record);
+        match record.first_chunk().map(|len| u32::from_le_bytes(*len)) {
+            Some(len) if len as usize >= HEAD_BYTES && len.is_multiple_of(8) => at += u64::from(len),
+            _ => return u64::MAX,
+        }
+    }
+    at
 }
 
 impl<'a> Record<'a> {

@@ -22,6 +22,7 @@ use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr, WorkerId};
 use liger_pod::plan::Plan;
 
 use super::record::{LONG_UNIT, Origin, RecordWriter};
+use super::room::Refusal;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["log.wait-for-room"];
@@ -38,6 +39,9 @@ pub enum AppendError {
         /// Bytes of the longest record: half of the ring, and 256 MiB.
         most: u64,
     },
+    /// Nothing may be committed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// There was no room, and the caller did not want to wait any longer.
     #[error("no room for {len} bytes in the log's ring")]
     NoRoom {
@@ -136,6 +140,15 @@ impl Ring {
         Self { place, tail, head }
     }
 
+    /// The bytes of a record.
+    ///
+    /// # Errors
+    /// If it can never fit.
+    pub(super) fn check_length(&self, record: &RecordWriter) -> Result<u64, AppendError> {
+        let (len, most) = (record.len() as u64, self.place.longest());
+        if len > most { Err(AppendError::TooLong { len, most }) } else { Ok(len) }
+    }
+
     /// Appends the record in `record`, whose changes make version `llsn`, and returns its position. While
     /// there is no room, `wait` is called; it says whether to wait on.
     ///
@@ -149,10 +162,7 @@ impl Ring {
         origin: Origin,
         mut wait: impl FnMut(&Cx<F>) -> bool,
     ) -> Result<u64, AppendError> {
-        let len = record.len() as u64;
-        if len > self.place.longest() {
-            return Err(AppendError::TooLong { len, most: self.place.longest() });
-        }
+        let len = self.check_length(record)?;
         while self.tail + len - self.head > self.place.len && !cx.sabotaged("log.wait-for-room") {
             let head = cx.load(self.place.head());
             assert!(self.head <= head && head <= self.tail, "head {head} of {self:?}");

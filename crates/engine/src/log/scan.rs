@@ -5,7 +5,9 @@
 //!    storage: a frame, or the head of the next segment. Then they are damage.
 //! 2. What is shown is intact, in the order it was written: frames whose checksum fits, whose stream goes on
 //!    where it had come to, and whose records are none of an epoch that an earlier mark has closed.
-//! 3. No bytes make it panic, and it reads each byte once or twice.
+//! 3. No bytes make it panic, and it reads each byte a few times at most, whatever the bytes are: it searches
+//!    for heads of frames only, which take a fixed number of bytes to check, and for no records, because
+//!    every frame says where its first one begins.
 //!
 //! Segments are given one after the other, as bytes; so the scanner knows no storage, and holds nothing of
 //! them. What a torn end means for the pod is decided where all hosts' logs are known (recovery).
@@ -14,9 +16,10 @@ use std::collections::BTreeMap;
 
 use liger_fabric::HostId;
 
-use super::record::{BadRecord, Record, epoch_of};
+use super::record::{BadRecord, Record, epoch_of, llsn_of, step_over, u32_at};
 use super::segment::{
-    FRAME_HEAD_BYTES, Frame, FrameKind, Place, SEGMENT_HEAD_BYTES, SegmentHead, segment_name,
+    FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, Frames, Place, SEGMENT_HEAD_BYTES, SegmentHead,
+    segment_name,
 };
 
 /// How a log ends.
@@ -227,12 +230,16 @@ impl Scanner {
     }
 
     fn read_frames(&mut self, number: u32, bytes: &[u8], show: &mut impl FnMut(&Record<'_>, Place)) {
+        let frames = Frames::of(self.pod, self.host, number);
         let mut at = SEGMENT_HEAD_BYTES;
         while at < bytes.len() {
-            let frame = match Frame::parse(&bytes[at..]) {
+            let frame = match frames.parse(bytes, at) {
                 Ok(frame) => frame,
-                // Space that was taken and not written yet.
-                Err(_) if bytes[at..].iter().all(|byte| *byte == 0) => return,
+                // Space that was taken and not written yet: the next life gives it back.
+                Err(_) if bytes[at..].iter().all(|byte| *byte == 0) => {
+                    self.bytes -= (bytes.len() - at) as u64;
+                    return;
+                }
                 Err(why) => {
                     self.tear(why.to_string());
                     return self.look_behind(number, bytes, at + 8);
@@ -275,11 +282,11 @@ impl Scanner {
                 self.newest_epoch = self.newest_epoch.max(pod_durable);
                 Ok(())
             }
-            FrameKind::Records { worker, incarnation, position } => {
+            FrameKind::Records { worker, incarnation, position, first } => {
                 self.marks.closed = false;
                 let mut stream = self.streams.remove(&worker).unwrap_or_else(|| Stream::new(position));
-                let skipped =
-                    stream.enter(incarnation, position, frame.payload.len()).map_err(|why| (at, why))?;
+                let (len, first) = (frame.payload.len(), first as usize);
+                let skipped = stream.enter(incarnation, position, (len, first)).map_err(|why| (at, why))?;
                 let byte = (at + FRAME_HEAD_BYTES + skipped) as u64;
                 stream.push(&frame.payload[skipped..], Place { segment: number, byte });
                 while let Some(len) = self.take_record(&stream, worker, show)? {
@@ -298,7 +305,7 @@ impl Scanner {
         worker: u8,
         show: &mut impl FnMut(&Record<'_>, Place),
     ) -> Result<Option<usize>, (usize, String)> {
-        let Some((skipped, record)) = stream.first().map_err(|why| (stream.at.byte as usize, why))? else {
+        let Some(record) = stream.first().map_err(|why| (stream.at.byte as usize, why))? else {
             return Ok(None);
         };
         let (origin, epoch) = (record.origin(), epoch_of(record.llsn()));
@@ -313,14 +320,16 @@ impl Scanner {
         self.newest_epoch = self.newest_epoch.max(epoch);
         self.records += 1;
         show(&record, stream.at);
-        Ok(Some(skipped + record.len()))
+        Ok(Some(record.len()))
     }
 
-    /// Looks behind bytes that do not check for frames that knew of them.
+    /// Looks behind bytes that do not check for frames that knew of them. The head of a frame tells; its
+    /// payload may be torn as well, and what a head stands in front of is no place for another one.
     fn look_behind(&mut self, number: u32, bytes: &[u8], from: usize) {
+        let frames = Frames::of(self.pod, self.host, number);
         let mut at = from;
         while at + FRAME_HEAD_BYTES <= bytes.len() {
-            let Ok(frame) = Frame::parse(&bytes[at..]) else {
+            let Ok(frame) = frames.head(bytes, at) else {
                 at += 8;
                 continue;
             };
@@ -329,7 +338,7 @@ impl Scanner {
                 let behind = format!("{why}; byte {at} of {} knew it to be on storage", segment_name(number));
                 return self.damage(behind);
             }
-            self.newest_epoch = self.newest_epoch.max(newest_of(&frame));
+            self.newest_epoch = self.newest_epoch.max(newest_of(&frame, bytes, at));
             at += frame.len();
         }
     }
@@ -349,13 +358,14 @@ struct Stream {
     taken: usize,
     /// Places of later frames whose bytes are in `bytes`, by their offset in it.
     later: Vec<(usize, Place)>,
-    /// False until the first record was found: a log whose first segments were removed may begin within one.
+    /// False until the first record begins: a log whose first segments were removed may begin within one, of
+    /// which nothing is kept.
     aligned: bool,
 }
 
 impl Stream {
     fn new(position: u64) -> Self {
-        let (at, aligned) = (Place::default(), position == 0);
+        let at = Place::default();
         Self {
             life: None,
             shipped: position,
@@ -364,7 +374,7 @@ impl Stream {
             bytes: Vec::new(),
             taken: 0,
             later: Vec::new(),
-            aligned,
+            aligned: false,
         }
     }
 
@@ -373,8 +383,23 @@ impl Stream {
         self.position + (self.bytes.len() - self.taken) as u64
     }
 
-    /// How many bytes of a frame are known already, or why it does not go on where the stream has come to.
-    fn enter(&mut self, incarnation: u16, position: u64, len: usize) -> Result<usize, String> {
+    /// Where the first record begins behind all bytes, if that is known yet.
+    fn next_record(&self) -> Option<u64> {
+        match &self.bytes[self.taken..] {
+            [] => Some(self.position),
+            bytes if bytes.len() < 4 => None,
+            bytes => Some(self.position + u64::from(u32_at(bytes, 0))),
+        }
+    }
+
+    /// How many of a frame's bytes are known already, or of a record whose beginning was removed; or why the
+    /// frame does not go on where the stream has come to. Its first record begins at byte `first` of it.
+    fn enter(
+        &mut self,
+        incarnation: u16,
+        position: u64,
+        (len, first): (usize, usize),
+    ) -> Result<usize, String> {
         let next = self.end();
         let is_new_life = self.life != Some(incarnation);
         // A later life ships again what the earlier one had not seen synced.
@@ -383,7 +408,25 @@ impl Stream {
             return Err(format!("the stream goes on at {position}, not {next}"));
         }
         (self.life, self.shipped) = (Some(incarnation), position + len as u64);
-        Ok((next - position).min(len as u64) as usize)
+        let known = (next - position).min(len as u64) as usize;
+        let begin = (first < len).then_some(position + first as u64);
+        let fits = match (self.aligned, begin) {
+            (false, Some(_)) => known <= first,
+            (false, None) => true,
+            // Where nothing is known already, what came before says where a record begins.
+            (true, Some(begin)) => known > 0 || self.next_record() == Some(begin),
+            (true, None) => known > 0 || self.next_record().is_none_or(|next| next >= position + len as u64),
+        };
+        if !fits {
+            let expected = self.next_record().filter(|_| self.aligned);
+            return Err(format!("its first record is to begin at {begin:?}, expected {expected:?}"));
+        }
+        if self.aligned {
+            return Ok(known);
+        }
+        self.aligned = begin.is_some();
+        self.position += (first - known.min(first)) as u64;
+        Ok(first.max(known))
     }
 
     fn push(&mut self, bytes: &[u8], at: Place) {
@@ -398,29 +441,18 @@ impl Stream {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The first whole record, and how many bytes are in front of it.
-    fn first(&self) -> Result<Option<(usize, Record<'_>)>, String> {
-        let bytes = &self.bytes[self.taken..];
-        let last = if self.aligned { 0 } else { bytes.len() };
-        for skipped in (0..=last).step_by(8) {
-            match Record::parse(&bytes[skipped.min(bytes.len())..]) {
-                Ok(record) if record.position() == self.position + skipped as u64 => {
-                    return Ok(Some((skipped, record)));
-                }
-                Ok(record) if self.aligned => {
-                    return Err(format!("a record of byte {} at {}", record.position(), self.position));
-                }
-                Err(BadRecord::Short { .. }) | Ok(_) => {}
-                Err(bad) if self.aligned => return Err(format!("no record, but intact: {bad}")),
-                Err(_) => {}
-            }
+    /// The first record, if it is whole.
+    fn first(&self) -> Result<Option<Record<'_>>, String> {
+        match Record::parse(&self.bytes[self.taken..]) {
+            Ok(record) if record.position() == self.position => Ok(Some(record)),
+            Ok(record) => Err(format!("a record of byte {} at {}", record.position(), self.position)),
+            Err(BadRecord::Short { .. }) => Ok(None),
+            Err(bad) => Err(format!("no record, but intact: {bad}")),
         }
-        Ok(None)
     }
 
     /// Takes bytes off.
     fn pop(&mut self, len: usize) {
-        self.aligned = true;
         self.position += len as u64;
         self.taken += len;
         self.at.byte += len as u64;
@@ -433,19 +465,16 @@ impl Stream {
 }
 
 /// The newest epoch that a frame has something of, as far as it can be told.
-fn newest_of(frame: &Frame<'_>) -> u64 {
-    if let FrameKind::Mark { epoch, .. } | FrameKind::Closed { pod_durable: epoch } = frame.kind {
-        return epoch;
-    }
-    let (mut newest, mut at) = (0, 0);
-    while at < frame.payload.len() {
-        at += match Record::parse(&frame.payload[at..]) {
-            Ok(record) => {
-                newest = newest.max(epoch_of(record.llsn()));
-                record.len()
-            }
-            Err(_) => 8,
-        };
+fn newest_of(frame: &FrameHead, segment: &[u8], at: usize) -> u64 {
+    let first = match frame.kind {
+        FrameKind::Mark { epoch, .. } | FrameKind::Closed { pod_durable: epoch } => return epoch,
+        FrameKind::Records { first, .. } => u64::from(first),
+    };
+    let mut newest = 0;
+    if let Ok(payload) = frame.payload(segment, at) {
+        step_over(payload, first, |record| {
+            newest = newest.max(llsn_of(record).map_or(0, epoch_of));
+        });
     }
     newest
 }

@@ -1,30 +1,35 @@
 //! Shipping: what the rings of a host hold goes to its disk, and then an epoch is durable there.
 //!
-//! One turn, in this order: the epoch moves on if somebody waits for it; the epoch is read, then what the
-//! workers show, then the tails; bytes and mark are appended and synced; the heads move; the durable epoch is
-//! told.
+//! One turn, in this order: space is taken if some is wanted (space.rs); the epoch moves on if somebody waits
+//! for it; the epoch is read, then what the workers show, then the tails; bytes and mark are written and
+//! synced; the heads move; the durable epoch is told.
 //!
 //! Invariants:
 //! 1. A mark of epoch e is behind every record of e or before: nobody shows such an epoch any more, the tails
 //!    were read after that, and all before them is in front of the mark.
 //! 2. Heads and the durable epoch never say more than what a successful sync covered.
-//! 3. After a failed call nothing is written, released or told any more.
+//! 3. After a failed call nothing is written, released or told any more, unless it said that there is no
+//!    room: then nothing was written, and the same bytes are written again, at the same place, when there is.
 //! 4. A new segment begins only when the one before is synced to its end.
 //!
 //! Not here: who calls it (one worker of the host at a time), and which hosts are members.
 
-use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
-use liger_fabric::{Cx, Fabric, HostId, WorkerId};
+use std::sync::Arc;
+
+use liger_fabric::disk::{Disk, DiskError};
+use liger_fabric::{Cx, Fabric, HostId, UNTIL_RUNG, WorkerId};
 use liger_pod::plan::Plan;
 
-use super::binding::BadBinding;
 use super::closed::ClosedSegments;
 use super::epoch::LogClock;
+pub(super) use super::lives::Life;
+use super::lives::{HEIRS, secure_end};
+use super::record::{epoch_of, llsn_of, step_over, u32_at};
 use super::ring::RingReader;
-use super::scan::{End, Scan, Scanner};
-use super::segment::{
-    FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, encode_frame, segment_name, segment_number,
-};
+use super::room::{LogRoom, RoomOptions};
+use super::segment::{FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, segment_name, segment_number};
+use super::space::Space;
+pub use super::state::{LogFailure, LogState, ShipCounts};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -32,8 +37,9 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "log.tails-after-active",
     "log.head-after-sync",
     "log.durable-after-sync",
-    "log.stop-after-failure",
     "log.sync-last-life",
+    "log.first-record",
+    "log.write-again",
 ];
 
 /// How a host keeps its log.
@@ -55,12 +61,15 @@ pub struct LogOptions {
     /// Most bytes of a ring in one frame, a multiple of 8. A frame passes through the processor's cache
     /// twice, to the buffer and to the file: a small one stays in it, and pushes less of the workers' out.
     pub frame_bytes: usize,
+    /// How space is taken.
+    pub room: RoomOptions,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
         let (epoch_ns, busy_factor, segment_bytes, frame_bytes) = (1_000_000, 4, 64 << 20, 64 << 10);
-        Self { pod: 0, first_epoch: 1, generation: 1, epoch_ns, busy_factor, segment_bytes, frame_bytes }
+        let (pod, first_epoch, generation, room) = (0, 1, 1, RoomOptions::default());
+        Self { pod, first_epoch, generation, epoch_ns, busy_factor, segment_bytes, frame_bytes, room }
     }
 }
 
@@ -73,89 +82,6 @@ const MOST_REST_NS: u64 = 4_000_000;
 /// Time between two looks of a shipper that anybody may ask for something at any time.
 pub const WATCH_NS: u64 = 50_000;
 
-/// Why a host's log has ended.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LogFailure {
-    /// Its device has failed.
-    #[error("the log's device has failed; nothing is shipped any more")]
-    Device(#[source] DiskError),
-    /// Its device is full.
-    #[error("the log's device is full; nothing is shipped any more")]
-    Full(#[source] DiskError),
-    /// What the host's last life had made sure of is not what it was.
-    #[error("{file} is damaged at byte {byte}: {why}")]
-    Damaged {
-        /// Name of the segment.
-        file: String,
-        /// Where.
-        byte: u64,
-        /// What is wrong.
-        why: String,
-    },
-    /// The memory holds rings of another pod, or of another generation of this one.
-    #[error(transparent)]
-    OtherMemory(#[from] BadBinding),
-    /// Another member's log has ended, so the pod's durable epoch stands still.
-    #[error("the log of host {host} has ended")]
-    OtherHost {
-        /// Which.
-        host: u8,
-    },
-}
-
-impl From<DiskError> for LogFailure {
-    fn from(error: DiskError) -> Self {
-        if error.kind == DiskErrorKind::Full { Self::Full(error) } else { Self::Device(error) }
-    }
-}
-
-/// What a shipper has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ShipCounts {
-    /// Bytes appended to segments.
-    pub bytes: u64,
-    /// Frames, marks included.
-    pub frames: u64,
-    /// Syncs.
-    pub syncs: u64,
-    /// Time in syncs, in nanoseconds.
-    pub sync_ns: u64,
-    /// Epochs that this host has ended.
-    pub ticks: u64,
-    /// Turns that workers without room have asked for.
-    pub room_turns: u64,
-}
-
-/// Who ships a host's rings: names of lives differ, so that bytes that are shipped again are known by it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Life {
-    /// The host itself, in its life of this number.
-    Own(u16),
-    /// Another host, in its life of this number.
-    Heir(HostId, u16),
-    /// Whoever starts a pod again whose hosts are all dead.
-    Salvager,
-}
-
-/// Names of lives from here on are those of heirs who close a dead host's log.
-const HEIRS: u16 = liger_pod::membership::MAX_INCARNATION + 1;
-/// And from here on those of salvagers.
-const SALVAGERS: u16 = HEIRS | HEIRS >> 1;
-const _: () = assert!(liger_pod::plan::MAX_HOSTS << 10 <= (SALVAGERS - HEIRS) as usize);
-
-impl Life {
-    /// Its name in the frames that it writes, from segment `first` on.
-    fn name(self, first: u32) -> u16 {
-        match self {
-            Self::Own(incarnation) => incarnation,
-            Self::Heir(host, incarnation) => HEIRS | u16::from(host.0) << 10 | incarnation & 0x3ff,
-            // Nothing counts salvagers; each starts a segment, and they are in order.
-            Self::Salvager => SALVAGERS | first as u16 & !SALVAGERS,
-        }
-    }
-}
-
 /// Ships one host's rings.
 pub struct Shipper {
     /// Whose log it is: the caller's, or a dead host's.
@@ -163,15 +89,23 @@ pub struct Shipper {
     options: LogOptions,
     disk: Disk,
     head: SegmentHead,
-    file: DiskFile,
-    /// End of the current segment.
-    end: u64,
+    space: Space,
+    room: Arc<LogRoom>,
     synced: Place,
     /// No record so far is of a later epoch.
     newest: u64,
     closed: ClosedSegments,
     rings: Vec<RingReader>,
+    /// Those of all hosts, for how much the pod has logged.
+    pod_rings: Vec<RingReader>,
     heads: Vec<u64>,
+    /// Up to where each ring is in frames: further than its head between a turn that found no room and the
+    /// next.
+    framed: Vec<u64>,
+    /// Where the first record behind that begins.
+    next_records: Vec<u64>,
+    /// What the records in these frames were charged, less what the frames take.
+    overcharged: i64,
     durable: u64,
     /// The last bytes are not yet known to be synced by anything behind them.
     open_end: bool,
@@ -180,12 +114,14 @@ pub struct Shipper {
     epoch_since_ns: u64,
     synced_at_ns: u64,
     failure: Option<LogFailure>,
+    /// There was no room where none had been promised: the frames wait.
+    stuck: Option<DiskError>,
     counts: ShipCounts,
     /// Bytes that the last epoch brought.
     epoch_bytes: u64,
     /// The tails at the last look.
     seen: Vec<u64>,
-    /// Frames that are not appended yet.
+    /// Frames that are not written yet.
     frames: Vec<u8>,
 }
 
@@ -221,7 +157,9 @@ impl Shipper {
         let number = newest + 1;
         let incarnation = life.name(number);
         let head = SegmentHead { pod, host, incarnation, number, generation, previous_end, mark };
-        let (file, end) = start_segment(cx, disk, &head)?;
+        let room = Arc::new(LogRoom::new(options.room, options.frame_bytes));
+        let goes_on = matches!(life, Life::Own(_));
+        let space = Space::start(cx, disk, &head, options.room, room.clone(), goes_on)?;
         let rings: Vec<_> =
             (0..plan.config().workers).map(|w| RingReader::new(plan, host, WorkerId(w))).collect();
         let rings_at: Vec<u64> = rings.iter().map(|ring| ring.head(cx)).collect();
@@ -235,19 +173,24 @@ impl Shipper {
             options,
             disk: disk.clone(),
             head,
-            file,
-            end,
-            synced: Place { segment: number, byte: end },
+            synced: Place { segment: number, byte: space.end() },
+            space,
+            room,
             newest: epoch,
             closed,
             heads: rings_at.clone(),
+            framed: rings_at.clone(),
+            next_records: rings_at.clone(),
+            overcharged: 0,
             rings,
+            pod_rings: all_rings(plan),
             durable: mark,
             open_end: false,
             epoch,
             epoch_since_ns: cx.now_ns(),
             synced_at_ns: cx.now_ns(),
             failure: None,
+            stuck: None,
             counts: ShipCounts::default(),
             epoch_bytes: 0,
             seen: rings_at,
@@ -260,11 +203,47 @@ impl Shipper {
     ///
     /// # Errors
     /// From the first failure of the disk on, always that.
-    pub fn step<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, members: u16) -> Result<u64, LogFailure> {
-        if let Some(failure) = &self.failure
-            && !cx.sabotaged("log.stop-after-failure")
-        {
+    pub(super) fn step<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        clock: &LogClock,
+        members: u16,
+        may_take: bool,
+    ) -> Result<u64, LogFailure> {
+        if let Some(failure) = &self.failure {
             return Err(failure.clone());
+        }
+        match self.turn(cx, clock, members, may_take) {
+            Ok(rest_ns) => {
+                self.stuck = None;
+                Ok(if self.space.full().is_some() {
+                    rest_ns.min(self.options.room.retry_ns)
+                } else {
+                    rest_ns
+                })
+            }
+            Err(LogFailure::Full(error)) => {
+                self.stuck = Some(error);
+                Ok(self.options.room.retry_ns)
+            }
+            Err(failure) => {
+                self.failure = Some(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    fn turn<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        clock: &LogClock,
+        members: u16,
+        may_take: bool,
+    ) -> Result<u64, LogFailure> {
+        let logged = || self.pod_rings.iter().map(|ring| ring.tail(cx)).sum();
+        self.space.make(cx, logged, may_take)?;
+        if !self.frames.is_empty() {
+            self.write(cx)?;
         }
         self.tick(cx, clock);
         let look = self.look(cx, clock);
@@ -279,10 +258,25 @@ impl Shipper {
         } else {
             return Ok(self.rest_ns(cx, clock, look.tails));
         };
+        if self.framed == look.tails && !self.has_room_for_mark() {
+            return Ok(self.options.room.retry_ns);
+        }
+        clock.set_idle(false);
         let pod_durable = clock.pod_durable(cx, members);
         let mark = mark.map(|epoch| FrameKind::Mark { epoch, pod_durable });
+        let before = self.durable;
         let shipped = self.ship(cx, clock, &look.tails, mark);
-        shipped.map(|()| 0).inspect_err(|failure| self.failure = Some(failure.clone()))
+        // Whoever is last of all members wakes those who wait; of two at once, the later one sees the other.
+        if self.durable > before && clock.pod_durable(cx, members) >= self.durable {
+            clock.wake_waiting(cx);
+        }
+        shipped.map(|()| 0)
+    }
+
+    /// A mark alone is charged to nobody: it takes of what is kept for it.
+    fn has_room_for_mark(&self) -> bool {
+        let left = self.room.free() + self.options.room.kept_bytes() as i64;
+        left >= FRAME_HEAD_BYTES as i64
     }
 
     /// True if the last sync is so long ago that a mark should say that it took place. While nobody asks for
@@ -292,28 +286,28 @@ impl Shipper {
         cx.now_ns().saturating_sub(self.synced_at_ns) >= epochs * self.options.epoch_ns
     }
 
-    /// How long nobody will miss the next turn. Who waits for the epoch to end must wait until it has lasted
-    /// long enough; the others end it as well, and whoever notices late holds all of them back, so this host
-    /// watches from an eighth of an epoch earlier on: hosts whose epochs began at different times fall into
-    /// step. An epoch that has ended and has no mark here is waited for now. If nobody waits but
-    /// records come, their writers are content with `pod`, and who asks for more waits for half an epoch
-    /// more. On an idle host nobody waits for more than a quarter, and the less the sooner after another: a
-    /// look costs some microseconds of processor time.
+    /// How long nobody will miss the next turn; whoever wants one sooner wakes the shipper: the first who
+    /// waits for the epoch, whoever ends it, and whoever finds a ring full. Who waits for the epoch to end
+    /// must wait until it has lasted long enough. An epoch that has ended and has no mark here is waited for
+    /// now, by a worker that is about to commit in it. If nobody waits but records come, or the last bytes
+    /// are not known to be synced by anything behind them, their writers are content with `pod`, and this
+    /// host looks now and then. Otherwise it is idle, and the next record wakes it.
     fn rest_ns<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, tails: Vec<u64>) -> u64 {
         let (comes, has_time) = (self.seen != tails, self.have_time(&tails));
         self.seen = tails;
         let lasted_ns = cx.now_ns().saturating_sub(self.epoch_since_ns);
         let rest_ns = if self.durable + 1 < self.epoch {
-            0
+            WATCH_NS
         } else if clock.wanted() >= self.epoch {
-            let early_ns = (self.epoch_ns() / 8).max(2 * WATCH_NS);
-            self.epoch_ns().saturating_sub(lasted_ns + early_ns).min(MOST_REST_NS)
-        } else if comes {
-            (self.options.epoch_ns / 2).min(MOST_REST_NS)
+            self.epoch_ns().saturating_sub(lasted_ns).clamp(1, MOST_REST_NS)
+        } else if comes || self.open_end {
+            (self.options.epoch_ns / 2).clamp(WATCH_NS, MOST_REST_NS)
         } else {
-            (lasted_ns / 8).min(self.options.epoch_ns / 4)
+            UNTIL_RUNG
         };
-        if has_time { rest_ns.max(WATCH_NS) } else { WATCH_NS }
+        // Before the next look, which comes before the sleep: a record that wakes nobody is found there.
+        clock.set_idle(rest_ns == UNTIL_RUNG);
+        if has_time { rest_ns } else { rest_ns.min(WATCH_NS) }
     }
 
     /// How long this epoch lasts at least.
@@ -369,24 +363,28 @@ impl Shipper {
         let fresh = self.heads != tails || epoch != Some(self.durable);
         // Whatever is before the tails was appended by now.
         let newest = clock.now(cx);
-        if self.end + self.bytes_of(tails) > self.options.segment_bytes {
+        let is_synced = self.synced == Place { segment: self.head.number, byte: self.space.end() };
+        if is_synced && self.space.end() + self.bytes_of(tails) > self.options.segment_bytes {
             self.rotate(cx)?;
         }
-        self.newest = newest;
-        self.append_rings(cx, tails)?;
+        self.frame_rings(cx, tails, newest)?;
         if let Some(kind) = mark {
             self.put(kind, |_| ());
         }
         if cx.sabotaged("log.head-after-sync") {
             self.release(cx, tails);
         }
-        self.append_and_sync(cx)?;
+        self.write_and_sync(cx)?;
         let bytes = self.heads.iter().zip(tails).map(|(head, tail)| tail - head).sum();
+        self.room.add(std::mem::take(&mut self.overcharged));
         self.release(cx, tails);
         if let Some(epoch) = epoch.filter(|&epoch| epoch > self.durable) {
             self.durable = epoch;
             self.epoch_bytes = bytes;
             clock.publish(cx, self.host, epoch);
+        } else {
+            // Whoever waits for room in a ring sees it now, and not when something else is told.
+            cx.fence();
         }
         self.open_end = fresh;
         Ok(())
@@ -396,55 +394,75 @@ impl Shipper {
     fn bytes_of(&self, tails: &[u64]) -> u64 {
         let (head, most) = (FRAME_HEAD_BYTES as u64, self.options.frame_bytes as u64);
         let of_ring = |(tail, from): (&u64, &u64)| tail - from + head * (tail - from).div_ceil(most);
-        tails.iter().zip(&self.heads).map(of_ring).sum::<u64>() + head
+        tails.iter().zip(&self.framed).map(of_ring).sum::<u64>() + head
     }
 
-    /// Appends the bytes of all rings up to these tails, a few frames at a time.
-    fn append_rings<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64]) -> Result<(), LogFailure> {
-        let (most, incarnation) = (self.options.frame_bytes, self.head.incarnation);
+    /// Writes the bytes of all rings up to these tails, a few frames at a time. No record there is of an
+    /// epoch later than `newest`.
+    fn frame_rings<F: Fabric>(&mut self, cx: &Cx<F>, tails: &[u64], newest: u64) -> Result<(), LogFailure> {
+        let (most, incarnation, room) = (self.options.frame_bytes, self.head.incarnation, self.room.clone());
         for (worker, &tail) in tails.iter().enumerate() {
             let ring = self.rings[worker];
-            for position in (self.heads[worker]..tail).step_by(most) {
+            let mut next_record = self.next_records[worker];
+            for position in (self.framed[worker]..tail).step_by(most) {
                 let to = tail.min(position + most as u64);
-                let kind = FrameKind::Records { worker: worker as u8, incarnation, position };
-                let own = incarnation < HEIRS;
-                self.put(kind, |frame| match own {
-                    true => ring.read_own(cx, position, to, frame),
-                    false => ring.read(cx, position, to, frame),
+                let told = if cx.sabotaged("log.first-record") { position } else { next_record };
+                let first = told.min(to) - position;
+                let kind =
+                    FrameKind::Records { worker: worker as u8, incarnation, position, first: first as u32 };
+                let (own, mut charged, mut epoch) = (incarnation < HEIRS, 0, self.newest);
+                self.put(kind, |frame| {
+                    let start = frame.len();
+                    match own {
+                        true => ring.read_own(cx, position, to, frame),
+                        false => ring.read(cx, position, to, frame),
+                    }
+                    let each = |record: &[u8]| {
+                        charged += room.charge(u32_at(record, 0).into());
+                        epoch = epoch.max(llsn_of(record).map_or(newest, epoch_of));
+                    };
+                    let behind = step_over(&frame[start..], next_record - position, each);
+                    next_record = position.saturating_add(behind);
                 });
+                self.overcharged += charged as i64;
+                self.newest = epoch;
+                (self.framed[worker], self.next_records[worker]) = (to, next_record);
                 if self.frames.len() >= most {
-                    self.append(cx)?;
+                    self.write(cx)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds a frame to those that wait to be appended; `fill` adds its payload.
+    /// Adds a frame to those that wait to be written; `fill` adds its payload.
     fn put(&mut self, kind: FrameKind, fill: impl FnOnce(&mut Vec<u8>)) {
-        encode_frame(kind, self.synced, &mut self.frames, fill);
+        let before = self.frames.len();
+        let at = self.space.end() + before as u64;
+        self.head.frames().encode(at, kind, self.synced, &mut self.frames, fill);
+        self.overcharged -= (self.frames.len() - before) as i64;
         self.counts.frames += 1;
     }
 
-    fn append<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
-        let at = self.file.append(cx, &self.frames)?;
-        assert_eq!(at, self.end, "somebody else writes segment {}", self.head.number);
-        self.end += self.frames.len() as u64;
-        self.counts.bytes += self.frames.len() as u64;
-        self.frames.clear();
-        Ok(())
+    fn write<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        let written = self.space.write(cx, &self.frames);
+        if written.is_ok() || cx.sabotaged("log.write-again") {
+            self.counts.bytes += self.frames.len() as u64;
+            self.frames.clear();
+        }
+        Ok(written?)
     }
 
-    fn append_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
-        self.append(cx)?;
+    fn write_and_sync<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        self.write(cx)?;
         let start_ns = cx.now_ns();
         if !cx.sabotaged("log.durable-after-sync") {
-            self.file.sync(cx)?;
+            self.space.sync(cx)?;
         }
         self.synced_at_ns = cx.now_ns();
         self.counts.syncs += 1;
         self.counts.sync_ns += self.synced_at_ns.saturating_sub(start_ns);
-        self.synced = Place { segment: self.head.number, byte: self.end };
+        self.synced = Place { segment: self.head.number, byte: self.space.end() };
         Ok(())
     }
 
@@ -457,14 +475,62 @@ impl Shipper {
         }
     }
 
+    /// Begins a new segment, if there is room for one.
     fn rotate<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
-        assert_eq!(self.synced, Place { segment: self.head.number, byte: self.end }, "synced to its end");
-        let (number, previous_end, mark) = (self.head.number + 1, self.end, self.durable);
+        let end = self.space.end();
+        assert_eq!(self.synced, Place { segment: self.head.number, byte: end }, "synced to its end");
+        let (number, previous_end, mark) = (self.head.number + 1, end, self.durable);
         let head = SegmentHead { number, previous_end, mark, ..self.head };
-        let (file, end) = start_segment(cx, &self.disk, &head)?;
-        self.closed.push(self.head.number, self.newest, self.end);
-        (self.head, self.file, self.end) = (head, file, end);
+        if self.space.next(cx, &head)? {
+            self.closed.push(self.head.number, self.newest, end);
+            self.head = head;
+        }
         Ok(())
+    }
+
+    /// Begins a new segment, if there is room: the present one can go as soon as nobody needs its records.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub(super) fn end_segment<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        let is_synced = self.synced == Place { segment: self.head.number, byte: self.space.end() };
+        let is_between = self.failure.is_none() && self.frames.is_empty() && is_synced;
+        if is_between && self.space.end() > self.options.room.kept_bytes() / 8 {
+            self.rotate(cx)?;
+        }
+        Ok(())
+    }
+
+    /// True if no record of the present segment is of `epoch` or later.
+    pub(super) fn ends_before(&self, epoch: u64) -> bool {
+        self.newest < epoch
+    }
+
+    /// What other hosts are to know.
+    pub(super) fn state(&self) -> LogState {
+        match (&self.failure, &self.stuck, self.space.full()) {
+            (Some(_), ..) => LogState::Ended,
+            _ if self.space.is_cleaning() => LogState::Cleaning,
+            (None, None, None) => LogState::Good,
+            _ => LogState::Full,
+        }
+    }
+
+    /// Why there is no room, if there is none: what the system said, and true if committed records wait for
+    /// it.
+    pub(super) fn full(&self) -> Option<(DiskError, bool)> {
+        let stuck = self.stuck.clone().map(|error| (error, true));
+        stuck.or_else(|| self.space.full().map(|error| (error.clone(), false)))
+    }
+
+    /// The room of this host's log.
+    pub(super) fn room(&self) -> &Arc<LogRoom> {
+        &self.room
+    }
+
+    /// The space that the log is in.
+    pub(super) fn space(&mut self) -> &mut Space {
+        &mut self.space
     }
 
     /// Writes a mark of the newest epoch there can be one of, if it says more than the last one or not;
@@ -484,7 +550,8 @@ impl Shipper {
     pub fn close<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, members: u16) -> Result<(), LogFailure> {
         let tails: Vec<u64> = self.rings.iter().map(|ring| ring.tail(cx)).collect();
         let pod_durable = clock.pod_durable(cx, members);
-        self.ship(cx, clock, &tails, Some(FrameKind::Closed { pod_durable }))
+        self.ship(cx, clock, &tails, Some(FrameKind::Closed { pod_durable }))?;
+        Ok(self.space.give_back(cx)?)
     }
 
     /// The first segment that may hold a record of `epoch` or later, or that is being written.
@@ -500,7 +567,7 @@ impl Shipper {
 
     /// Bytes of all segments.
     pub fn held_bytes(&self) -> u64 {
-        self.closed.bytes() + self.end
+        self.closed.bytes() + self.space.end()
     }
 
     /// The disk that it writes to.
@@ -514,48 +581,8 @@ impl Shipper {
     }
 }
 
-/// How many bytes count of the newest segment that has a head, and the last mark in it or before it. The life
-/// that wrote it may have died before it could sync them, so that is done now: the next segment will say that
-/// they are on storage. (Later lives may have died before their segments had heads.)
-fn secure_end<F: Fabric>(
-    cx: &Cx<F>,
-    disk: &Disk,
-    (pod, host): (u64, HostId),
-    numbers: &[u32],
-) -> Result<(u64, u64), LogFailure> {
-    let mut newest = Vec::new();
-    for &number in numbers.iter().rev() {
-        let file = disk.open(cx, &segment_name(number))?;
-        let mut bytes = vec![0; file.len(cx)? as usize];
-        file.read_exact_at(cx, 0, &mut bytes)?;
-        let has_head = SegmentHead::decode(&bytes).is_ok();
-        newest.push((number, file, bytes));
-        if has_head {
-            break;
-        }
-    }
-    let mut scanner = Scanner::new(pod, host);
-    newest.iter().rev().for_each(|(number, _, bytes)| scanner.segment(*number, bytes, |_, _| ()));
-    let Scan { end, counted, marks, .. } = scanner.finish();
-    if let End::Damaged { at, why } = end {
-        return Err(LogFailure::Damaged { file: segment_name(at.segment), byte: at.byte, why });
-    }
-    if let Some((_, file, _)) = newest.last().filter(|_| !cx.sabotaged("log.sync-last-life")) {
-        file.sync(cx)?;
-    }
-    Ok((counted, marks.last))
-}
-
-/// Makes a segment that has its head and a durable name.
-fn start_segment<F: Fabric>(
-    cx: &Cx<F>,
-    disk: &Disk,
-    head: &SegmentHead,
-) -> Result<(DiskFile, u64), LogFailure> {
-    let file = disk.create(cx, &segment_name(head.number))?;
-    let bytes = head.encode();
-    file.append(cx, &bytes)?;
-    file.sync(cx)?;
-    disk.sync_names(cx)?;
-    Ok((file, bytes.len() as u64))
+/// The rings of all hosts.
+pub(super) fn all_rings(plan: &Plan) -> Vec<RingReader> {
+    let workers = || (0..plan.config().workers).map(WorkerId);
+    plan.hosts().flat_map(|host| workers().map(move |worker| RingReader::new(plan, host, worker))).collect()
 }

@@ -19,7 +19,6 @@ use super::message::Effect;
 use super::transaction::{PartTxn, Place};
 use crate::log::branch::BranchHead;
 use crate::log::record::{Op, RecordWriter, first_of};
-use crate::log::ring::AppendError;
 use crate::log::{HostLog, WorkerLog};
 use crate::txn::TxnError;
 
@@ -67,17 +66,12 @@ impl PartLog {
         if record.is_empty() && head.committed.unwrap_or(0) == 0 {
             return Ok(self.log.clock().now(cx));
         }
+        let promise = ring.promise(cx, &self.log, record, false, |_| ())?;
         let now = self.log.clock().begin_commit(cx, cx.worker(), 0);
         let epoch = epoch.unwrap_or(now);
-        let appended = ring.append(cx, &self.log, record, first_of(epoch), |_| ());
+        let appended = ring.append(cx, &self.log, record, promise, first_of(epoch), |_| ());
         self.log.clock().end_commit(cx.worker());
-        match appended {
-            Ok(_) => Ok(epoch),
-            Err(AppendError::TooLong { len, most }) => {
-                Err(TxnError::TooLarge { bytes: len, limit_bytes: most })
-            }
-            Err(AppendError::NoRoom { .. }) => Err(TxnError::LogFailed),
-        }
+        Ok(appended.map(|_| epoch)?)
     }
 
     /// Keeps what a transaction of another host's worker will have changed here at `time`.

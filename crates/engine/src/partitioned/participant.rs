@@ -100,7 +100,9 @@ impl PartHost {
                 TxnError::Conflict(conflict) => Answer::Refused(conflict),
                 TxnError::OutOfMemory { needed_bytes, .. } => Answer::NoRoom { needed_bytes },
                 TxnError::TooLarge { bytes, limit_bytes } => Answer::Unlogged { bytes, limit_bytes },
-                TxnError::LogFailed => Answer::Unlogged { bytes: 0, limit_bytes: 0 },
+                TxnError::LogFailed | TxnError::LogFull { .. } => {
+                    Answer::Unlogged { bytes: 0, limit_bytes: 0 }
+                }
                 other => unreachable!("a participant's step: {other}"),
             }
         });

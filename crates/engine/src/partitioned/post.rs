@@ -12,7 +12,9 @@
 
 use std::collections::VecDeque;
 
-use liger_fabric::{Cx, Fabric, HostId, Latch, Work};
+use liger_fabric::{Cx, Fabric, HostId, Latch, SyncAddr, Work};
+use liger_pod::bells::{self, Bell};
+use liger_pod::lanes::Addressee;
 
 use super::host::{PartHost, count};
 use super::message::{Answer, Message};
@@ -77,13 +79,18 @@ impl PartHost {
         count(&self.traffic.messages, 1);
         let bytes = message.encode();
         match self.post.route {
-            Route::Workers | Route::Receiver => self.post.outbox.post(cx, &self.lanes, to, bytes, || true),
+            Route::Workers | Route::Receiver => self.post_now(cx, to, bytes),
             Route::Thread | Route::Network => {
                 // The worker makes the message, the thread takes it on its way.
                 cx.spend(Work::Message, 1);
                 self.post.leaving.lock(cx).push_back((to, bytes));
             }
         }
+    }
+
+    /// Through the lanes. Hosts of such a pod do not come back: a number has one life.
+    fn post_now<F: Fabric>(&self, cx: &Cx<F>, to: HostId, bytes: Vec<u8>) {
+        self.post.outbox.post(cx, &self.lanes, Addressee::any_life(to), bytes, || true);
     }
 
     /// Does what other hosts have asked for, and takes their answers. Returns the number of messages handled.
@@ -143,11 +150,20 @@ impl PartHost {
             return count(&self.traffic.messages_dropped, 1);
         };
         let mut mailbox = mailbox.lock(cx);
-        if mailbox.request == to.request {
-            mailbox.answers.push((from, answer));
-        } else {
-            count(&self.traffic.messages_dropped, 1);
+        if mailbox.request != to.request {
+            return count(&self.traffic.messages_dropped, 1);
         }
+        mailbox.answers.push((from, answer));
+        drop(mailbox);
+        if to.worker != cx.worker() {
+            cx.fence();
+            cx.ring(self.mail_bell(cx));
+        }
+    }
+
+    /// Where workers of this host sleep that wait for mail.
+    fn mail_bell<F: Fabric>(&self, cx: &Cx<F>) -> SyncAddr {
+        bells::bell(&self.plan, cx.host(), Bell::Work)
     }
 
     /// One turn of the thread that carries mail between workers and lanes or network
@@ -165,7 +181,7 @@ impl PartHost {
             if over_network {
                 cx.send_message(to, bytes);
             } else {
-                self.post.outbox.post(cx, &self.lanes, to, bytes, || true);
+                self.post_now(cx, to, bytes);
             }
             moved += 1;
         }
@@ -194,6 +210,7 @@ impl PartHost {
     /// Waits for `answers` answers to the request, serving meanwhile. No latch is held.
     pub(super) fn await_answers<F: Fabric>(&self, cx: &Cx<F>, answers: usize) -> Vec<(HostId, Answer)> {
         let mailbox = &self.post.mailboxes[usize::from(cx.worker().0)];
+        let mut turn = 0u32;
         loop {
             {
                 let mut mailbox = mailbox.lock(cx);
@@ -201,8 +218,10 @@ impl PartHost {
                     return std::mem::take(&mut mailbox.answers);
                 }
             }
-            if self.serve(cx) == 0 {
-                cx.pause();
+            turn = if self.serve(cx) == 0 { turn + 1 } else { 0 };
+            let is_over = || self.serve(cx) > 0 || mailbox.lock(cx).answers.len() >= answers;
+            if turn > 0 {
+                bells::pass(cx, self.mail_bell(cx), turn, is_over);
             }
         }
     }

@@ -69,7 +69,7 @@ impl<'h, F: Fabric> Session for PartSession<'h, F> {
 
     fn want_durable(&mut self, ticket: Ticket) {
         if let Some(log) = &self.txn.host.log {
-            log.log.want(ticket.0);
+            log.log.want(self.txn.cx, ticket.0);
         }
     }
 

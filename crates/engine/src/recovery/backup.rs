@@ -25,7 +25,7 @@ use liger_fabric::{Cx, Fabric, HostId};
 use super::directory::{Directory, read_whole};
 use super::error::{FileByte, RecoveryError};
 use super::manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, image_name};
-use crate::log::segment::{Frame, FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_name, segment_number};
+use crate::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_name, segment_number};
 
 /// A file of a pod, as it is to be copied.
 pub struct HeldFile {
@@ -60,20 +60,23 @@ impl HeldFile {
     /// Whatever the storage says, or if the file has become shorter.
     pub fn read<F: Fabric>(&self, cx: &Cx<F>, offset: u64, out: &mut [u8]) -> Result<usize, RecoveryError> {
         let most = self.bytes.saturating_sub(offset).min(out.len() as u64) as usize;
-        match &self.source {
-            Source::Read(bytes) => out[..most].copy_from_slice(&bytes[offset as usize..][..most]),
-            Source::Open(directory, file) => {
-                let there = directory.read(cx, file, offset, &mut out[..most])?;
-                if there < most {
-                    let at = FileByte::new(self.host, self.name.clone(), offset + there as u64);
-                    return Err(RecoveryError::damaged(
-                        at,
-                        format!("it ends here, and had {} bytes", self.bytes),
-                    ));
-                }
-            }
+        let there = self.read_there(cx, offset, &mut out[..most])?;
+        if there < most {
+            let at = FileByte::new(self.host, self.name.clone(), offset + there as u64);
+            return Err(RecoveryError::damaged(at, format!("it ends here, and had {} bytes", self.bytes)));
         }
         Ok(most)
+    }
+
+    /// Reads what is there.
+    fn read_there<F: Fabric>(&self, cx: &Cx<F>, offset: u64, out: &mut [u8]) -> Result<usize, RecoveryError> {
+        match &self.source {
+            Source::Read(bytes) => {
+                out.copy_from_slice(&bytes[offset as usize..][..out.len()]);
+                Ok(out.len())
+            }
+            Source::Open(directory, file) => directory.read(cx, file, offset, out),
+        }
     }
 
     fn open<F: Fabric>(cx: &Cx<F>, directory: &Directory, name: String) -> Result<Self, RecoveryError> {
@@ -181,21 +184,32 @@ fn cut<F: Fabric>(cx: &Cx<F>, segments: &mut Vec<HeldFile>, durable: u64) -> Res
         let mut head = [0; SEGMENT_HEAD_BYTES];
         let read = segments[at].read(cx, 0, &mut head)?;
         // One that was just made has no head yet.
-        if SegmentHead::decode(&head[..read]).is_ok_and(|head| head.mark >= durable) {
+        let Ok(head) = SegmentHead::decode(&head[..read]) else { continue };
+        // Space that was taken ahead of it may be given back while it is read.
+        let before = &mut segments[at - 1];
+        before.bytes = before.bytes.min(head.previous_end);
+        if head.mark >= durable {
             segments.truncate(at);
             break;
         }
     }
     let Some(last) = segments.last_mut() else { return Ok(()) };
     let mut bytes = vec![0; last.bytes as usize];
-    last.read(cx, 0, &mut bytes)?;
+    // What was taken ahead of its end may have been given back since it was opened.
+    let there = last.read_there(cx, 0, &mut bytes)?;
+    bytes.truncate(there);
+    last.bytes = there as u64;
+    let Ok(head) = SegmentHead::decode(&bytes) else { return Ok(()) };
     let mut at = SEGMENT_HEAD_BYTES;
-    while let Some(Ok(frame)) = bytes.get(at..).map(Frame::parse) {
+    while let Ok(frame) = head.frames().parse(&bytes, at) {
         at += frame.len();
         if matches!(frame.kind, FrameKind::Mark { epoch, .. } if epoch >= durable) {
             last.bytes = at as u64;
             break;
         }
+    }
+    if bytes[at.min(bytes.len())..].iter().all(|byte| *byte == 0) {
+        last.bytes = at as u64;
     }
     Ok(())
 }

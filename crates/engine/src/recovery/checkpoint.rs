@@ -13,7 +13,8 @@
 //! Invariants:
 //! 1. No latch is held while files are written, and no row is locked between two steps: whoever drives it is
 //!    no worker.
-//! 2. A checkpoint that was not finished leaves files that no manifest names; the next one writes over them.
+//! 2. A checkpoint that was not finished leaves files that no manifest names; whoever gives it up removes
+//!    them, or the next one writes over them.
 //! 3. E is read behind the last row, and not taken from the rows: a row that is missing because a
 //!    transaction of epoch E has deleted it has no version to tell.
 
@@ -236,6 +237,23 @@ fn is_in_image(relation: &Relation, partition: u16) -> bool {
 fn remove_earlier<F: Fabric>(cx: &Cx<F>, directory: &Directory, number: u64) -> Result<(), RecoveryError> {
     for name in directory.names(cx)? {
         if image_numbers(&name).is_some_and(|(of, _)| of < number) {
+            directory.remove(cx, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the images of a checkpoint that was given up: `number` is the one that counts. They take room.
+///
+/// # Errors
+/// If the storage fails.
+pub(super) fn remove_unfinished<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    number: u64,
+) -> Result<(), RecoveryError> {
+    for name in directory.names(cx)? {
+        if image_numbers(&name).is_some_and(|(of, _)| of > number) {
             directory.remove(cx, &name)?;
         }
     }

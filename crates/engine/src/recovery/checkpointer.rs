@@ -19,14 +19,19 @@
 //! 5. An image goes when there is a newer one of its partition, on whichever host: a restart may have given
 //!    the partition to another host, which makes rows from this image until it has a checkpoint of its own.
 //! 6. A turn is short and holds nothing when it is over; the checkpointer is no worker, and serves nobody.
+//! 7. On storage that is full, a checkpoint is how room comes back: it is taken with the space that the log
+//!    keeps for that (log/space.rs), and one that finds no room all the same is tried again after a while,
+//!    which doubles each time.
+//! 8. A checkpoint that somebody has ordered is taken by the same turns. It begins after the order, and every
+//!    order is answered once: with success, or with what kept its checkpoint from being taken.
 //!
 //! Not here: who takes the turns.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use liger_fabric::{Cx, Fabric};
 
-use super::checkpoint::{Pace, Step, Taking};
+use super::checkpoint::{Pace, Step, Taking, remove_unfinished};
 use super::directory::{Directory, read_whole, replace};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
@@ -34,6 +39,12 @@ use super::manifest::{HOST_MANIFEST, HostManifest};
 use crate::log::HostLog;
 use crate::log::segment::segment_name;
 use crate::row::{RestoreStep, RowHost};
+
+mod report;
+mod when;
+
+pub use report::{CheckpointCounts, Taken};
+use when::{Bound, Pauses};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -62,9 +73,13 @@ pub struct CheckpointOptions {
     pub busy_percent: u64,
     /// Share of the time for making rows that nobody asks for after a restart, in percent.
     pub restore_percent: u64,
-    /// Time between two looks at how long the log is.
+    /// Time between two looks at how long the log is, while it grows.
     pub look_ns: u64,
 }
+
+/// So many times as long between two looks while the log does not grow: who wants a checkpoint then waits for
+/// that.
+const IDLE_LOOKS: u64 = 50;
 
 /// Bytes of log a host, by default.
 pub const REPLAY_BYTES: u64 = 256 << 20;
@@ -72,7 +87,7 @@ pub const REPLAY_BYTES: u64 = 256 << 20;
 impl Default for CheckpointOptions {
     fn default() -> Self {
         let (replay_bytes, pace) = (REPLAY_BYTES, Pace::default());
-        Self { replay_bytes, pace, busy_percent: 25, restore_percent: 50, look_ns: 1_000_000 }
+        Self { replay_bytes, pace, busy_percent: 25, restore_percent: 50, look_ns: 2_000_000 }
     }
 }
 
@@ -83,34 +98,15 @@ impl CheckpointOptions {
     }
 }
 
-/// A checkpoint that was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
-    /// Every transaction of an earlier epoch is in it.
-    pub begin_epoch: u64,
-    /// Bytes of its images.
-    pub bytes: u64,
-    /// From its first step to its last.
-    pub took_ns: u64,
-}
-
-/// What a checkpointer has done in this life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CheckpointCounts {
-    /// Checkpoints that count.
-    pub checkpoints: u64,
-    /// Given up because a row stayed locked.
-    pub given_up: u64,
-    /// Bytes of all their images.
-    pub bytes: u64,
-    /// Begin of the last one.
-    pub last_begin_epoch: u64,
-    /// Segments removed.
-    pub segments_removed: u64,
-    /// Bytes of them.
-    pub bytes_removed: u64,
-    /// Most bytes that the log had when somebody looked.
-    pub log_bytes_most: u64,
+/// Checkpoints that somebody has asked for.
+#[derive(Default)]
+struct Orders {
+    /// Number of the last one.
+    last: u64,
+    /// Those whose checkpoint has not begun.
+    waiting: Vec<u64>,
+    /// What became of those that nobody has asked about since.
+    ended: BTreeMap<u64, Result<(), RecoveryError>>,
 }
 
 /// Takes one host's checkpoints and shortens its log.
@@ -123,9 +119,16 @@ pub struct Checkpointer {
     /// Bytes that the log had seen when the valid checkpoint began.
     covered: u64,
     look_at_ns: u64,
+    /// Bytes that the log had seen at the last look.
+    looked_bytes: u64,
     rest_until_ns: u64,
     counts: CheckpointCounts,
     recent: VecDeque<Taken>,
+    orders: Orders,
+    bound: Bound,
+    pauses: Pauses,
+    /// What could not be made lately of the rows that a restart left to be made.
+    unmade: Option<RecoveryError>,
     failure: Option<RecoveryError>,
 }
 
@@ -133,8 +136,11 @@ pub struct Checkpointer {
 struct Run {
     taking: Taking,
     began_ns: u64,
-    /// Bytes that the log had seen then.
+    /// Bytes that the log had seen then, and that all hosts had logged.
     appended: u64,
+    logged: u64,
+    /// The orders that it carries out.
+    orders: Vec<u64>,
 }
 
 impl Checkpointer {
@@ -152,6 +158,9 @@ impl Checkpointer {
         }
         let begin = begin_of(&manifest);
         log.publish_begin(cx, begin);
+        // What the next images will have, as far as the files tell.
+        let images = manifest.checkpoint.iter().flat_map(|it| &it.images).map(|image| image.end.bytes);
+        log.note_checkpoint(cx, images.sum::<u64>() + 2 * log.held_bytes(), log.logged_in_pod(cx));
         let counts = CheckpointCounts { last_begin_epoch: begin, ..CheckpointCounts::default() };
         Self {
             directory,
@@ -161,9 +170,14 @@ impl Checkpointer {
             taking: None,
             covered: 0,
             look_at_ns: 0,
+            looked_bytes: 0,
             rest_until_ns: 0,
             counts,
             recent: VecDeque::new(),
+            orders: Orders::default(),
+            bound: Bound::new(options.replay_bytes / 2),
+            pauses: Pauses::new(),
+            unmade: None,
             failure: None,
         }
     }
@@ -199,64 +213,104 @@ impl Checkpointer {
         self.failure.as_ref()
     }
 
-    /// Takes a checkpoint that begins now, to its end, and serves other hosts meanwhile. Rows that a restart
-    /// has not made yet are made before. One that was under way is given up: it began too early.
+    /// Orders a checkpoint that begins now or later, of all rows: those that a restart has not made yet are
+    /// made before. It is taken by turns, which take all the time that they can get. Returns the number to
+    /// ask [`Checkpointer::ended`] for.
+    pub fn order(&mut self) -> u64 {
+        self.whole = true;
+        // One that nobody waits for began too early.
+        self.taking = self.taking.take().filter(|run| !run.orders.is_empty());
+        (self.look_at_ns, self.rest_until_ns) = (0, 0);
+        self.orders.last += 1;
+        self.orders.waiting.push(self.orders.last);
+        self.orders.last
+    }
+
+    /// What became of an order; `None`: it is not carried out yet. To be asked until there is an answer.
+    pub fn ended(&mut self, order: u64) -> Option<Result<(), RecoveryError>> {
+        let failure = self.failure.clone().map(Err);
+        self.orders.ended.remove(&order).or(failure)
+    }
+
+    /// Takes a checkpoint that begins now, to its end, and serves other hosts meanwhile: for whoever takes
+    /// the turns as well.
     ///
     /// # Errors
     /// If the storage fails, or a row stays locked, or cannot be made.
     pub fn take<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> Result<(), RecoveryError> {
-        self.whole = true;
-        if !cx.sabotaged("checkpoint.await-rows") {
-            host.restore_all(cx, || _ = host.attend(cx))?;
-        }
-        while !self.may_replace(cx, host)? {
-            let log = log_of(host);
-            log.want_checkpoint(cx, log.clock().now(cx));
-            host.attend(cx);
-            cx.pause();
-        }
-        self.begin(cx, host);
-        while let Some(run) = &mut self.taking {
-            match run.step(cx, host, &self.directory, &self.manifest) {
-                Ok(Step::Done(next)) => self.counts_now(cx, host, next),
-                Ok(Step::Worked) => {}
-                Ok(Step::Waits) => {
-                    host.attend(cx);
-                    cx.pause();
-                }
-                Err(failure) => {
-                    self.taking = None;
-                    return Err(failure);
-                }
+        let order = self.order();
+        loop {
+            if self.turn(cx, host) == 0 {
+                host.attend(cx);
+                cx.pause();
+            }
+            if let Some(ended) = self.ended(order) {
+                return ended;
             }
         }
-        Ok(())
     }
 
     /// One turn: a look at the log, a step of a checkpoint, or the removal of segments. Returns 0 if there
     /// was nothing to do, or something has to be waited for. A failure of the storage ends it
-    /// ([`Checkpointer::failure`]).
+    /// ([`Checkpointer::failure`]), unless it met a checkpoint that was ordered: then whoever ordered it is
+    /// told, and unless there was no room.
     pub fn turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> usize {
         if !self.whole || self.failure.is_some() {
+            return 0;
+        }
+        if host.is_overruled() && self.is_ordered() {
+            self.fail(cx, host, RecoveryError::Overruled);
             return 0;
         }
         if !host.is_whole() && !cx.sabotaged("checkpoint.await-rows") {
             return usize::from(self.restore(cx, host));
         }
         match self.try_turn(cx, host) {
-            Ok(worked) => return usize::from(worked),
-            Err(RecoveryError::Held { .. }) => self.counts.given_up += 1,
-            Err(failure) => self.failure = Some(failure),
+            Ok(worked) => usize::from(worked),
+            Err(failure) => {
+                self.fail(cx, host, failure);
+                0
+            }
         }
-        self.taking = None;
-        0
+    }
+
+    /// True while somebody waits for a checkpoint.
+    fn is_ordered(&self) -> bool {
+        let is_for_orders = |run: &Run| !run.orders.is_empty();
+        !self.orders.waiting.is_empty() || self.taking.as_ref().is_some_and(is_for_orders)
+    }
+
+    /// Gives up the checkpoint under way, or the one that was to begin.
+    fn fail<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost, failure: RecoveryError) {
+        let is_held = matches!(failure, RecoveryError::Held { .. }) || failure.is_full();
+        self.counts.given_up += u64::from(is_held);
+        if self.taking.is_some() {
+            let number = self.manifest.checkpoint.as_ref().map_or(0, |it| it.number);
+            // If they stay, the next one writes over them.
+            let _ = remove_unfinished(cx, &self.directory, number);
+        }
+        if failure.is_full() {
+            self.pauses.begin(cx);
+        }
+        host.note_checkpoint(cx, Some(failure.to_string()));
+        log_of(host).end_cleaning(cx);
+        let met = match self.taking.take() {
+            Some(run) => run.orders,
+            None => std::mem::take(&mut self.orders.waiting),
+        };
+        if met.is_empty() && !is_held {
+            self.failure = Some(failure);
+            return;
+        }
+        self.orders.ended.extend(met.into_iter().map(|order| (order, Err(failure.clone()))));
     }
 
     /// How long nobody will miss the next turn, behind one that found nothing to do.
     pub fn rest_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
         // What a checkpoint waits for may happen at any time.
-        let (least_ns, most_ns) = (50_000, self.options.look_ns.max(50_000));
-        let until_ns = self.rest_until_ns.max(if self.taking.is_none() { self.look_at_ns } else { 0 });
+        let (least_ns, most_ns) = (50_000, (IDLE_LOOKS * self.options.look_ns).max(50_000));
+        let look_at_ns = if self.taking.is_none() { self.look_at_ns } else { 0 };
+        let until_ns = if self.is_ordered() { look_at_ns } else { self.rest_until_ns.max(look_at_ns) };
         until_ns.saturating_sub(cx.now_ns()).clamp(least_ns, most_ns)
     }
 
@@ -274,11 +328,20 @@ impl Checkpointer {
         let rest_ns = match step {
             Ok(RestoreStep::Stuck) => RETRY_NS,
             // A dead host comes back only when this one has a checkpoint.
-            _ if host.is_waited_for() => 0,
+            _ if host.is_waited_for() || self.is_ordered() => 0,
             _ => took_ns * (100 - percent) / percent,
         };
         self.rest_until_ns = now_ns + took_ns + rest_ns;
-        step != Ok(RestoreStep::Stuck)
+        let is_stuck = step == Ok(RestoreStep::Stuck);
+        match step {
+            Err(why) => self.unmade = Some(why),
+            // Everything else is made.
+            Ok(RestoreStep::Stuck) if self.is_ordered() => {
+                self.unmade.take().into_iter().for_each(|why| self.fail(cx, host, why));
+            }
+            Ok(_) => {}
+        }
+        !is_stuck
     }
 
     fn try_turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> Result<bool, RecoveryError> {
@@ -288,13 +351,31 @@ impl Checkpointer {
             if now_ns < self.look_at_ns {
                 return Ok(false);
             }
-            self.look_at_ns = now_ns + self.options.look_ns;
+            let log = log_of(host);
+            let grown = log.appended_bytes();
+            let is_wanted = self.is_ordered() || log.checkpoint_wanted(cx) > begin_of(&self.manifest);
+            let is_idle = grown == self.looked_bytes && !is_wanted && !host.is_waited_for();
+            let idle = is_idle && !log.is_full();
+            self.looked_bytes = grown;
+            self.look_at_ns = now_ns + self.options.look_ns * if idle { IDLE_LOOKS } else { 1 };
             return self.look(cx, host);
         };
         if rests {
             return Ok(false);
         }
-        match run.step(cx, host, &self.directory, &self.manifest)? {
+        let step = match run.step(cx, host, &self.directory, &self.manifest) {
+            // With what is kept for that it begins anew: what it has written so far takes room, too.
+            Err(failure) if failure.is_full() && log_of(host).begin_cleaning(cx)? => {
+                let number = self.manifest.checkpoint.as_ref().map_or(0, |it| it.number);
+                remove_unfinished(cx, &self.directory, number)?;
+                let Run { orders, .. } = self.taking.take().expect("one is under way");
+                self.begin(cx, host);
+                self.taking.as_mut().expect("it has begun").orders.extend(orders);
+                return Ok(true);
+            }
+            step => step?,
+        };
+        match step {
             Step::Waits => return Ok(false),
             Step::Done(next) => self.counts_now(cx, host, next),
             Step::Worked => {
@@ -314,8 +395,20 @@ impl Checkpointer {
         if self.shorten(cx, log)? {
             return Ok(true);
         }
+        if !self.orders.waiting.is_empty() {
+            return self.begin_ordered(cx, host);
+        }
         let begin = begin_of(&self.manifest);
-        if log.appended_bytes().saturating_sub(self.covered) >= self.options.replay_bytes / 2 {
+        let grown = log.appended_bytes().saturating_sub(self.covered);
+        if !log.is_full() {
+            self.pauses.end();
+        } else if self.pauses.last(cx) {
+            return Ok(false);
+        }
+        if grown > 0 && log.is_full() {
+            // Nobody ends an epoch any more, and one that begins in the same epoch as the last is no newer.
+            log.want_checkpoint(cx, log.clock().now(cx).max(begin + 1));
+        } else if grown >= self.bound.bytes(cx, &self.directory, log)? {
             log.want_checkpoint(cx, log.clock().now(cx));
         }
         let wanted = log.checkpoint_wanted(cx);
@@ -324,10 +417,25 @@ impl Checkpointer {
         }
         if log.clock().now(cx) < wanted {
             // One that began now would not do: the epoch is to end first.
-            log.want(wanted - 1);
+            log.want(cx, wanted - 1);
             return Ok(false);
         }
         if !self.may_replace(cx, host)? {
+            return Ok(false);
+        }
+        if self.bound.is_tight() {
+            // On a small disk segments are short: what the checkpoint makes superfluous can go.
+            log.end_segment(cx)?;
+        }
+        self.begin(cx, host);
+        Ok(true)
+    }
+
+    /// Begins a checkpoint that somebody has ordered, as soon as it may.
+    fn begin_ordered<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) -> Result<bool, RecoveryError> {
+        if !self.may_replace(cx, host)? {
+            let log = log_of(host);
+            log.want_checkpoint(cx, log.clock().now(cx));
             return Ok(false);
         }
         self.begin(cx, host);
@@ -360,21 +468,32 @@ impl Checkpointer {
 
     fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost) {
         let log = log_of(host);
-        let appended = log.appended_bytes();
+        let (appended, logged) = (log.appended_bytes(), log.logged_in_pod(cx));
         let epochs = host.log_epochs().expect("it has a log");
         let taking = Taking::begin(cx, host, &self.manifest, &epochs, self.options.pace);
         if cx.sabotaged("checkpoint.publish-when-it-counts") {
             log.publish_begin(cx, taking.begin_epoch());
         }
-        self.taking = Some(Run { taking, began_ns: cx.now_ns(), appended });
+        let orders = std::mem::take(&mut self.orders.waiting);
+        self.taking = Some(Run { taking, began_ns: cx.now_ns(), appended, logged, orders });
     }
 
     /// The checkpoint under way counts: `next` is in force.
     fn counts_now<F: Fabric>(&mut self, cx: &Cx<F>, host: &RowHost, next: HostManifest) {
-        let Run { taking, began_ns, appended } = self.taking.take().expect("one was under way");
+        let Run { taking, began_ns, appended, logged, orders } =
+            self.taking.take().expect("one was under way");
+        self.orders.ended.extend(orders.into_iter().map(|order| (order, Ok(()))));
         (self.manifest, self.covered) = (next, appended);
         let begin_epoch = begin_of(&self.manifest);
-        log_of(host).publish_begin(cx, begin_epoch);
+        let log = log_of(host);
+        log.publish_begin(cx, begin_epoch);
+        log.end_cleaning(cx);
+        log.note_checkpoint(cx, taking.bytes(), logged);
+        if log.is_full() {
+            // One more makes room only if something else has changed.
+            self.pauses.begin(cx);
+        }
+        host.note_checkpoint(cx, None);
         self.counts.checkpoints += 1;
         self.counts.bytes += taking.bytes();
         self.counts.last_begin_epoch = begin_epoch;
@@ -391,13 +510,22 @@ impl Checkpointer {
             true => begin_of(&self.manifest),
             false => log.least_begin(cx),
         };
+        if log.is_full() {
+            log.end_segment_before(cx, least)?;
+        }
         let Some(first) = log.first_needed(least) else { return Ok(false) };
         let first = first.max(self.manifest.first_segment);
         let raised = first > self.manifest.first_segment;
         let next = HostManifest { first_segment: first, ..self.manifest.clone() };
         let late = cx.sabotaged("checkpoint.manifest-before-removal");
         if raised && !late {
-            replace(cx, &self.directory, HOST_MANIFEST, &next.encode())?;
+            match replace(cx, &self.directory, HOST_MANIFEST, &next.encode()) {
+                // Room for a few bytes, so that there will be more.
+                Err(failure) if failure.is_full() && log.begin_cleaning(cx)? => {
+                    replace(cx, &self.directory, HOST_MANIFEST, &next.encode())?;
+                }
+                replaced => replaced?,
+            }
         }
         // The last life may have left some of before its first segment, too.
         let gone = log.forget_below(cx, first);
@@ -410,12 +538,19 @@ impl Checkpointer {
             replace(cx, &self.directory, HOST_MANIFEST, &next.encode())?;
         }
         self.manifest = next;
+        log.end_cleaning(cx);
+        if !gone.is_empty() && log.is_full() {
+            log.look_for_room(cx);
+        }
         Ok(!gone.is_empty())
     }
 
-    /// True if the log is close to its bound, or a host waits for this checkpoint to come back.
+    /// True if the log is close to its bound, a host waits for this checkpoint to come back, or somebody has
+    /// ordered it.
     fn is_urgent(&self, host: &RowHost) -> bool {
-        host.is_waited_for() || log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
+        host.is_waited_for()
+            || self.is_ordered()
+            || log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
     }
 }
 

@@ -2,6 +2,8 @@
 //! are replaced as a whole.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric, HostId};
@@ -13,12 +15,19 @@ use super::error::{FileByte, RecoveryError};
 pub struct Directory {
     host: HostId,
     disk: Disk,
+    /// Bytes that were read here, for whoever shows how far a long reading is.
+    read: Option<Arc<AtomicU64>>,
 }
 
 impl Directory {
     /// The directory of `host`.
     pub fn new(host: HostId, disk: Disk) -> Self {
-        Self { host, disk }
+        Self { host, disk, read: None }
+    }
+
+    /// The same, which counts the bytes that are read.
+    pub fn counting(self, read: Arc<AtomicU64>) -> Self {
+        Self { read: Some(read), ..self }
     }
 
     /// Whose directory it is.
@@ -33,7 +42,20 @@ impl Directory {
 
     fn failed(&self, file: &str, error: &DiskError) -> RecoveryError {
         let at = FileByte::new(self.host, file, error.offset.unwrap_or(0));
-        RecoveryError::Storage { at, why: error.to_string() }
+        let why = error.to_string();
+        match error.kind {
+            // After a sync nobody knows what is there, but another file may be written.
+            DiskErrorKind::Full => RecoveryError::Full { at, why },
+            _ => RecoveryError::Storage { at, why },
+        }
+    }
+
+    /// Bytes that files here may still take.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn free_bytes<F: Fabric>(&self, cx: &Cx<F>) -> Result<u64, RecoveryError> {
+        self.disk.free_bytes(cx).map_err(|e| self.failed("", &e))
     }
 
     /// The names of all files, sorted.
@@ -75,7 +97,11 @@ impl Directory {
         offset: u64,
         out: &mut [u8],
     ) -> Result<usize, RecoveryError> {
-        file.read_at(cx, offset, out).map_err(|e| self.failed(file.name(), &e))
+        let there = file.read_at(cx, offset, out).map_err(|e| self.failed(file.name(), &e))?;
+        if let Some(read) = &self.read {
+            read.fetch_add(there as u64, Ordering::Relaxed);
+        }
+        Ok(there)
     }
 
     /// Bytes in a file.

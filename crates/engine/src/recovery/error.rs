@@ -103,6 +103,14 @@ pub enum RecoveryError {
         /// What it said.
         why: String,
     },
+    /// The storage has no room.
+    #[error("{at}: {why}")]
+    Full {
+        /// Where.
+        at: FileByte,
+        /// What it said.
+        why: String,
+    },
     /// The row engine refused a row.
     #[error("a recovered row cannot be stored: {0}")]
     Row(#[from] TxnError),
@@ -140,6 +148,11 @@ pub enum RecoveryError {
 }
 
 impl RecoveryError {
+    /// True if there was no room, and there may be some later.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Log(LogFailure::Full(_)))
+    }
+
     /// Damage at a place.
     pub(crate) fn damaged(at: FileByte, why: impl Into<String>) -> Self {
         Self::Damaged { at, why: why.into() }
@@ -149,7 +162,10 @@ impl RecoveryError {
     pub(crate) fn of_rows(self, table: TableId) -> TxnError {
         let at = match self {
             Self::Row(error) => return error,
-            Self::Damaged { at, .. } | Self::Foreign { at, .. } | Self::Storage { at, .. } => at,
+            Self::Damaged { at, .. }
+            | Self::Foreign { at, .. }
+            | Self::Storage { at, .. }
+            | Self::Full { at, .. } => at,
             Self::Chain(broken) => broken.at,
             Self::Missing { host, file } => FileByte::new(host, file, 0),
             other => unreachable!("making rows reads files, and nothing else: {other}"),

@@ -75,7 +75,9 @@ pub(crate) struct Rebuilding<'a> {
 
 impl Rebuilding<'_> {
     /// Opens what the partitions are made from; `turn` is called often. Rows are made when they are wanted.
-    pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<(), RecoveryError> {
+    /// Returns the bytes of the images.
+    pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<u64, RecoveryError> {
+        let mut bytes = 0;
         let directories = (0..self.identity.hosts).map(|host| self.files.look(liger_fabric::HostId(host)));
         let directories = directories.collect::<Result<Vec<_>, _>>()?;
         let (plan, mut changes) = anew(&mut turn, |turn| self.read(cx, &directories, turn))?;
@@ -83,10 +85,11 @@ impl Rebuilding<'_> {
         for &partition in self.partitions {
             let changes = changes.remove(&partition).unwrap_or_default();
             let stored = sources.open(cx, partition, self.host.home(partition), changes)?;
+            bytes += stored.image_bytes();
             self.host.make_cold(cx, partition, &Arc::new(stored));
             turn();
         }
-        Ok(())
+        Ok(bytes)
     }
 
     fn read<F: Fabric>(

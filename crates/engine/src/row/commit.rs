@@ -2,6 +2,8 @@
 //!
 //! Commit, in this order (`docs/protocols/transactions.md` and `log.md` say what a crash after each step
 //! means):
+//! 0. if the pod keeps a log, have room promised for the record on storage: who is refused has changed
+//!    nothing;
 //! 1. take a version above everything touched, in the epoch that is read now that all locks are held;
 //! 2. the commit point, if the pod keeps a log: append the record of all changes to this worker's ring;
 //! 3. write changed shared rows (own and foreign) through to shared memory, write the lines back, one fence;
@@ -21,7 +23,7 @@ use super::shared::{DELETED, SharedRows, row_start};
 use super::transaction::{Place, RowTxn};
 use crate::history::{HistorySink, TxnRecord};
 use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
-use crate::log::ring::AppendError;
+use crate::log::room::Promise;
 use crate::record::Patches;
 use crate::txn::TxnError;
 use crate::workspace::Change;
@@ -37,7 +39,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// # Errors
     /// If the record of its changes can never fit into the log: everything is undone then.
     pub(super) fn commit(&mut self) -> Result<u64, TxnError> {
-        let wrote = !self.work.changes.is_empty();
+        let wrote = self.has_changed();
         if wrote {
             if let Err(error) = self.take_version_and_log() {
                 self.abort();
@@ -56,6 +58,11 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             log.clock().end_commit(self.me);
         }
         Ok(epoch)
+    }
+
+    /// True if there is something to commit.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.work.changes.is_empty()
     }
 
     /// The newest epoch of what this transaction saw and made. That a row is missing may be the work of a
@@ -81,9 +88,15 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             return Ok(());
         };
         self.check_changes()?;
+        let mut writer = std::mem::take(&mut self.writer);
+        let shrinks = self.write_record(&mut writer) || self.is_needed;
+        let promised = self.promise_room(&writer, shrinks);
+        self.writer = writer;
+        let promise = promised?;
         // A host that the others may take for dead commits nothing.
         if host.is_overruled() || host.member.confirm(cx).is_err() {
             host.overrule();
+            promise.into_iter().for_each(|promise| log.take_back(promise));
             return Err(TxnError::Fenced);
         }
         let epoch = log.clock().begin_commit(cx, self.me, epoch_of(above + 1));
@@ -94,21 +107,24 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         if self.work.changes.iter().any(|change| change.doomed) {
             log.clock().note_removal(cx, epoch);
         }
-        let mut writer = std::mem::take(&mut self.writer);
-        self.write_record(&mut writer);
+        let Some(promise) = promise else { return Ok(()) };
         let ring = self.log.as_mut().expect("a worker of a host with a log has a ring");
-        let appended = match writer.is_empty() {
-            true => Ok(()),
-            false => ring.append(cx, log, &mut writer, self.llsn, |cx| host.serve_waiting(cx)).map(drop),
-        };
-        self.writer = writer;
-        appended.map_err(|error| {
+        let serve = |cx: &Cx<F>| _ = host.serve_waiting(cx);
+        let appended = ring.append(cx, log, &mut self.writer, promise, self.llsn, serve);
+        appended.map(drop).map_err(|error| {
             log.clock().end_commit(self.me);
-            match error {
-                AppendError::TooLong { len, most } => TxnError::TooLarge { bytes: len, limit_bytes: most },
-                AppendError::NoRoom { .. } => TxnError::LogFailed,
-            }
+            error.into()
         })
+    }
+
+    /// Has room promised for the record of this transaction, which has changed nothing yet that others can
+    /// see; none for an empty one.
+    fn promise_room(&self, writer: &RecordWriter, shrinks: bool) -> Result<Option<Promise>, TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let (Some(log), Some(ring), false) = (&host.log, &self.log, writer.is_empty()) else {
+            return Ok(None);
+        };
+        Ok(Some(ring.promise(cx, log, writer, shrinks, |cx| _ = host.serve_waiting(cx))?))
     }
 
     /// A record has so many changes, and no more.
@@ -122,8 +138,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     }
 
     /// Puts together what the log keeps of the changes. An index is a table like others: it has images of its
-    /// own, and who resolves this host's locks must know what became of its entries.
-    fn write_record(&mut self, writer: &mut RecordWriter) {
+    /// own, and who resolves this host's locks must know what became of its entries. True if more rows go
+    /// than come.
+    fn write_record(&mut self, writer: &mut RecordWriter) -> bool {
+        let mut more = 0i64;
         writer.begin();
         for change in self.work.changes.iter() {
             let op = match (change.is_new, change.doomed) {
@@ -131,6 +149,11 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 (true, false) => Op::Insert,
                 (false, true) => Op::Delete,
                 (false, false) => Op::Update,
+            };
+            more += match op {
+                Op::Insert => 1,
+                Op::Update => 0,
+                Op::Delete => -1,
             };
             let partition = match change.place {
                 Place::Own { partition, .. } => partition,
@@ -152,6 +175,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 }
             }
         }
+        more < 0
     }
 
     /// Undoes everything.

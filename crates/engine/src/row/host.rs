@@ -26,6 +26,7 @@ use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 use super::cell::CellFormat;
 use super::circles::Circles;
 use super::cold::Restoring;
+use super::events::{Hearer, PodEvent};
 use super::keeper::{Keeper, Takeover};
 use super::leaving::Leaving;
 use super::message::Answer;
@@ -44,7 +45,7 @@ use crate::mail::Outbox;
 use crate::recovery::RecoveryError;
 use crate::recovery::checkpoint::EpochView;
 use crate::recovery::directory::PodFiles;
-use crate::txn::{Conflict, TableId, TxnError};
+use crate::txn::{Conflict, TableId, Ticket, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +76,8 @@ pub struct Options {
     pub log: Option<HostLog>,
     /// What this host needs to take over a dead host's partitions; without it, it leaves that to others.
     pub takeover: Option<Takeover>,
+    /// Who hears of deaths and takeovers.
+    pub hearer: Option<Hearer>,
 }
 
 impl Options {
@@ -92,6 +95,7 @@ impl Options {
             history: None,
             log: None,
             takeover: None,
+            hearer: None,
         }
     }
 }
@@ -161,6 +165,13 @@ pub struct RowHost {
     /// Rows that this host has given to their owners to remove.
     pub(super) leaving: Latch<Leaving>,
     pub(super) keeper: Latch<Keeper>,
+    /// Set when the system says that a process has ended, for the keeper's next turn.
+    pub(super) doubts: AtomicBool,
+    pub(super) hearer: Option<Hearer>,
+    /// Why the last checkpoint has failed, if it has.
+    checkpoint_failure: Latch<Option<String>>,
+    /// The log was in trouble when the hearer was told last.
+    log_in_trouble: AtomicBool,
     /// Where the files of all hosts are, if this one may take over.
     files: Option<PodFiles>,
     /// What the keeper cannot do at present, and why.
@@ -182,6 +193,8 @@ pub struct RowHost {
     pub(super) responder: Responder,
     /// Set when the pod has ruled that this host is not a member any more.
     pub(super) overruled: AtomicBool,
+    /// When this host last woke the others for reclamation.
+    pub(super) urged_ns: AtomicU64,
     /// Set while a dead host can come back only when this one has a checkpoint of what it took over.
     pub(super) waited_for: AtomicBool,
 }
@@ -233,6 +246,10 @@ impl RowHost {
             leaving: Latch::default(),
             files: options.takeover.as_ref().map(|takeover| takeover.files.clone()),
             keeper: Latch::new(Keeper::new(cx, plan, member.slot(), options.takeover)),
+            doubts: AtomicBool::new(false),
+            hearer: options.hearer,
+            log_in_trouble: AtomicBool::new(false),
+            checkpoint_failure: Latch::default(),
             troubles: Latch::default(),
             shortages: Latch::default(),
             move_out: Latch::new(Leavers::new(options.policies.move_out)),
@@ -248,6 +265,7 @@ impl RowHost {
             ages: Ages::new(config.workers),
             responder: Responder::new(plan),
             overruled: AtomicBool::new(false),
+            urged_ns: AtomicU64::new(0),
             waited_for: AtomicBool::new(false),
             member,
         };
@@ -414,7 +432,37 @@ impl RowHost {
     pub fn ship<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
         let after_failure_ns = 1_000_000;
         let Some(log) = &self.log else { return after_failure_ns };
-        log.step(cx, self.members(cx)).unwrap_or(after_failure_ns)
+        let rest_ns = log.step(cx, self.members(cx)).unwrap_or(after_failure_ns);
+        self.tell_of_log(cx, log);
+        rest_ns
+    }
+
+    /// Notes that a checkpoint has failed, or that one counts.
+    pub(crate) fn note_checkpoint<F: Fabric>(&self, cx: &Cx<F>, failure: Option<String>) {
+        if let Some(why) = &failure {
+            self.announce(&PodEvent::CheckpointFails { why: why.clone() });
+        }
+        *self.checkpoint_failure.lock(cx) = failure;
+    }
+
+    /// Why the last checkpoint has failed, if it has.
+    pub(super) fn checkpoint_failure<F: Fabric>(&self, cx: &Cx<F>) -> Option<String> {
+        self.checkpoint_failure.lock(cx).clone()
+    }
+
+    /// Tells whoever keeps a diary when the log is full, has room again, or has ended.
+    fn tell_of_log<F: Fabric>(&self, cx: &Cx<F>, log: &HostLog) {
+        let trouble = log.is_in_trouble();
+        if self.log_in_trouble.load(Ordering::Relaxed) != trouble {
+            self.log_in_trouble.store(trouble, Ordering::Relaxed);
+            self.announce(&PodEvent::Log { trouble: log.trouble(cx) });
+        }
+    }
+
+    /// See [`crate::Session::is_durable`].
+    pub(super) fn is_durable<F: Fabric>(&self, cx: &Cx<F>, ticket: Ticket) -> Result<bool, TxnError> {
+        let Some(log) = &self.log else { return Ok(true) };
+        log.is_durable(cx, ticket.0, || self.members(cx)).map_err(|_| TxnError::LogFailed)
     }
 
     /// What a checkpoint is told of the log's epochs; none without a log.

@@ -12,6 +12,7 @@ use liger_pod::membership::{HostState, Slot};
 use liger_pod::plan::Plan;
 use liger_pod::watch::{self, Watch};
 
+use super::events::PodEvent;
 use super::host::RowHost;
 use crate::log::ship::LogOptions;
 use crate::recovery::directory::PodFiles;
@@ -19,6 +20,11 @@ use crate::recovery::{Identity, RecoveryError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["keeper.close-logs"];
+
+/// Time between two looks at the others, if the lease is long.
+const RESTS_NS: u64 = 100_000_000;
+/// The same while a death is dealt with: others wait for each step.
+const RESTLESS_NS: u64 = 1_000_000;
 
 /// What a host needs to take over a dead host's partitions.
 #[derive(Clone, Debug)]
@@ -35,6 +41,10 @@ pub struct Takeover {
 pub(super) struct Keeper {
     me: Slot,
     watch: Watch,
+    /// Somebody is dead whom the pod has not dealt with yet: the next turn is to come soon.
+    restless: bool,
+    /// It was announced that the pod counts this host as dead.
+    overruled: bool,
     pub takeover: Option<Takeover>,
     /// Partitions that this host is taking over, and whether they are joined with the shared rows already.
     pub taking: Vec<(u16, bool)>,
@@ -74,7 +84,19 @@ impl Keeper {
         let (taking, settled) = (Vec::new(), BTreeSet::new());
         let (closed, inherited, failed) = (Vec::new(), Vec::new(), Vec::new());
         let turns = Vec::new();
-        Self { me, watch, takeover, taking, closed, turns, settled, inherited, failed }
+        Self {
+            me,
+            watch,
+            restless: false,
+            overruled: false,
+            takeover,
+            taking,
+            closed,
+            turns,
+            settled,
+            inherited,
+            failed,
+        }
     }
 
     /// This host's life.
@@ -107,6 +129,19 @@ impl RowHost {
         worked + self.release_heirs(cx, &mut keeper)
     }
 
+    /// After so long the keeper's next turn is due, unless somebody gives notice of an end
+    /// ([`RowHost::notice_end`]).
+    pub fn keeper_rest_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
+        let restless = self.keeper.lock(cx).restless;
+        let most_ns = if restless { RESTLESS_NS } else { RESTS_NS };
+        (self.plan.config().lease_ns / 32).min(most_ns)
+    }
+
+    /// Somebody was told that a process of this machine has ended: the keeper's next turn asks which.
+    pub fn notice_end(&self) {
+        self.doubts.store(true, Ordering::Release);
+    }
+
     /// Shows that this host lives, if it is time to and it still does.
     pub fn beat<F: Fabric>(&self, cx: &Cx<F>) {
         if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
@@ -132,6 +167,8 @@ impl RowHost {
     pub fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
         let mut troubles = self.troubles.lock(cx).clone();
         troubles.extend(self.unrestored(cx));
+        troubles.extend(self.log.as_ref().and_then(|log| log.trouble(cx)));
+        troubles.extend(self.checkpoint_failure(cx).map(|why| format!("cannot take a checkpoint: {why}")));
         troubles
     }
 
@@ -185,14 +222,24 @@ impl RowHost {
     pub(super) fn look_around<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> (usize, Vec<Slot>) {
         let unproven = keeper.watch.unproven();
         self.beat(cx);
+        if self.doubts.swap(false, Ordering::Acquire) {
+            keeper.watch.doubt();
+        }
         if self.is_overruled() || keeper.watch.look(cx).is_err() {
             self.overrule();
+            if !std::mem::replace(&mut keeper.overruled, true) {
+                self.announce(&PodEvent::Overruled(watch::cut_off(cx, &self.plan, keeper.me)));
+            }
             return (0, Vec::new());
+        }
+        if let Some(accused) = keeper.watch.take_accused() {
+            self.announce(&PodEvent::Accused(accused));
         }
         if keeper.watch.unproven() != unproven {
             self.show_failed(cx, keeper);
         }
         let Ok(fenced) = watch::fenced(cx, &self.plan) else { return (0, Vec::new()) };
+        keeper.restless = !fenced.is_empty() || keeper.watch.is_cutting_off();
         let heir_of = if fenced.is_empty() { Vec::new() } else { self.heir_of(cx, keeper) };
         let mut worked = 0;
         for slot in fenced {
@@ -259,7 +306,7 @@ impl RowHost {
     }
 
     /// Follows partitions of dead hosts to their heirs, and hosts to their next lives.
-    fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> usize {
+    fn follow<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
         let mut worked = 0;
         for host in self.plan.hosts().filter(|host| self.owners.is_down(*host)) {
             let Ok(slot) = Slot::load(cx, &self.plan, host) else { continue };
@@ -272,12 +319,14 @@ impl RowHost {
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
         let may_follow = self.have_all_turned(&keeper.turns);
-        for partition in (0..self.partition_count()).filter(|_| may_follow) {
-            let Some(heir) = self.owners.heir(cx, &self.plan, partition) else { continue };
-            if heir.host != self.me {
-                self.give_away_again(cx, partition, heir.host, true);
+        for partition in 0..self.partition_count() {
+            let heir = self.owners.heir(cx, &self.plan, partition);
+            let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
+            keeper.restless = true;
+            if may_follow {
+                self.give_away_again(cx, partition, heir, true);
                 self.owners.set(partition, heir);
-                self.give_away_again(cx, partition, heir.host, false);
+                self.give_away_again(cx, partition, heir, false);
                 worked += 1;
             }
         }

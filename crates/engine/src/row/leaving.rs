@@ -14,8 +14,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use liger_fabric::{Cx, Fabric, HostId, LatchGuard};
+use liger_fabric::{Cx, Fabric, LatchGuard};
 use liger_pod::heap::TupleAddr;
+use liger_pod::watch::Owner;
 
 use super::host::RowHost;
 use super::message::Message;
@@ -47,7 +48,7 @@ struct Given {
     /// The owner may have made (another) one before it died.
     unanswered: bool,
     /// Who was told last.
-    told: Option<HostId>,
+    told: Option<Owner>,
 }
 
 /// Rows that were given away and may still be there.
@@ -123,7 +124,8 @@ impl RowHost {
         if is_its {
             shard.insert(name.hash, Entry { at, readers: 0, writer: LEAVING });
         }
-        self.tell(cx, name, self.owner(name.partition));
+        let owner = self.owners.now(cx, &self.plan, name.partition);
+        self.tell(cx, name, owner.expect("a row that was locked has an owner"));
     }
 
     /// Remembers an insert whose answer will not come.
@@ -138,7 +140,7 @@ impl RowHost {
     }
 
     /// Tells an owner of a row that was given away; its shard is latched.
-    fn tell<F: Fabric>(&self, cx: &Cx<F>, name: &Name, owner: HostId) {
+    fn tell<F: Fabric>(&self, cx: &Cx<F>, name: &Name, owner: Owner) {
         let mut leaving = self.leaving.lock(cx);
         let Some(given) = leaving.rows.get_mut(name) else { return };
         given.told = Some(owner);
@@ -149,13 +151,7 @@ impl RowHost {
 
     /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or
     /// those that may have been made for it (`unanswered`).
-    pub(super) fn give_away_again<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        partition: u16,
-        to: HostId,
-        unanswered: bool,
-    ) {
+    pub(super) fn give_away_again<F: Fabric>(&self, cx: &Cx<F>, partition: u16, to: Owner, unanswered: bool) {
         let is_due = |name: &Name, given: &Given| {
             name.partition == partition && given.unanswered == unanswered && given.told != Some(to)
         };
@@ -173,7 +169,7 @@ impl RowHost {
             if held.is_some() && held == given.at {
                 // It is another one by now.
                 self.leaving.lock(cx).remove(&name);
-            } else if to != self.me {
+            } else if to.host != self.me {
                 self.tell(cx, &name, to);
             } else {
                 if held.is_none() {
@@ -193,7 +189,7 @@ impl RowHost {
         drop(leaving);
         for (name, given) in some {
             let known = if given.unanswered {
-                let owner = self.owner(name.partition);
+                let owner = self.owners.of(name.partition);
                 if given.told != Some(owner) || self.owners.is_orphan(name.partition) {
                     continue;
                 }

@@ -29,6 +29,8 @@ pub(super) struct Owners {
     buried: [AtomicU32; MAX_HOSTS],
     /// Hosts that are dead now, bit h for host h.
     down: AtomicU16,
+    /// By host: its last life that was seen to serve no more, whether it died or left.
+    over: [AtomicU32; MAX_HOSTS],
 }
 
 fn encode(owner: Owner) -> u32 {
@@ -54,7 +56,8 @@ impl Owners {
             now.unwrap_or(Owner { host: home, incarnation: TO_COME })
         };
         let now = (0..plan.config().partitions).map(|p| AtomicU32::new(encode(owner(p)))).collect();
-        Self { hosts, now, buried: Default::default(), down: AtomicU16::new(0) }
+        let (buried, over) = Default::default();
+        Self { hosts, now, buried, down: AtomicU16::new(0), over }
     }
 
     /// The host that a partition was made for.
@@ -66,6 +69,32 @@ impl Owners {
     #[inline]
     pub fn of(&self, partition: u16) -> Owner {
         decode(self.now[usize::from(partition)].load(Ordering::Relaxed))
+    }
+
+    /// The life that owns a partition, looked up if it had not come when this host last looked. `None`: it
+    /// has not come yet.
+    pub fn now<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: u16) -> Option<Owner> {
+        let place = &self.now[usize::from(partition)];
+        let word = place.load(Ordering::SeqCst);
+        let known = decode(word);
+        if known.incarnation != TO_COME {
+            return Some(known);
+        }
+        let now = Owner::load(cx, plan, partition)?;
+        // Unless the keeper has buried it meanwhile.
+        let _ = place.compare_exchange(word, encode(now), Ordering::SeqCst, Ordering::SeqCst);
+        Some(now)
+    }
+
+    /// True if this life was seen to serve no more.
+    #[inline]
+    pub fn is_over(&self, life: Owner) -> bool {
+        u32::from(life.incarnation) <= self.over[usize::from(life.host.0)].load(Ordering::Relaxed)
+    }
+
+    /// Notes that this life serves no more.
+    pub fn note_over(&self, life: Owner) {
+        self.over[usize::from(life.host.0)].fetch_max(life.incarnation.into(), Ordering::Relaxed);
     }
 
     /// True while the partition changes hands here. (A transaction that has not seen it is waited for.)

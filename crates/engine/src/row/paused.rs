@@ -31,6 +31,7 @@ pub(super) struct Paused {
     replicas: Vec<(TableId, Arc<TablePart>)>,
     wait: &'static (dyn WaitPolicy + Sync),
     was_refused: bool,
+    is_needed: bool,
 }
 
 impl Paused {
@@ -50,6 +51,7 @@ impl Paused {
             replicas: txn.replicas,
             wait: txn.wait,
             was_refused: txn.was_refused,
+            is_needed: txn.is_needed,
         }
     }
 
@@ -72,6 +74,7 @@ impl Paused {
             in_the_way: 0,
             wait: self.wait,
             was_refused: self.was_refused,
+            is_needed: self.is_needed,
         }
     }
 }

@@ -12,6 +12,8 @@
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::membership::Slot;
+use liger_pod::watch::Owner;
 
 use super::host::RowHost;
 use super::message::Message;
@@ -52,9 +54,11 @@ impl RowHost {
         let left = self.move_out_to_budget(cx);
         // Not while mail piles up: whoever is slow to read it has been asked already.
         if self.is_beyond(cx, 100) && self.outbox.is_empty(cx) {
-            let members = self.members(cx);
-            for host in self.plan.hosts().filter(|host| *host != self.me && members & (1 << host.0) != 0) {
-                self.post(cx, host, &Message::Evict);
+            for host in self.plan.hosts().filter(|host| *host != self.me) {
+                let slot = Slot::load(cx, &self.plan, host).ok().filter(|slot| slot.state.is_member());
+                if let Some(Slot { host, incarnation, .. }) = slot {
+                    self.post(cx, Owner { host, incarnation }, &Message::Evict);
+                }
             }
         }
         left

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, Work};
+use liger_pod::bells::{self, Bell};
 
 use super::host::RowHost;
 use super::paused::Paused;
@@ -11,6 +12,10 @@ use super::transaction::RowTxn;
 use crate::log::Durability;
 use crate::txn::{Session, Ticket, TxnError};
 
+/// Turns of a wait for the log that are awake.
+const LOG_TURNS: u32 = 16;
+/// Who waits for the log looks after it so often even if nobody rings: it may have ended.
+const LOG_REST_NS: u64 = 10_000_000;
 /// Transactions between two rounds of housekeeping.
 const TXNS_PER_ROUND: u32 = 64;
 
@@ -20,6 +25,8 @@ pub struct RowSession<'h, F: Fabric> {
     open: bool,
     runs: u32,
     last: Ticket,
+    /// The last transaction has changed something.
+    wrote: bool,
     durability: Durability,
 }
 
@@ -29,6 +36,8 @@ pub(super) struct Between {
     open: bool,
     runs: u32,
     last: Ticket,
+    /// The last transaction has changed something.
+    wrote: bool,
     durability: Durability,
 }
 
@@ -43,19 +52,19 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     pub fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
         assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
         let (last, durability) = (Ticket::default(), Durability::default());
-        Self { txn: RowTxn::new(cx, host), open: false, runs: 0, last, durability }
+        Self { txn: RowTxn::new(cx, host), open: false, runs: 0, last, wrote: false, durability }
     }
 
     /// Goes on with what [`RowSession::rest`] left.
     pub(super) fn resume(cx: &'h Cx<F>, host: &'h RowHost, state: Between) -> Self {
-        let Between { txn, open, runs, last, durability } = state;
-        Self { txn: txn.resume(cx, host), open, runs, last, durability }
+        let Between { txn, open, runs, last, wrote, durability } = state;
+        Self { txn: txn.resume(cx, host), open, runs, last, wrote, durability }
     }
 
     /// Lets go of the context. An open transaction stays open.
     pub(super) fn rest(self) -> Between {
-        let Self { txn, open, runs, last, durability } = self;
-        Between { txn: Paused::new(txn), open, runs, last, durability }
+        let Self { txn, open, runs, last, wrote, durability } = self;
+        Between { txn: Paused::new(txn), open, runs, last, wrote, durability }
     }
 
     /// Begins a transaction, for callers that cannot be a body of [`Session::attempt`].
@@ -101,9 +110,10 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// Commits the open transaction; as [`Session::attempt`], that is not yet durable on storage.
     ///
     /// # Errors
-    /// Those of the engine: nothing has happened then, but after [`TxnError::LogFailed`].
+    /// Those of the engine: nothing has happened then.
     pub fn commit(&mut self) -> Result<(), TxnError> {
-        let ended = self.opened().commit().map(|epoch| self.last = Ticket(epoch));
+        let wrote = self.opened().has_changed();
+        let ended = self.opened().commit().map(|epoch| (self.last, self.wrote) = (Ticket(epoch), wrote));
         self.open = false;
         self.turn();
         ended
@@ -121,9 +131,41 @@ impl<'h, F: Fabric> RowSession<'h, F> {
         self.txn.host.attend(self.txn.cx)
     }
 
+    /// Sleeps until a ticket may be durable, but not for long: for workers that no other host waits for,
+    /// since others of this host answer.
+    pub fn sleep_for(&self, ticket: Ticket) {
+        let (cx, host) = (self.txn.cx, self.txn.host);
+        let look = || if host.is_durable(cx, ticket) == Ok(false) { LOG_REST_NS } else { 0 };
+        cx.doze(host.bell(Bell::Durable), look);
+    }
+
+    /// Looks for something to do, and sleeps if there is nothing, until there is mail for this host, somebody
+    /// wakes it, or for as long as the look says, in nanoseconds; 0: there is something. See
+    /// [`Fabric::doze`].
+    pub fn doze(&mut self, mut look: impl FnMut(&mut Self) -> u64) {
+        let (cx, bell) = (self.txn.cx, self.txn.host.bell(Bell::Work));
+        cx.doze(bell, || look(self));
+    }
+
+    /// Wakes who sleeps so, on all hosts: behind something that all can see.
+    pub fn wake_hosts(&self) {
+        bells::ring_all(self.txn.cx, &self.txn.host.plan, Bell::Work);
+    }
+
+    /// For how long nobody misses this host's next turn, if there is no mail, in nanoseconds.
+    pub fn idle_ns(&self) -> u64 {
+        self.txn.host.idle_ns(self.txn.cx)
+    }
+
     /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
     pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
         self.txn.wait = wait.unwrap_or(self.txn.host.wait);
+    }
+
+    /// Says that the host needs what this transaction and the next ones do: on storage that is full they may
+    /// use what is kept for such.
+    pub fn set_needed(&mut self, is_needed: bool) {
+        self.txn.is_needed = is_needed;
     }
 
     /// The host's engine.
@@ -159,16 +201,13 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
-        let (cx, host) = (self.txn.cx, self.txn.host);
-        match &host.log {
-            Some(log) => log.is_durable(cx, ticket.0, || host.members(cx)).map_err(|_| TxnError::LogFailed),
-            None => Ok(true),
-        }
+        let refused = |error| if self.wrote { TxnError::InDoubt } else { error };
+        self.txn.host.is_durable(self.txn.cx, ticket).map_err(refused)
     }
 
     fn want_durable(&mut self, ticket: Ticket) {
         if let Some(log) = &self.txn.host.log {
-            log.want(ticket.0);
+            log.want(self.txn.cx, ticket.0);
         }
     }
 
@@ -190,5 +229,13 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     fn wait_a_turn(&mut self) {
         self.txn.host.serve_waiting(self.txn.cx);
         self.txn.cx.pause();
+    }
+
+    fn wait_for(&mut self, ticket: Ticket, turn: u32) {
+        let (cx, host) = (self.txn.cx, self.txn.host);
+        host.serve_waiting(cx);
+        // Storage takes longer than a processor takes to wake.
+        let turn = if turn < LOG_TURNS { turn } else { u32::MAX };
+        host.pass(cx, turn, || host.serve_waiting(cx) > 0 || host.is_durable(cx, ticket) != Ok(false));
     }
 }

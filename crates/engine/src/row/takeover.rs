@@ -12,12 +12,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use liger_fabric::{Cx, Fabric};
+use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::heap::TupleAddr;
 use liger_pod::membership::Slot;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
+use super::events::PodEvent;
 use super::host::{RowHost, count};
 use super::keeper::{Keeper, Takeover, Task};
 use super::moves::sentinel_key;
@@ -47,7 +48,12 @@ impl RowHost {
         if dead.is_empty() {
             return 0;
         }
-        match self.take_over(cx, keeper, &takeover, &dead) {
+        let hosts: Vec<HostId> = dead.iter().map(|slot| slot.host).collect();
+        self.announce(&PodEvent::TakeoverBegins { dead: hosts.clone() });
+        let taken = self.take_over(cx, keeper, &takeover, &dead);
+        let failure = taken.as_ref().err().map(ToString::to_string);
+        self.announce(&PodEvent::TakeoverEnds { dead: hosts, partitions: keeper.taking.len(), failure });
+        match taken {
             Ok(epoch) => {
                 keeper.inherited.extend(dead.iter().map(|slot| (*slot, epoch)));
                 self.forget_failed(cx, keeper, (Task::TakeOver, &dead));
@@ -105,13 +111,14 @@ impl RowHost {
         }
         loop {
             let settled = keeper.settled_deaths();
-            self.rebuild(cx, keeper, takeover, &orphans)?;
+            let image_bytes = self.rebuild(cx, keeper, takeover, &orphans)?;
             self.check_still_here()?;
             orphans.iter().for_each(|&partition| self.owners.close(partition));
             self.await_transactions(cx, keeper)?;
             // Who died meanwhile may have deleted rows here after what was read: they are gone from the
             // shared index, and only its log says so.
             if keeper.settled_deaths() == settled || cx.sabotaged("takeover.rebuild-after-death") {
+                log.expect_images(cx, image_bytes);
                 break;
             }
         }
@@ -129,24 +136,23 @@ impl RowHost {
         Ok(log.clock().now(cx) + 1)
     }
 
-    /// Makes partitions anew from images and logs.
+    /// Makes partitions anew from images and logs; the bytes of the images.
     fn rebuild<F: Fabric>(
         &self,
         cx: &Cx<F>,
         keeper: &mut Keeper,
         takeover: &Takeover,
         orphans: &BTreeSet<u16>,
-    ) -> Result<(), RecoveryError> {
+    ) -> Result<u64, RecoveryError> {
         if orphans.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let log = self.log.as_ref().expect("who takes over keeps a log");
         let upto = self.await_logs(cx, keeper, log)?;
         orphans.iter().for_each(|&partition| self.make_partition(cx, partition));
         let (files, identity) = (&takeover.files, &takeover.identity);
         let rebuilding = Rebuilding { host: self, files, identity, partitions: orphans, upto };
-        rebuilding.run(cx, || self.turn(cx, keeper))?;
-        Ok(())
+        rebuilding.run(cx, || self.turn(cx, keeper))
     }
 
     /// Opens the partitions that are this host's by now.
@@ -156,7 +162,7 @@ impl RowHost {
             self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
             for unanswered in [true, false] {
-                self.give_away_again(cx, partition, self.me, unanswered);
+                self.give_away_again(cx, partition, me, unanswered);
             }
             count(&self.moves.taken_over, 1);
         }

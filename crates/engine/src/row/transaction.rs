@@ -74,6 +74,8 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) wait: &'static (dyn WaitPolicy + Sync),
     /// A lock that was not free ended this worker's last transaction: the next one is as old as that.
     pub(super) was_refused: bool,
+    /// The host needs what this worker's transactions do, also on storage that is full.
+    pub(super) is_needed: bool,
 }
 
 impl<'h, F: Fabric> RowTxn<'h, F> {
@@ -96,6 +98,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             in_the_way: 0,
             wait: host.wait,
             was_refused: false,
+            is_needed: false,
         }
     }
 

@@ -54,6 +54,8 @@ pub enum DiskOp {
     Rename,
     /// `sync_names`
     SyncNames,
+    /// `free_bytes`
+    Free,
     /// `write_at`
     Write,
     /// `append`
@@ -80,6 +82,7 @@ impl fmt::Display for DiskOp {
             Self::Remove => "remove it",
             Self::Rename => "rename it",
             Self::SyncNames => "sync its names",
+            Self::Free => "ask for its free space",
             Self::Write => "write",
             Self::Append => "append",
             Self::Read => "read",
@@ -126,6 +129,9 @@ pub enum DiskErrorKind {
     /// The path is something else than expected (a file for a directory, or the reverse).
     #[error("it is another kind of thing than expected")]
     WrongKind,
+    /// The file system has no such call.
+    #[error("its file system cannot do that")]
+    Unsupported,
     /// Anything else the system says.
     #[error("the system refused")]
     Other,
@@ -155,6 +161,7 @@ impl From<Errno> for Failure {
             Errno::ACCESS | Errno::PERM => DiskErrorKind::Permission,
             Errno::WOULDBLOCK => DiskErrorKind::Locked,
             Errno::NOTDIR | Errno::ISDIR | Errno::LOOP => DiskErrorKind::WrongKind,
+            Errno::OPNOTSUPP | Errno::NOSYS => DiskErrorKind::Unsupported,
             _ => DiskErrorKind::Other,
         };
         Self { kind, os_error: Some(errno.raw_os_error()) }

@@ -226,6 +226,19 @@ impl Disk {
         })
     }
 
+    /// Bytes that files of this directory may still take, as far as its file system knows now.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    #[track_caller]
+    pub fn free_bytes<F: Fabric>(&self, cx: &Cx<F>) -> Result<u64, DiskError> {
+        let free = match &self.shared.backend {
+            Backend::Native(directory) => directory.free_bytes(),
+            Backend::Simulated { .. } => self.call(cx, DiskCall::Free).map(DiskAnswer::number),
+        };
+        free.map_err(|failure| self.error(DiskOp::Free, "", None, failure))
+    }
+
     /// The directory, as errors call it.
     pub fn path(&self) -> &str {
         &self.shared.path

@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fsync, ftruncate,
-    mkdirat, openat, renameat, unlinkat,
+    AtFlags, CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstatvfs, fsync,
+    ftruncate, mkdirat, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -109,6 +109,11 @@ impl Directory {
 
     pub fn sync_names(&self) -> Result<(), Failure> {
         Ok(fsync(&self.fd)?)
+    }
+
+    pub fn free_bytes(&self) -> Result<u64, Failure> {
+        let system = fstatvfs(&self.fd)?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
     }
 }
 

@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{FileType, MemfdFlags, fstat, fstatfs, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::addr::LINE;
@@ -21,6 +21,8 @@ pub struct Mapping {
     base: *mut u8,
     len: usize,
     writable: bool,
+    /// All processes that map it are of this machine.
+    local: bool,
     /// A memfd stays open, for child processes to inherit.
     inherited: Option<OwnedFd>,
 }
@@ -41,7 +43,7 @@ impl Mapping {
         let len = len.next_multiple_of(LINE);
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap_anonymous(null_mut(), len, READ_WRITE, MapFlags::SHARED) }?;
-        Ok(Arc::new(Self { base: base.cast(), len, writable: true, inherited: None }))
+        Ok(Arc::new(Self { base: base.cast(), len, writable: true, local: true, inherited: None }))
     }
 
     /// Zeroed memory without a name whose pages are taken when they are first touched, unlike a pod's; kept
@@ -67,7 +69,7 @@ impl Mapping {
         let rights = if writable { READ_WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap(null_mut(), len, rights, MapFlags::SHARED, fd, 0) }?;
-        Ok(Self { base: base.cast(), len, writable, inherited: None })
+        Ok(Self { base: base.cast(), len, writable, local: is_of_one_machine(fd), inherited: None })
     }
 
     /// The same mapping, keeping `fd` open for children.
@@ -87,6 +89,12 @@ impl Mapping {
     /// False for memory that can only be looked at (see [`super::NativeReader`]).
     pub fn is_writable(&self) -> bool {
         self.writable
+    }
+
+    /// True if all processes that map this memory are of this machine; false if that is not known.
+    #[inline]
+    pub fn is_local(&self) -> bool {
+        self.local
     }
 
     /// Number of the file descriptor that a child process inherits (memory made by `memfd` only): the child
@@ -112,6 +120,17 @@ impl Mapping {
     pub(super) fn base(&self) -> *mut u8 {
         self.base
     }
+}
+
+/// File systems that one machine alone has mounted: tmpfs, hugetlbfs, ramfs, ext, xfs, btrfs, overlayfs
+/// (their magic numbers, from the kernel's linux/magic.h). A device, or a file system of memory that machines
+/// share, is none of them.
+const OF_ONE_MACHINE: [u64; 7] =
+    [0x0102_1994, 0x9584_58f6, 0x8584_58f6, 0xef53, 0x5846_5342, 0x9123_683e, 0x794c_7630];
+
+fn is_of_one_machine(fd: BorrowedFd<'_>) -> bool {
+    let is_file = fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+    is_file && fstatfs(fd).is_ok_and(|fs| OF_ONE_MACHINE.contains(&(fs.f_type as u64 & 0xffff_ffff)))
 }
 
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);

@@ -4,15 +4,17 @@
 //! |---|---|---|---|
 //! | `memfd` | memory without a name, for one process and its children | makes it | refused: children open `fd:N` |
 //! | `fd:N` | a memfd inherited as descriptor N | refused: it exists | its size |
-//! | `file:PATH` | a file on tmpfs, hugetlbfs, famfs or any file system | makes the file, all space taken at once | its size |
+//! | `file:PATH` | a file on tmpfs | makes the file; its space is promised, and taken page by page as it is used | its size |
+//! | | a file on hugetlbfs, famfs or any other file system | makes the file, all space taken at once | its size |
 //! | `dax:PATH` | a devdax character device | as `open`, must be large enough | size from sysfs |
 //! | `pci:PATH` | a PCI memory BAR (`/sys/bus/pci/devices/../resource2`, ivshmem) | as `open`, must be large enough | its size |
 //!
 //! A bare path says which of the last three it is by where it lies (`/dev/dax..`, `/sys/..`, anything else).
 //!
 //! Invariants:
-//! 1. Created files hold all their space (fallocate): a full file system is an error here, not a SIGBUS
-//!    later.
+//! 1. A full file system is an error here, not a SIGBUS later. Created files hold all their space
+//!    (fallocate), but for those on tmpfs: one is made only if the file system and the memory of the machine
+//!    have room for all of it and for what files beside it may still take up to their lengths.
 //! 2. What is mapped is a whole number of lines; of devices and huge pages, a whole number of their own unit.
 //!
 //! It does not say what the memory contains (crate `pod`), nor removes files.
@@ -21,7 +23,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -129,6 +131,22 @@ pub enum MemoryError {
         /// Bytes the file system has left.
         free: u64,
     },
+    /// The memory of the machine is taken, or promised to other files.
+    #[error(
+        "{spec}: no room for {needed} bytes: {free} are free, and {promised} of them are promised to files \
+         beside it that may still grow to their lengths: end other pods, remove what ended ones have left \
+         (`liger clean`), or ask for a smaller pod"
+    )]
+    Promised {
+        /// The memory.
+        spec: MemorySpec,
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes that nobody uses.
+        free: u64,
+        /// Bytes that other files may still take.
+        promised: u64,
+    },
     /// The file system does not take space in advance (famfs).
     #[error(
         "{spec}: its file system cannot take space in advance: make the file with its own tool, then open it"
@@ -201,6 +219,12 @@ impl MemorySpec {
         }
     }
 
+    /// True for a file whose space is taken page by page as it is used (on tmpfs): making it anew gives back
+    /// what an earlier pod has used.
+    pub fn grows(&self) -> bool {
+        matches!(self, Self::File(path) if File::open(path).is_ok_and(|file| is_tmpfs(file.as_fd())))
+    }
+
     /// Maps memory that exists, all of it.
     ///
     /// # Errors
@@ -242,14 +266,19 @@ impl MemorySpec {
     }
 
     fn create_file(&self, path: &Path, len: u64) -> Result<Arc<Mapping>, MemoryError> {
-        let file = match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
+        // Private to its owner: what is in it are the database's rows.
+        let file = match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(MemoryError::AlreadyExists { spec: self.clone() });
             }
             Err(e) => return Err(self.io("create it", e)),
         };
-        let made = self.take_space(file.as_fd(), len).and_then(|()| self.map(file.as_fd(), len, true));
+        let space = match is_tmpfs(file.as_fd()) {
+            true => self.promise_space(file.as_fd(), path, len),
+            false => self.take_space(file.as_fd(), len),
+        };
+        let made = space.and_then(|()| self.map(file.as_fd(), len, true));
         if made.is_err() {
             // Ours and useless; if it cannot be removed, the error that led here still says why.
             let _ = std::fs::remove_file(path);
@@ -269,7 +298,8 @@ impl MemorySpec {
         let len = found.len();
         self.check_len(len, LINE as u64)?;
         self.check_unit(len, LINE as u64)?;
-        if writing && found.blocks() * 512 < len {
+        // On tmpfs it was promised, or is its maker's business.
+        if writing && found.blocks() * 512 < len && !is_tmpfs(file.as_fd()) {
             self.fill_holes(file.as_fd(), len)?;
         }
         self.map(file.as_fd(), len, writing)
@@ -327,6 +357,20 @@ impl MemorySpec {
             Err(Errno::OPNOTSUPP) => Err(MemoryError::CannotAllocate { spec: self.clone() }),
             Err(e) => Err(self.no_space(fd, len, e)),
         }
+    }
+
+    /// Sets the length of a new file on tmpfs, if there is room for all of it.
+    fn promise_space(&self, fd: BorrowedFd<'_>, path: &Path, len: u64) -> Result<(), MemoryError> {
+        ftruncate(fd, len).map_err(|e| self.system("set its length", e))?;
+        // It is among the files that are asked now, so of two that are made at once one sees the other.
+        let promised = path.parent().map_or(len, promised_in);
+        let file_system = fstatfs(fd).map_or(0, |fs| fs.f_bavail * fs.f_bsize as u64);
+        let free = ram_available(fd).map_or(file_system, |ram| ram.min(file_system));
+        if free < promised {
+            let promised = promised - len;
+            return Err(MemoryError::Promised { spec: self.clone(), needed: len, free, promised });
+        }
+        Ok(())
     }
 
     /// Takes the space of holes in a file somebody else made; a file system without that notion has no holes.
@@ -390,11 +434,24 @@ impl MemorySpec {
     }
 }
 
-/// Bytes of memory that the system could still give to a file on tmpfs, which a memfd is too; none on other
-/// file systems.
-fn ram_available(fd: BorrowedFd<'_>) -> Option<u64> {
+/// Whether a file's bytes are memory of the system, as those of a memfd are too.
+fn is_tmpfs(fd: BorrowedFd<'_>) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
-    fstatfs(fd).ok().filter(|fs| fs.f_type == TMPFS_MAGIC)?;
+    fstatfs(fd).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+}
+
+/// How much the files in a folder may still take up to their lengths.
+fn promised_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let files = entries.filter_map(|entry| entry.ok()?.metadata().ok()).filter(std::fs::Metadata::is_file);
+    files.map(|file| file.len().saturating_sub(file.blocks() * 512)).sum()
+}
+
+/// Bytes of memory that the system could still give to a file on tmpfs; none on other file systems.
+fn ram_available(fd: BorrowedFd<'_>) -> Option<u64> {
+    if !is_tmpfs(fd) {
+        return None;
+    }
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

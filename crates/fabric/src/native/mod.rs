@@ -16,8 +16,10 @@ compile_error!(
     "the native backend needs x86_64: its cache instructions (clwb, clflushopt, mfence) are written for it"
 );
 
+mod bell;
 mod cache;
 mod clock;
+mod deaths;
 mod host;
 mod mapping;
 mod memory;
@@ -31,11 +33,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use cache::{CacheInstructions, LineInstruction};
+pub use deaths::DeathWatch;
 pub use host::{HostMemory, NativeHost};
 pub use mapping::Mapping;
 pub use memory::{MemoryError, MemorySpec};
 pub use reader::NativeReader;
-pub use service::{IDLE_NS, Rest, Service};
+pub use service::{IDLE_NS, Nudge, Rest, Service};
 pub use workers::{WorkerPanicked, run_hosts, run_workers};
 pub(crate) use workers::{allowed_processors, bind_to};
 
@@ -50,6 +53,14 @@ pub(crate) use clock::Ticks;
 /// core's reply takes. Hosts may be processes that share few cores, so waiting longer than that without
 /// yielding starves the other.
 const SPINNING_PAUSES: u32 = 64;
+/// Pauses that give the processor away before the first that sleeps: threads that only yield to one another
+/// keep processors busy, and whom they wait for from them. Many more while nobody else wants the processor:
+/// some hundred microseconds, for a processor that falls asleep takes that long to wake.
+const YIELDING_PAUSES: (u32, u32) = (32, 1024);
+/// Who has given the processor away for so long has given it to somebody.
+const CROWDED_NS: u64 = 5_000;
+/// How long the first pause sleeps that does; each next one twice as long, up to the longest.
+const SLEEPING_NS: (u64, u64) = (20_000, 640_000);
 
 /// One worker's view of a native pod.
 pub struct Native {
@@ -60,6 +71,8 @@ pub struct Native {
     clock: Clock,
     /// Pauses since this worker last changed shared memory (a wait loop only loads).
     pauses: Cell<u32>,
+    /// Since then somebody else has had the processor.
+    crowded: Cell<bool>,
     mapping: Arc<Mapping>,
 }
 
@@ -90,6 +103,7 @@ impl Native {
             instructions: CacheInstructions::detect(),
             clock: Clock::calibrated(),
             pauses: Cell::new(0),
+            crowded: Cell::new(false),
             mapping,
         }
     }
@@ -118,6 +132,15 @@ impl Native {
         // SAFETY: in bounds for as long as `self.mapping` lives, 8-byte aligned, and sync words are only ever
         // accessed atomically.
         unsafe { AtomicU64::from_ptr(p.cast()) }
+    }
+
+    #[inline]
+    fn bell(&self, at: SyncAddr) -> bell::Bell<'_> {
+        bell::Bell::at(
+            self.line(at.offset() / LINE as u64),
+            at.offset() as usize % LINE / 8,
+            self.mapping.is_local(),
+        )
     }
 
     /// The words of a line of data, for a backend that puts a cache of its own in front of this memory.
@@ -156,6 +179,7 @@ impl Native {
     #[inline]
     pub(crate) fn progress(&self) {
         self.pauses.set(0);
+        self.crowded.set(false);
     }
 
     /// Drops the word's line from this host's cache, so that the next access reaches memory.
@@ -169,7 +193,7 @@ impl Native {
 
 impl Clone for Native {
     fn clone(&self) -> Self {
-        Self { pauses: Cell::new(0), mapping: self.mapping.clone(), ..*self }
+        Self { pauses: Cell::new(0), crowded: Cell::new(false), mapping: self.mapping.clone(), ..*self }
     }
 }
 
@@ -214,7 +238,7 @@ impl Fabric for Native {
 
     #[inline]
     fn store(&self, at: SyncAddr, value: u64) {
-        self.pauses.set(0);
+        self.progress();
         let word = self.word(at);
         if !self.bypass {
             return word.store(value, Ordering::Release);
@@ -231,7 +255,7 @@ impl Fabric for Native {
         if !self.bypass {
             let swapped = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst);
             if swapped.is_ok() {
-                self.pauses.set(0);
+                self.progress();
             }
             return swapped;
         }
@@ -239,7 +263,7 @@ impl Fabric for Native {
         let swapped = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst);
         self.bypass(at);
         if swapped.is_ok() {
-            self.pauses.set(0);
+            self.progress();
         }
         swapped
     }
@@ -253,7 +277,7 @@ impl Fabric for Native {
 
     #[inline]
     fn write(&self, at: DataAddr, bytes: &[u8]) {
-        self.pauses.set(0);
+        self.progress();
         let to = self.at(at.offset(), bytes.len());
         // SAFETY: in bounds; the memory model makes this worker's host the only writer of the range now.
         unsafe { copy(bytes.as_ptr(), to, bytes.len()) }
@@ -298,12 +322,38 @@ impl Fabric for Native {
     #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]
     fn pause(&self) {
         let so_far = self.pauses.get();
-        if so_far < SPINNING_PAUSES {
-            self.pauses.set(so_far + 1);
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
+        self.pauses.set(so_far.saturating_add(1));
+        match so_far.checked_sub(SPINNING_PAUSES) {
+            None => std::hint::spin_loop(),
+            Some(yields)
+                if yields < YIELDING_PAUSES.0 || (yields < YIELDING_PAUSES.1 && !self.crowded.get()) =>
+            {
+                let start_ns = self.clock.now_ns();
+                std::thread::yield_now();
+                if self.clock.now_ns().saturating_sub(start_ns) >= CROWDED_NS {
+                    self.crowded.set(true);
+                }
+            }
+            Some(beyond) => {
+                let doublings = beyond.saturating_sub(YIELDING_PAUSES.1).min(5);
+                self.rest((SLEEPING_NS.0 << doublings).min(SLEEPING_NS.1));
+            }
         }
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.crowded.get()
+    }
+
+    fn doze(&self, bell: SyncAddr, look: &mut dyn FnMut() -> u64) {
+        self.bell(bell).doze(look);
+        // Whatever it waits for next is another wait.
+        self.progress();
+    }
+
+    #[inline]
+    fn ring(&self, bell: SyncAddr) {
+        self.bell(bell).ring();
     }
 
     #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]

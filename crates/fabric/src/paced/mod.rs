@@ -206,6 +206,19 @@ impl Fabric for Paced {
         self.native.rest(ns);
     }
 
+    fn is_crowded(&self) -> bool {
+        self.native.is_crowded()
+    }
+
+    fn doze(&self, bell: SyncAddr, look: &mut dyn FnMut() -> u64) {
+        self.native.doze(bell, look);
+    }
+
+    #[inline]
+    fn ring(&self, bell: SyncAddr) {
+        self.native.ring(bell);
+    }
+
     fn process(&self) -> u64 {
         self.native.process()
     }

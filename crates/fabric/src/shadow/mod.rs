@@ -306,6 +306,19 @@ impl Fabric for Shadow {
         self.native.pause();
     }
 
+    fn is_crowded(&self) -> bool {
+        self.native.is_crowded()
+    }
+
+    fn doze(&self, bell: SyncAddr, look: &mut dyn FnMut() -> u64) {
+        self.native.doze(bell, look);
+    }
+
+    #[inline]
+    fn ring(&self, bell: SyncAddr) {
+        self.native.ring(bell);
+    }
+
     fn process(&self) -> u64 {
         self.native.process()
     }

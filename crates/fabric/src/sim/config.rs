@@ -124,6 +124,9 @@ pub struct SimConfig {
     pub max_idle_pauses: u64,
     /// Planned deaths.
     pub kills: Vec<Kill>,
+    /// Whether the system says that a process has ended (`Cx::is_gone`), as one machine does and a pod of
+    /// many does not.
+    pub ends_show: bool,
     /// This call site does nothing (mutation tests).
     pub disabled_site: Option<Site>,
     /// `Cx::sabotaged` answers true for this step (mutation tests).
@@ -169,6 +172,7 @@ impl SimConfig {
             max_verbs: 10_000_000,
             max_idle_pauses: 2_000,
             kills: Vec::new(),
+            ends_show: true,
             disabled_site: None,
             sabotage: None,
         }

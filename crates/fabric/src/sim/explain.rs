@@ -39,6 +39,8 @@ pub enum Verb {
     DiskSync,
     /// `send_message`, `receive_message` or `remote`.
     Network,
+    /// `ring`.
+    Ring,
 }
 
 impl Verb {
@@ -58,6 +60,7 @@ impl Verb {
             Verb::Disk => "disk call",
             Verb::DiskSync => "sync",
             Verb::Network => "message",
+            Verb::Ring => "ring",
         }
     }
 }
@@ -289,7 +292,7 @@ impl Recent {
         let (new, old) = self.ring.split_at(if self.ring.len() < RECENT { 0 } else { self.next });
         let relevant = |e: &&By| match e.verb {
             Verb::Fence => parties.contains(&e.worker),
-            Verb::Pause | Verb::Disk | Verb::DiskSync | Verb::Network => false,
+            Verb::Pause | Verb::Disk | Verb::DiskSync | Verb::Network | Verb::Ring => false,
             _ => e.at / crate::LINE as u64 == line,
         };
         let all: Vec<By> = old.iter().chain(new).filter(relevant).copied().collect();

@@ -7,6 +7,7 @@
 //! 3. The trace hash covers worker, verb, address and value of every step, and nothing that differs between
 //!    builds.
 
+use std::collections::BTreeMap;
 use std::panic::Location;
 
 use super::config::{Adversary, KillAt, Mode, SimConfig};
@@ -106,8 +107,12 @@ pub(crate) struct State {
     progress: u64,
     impatient: usize,
     pub kills: Vec<(HostId, KillAt, CrashDomain)>,
+    /// How often each bell has been rung.
+    pub rings: BTreeMap<u64, u64>,
     /// Nobody is killed now.
     pub spared: bool,
+    /// See `SimConfig::ends_show`.
+    pub ends_show: bool,
     recent: Recent,
     pub places: Places,
 }
@@ -165,7 +170,9 @@ impl State {
             progress: 0,
             impatient: 0,
             kills,
+            rings: BTreeMap::new(),
             spared: false,
+            ends_show: config.ends_show,
             recent: Recent::new(),
             places: Places::new(),
             adversary,

@@ -33,6 +33,7 @@
 //! network.
 
 use crate::fabric::Fabric;
+mod bells;
 mod config;
 mod coroutine;
 mod disk_calls;

@@ -162,6 +162,14 @@ impl Fabric for Sim {
         drop(self.enter(Verb::Pause, 0, 0, Location::caller()));
     }
 
+    fn doze(&self, bell: SyncAddr, look: &mut dyn FnMut() -> u64) {
+        self.sleep(bell.offset(), look, Location::caller());
+    }
+
+    fn ring(&self, bell: SyncAddr) {
+        self.wake(bell.offset(), Location::caller());
+    }
+
     fn process(&self) -> u64 {
         let state = self.state.borrow();
         state.hosts[state.workers[self.me].host].life()
@@ -193,7 +201,7 @@ impl Fabric for Sim {
 
     fn is_gone(&self, host: HostId, process: u64) -> bool {
         let Some(state) = self.enter(Verb::Pause, 0, 0, Location::caller()) else { return false };
-        state.hosts[usize::from(host.0)].life() != process
+        state.ends_show && state.hosts[usize::from(host.0)].life() != process
     }
 
     fn spend(&self, work: Work, times: u32) {

@@ -11,18 +11,20 @@ fn a_small_pod_of_three_hosts() {
       1040         64 Sync  Controller
       1080       1024 Sync  Membership
       1480        384 Sync  Settled
-      1600         64 Sync  Owners
-      1640        832 Sync  Epochs
-      1980        640 Sync  HeapLines
-      1c00       1152 Sync  LaneWords
-      2080       2304 Sync  SelftestWords
-      2980        640 Sync  LogWords
-      2c00       4096 Sync  Counters
-      3c00        384 Sync  Directory
-      3d80       1024 Sync  WordChunks
-      4180       1024 Sync  BlockChunks
-      4580       1024 Sync  Bonds
-      4980     507904 Sync  WordHeap
+      1600        384 Sync  Suspicions
+      1780         64 Sync  Owners
+      17c0        832 Sync  Epochs
+      1b00        640 Sync  HeapLines
+      1d80       1152 Sync  LaneWords
+      2200        192 Sync  Bells
+      22c0       2304 Sync  SelftestWords
+      2bc0        640 Sync  LogWords
+      2e40       4096 Sync  Counters
+      3e40        384 Sync  Directory
+      3fc0       1024 Sync  WordChunks
+      43c0       1024 Sync  BlockChunks
+      47c0       1024 Sync  Bonds
+      4bc0     507904 Sync  WordHeap
      81000       2304 Data  SelftestData
      81900       9216 Data  LaneSlots
      83d00        768 Data  RetireBatches

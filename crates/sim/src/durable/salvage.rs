@@ -74,7 +74,7 @@ pub(super) type Begun = (u64, Plan, BTreeSet<Named>);
 
 /// Salvages, and begins the pod's next generation; in as many tries as it takes.
 pub(super) fn begin(pod: &mut SimPod, storage: &Storage, pick: &mut Picker) -> Result<Begun, String> {
-    if pick.chance(30)
+    if pick.chance(70)
         && let Some(problem) = damage_is_named(pod, storage, pick)
     {
         return Err(problem);

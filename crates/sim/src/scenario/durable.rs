@@ -5,13 +5,14 @@ use crate::durable::{DurableRun, run};
 use crate::rows::{Mix, RowsRun};
 
 /// The mixed bag; readers of rows that come and go; checkpoints of rows that change all the time; logs that
-/// are shortened all the time; memory that outlives all hosts.
+/// are shortened all the time; memory that outlives all hosts; disks that are full.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "durable", run: mixed },
     Scenario { name: "durable-churn", run: churn },
     Scenario { name: "durable-copies", run: copies },
     Scenario { name: "durable-short-logs", run: short_logs },
     Scenario { name: "durable-memory-kept", run: memory_kept },
+    Scenario { name: "durable-full", run: full },
 ];
 
 /// Verbs after which a life counts as stuck.
@@ -39,6 +40,10 @@ fn short_logs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn memory_kept(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(DurableRun::with_memory_kept(seed), left_out)
+}
+
+fn full(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(DurableRun::with_full_disks(seed), left_out)
 }
 
 /// Few rows that are inserted and deleted while others look for them.

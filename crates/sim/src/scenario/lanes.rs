@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
-use liger_pod::lanes::{Lanes, SendError};
+use liger_pod::lanes::{Addressee, Lanes, SendError};
 use liger_pod::plan::{Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
@@ -28,6 +28,8 @@ fn message(from: u8, number: u32, len: usize) -> Vec<u8> {
 /// What the workers of one host share: their lanes, and how many messages went to and came from each host.
 struct Host {
     lanes: Lanes,
+    /// The life that every host is in.
+    incarnation: u16,
     sent: Latch<[u32; 3]>,
     seen: RefCell<[BTreeSet<u32>; 3]>,
 }
@@ -46,7 +48,7 @@ fn send_around(plan: &Plan, config: SimConfig) -> Ran {
     for host in 0..3u8 {
         let its_plan = plan.clone();
         let lanes = sim.alone(HostId(host), WorkerId(0), move |cx| Lanes::new(cx, &its_plan, 1));
-        let shared = Rc::new(Host::new(lanes));
+        let shared = Rc::new(Host::new(lanes, 1));
         for number in 0..2 {
             let shared = Rc::clone(&shared);
             sim.spawn(HostId(host), WorkerId(number), move |cx| worker(cx, &shared, both));
@@ -55,8 +57,8 @@ fn send_around(plan: &Plan, config: SimConfig) -> Ran {
     Ran::new(sim.run(), || Ok(()))
 }
 
-/// As above, but each host's first worker makes its lanes while the run goes on, and finds that its last life
-/// has left mail unread. Nobody sends before all hosts are up.
+/// As above, but each host's first worker makes its lanes while the run goes on, and finds mail: of its last
+/// life, and of hosts that were up before it.
 fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let pod = PodConfig { lane_slots: 8, lane_slot_bytes: 64, ..PodConfig::small(3, 2) };
     let plan = Plan::new(&pod).expect("a valid configuration");
@@ -66,7 +68,9 @@ fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
         sim.alone(HostId(host), WorkerId(0), move |cx| {
             let lanes = Lanes::new(cx, &plan, 1);
             for to in (0..3u8).filter(|&to| to != host) {
-                lanes.try_send(cx, HostId(to), &[0; 200]).expect("an empty lane has room");
+                lanes
+                    .try_send(cx, Addressee::life(HostId(to), 1), &[0; 200])
+                    .expect("an empty lane has room");
             }
         });
     }
@@ -77,12 +81,15 @@ fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
             sim.spawn(HostId(host), WorkerId(number), move |cx| {
                 if number == 0 {
                     let lanes = Lanes::new(cx, &plan, 2);
-                    up.borrow_mut()[usize::from(host)] = Some(Rc::new(Host::new(lanes)));
+                    up.borrow_mut()[usize::from(host)] = Some(Rc::new(Host::new(lanes, 2)));
                 }
-                while up.borrow().iter().any(Option::is_none) {
-                    cx.pause();
-                }
-                let shared = up.borrow()[usize::from(host)].clone().expect("everybody is up");
+                let shared = loop {
+                    let mine = up.borrow()[usize::from(host)].clone();
+                    match mine {
+                        Some(shared) => break shared,
+                        None => cx.pause(),
+                    }
+                };
                 worker(cx, &shared, true);
             });
         }
@@ -91,8 +98,12 @@ fn second_life(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 }
 
 impl Host {
-    fn new(lanes: Lanes) -> Self {
-        Self { lanes, sent: Latch::default(), seen: RefCell::default() }
+    fn new(lanes: Lanes, incarnation: u16) -> Self {
+        Self { lanes, incarnation, sent: Latch::default(), seen: RefCell::default() }
+    }
+
+    fn addressee(&self, to: u8) -> Addressee {
+        Addressee::life(HostId(to), self.incarnation)
     }
 }
 
@@ -107,7 +118,7 @@ fn worker(cx: &Cx<Sim>, shared: &Host, both: bool) {
                 continue;
             }
             let len = 4 + (number as usize * 53 + usize::from(to) * 11) % (shared.lanes.max_message() - 3);
-            match shared.lanes.try_send(cx, HostId(to), &message(me, number, len)) {
+            match shared.lanes.try_send(cx, shared.addressee(to), &message(me, number, len)) {
                 Ok(()) => sent[usize::from(to)] += 1,
                 Err(SendError::Full { .. }) => {}
                 Err(e) => panic!("{e}"),

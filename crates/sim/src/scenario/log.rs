@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use liger_engine::Key;
 use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
-use liger_engine::log::ring::RingReader;
+use liger_engine::log::ring::{AppendError, RingReader};
+use liger_engine::log::room::{Refusal, RoomOptions};
 use liger_engine::log::scan::{End, Scanner};
-use liger_engine::log::segment::{Frame, FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_number};
+use liger_engine::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_number};
 use liger_engine::log::ship::LogOptions;
 use liger_engine::log::{HostLog, WorkerLog};
 use liger_fabric::disk::{Disk, DiskFault, SimDisks};
@@ -20,18 +21,20 @@ use liger_pod::plan::{Plan, PodConfig};
 use super::{LeftOut, Ran, Scenario, config};
 use crate::Picker;
 
-/// Hosts that live, one that dies, one whose device fails or is full.
+/// Hosts that live, one that dies, one whose device fails or is full; one whose device promises nothing, and
+/// is full now and then.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "log", run: all_live },
     Scenario { name: "log-kill", run: one_dies },
     Scenario { name: "log-device", run: device_fails },
+    Scenario { name: "log-full", run: device_is_full },
 ];
 
 const HOSTS: u8 = 2;
 /// Workers that append; one more ships.
 const WRITERS: u8 = 2;
 const RECORDS: u64 = 12;
-const OPTIONS: LogOptions = LogOptions {
+pub(super) const OPTIONS: LogOptions = LogOptions {
     pod: 7,
     generation: 1,
     first_epoch: 1,
@@ -39,6 +42,14 @@ const OPTIONS: LogOptions = LogOptions {
     busy_factor: 4,
     segment_bytes: 3000,
     frame_bytes: 200,
+    room: RoomOptions {
+        chunk_bytes: 512,
+        marks_bytes: 480,
+        cleaning_bytes: 512,
+        reserve_most_bytes: 0,
+        reserve_least_bytes: 0,
+        retry_ns: 2000,
+    },
 };
 
 /// A record whose `append` has returned: its version, by the host, worker and position of it.
@@ -54,6 +65,8 @@ struct Run {
     busy: Cell<u8>,
     /// Hosts whose shippers have ended, and not died.
     ended: Cell<u16>,
+    /// A disk that is full now and then.
+    small: Cell<Option<HostId>>,
 }
 
 impl Run {
@@ -89,10 +102,16 @@ struct Pod {
 }
 
 fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
-    let small = PodConfig { log_ring_bytes: 1024, ..PodConfig::small(HOSTS, WRITERS + 1) };
-    let plan = Plan::new(&small).expect("a valid configuration");
+    pod_with(seed, kills, None, left_out)
+}
+
+/// `small`: the host whose disk takes no space ahead, and is full now and then.
+fn pod_with(seed: u64, kills: Vec<Kill>, small: Option<HostId>, left_out: Option<&LeftOut>) -> Pod {
+    let shape = PodConfig { log_ring_bytes: 1024, ..PodConfig::small(HOSTS, WRITERS + 1) };
+    let plan = Plan::new(&shape).expect("a valid configuration");
     let mut sim = Simulation::new(SimConfig { kills, ..config(&plan, seed, true, left_out) });
-    let run = Rc::new(Run::default());
+    small.iter().for_each(|host| sim.disks().plan(*host, DiskFault::TakesNothingAhead));
+    let run = Rc::new(Run { small: Cell::new(small), ..Run::default() });
     run.members.set((1 << HOSTS) - 1);
     for id in (0..HOSTS).map(HostId) {
         let its_plan = plan.clone();
@@ -104,8 +123,8 @@ fn pod(seed: u64, kills: Vec<Kill>, left_out: Option<&LeftOut>) -> Pod {
             sim.spawn(id, worker, move |cx| write(cx, &log, &busy));
         }
         let member = Member(Rc::clone(&run), id);
-        let its_plan = plan.clone();
-        sim.spawn(id, WorkerId(WRITERS), move |cx| ship(cx, &its_plan, &log, &member));
+        let (its_plan, disks) = (plan.clone(), sim.disks());
+        sim.spawn(id, WorkerId(WRITERS), move |cx| ship(cx, &its_plan, &log, &member, &disks));
     }
     Pod { sim, plan, run }
 }
@@ -119,12 +138,20 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
     let run = &busy.0;
     let (mut mine, mut record): (WorkerLog, _) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..RECORDS {
-        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
-        let llsn = first_of(epoch) + number;
         record.begin();
         record.change((1, 0), Op::Insert, &Key::from_words(&[number]), 0);
         record.piece(0, &vec![number as u8; cx.random_below(220) as usize]);
-        let appended = mine.append(cx, log, &mut record, llsn, |_| ());
+        let promise = loop {
+            match mine.promise(cx, log, &record, false, |_| ()) {
+                Ok(promise) => break promise,
+                Err(AppendError::Refused(Refusal::Full(_))) if run.small.get().is_some() => cx.pause(),
+                Err(AppendError::Refused(_)) => return,
+                Err(refused) => panic!("{refused}"),
+            }
+        };
+        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
+        let llsn = first_of(epoch) + number;
+        let appended = mine.append(cx, log, &mut record, promise, llsn, |_| ());
         if let Ok(position) = appended {
             run.committed.borrow_mut().insert((busy.1.0, busy.2.0, position), llsn);
         }
@@ -139,9 +166,16 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
     }
 }
 
-fn ship(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, member: &Member) {
+fn ship(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, member: &Member, disks: &SimDisks) {
     let run = &member.0;
     while run.is_going_on() {
+        if run.small.get() == Some(cx.host()) {
+            match cx.random_below(40) {
+                0 => disks.leave_room(cx.host(), cx.random_below(500)),
+                1 => disks.leave_room(cx.host(), 1 << 40),
+                _ => {}
+            }
+        }
         // A failure is told to the writers.
         let _ = log.step(cx, run.members.get());
         cx.pause();
@@ -173,7 +207,7 @@ fn all_live(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn one_dies(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domains = [CrashDomain::Host, CrashDomain::Process, CrashDomain::HostPersistent];
-    die(seed, KillAt::RandomStep(4000), domains[seed as usize % 3], left_out)
+    die(seed, KillAt::RandomStep(2400), domains[seed as usize % 3], left_out)
 }
 
 /// Host 0 dies there, and comes back.
@@ -194,14 +228,15 @@ fn next_life(cx: &Cx<Sim>, plan: &Plan, run: &Rc<Run>) {
     let _member = Member(Rc::clone(run), cx.host());
     let (mut mine, mut record) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..RECORDS / 2 {
-        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
         record.begin();
         record.change((1, 0), Op::Delete, &Key::from_words(&[number]), 1);
-        let llsn = first_of(epoch) + number;
         let step = |cx: &Cx<Sim>| {
             log.step(cx, run.members.get()).expect("a good disk");
         };
-        let position = mine.append(cx, &log, &mut record, llsn, step).expect("room");
+        let promise = mine.promise(cx, &log, &record, true, step).expect("a good disk");
+        let epoch = log.clock().begin_commit(cx, cx.worker(), 0);
+        let llsn = first_of(epoch) + number;
+        let position = mine.append(cx, &log, &mut record, promise, llsn, step).expect("room");
         run.committed.borrow_mut().insert((busy.1.0, busy.2.0, position), llsn);
         log.clock().end_commit(cx.worker());
         step(cx);
@@ -224,6 +259,10 @@ fn device_fails(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     };
     pod.sim.disks().plan(HostId(0), fault);
     finish(pod)
+}
+
+fn device_is_full(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    finish(pod_with(seed, Vec::new(), Some(HostId(0)), left_out))
 }
 
 /// Runs it; then all hosts lose power, and what is in memory and on disk is looked at from the last host.
@@ -254,9 +293,9 @@ fn read_disk(disks: &SimDisks, host: HostId) -> Result<OnDisk, String> {
         if (head.host, head.number) != (host, number) {
             return Err(format!("{head:?} in segment {number}"));
         }
-        let mut rest = &bytes[SEGMENT_HEAD_BYTES..];
-        while let Ok(frame) = Frame::parse(rest) {
-            rest = &rest[frame.len()..];
+        let (frames, mut at) = (head.frames(), SEGMENT_HEAD_BYTES);
+        while let Ok(frame) = frames.parse(&bytes, at) {
+            at += frame.len();
             match frame.kind {
                 FrameKind::Records { worker, position, .. } => {
                     let stream = found.streams.entry(worker).or_default();

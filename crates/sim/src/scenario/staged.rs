@@ -1,7 +1,7 @@
 //! Meetings of the row engine's hosts that are arranged by hand, because random runs never have them.
 //!
-//! An owner is ruled dead while it only dawdles: whoever waits for its answer gives up, and the answer comes
-//! later. (That the ruling is taken back stands for a pod where the owner's next life would answer.)
+//! An owner is ruled dead while it only dawdles: whoever waits for its answer gives up, asks another host
+//! something else, and the answer comes then. (That the ruling is taken back is for the check at the end.)
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,8 +20,9 @@ use crate::rows::{ITEMS, item_key, items, new_row};
 /// The late answer.
 pub const SCENARIOS: &[Scenario] = &[Scenario { name: "staged-late-answer", run: late_answer }];
 
-/// The part of the table that host 0 owns.
+/// The part of the table that host 0 owns, and the one of host 2.
 const PART: i16 = 0;
+const OTHER_PART: i16 = 2;
 /// What a membership word says: a live host, and one whose death was dealt with.
 const ALIVE: u64 = 2;
 const RECOVERED: u64 = 6;
@@ -47,47 +48,70 @@ fn ran(mut pod: SimPod) -> Ran {
     })
 }
 
+/// How far they are.
+#[derive(Default)]
+struct Run {
+    gave_up: Cell<bool>,
+    answered: Cell<bool>,
+    done: Cell<bool>,
+}
+
 fn late_answer(seed: u64, left_out: Option<&LeftOut>) -> Ran {
-    let mut pod = pod(2, seed, left_out);
-    let (gave_up, done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-    let (plan, dawdler, asker) = (pod.plan.clone(), Rc::clone(&pod.hosts[0]), Rc::clone(&pod.hosts[1]));
-    let flags = (Rc::clone(&gave_up), Rc::clone(&done));
-    pod.sim.spawn(HostId(0), WorkerId(0), move |cx| dawdle(cx, &plan, &dawdler, &flags.0, &flags.1));
-    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| {
-        ask_twice(cx, &asker, &gave_up);
-        done.set(true);
+    let mut pod = pod(3, seed, left_out);
+    let run = Rc::<Run>::default();
+    let plan = pod.plan.clone();
+    let of = |host: usize| (Rc::clone(&pod.hosts[host]), Rc::clone(&run));
+    let ((dawdler, its), (asker, asks), (other, waits)) = (of(0), of(1), of(2));
+    pod.sim.spawn(HostId(0), WorkerId(0), move |cx| dawdle(cx, &plan, &dawdler, &its));
+    pod.sim.spawn(HostId(1), WorkerId(0), move |cx| ask_twice(cx, &asker, &asks));
+    pod.sim.spawn(HostId(2), WorkerId(0), move |cx| {
+        while !waits.answered.get() {
+            cx.pause();
+        }
+        serve(cx, &other, &waits);
     });
     ran(pod)
 }
 
 /// Serves nobody until the other host has given up.
-fn dawdle(cx: &Cx<Sim>, plan: &Plan, host: &RowHost, gave_up: &Cell<bool>, done: &Cell<bool>) {
+fn dawdle(cx: &Cx<Sim>, plan: &Plan, host: &RowHost, run: &Run) {
     let word = plan.membership(HostId(0));
     let alive = cx.load(word);
     let buried = alive - ALIVE + RECOVERED;
     cx.compare_exchange(word, alive, buried).expect("nobody else changes it");
-    while !gave_up.get() {
+    while !run.gave_up.get() {
         cx.pause();
     }
     cx.compare_exchange(word, buried, alive).expect("nobody else changes it");
     let mut session = RowSession::new(cx, host);
-    while !done.get() {
+    while session.serve() == 0 {
+        cx.pause();
+    }
+    cx.fence();
+    run.answered.set(true);
+    serve(cx, host, run);
+}
+
+fn serve(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
+    let mut session = RowSession::new(cx, host);
+    while !run.done.get() {
         session.serve();
         cx.pause();
     }
     session.serve();
 }
 
-fn ask_twice(cx: &Cx<Sim>, host: &RowHost, gave_up: &Cell<bool>) {
+fn ask_twice(cx: &Cx<Sim>, host: &RowHost, run: &Run) {
     let mut session = RowSession::new(cx, host);
     let missing = session.attempt(|txn| txn.get(ITEMS, &item_key(PART, 1), |_| ()));
     assert!(matches!(missing, Err(TxnError::Conflict(Conflict::Partition))), "{missing:?}");
-    gave_up.set(true);
+    run.gave_up.set(true);
     loop {
-        match session.attempt(|txn| txn.insert(ITEMS, &new_row(PART, 2, 7))) {
-            Ok(()) => return,
+        match session.attempt(|txn| txn.insert(ITEMS, &new_row(OTHER_PART, 2, 7))) {
+            Ok(()) => break,
             Err(TxnError::Conflict(_)) => session.back_off(1),
             Err(other) => panic!("{other}"),
         }
     }
+    run.done.set(true);
 }

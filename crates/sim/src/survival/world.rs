@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::log::HostLog;
+use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::checkpoint::Pace;
 use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
@@ -166,6 +167,7 @@ fn build(
         epoch_ns: 500 << (shape.seed % 8),
         segment_bytes: run.replay_bytes / 8,
         frame_bytes: 128 << (shape.seed % 6),
+        room: RoomOptions::SMALL,
         ..LogOptions::default()
     };
     setup.takeover = Some(Takeover { files: PodFiles::Simulated, identity, log });
@@ -290,6 +292,10 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
             continue;
         }
         let look = Look::new(world);
+        if cx.random_below(4) == 0 {
+            // Somebody has heard of an end, or thinks so.
+            engine.notice_end();
+        }
         engine.keep(cx);
         let troubles = engine.troubles(cx).into_iter();
         drop(look);

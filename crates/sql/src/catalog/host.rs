@@ -103,7 +103,11 @@ impl HostCatalog {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn enter<F: Fabric>(&self, session: &mut RowSession<'_, F>, verifier: Option<&str>) -> Result<()> {
-        self.opened(transact(session, |tx| self.open(tx, verifier))?);
+        // A host that starts on a full disk serves reads.
+        session.set_needed(true);
+        let opened = transact(session, |tx| self.open(tx, verifier));
+        session.set_needed(false);
+        self.opened(opened?);
         transact(session, |tx| self.begin(tx).map(drop))
     }
 

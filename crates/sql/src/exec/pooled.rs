@@ -330,7 +330,14 @@ impl Session for PooledSession {
         }
         // The host's catalog may be older than what another host has committed.
         let before = self.own.store.version();
-        self.host.slots.look().inspect_err(|_| self.own.failed())?;
+        if let Err(error) = self.host.slots.look() {
+            // What was not prepared has no name: its client will use it again.
+            if first.is_ok() {
+                self.own.statements.remove(name);
+            }
+            self.own.failed();
+            return Err(error);
+        }
         self.own.store.refresh();
         if self.own.store.version() == before {
             return first;

@@ -32,6 +32,8 @@ pub struct HostPicture {
     pub port: Option<u16>,
     /// Up to which epoch its log is on storage; `None`: no log, or it is closed.
     pub durable_epoch: Option<u64>,
+    /// Whether its log takes anything: `good`, `full`, `full, cleaning` or `failed`; `None`: no log.
+    pub log_state: Option<&'static str>,
     /// Partitions that it owns.
     pub partitions: u16,
 }
@@ -70,6 +72,8 @@ pub struct LogPicture {
     pub checkpoint_age_seconds: f64,
     /// Why it does not work, if so.
     pub failure: Option<String>,
+    /// Nothing may be committed on this host, for want of room on its storage or on another host's.
+    pub is_full: bool,
 }
 
 /// What a host sees.
@@ -142,6 +146,7 @@ impl Painter {
         // Damaged memory shows in other places; here it is a pod without hosts.
         let views = self.observer.observe(cx).unwrap_or_default();
         let epochs = host.log().map(|_| liger_engine::log::epoch::durable_epochs(cx, host.plan()));
+        let states = host.log().map(|_| liger_engine::log::states(cx, host.plan()));
         let picture = |view: &membership::HostView| {
             let number = view.slot.host;
             let owned = (0..host.partition_count()).filter(|partition| host.owner(*partition) == number);
@@ -154,6 +159,7 @@ impl Painter {
                 process: number_of(view.process),
                 port: first_port.and_then(|port| port.checked_add(number.0.into())),
                 durable_epoch: durable,
+                log_state: states.as_ref().map(|states| states[usize::from(number.0)].name()),
                 partitions: owned.count() as u16,
             }
         };
@@ -185,6 +191,7 @@ impl Painter {
             held_bytes: log.held_bytes(),
             checkpoint_age_seconds: seconds(self.checkpoint.1),
             failure: log.failure().map(ToString::to_string),
+            is_full: log.is_full(),
         })
     }
 }

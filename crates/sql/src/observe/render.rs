@@ -32,6 +32,7 @@ pub const NAMES: &[(&str, &str, &str)] = &[
     ("liger_log_appended_bytes_total", "counter", "Bytes that this host has appended to its log"),
     ("liger_log_held_bytes", "gauge", "Bytes of the segments of this host's log"),
     ("liger_log_failed", "gauge", "Whether this host's log has failed"),
+    ("liger_log_full", "gauge", "Whether changes are refused because a host's log has no room"),
     ("liger_checkpoint_age_seconds", "gauge", "Time since this host's checkpoint became valid"),
     ("liger_statement_texts", "gauge", "Texts that pg_stat_statements counts"),
 ];
@@ -105,6 +106,7 @@ impl Observed {
             out.put("liger_log_appended_bytes_total", &[], log.appended_bytes);
             out.put("liger_log_held_bytes", &[], log.held_bytes);
             out.put("liger_log_failed", &[], u8::from(log.failure.is_some()));
+            out.put("liger_log_full", &[], u8::from(log.is_full));
             out.put("liger_checkpoint_age_seconds", &[], log.checkpoint_age_seconds);
         }
         out.put("liger_statement_texts", &[], self.statements().figures().len());

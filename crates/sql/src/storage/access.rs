@@ -13,7 +13,7 @@ use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, Session, TableId, T
 use liger_fabric::{Counts, Cx, Fabric};
 use liger_pod::membership::members;
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, Severity, SqlError, SqlState};
 
 /// What a worker has done to shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -239,10 +239,25 @@ impl From<TxnError> for SqlError {
                 return SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(error.to_string());
             }
             TxnError::OutOfMemory { .. } => SqlState::OUT_OF_MEMORY,
-            TxnError::Fenced => SqlState::ADMIN_SHUTDOWN,
+            TxnError::Fenced => {
+                return SqlError::notice(Severity::Fatal, SqlState::ADMIN_SHUTDOWN, error.to_string());
+            }
             TxnError::Damaged { .. } => SqlState::DATA_CORRUPTED,
             TxnError::TooLarge { .. } | TxnError::TooMany { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
-            TxnError::LogFailed => SqlState::IO_ERROR,
+            TxnError::LogFailed => {
+                let hint = "Reads go on until the host is ended. Look at liger status for what its storage \
+                            says, and start it again on storage that works.";
+                return SqlError::new(SqlState::IO_ERROR, error.to_string()).hint(hint);
+            }
+            TxnError::LogFull { .. } => {
+                let hint = "Nothing was changed, reads go on. Make room: writes go on by themselves then. \
+                            Transactions that delete more rows than they insert may still have room.";
+                return SqlError::new(SqlState::DISK_FULL, error.to_string()).hint(hint);
+            }
+            TxnError::InDoubt => {
+                let hint = "Look for what it has changed before you run it again, when writes work again.";
+                return SqlError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, error.to_string()).hint(hint);
+            }
             _ => SqlState::INTERNAL_ERROR,
         };
         SqlError::new(state, error.to_string())

@@ -46,14 +46,14 @@ use liger_engine::log::Durability;
 use liger_engine::row::RowSession;
 use liger_fabric::native::HostMemory;
 
-use super::access::Access;
+use super::access::{Access, is_conflict};
 use super::classes::Classes;
 use super::notices;
 use super::sequence;
 use super::undo::UndoLog;
 use crate::catalog::HostCatalog;
 use crate::catalog::change::Working;
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::types::Oid;
 pub use bell::{Bell, Ringing};
@@ -132,7 +132,8 @@ impl Pool {
 /// The workers of a host. Shared by all its sessions.
 pub struct Slots {
     pool: Mutex<Pool>,
-    came_for_attendant: Condvar,
+    /// Wakes worker 0, while there is one.
+    wakes_attendant: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// An announcement that was waited for in vain: its host has died.
     stale: AtomicU64,
     observed: Observed,
@@ -145,7 +146,8 @@ pub struct Slots {
 }
 
 fn shut_down() -> SqlError {
-    SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+    let message = "terminating connection due to administrator command";
+    SqlError::notice(Severity::Fatal, SqlState::ADMIN_SHUTDOWN, message)
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -155,11 +157,11 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
-        let came_for_attendant = Condvar::new();
+        let wakes_attendant = Mutex::default();
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
         let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
         let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Slots { pool, came_for_attendant, stale, observed, advisory, turns, post, wanting, stuck })
+        Arc::new(Slots { pool, wakes_attendant, stale, observed, advisory, turns, post, wanting, stuck })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -175,6 +177,7 @@ impl Slots {
         mut goes_on: impl FnMut(&RowSession<'_, M::View>) -> bool,
     ) -> Result<()> {
         let lent = host.sessions(1..workers);
+        *lock(&self.wakes_attendant) = Some(Arc::new(host.waker()));
         host.alone(|session| {
             let berth = |owned| Arc::new(Mutex::new(Some(lend(self, catalog, owned, durability))));
             let berths: Vec<Berth> = lent.into_iter().map(berth).collect();
@@ -197,7 +200,18 @@ impl Slots {
         pool.orders.retain(|order| order.said.is_none());
         pool.wake_all();
         drop(pool);
-        self.came_for_attendant.notify_all();
+        self.wake_attendant();
+    }
+
+    /// Worker 0 is to look what there is to do. From any thread.
+    pub fn wake_attendant(&self) {
+        let wakes = lock(&self.wakes_attendant).clone();
+        wakes.iter().for_each(|wake| wake());
+    }
+
+    fn wants_attendant(&self) -> bool {
+        let pool = lock(&self.pool);
+        pool.closed || !pool.orders.is_empty()
     }
 
     /// Takes every worker away, waiting for the steps that run.
@@ -255,7 +269,10 @@ impl Slots {
             Some(slot) => slot.on_worker(|worker| worker.look()),
             None => self.beside(None, |running| look(running.tx, running.host)),
         };
-        looked.or_else(|error| if error.state == SqlState::LOCK_NOT_AVAILABLE { Ok(()) } else { Err(error) })
+        // A conflict at its end tells of a change, too.
+        let is_changing =
+            |error: &SqlError| error.state == SqlState::LOCK_NOT_AVAILABLE || is_conflict(error);
+        looked.or_else(|error| if is_changing(&error) { Ok(()) } else { Err(error) })
     }
 
     /// Waits for a free worker.
@@ -367,7 +384,7 @@ impl Slots {
         }
         pool.orders.push_back(Order { job: Some(job), said: Some(said), reads_catalog, rings });
         drop(pool);
-        self.came_for_attendant.notify_one();
+        self.wake_attendant();
         answers.recv().map_err(|_| shut_down())??;
         Ok(made.try_iter().last().expect("the job has returned"))
     }
@@ -381,7 +398,7 @@ impl Slots {
     ) {
         let order = Order { job: Some(Box::new(job)), said: None, reads_catalog: false, rings };
         lock(&self.pool).orders.push_back(order);
-        self.came_for_attendant.notify_one();
+        self.wake_attendant();
     }
 
     /// How sessions learn that advisory locks have been given back.
@@ -406,7 +423,7 @@ impl Slots {
         if !pool.closed {
             pool.orders.push_back(Order { job: None, said: Some(said), reads_catalog: false, rings: None });
             drop(pool);
-            self.came_for_attendant.notify_one();
+            self.wake_attendant();
             // What is not handed over now is when there are workers again.
             let _ = answers.recv();
         }
@@ -509,7 +526,7 @@ impl Slot {
     /// Commits, and returns once that is as durable as the host's sessions are; `rings` then.
     ///
     /// # Errors
-    /// 40001 and those of the engine; nothing has happened then, but after `IO_ERROR` nobody knows.
+    /// 40001 and those of the engine; nothing has happened then, but after 40003 nobody knows.
     pub fn commit(self, rings: Option<Bell>) -> Result<()> {
         self.on_worker(|worker| worker.commit(rings))
     }

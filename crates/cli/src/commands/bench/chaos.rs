@@ -18,12 +18,11 @@ use liger_engine::recovery::salvage::Dead;
 use liger_workload::Rng;
 use rustix::process::Signal;
 
-use crate::commands::up::{Asked, ask};
+use crate::commands::supervise::{Asked, ask};
 use crate::control::Order;
 use crate::failure::Failure;
 use crate::memory::{Found, Outlived};
 use crate::outside::history::History;
-use crate::pod::directory::SILENT;
 use crate::pod::process::Doing;
 use crate::pod::{PodDir, Process, Running, ask_host};
 use crate::terminal;
@@ -235,8 +234,8 @@ impl Chaos {
     fn look(&mut self, history: &History) -> Result<(), Failure> {
         for host in self.gone() {
             if self.hosts[host] == Host::Up {
-                let words = self.pod.dir().last_words(host);
-                if words != SILENT {
+                if self.pod.dir().complained(host) {
+                    let words = self.pod.dir().last_words(host);
                     return Err(Failure::Broken(format!("host {host} ended: {words}")));
                 }
                 // Somebody else has killed it: the other hosts, if it was silent for a lease, or the user.

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::job::Job;
 use crate::memory::{Outlived, PodMemory};
+use crate::pod::log_bytes;
 use crate::terminal::Phase;
 
 /// What was left after the crash.
@@ -142,7 +143,10 @@ pub fn run(
     let old = kept.as_ref().map(|memory| memory.name.parse()).transpose()?;
     let spec = old.as_ref().unwrap_or(spec);
     let outlived = Outlived { discard: false, dead: Dead::Proven };
-    let (memory, generation, found) = PodMemory::again(spec, (&config, &schemas), &data.path, outlived)?;
+    let phase = Phase::of_bytes("looking for what is left", log_bytes(&data.path));
+    let (memory, generation, found) =
+        PodMemory::again(spec, (&config, &schemas), &data.path, outlived, &phase)?;
+    drop(phase);
     kept.iter_mut().for_each(PodMemory::keep);
     (data.recover, data.generation) = (true, generation);
     let begun_s = started.elapsed().as_secs_f64();

@@ -5,8 +5,10 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::interrupt::{Left, Registered, register};
+
 /// A directory that is removed in the end, if it was made for the run.
-pub struct Temporary(Option<PathBuf>);
+pub struct Temporary(Option<(PathBuf, Registered)>);
 
 impl Temporary {
     /// Nothing to remove.
@@ -21,13 +23,13 @@ impl Temporary {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let path = std::env::temp_dir().join(format!("liger-{}-{now}", std::process::id()));
-        (path.clone(), Self(Some(path)))
+        (path.clone(), Self(Some((path.clone(), register(Left::Folder(path))))))
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
+        if let Some((path, _)) = &self.0 {
             // Nothing to be done about what somebody else removed first.
             let _ = std::fs::remove_dir_all(path);
         }

@@ -122,7 +122,7 @@ pub struct TpccArguments {
     #[arg(long, requires = "kill_every")]
     kills: Option<u32>,
     /// With --kill-every: a host whose heartbeat stops for so long is dead
-    #[arg(long, default_value = "500ms", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = duration)]
     lease: Duration,
     /// With --kill-every: draw what happened into this SVG file
     #[arg(long, requires = "kill_every")]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::key::Key;
+use crate::log::checksum::counted;
 use crate::log::record::{Op, Origin, RecordWriter, first_of};
 
 const POD: u64 = 0x7007;
@@ -37,6 +38,10 @@ fn head(number: u32, previous_end: u64) -> Vec<u8> {
     SegmentHead { number, previous_end, ..HEAD }.encode().to_vec()
 }
 
+fn frames_of(number: u32) -> Frames {
+    Frames::of(POD, HOST, number)
+}
+
 fn place(segments: &[Vec<u8>]) -> Place {
     Place { segment: segments.len() as u32 - 1, byte: segments.last().expect("one").len() as u64 }
 }
@@ -70,7 +75,10 @@ fn generate(seed: u64) -> Log {
             let mut from = 0;
             while from < stream.len() {
                 let to = (from + 8 + 8 * dice.below(40) as usize).min(stream.len());
-                put(&mut log, records(worker, *position + from as u64, known, &stream[from..to]));
+                let begins = |at: &usize| (from..to).contains(at);
+                let first = [0].into_iter().chain(made.iter().map(|(_, end)| *end)).find(begins);
+                let first = first.map_or(to - from, |at| at - from);
+                put(&mut log, records(worker, (*position + from as u64, first), known, &stream[from..to]));
                 let end = place(&log.segments);
                 let whole = made.iter().filter(|(_, end)| (from + 1..=to).contains(end));
                 log.records.extend(whole.map(|(version, _)| (*version, end)));
@@ -96,14 +104,16 @@ fn mark(epoch: u64, synced: Place) -> Frame<'static> {
     Frame { kind, synced, payload: &[] }
 }
 
-fn records(worker: u8, position: u64, synced: Place, payload: &[u8]) -> Frame<'_> {
-    Frame { kind: FrameKind::Records { worker, incarnation: 5, position }, synced, payload }
+/// A frame at `position` of a stream, whose first record begins at byte `first` of it.
+fn records(worker: u8, (position, first): (u64, usize), synced: Place, payload: &[u8]) -> Frame<'_> {
+    let first = first as u32;
+    Frame { kind: FrameKind::Records { worker, incarnation: 5, position, first }, synced, payload }
 }
 
 fn put(log: &mut Log, frame: Frame<'_>) {
     log.synced = frame.synced;
     let start = place(&log.segments);
-    frame.encode(log.segments.last_mut().expect("one"));
+    frame.encode(frames_of(start.segment), log.segments.last_mut().expect("one"));
     log.frames.push((start, place(&log.segments), frame.synced));
 }
 
@@ -291,15 +301,15 @@ fn streams_and_marks_go_on_where_they_were() {
     };
     let end_of = |frames: &[Frame<'_>]| {
         let mut bytes = head(0, 0);
-        frames.iter().for_each(|frame| frame.encode(&mut bytes));
+        frames.iter().for_each(|frame| frame.encode(frames_of(0), &mut bytes));
         read(&[bytes]).0.end
     };
     assert!(matches!(end_of(&[mark(4, 3), mark(4, 4)]), End::Clean { .. }));
     for (what, frames) in [
         ("a mark goes back", [mark(4, 0), mark(3, 0)]),
         ("a mark knows too much", [mark(3, 4), mark(4, 0)]),
-        ("a gap", [records(1, 0, none, &[0; 16]), records(1, 24, none, &[0; 8])]),
-        ("no record", [mark(1, 0), records(1, 0, none, &[1; 40])]),
+        ("a gap", [records(1, (0, 0), none, &[0; 16]), records(1, (24, 0), none, &[0; 8])]),
+        ("no record", [mark(1, 0), records(1, (0, 0), none, &[1; 40])]),
     ] {
         assert!(matches!(end_of(&frames), End::Damaged { .. }), "{what}");
     }
@@ -320,15 +330,94 @@ fn a_log_may_begin_within_a_record_and_a_later_life_ships_again() {
     let mut scanner = Scanner::new(POD, HOST);
     let mut seen = Vec::new();
     let mut first = SegmentHead { number: 4, previous_end: 77, ..HEAD }.encode().to_vec();
-    records(1, 648, Place::default(), &stream[8..one + 16]).encode(&mut first);
+    records(1, (648, one - 8), Place::default(), &stream[8..one + 16]).encode(frames_of(4), &mut first);
     let mut second = SegmentHead { number: 5, previous_end: first.len() as u64, ..HEAD }.encode().to_vec();
-    let mut again = records(1, 640 + one as u64, Place::default(), &stream[one..]);
+    let mut again = records(1, (640 + one as u64, 0), Place::default(), &stream[one..]);
     let FrameKind::Records { incarnation, .. } = &mut again.kind else { panic!("records") };
     *incarnation = 6;
-    again.encode(&mut second);
+    again.encode(frames_of(5), &mut second);
     let mut show = |record: &Record<'_>, at: Place| seen.push((record.llsn() - first_of(1), at.segment));
     scanner.segment(4, &first, &mut show);
     scanner.segment(5, &second, &mut show);
     assert_eq!(scanner.finish().end, End::Clean { at: Place { segment: 5, byte: second.len() as u64 } });
     assert_eq!(seen, [(1, 4), (2, 5)]);
+}
+
+/// A log whose first segment is gone and that begins within a record of `len` bytes of `fill`, then has one
+/// more record, a mark, and, if `torn`, a frame of the same bytes without its end.
+fn begun_within(len: usize, fill: &[u8], torn: bool) -> Vec<u8> {
+    const FRAME: usize = 64 << 10;
+    let mut bytes = SegmentHead { number: 4, previous_end: 77, ..HEAD }.encode().to_vec();
+    let payload: Vec<u8> = fill.iter().copied().cycle().take(FRAME).collect();
+    let (mut at, none) = (8, Place::default());
+    while at < len {
+        records(1, (at as u64, FRAME), none, &payload).encode(frames_of(4), &mut bytes);
+        at += FRAME;
+    }
+    let mut writer = RecordWriter::default();
+    writer.begin();
+    writer.change((0, 1), Op::Delete, &Key::from_words(&[1, 2]), 3);
+    let origin = Origin { host: HOST, incarnation: 5, worker: 1 };
+    let record = writer.finish(first_of(1), at as u64, origin);
+    records(1, (at as u64, 0), none, record).encode(frames_of(4), &mut bytes);
+    mark(1, none).encode(frames_of(4), &mut bytes);
+    if torn {
+        let (start, stream) = (bytes.len(), fill.iter().copied().cycle().take(len).collect::<Vec<u8>>());
+        let next = at as u64 + record.len() as u64;
+        records(1, (next, len), none, &stream).encode(frames_of(4), &mut bytes);
+        bytes[start + FRAME_HEAD_BYTES] ^= 1;
+    }
+    bytes
+}
+
+/// What a user would store to be taken for something else: heads of records whose lengths lead far, frames of
+/// this very pod and segment at other places, and what a frame begins with, as close as it goes.
+fn temptations() -> Vec<(&'static str, Vec<u8>)> {
+    let mut heads = Vec::new();
+    for len in [32u32, 1 << 20, 32 << 20, 100 << 20] {
+        heads.extend_from_slice(&len.to_le_bytes());
+        heads.extend_from_slice(&[0; 4]);
+    }
+    let mut whole = Vec::new();
+    let none = Place::default();
+    let synced = Place { segment: 4, byte: 1 << 40 };
+    records(1, (8, 0), synced, &[9; 16]).encode(frames_of(4), &mut whole);
+    mark(1 << 30, none).encode(frames_of(4), &mut whole);
+    let magic = [&b"LigF"[..], &[0; 4], &[1, 1, 5, 0], &0x0400_0000u32.to_le_bytes()].concat();
+    vec![("zeros", vec![0; 8]), ("heads of records", heads), ("frames", whole), ("magic numbers", magic)]
+}
+
+#[test]
+fn the_start_is_found_and_a_torn_end_searched_in_linear_time() {
+    for (what, fill) in temptations() {
+        for torn in [false, true] {
+            let bytes = begun_within(50 << 20, &fill, torn);
+            let mut scanner = Scanner::new(POD, HOST);
+            let (before, mut seen) = (counted::bytes(), 0);
+            scanner.segment(4, &bytes, |_, _| seen += 1);
+            let counted = counted::bytes() - before;
+            let scan = scanner.finish();
+            assert_eq!((seen, scan.marks.last, scan.newest_epoch), (1, 1, 1), "{what}: {:?}", scan.end);
+            assert_eq!(matches!(scan.end, End::Torn { .. }), torn, "{what}: {:?}", scan.end);
+            let most = 6 * bytes.len() as u64;
+            assert!(counted <= most, "{what}: {counted} bytes checked of {}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_frame_that_says_wrong_where_its_record_begins_is_damage() {
+    let mut writer = RecordWriter::default();
+    writer.begin();
+    writer.change((0, 1), Op::Delete, &Key::from_words(&[1, 2]), 3);
+    let origin = Origin { host: HOST, incarnation: 5, worker: 1 };
+    let record = writer.finish(first_of(1), 0, origin).to_vec();
+    let end_of = |second: usize| {
+        let mut bytes = head(0, 0);
+        records(1, (0, 0), Place::default(), &record[..16]).encode(frames_of(0), &mut bytes);
+        records(1, (16, second), Place::default(), &record[16..]).encode(frames_of(0), &mut bytes);
+        read(&[bytes]).0.end
+    };
+    assert!(matches!(end_of(record.len() - 16), End::Clean { .. }));
+    assert!(matches!(end_of(8), End::Damaged { .. }));
 }

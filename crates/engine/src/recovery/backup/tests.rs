@@ -7,6 +7,7 @@ use liger_fabric::native::{Mapping, Native};
 use liger_fabric::{Cx, HostId, WorkerId};
 
 use super::*;
+use crate::log::segment::Frame;
 use crate::log::segment::Place;
 use crate::recovery::directory::{create_anew, replace};
 use crate::recovery::{Identity, Plan, create};
@@ -49,7 +50,7 @@ impl Pod {
         let head = SegmentHead { pod, host, incarnation: 1, number, generation, previous_end, mark };
         let mut bytes = head.encode().to_vec();
         for &kind in kinds {
-            Frame { kind, synced: Place::default(), payload: &[] }.encode(&mut bytes);
+            Frame { kind, synced: Place::default(), payload: &[] }.encode(head.frames(), &mut bytes);
             if let FrameKind::Mark { epoch, .. } = kind {
                 mark = epoch;
             }

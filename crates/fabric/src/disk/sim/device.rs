@@ -150,6 +150,7 @@ impl Device {
                 let number = self.names.now.get(*name).copied().ok_or(DiskErrorKind::Missing);
                 number.map(|number| self.opened(number))
             }
+            DiskCall::Free => Ok(DiskAnswer::Number(self.free_bytes())),
             DiskCall::List => Ok(DiskAnswer::Names(self.names.now.keys().cloned().collect())),
             DiskCall::Remove { name } => self.if_named(name, |names, name| names.unlink(name)),
             DiskCall::Rename { from, to } => self.if_named(from, |names, from| names.rename(from, to)),
@@ -216,14 +217,30 @@ impl Device {
         self.files.get_mut(&number).expect("open files are kept")
     }
 
+    /// `u64::MAX` if it never becomes full.
+    fn free_bytes(&self) -> u64 {
+        self.faults.size_bytes.map_or(u64::MAX, |size| size.saturating_sub(self.used_bytes()))
+    }
+
+    /// What its files take. What is removed and not open has given its space back, whatever a loss of power
+    /// brings back.
+    pub fn used_bytes(&self) -> u64 {
+        let is_named = |number: &u64| self.names.now.values().any(|named| named == number);
+        let is_there = |number: &u64, file: &File| file.open.strong_count() > 0 || is_named(number);
+        let there = self.files.iter().filter(|(number, file)| is_there(number, file));
+        there.map(|(_, file)| file.len()).sum()
+    }
+
     /// How long the file may become.
     fn room(&mut self, number: u64) -> u64 {
-        let Some(size) = self.faults.size_bytes else { return u64::MAX };
-        let used: u64 = self.files.values().map(File::len).sum();
-        size.saturating_sub(used) + self.file(number).len()
+        let len = self.file(number).len();
+        self.free_bytes().saturating_add(len)
     }
 
     fn preallocate(&mut self, file: u64, len: u64) -> Answer {
+        if self.faults.takes_nothing_ahead {
+            return Err(DiskErrorKind::Unsupported);
+        }
         if len > self.room(file) {
             return Err(DiskErrorKind::Full);
         }

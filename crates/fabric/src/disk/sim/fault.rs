@@ -12,6 +12,8 @@ pub enum DiskFault {
         /// Its size in bytes.
         bytes: u64,
     },
+    /// Its file system takes no space ahead.
+    TakesNothingAhead,
     /// Every call after the next so many fails.
     FailAfter {
         /// Calls that still work.
@@ -46,6 +48,7 @@ impl DiskFault {
 /// The faults of one disk, and how far they are.
 pub(super) struct Faults {
     pub size_bytes: Option<u64>,
+    pub takes_nothing_ahead: bool,
     pub calls_left: Option<u64>,
     pub syncs_left: Option<u64>,
     pub sync_times: u32,
@@ -53,7 +56,13 @@ pub(super) struct Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { size_bytes: None, calls_left: None, syncs_left: None, sync_times: 1 }
+        Self {
+            size_bytes: None,
+            takes_nothing_ahead: false,
+            calls_left: None,
+            syncs_left: None,
+            sync_times: 1,
+        }
     }
 }
 
@@ -61,6 +70,7 @@ impl Faults {
     pub fn plan(&mut self, fault: DiskFault) {
         match fault {
             DiskFault::FullAfter { bytes } => self.size_bytes = Some(bytes),
+            DiskFault::TakesNothingAhead => self.takes_nothing_ahead = true,
             DiskFault::FailAfter { calls } => self.calls_left = Some(calls),
             DiskFault::FailSync { after } => self.syncs_left = Some(after),
             DiskFault::SlowSyncs { times } => self.sync_times = times.max(1),

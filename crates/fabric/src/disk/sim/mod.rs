@@ -40,6 +40,7 @@ pub enum DiskCall<'a> {
     Remove { name: &'a str },
     Rename { from: &'a str, to: &'a str },
     SyncNames,
+    Free,
     Write { file: u64, offset: u64, bytes: &'a [u8] },
     Append { file: u64, bytes: &'a [u8] },
     Read { file: u64, offset: u64, out: &'a mut [u8] },
@@ -53,7 +54,7 @@ pub enum DiskCall<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DiskAnswer {
-    /// `Hold`: the session. `Append`: the offset. `Read`, `Len`: bytes.
+    /// `Hold`: the session. `Append`: the offset. `Free`, `Read`, `Len`: bytes.
     Number(u64),
     /// `Create`, `Open`: the file's number, and what keeps it open.
     Opened(u64, Arc<()>),
@@ -66,7 +67,7 @@ pub enum DiskAnswer {
 impl DiskCall<'_> {
     /// True for calls that others may wait for.
     pub(crate) fn changes(&self) -> bool {
-        !matches!(self, Self::Open { .. } | Self::List | Self::Read { .. } | Self::Len { .. })
+        !matches!(self, Self::Open { .. } | Self::List | Self::Free | Self::Read { .. } | Self::Len { .. })
     }
 }
 
@@ -110,6 +111,13 @@ impl SimDisks {
     /// Plans a fault of a disk.
     pub fn plan(&self, device: HostId, fault: DiskFault) {
         self.device(device).plan(Some(fault));
+    }
+
+    /// From now on it has room for so many bytes more, whatever it has.
+    pub fn leave_room(&self, device: HostId, bytes: u64) {
+        let mut device = self.device(device);
+        let used = device.used_bytes();
+        device.plan(Some(DiskFault::FullAfter { bytes: used + bytes }));
     }
 
     /// Takes all planned faults back, also those that happened; what they did stays done.

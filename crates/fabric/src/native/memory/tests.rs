@@ -88,14 +88,41 @@ fn a_file_system_without_the_space_is_an_error_and_leaves_no_file() {
     let scratch = Scratch::new("/dev/shm", "space");
     let error = scratch.spec().create(1 << 50).err().expect("a petabyte");
     assert!(
-        matches!(error, MemoryError::NoSpace { needed, free, .. } if needed == 1 << 50 && free < 1 << 50)
+        matches!(error, MemoryError::Promised { needed, free, .. } if needed == 1 << 50 && free < 1 << 50)
     );
     assert!(!scratch.0.exists());
 }
 
 #[test]
+fn memory_is_taken_when_it_is_used() {
+    let scratch = Scratch::new("/dev/shm", "grows");
+    let made = scratch.spec().create(64 << 20).expect("create");
+    let taken = || std::fs::metadata(&scratch.0).expect("metadata").blocks() * 512;
+    assert_eq!((taken(), scratch.spec().grows()), (0, true));
+    let cx = worker(&scratch.spec().open().expect("open"), 0);
+    cx.publish(DataAddr::new(1 << 20), b"fjord");
+    assert!((1..=4 << 20).contains(&taken()), "{} bytes", taken());
+    drop(made);
+}
+
+#[test]
+fn what_was_promised_to_one_file_is_refused_to_another() {
+    // A folder of its own: others make memory, too.
+    let folder = Scratch::new("/dev/shm", "promised");
+    std::fs::create_dir(&folder.0).expect("folder");
+    let [first, second] = ["first", "second"].map(|name| Scratch(folder.0.join(name)));
+    let file = File::create(&first.0).expect("file");
+    // More than there is, but nothing of it taken: a file of somebody who does not ask.
+    file.set_len(1 << 50).expect("length");
+    let error = second.spec().create(1 << 16).err().expect("nothing is left");
+    let MemoryError::Promised { needed, promised, .. } = error else { panic!("{error}") };
+    assert!(needed == 1 << 16 && promised >= 1 << 50, "{promised} of {needed}");
+    assert!(!second.0.exists());
+}
+
+#[test]
 fn holes_are_filled_when_opening() {
-    let scratch = Scratch::new("/dev/shm", "holes");
+    let scratch = Scratch::new("/tmp", "holes");
     let file = File::create_new(&scratch.0).expect("file");
     file.set_len(1 << 16).expect("length");
     assert_eq!(file.metadata().expect("metadata").blocks(), 0);

@@ -34,6 +34,7 @@ pub(super) fn hosts(observed: &Observed) -> Vec<Row> {
             "silent_ms",
             "durable_epoch",
             "pod_epoch",
+            "log_state",
             "partitions",
         ],
     );
@@ -50,6 +51,7 @@ pub(super) fn hosts(observed: &Observed) -> Vec<Row> {
             host.silent_ms.map_or(Value::Null, Value::Float8),
             optional(host.durable_epoch),
             optional(picture.log.as_ref().map(|log| log.epoch)),
+            host.log_state.map_or(Value::Null, Value::text),
             Value::Int4(host.partitions.into()),
         ])
     };

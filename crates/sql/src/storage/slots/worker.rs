@@ -29,16 +29,16 @@ static CHANGE_WAIT: Patient =
     Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
 /// How long a conflict of a transaction that has told nobody anything is retried, at most.
 const RETRY_NS: u64 = 5_000_000_000;
-/// How long worker 0 rests when nobody wants anything; twice as long each time, from the first to the last.
-const REST: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
+/// Who waits for a change of the catalog that is announced looks so often.
+const DDL_LOOK: Duration = Duration::from_micros(500);
 /// How long worker 0 looks without rest after somebody wanted something: a host that puts many rows here asks
 /// for each, and a rest takes several times as long as an answer.
 const AWAKE_NS: u64 = 50_000;
 /// How long worker 0 trusts that the bell rings when there are notifications.
 const TRUST_NS: u64 = 1_000_000_000;
-/// Turns of rest of worker 0 between two looks for garbage, and rows that it removes at once: whoever wants
-/// something then waits for so many.
-const SWEEP: (u32, usize) = (1024, 16);
+/// Time between two looks of worker 0 for garbage when nobody wants anything, and rows that it removes at
+/// once: whoever wants something then waits for so many.
+const SWEEP: (u64, usize) = (500_000_000, 16);
 
 type Step<'s> = &'s mut dyn FnMut(&mut Running<'_>) -> Result<()>;
 
@@ -217,13 +217,15 @@ fn await_changes<F: Fabric>(cx: &Cx<F>, ddl: SyncAddr, slots: &Slots) {
             slots.stale.store(now, Ordering::Relaxed);
             break;
         }
-        nap(REST.1);
+        nap(DDL_LOOK);
         now = cx.load(ddl);
     }
 }
 
 fn ring<F: Fabric>(session: &RowSession<'_, F>, bell: Bell) {
     session.cx().fetch_add(session.host().plan().counter(bell.counter()), 1);
+    // Worker 0 of a host on which somebody waits for it may sleep.
+    session.wake_hosts();
 }
 
 /// How often a bell has rung.
@@ -287,7 +289,7 @@ fn settle<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
         turns += 1;
         waiting.get_or_insert_with(|| host.waits().begin(worker, Wait::Log));
         // Storage takes longer than a few turns.
-        if turns > 16 { nap(REST.0) } else { session.wait_a_turn() }
+        if turns > 16 { session.sleep_for(ticket) } else { session.wait_a_turn() }
     }
     Ok(())
 }
@@ -305,8 +307,7 @@ impl Attendant<'_> {
         session: &mut RowSession<'_, F>,
         goes_on: &mut dyn FnMut(&RowSession<'_, F>) -> bool,
     ) -> Result<()> {
-        let (mut rest, mut turns, mut busy_ns) = (REST.0, 0u32, 0);
-        let mut heard = (0, 0);
+        let (mut busy_ns, mut sweep_ns, mut heard) = (0, 0, (0, 0));
         session.set_wait(Some(&NoWait));
         let mut painter = Painter::new(session.host());
         loop {
@@ -331,23 +332,22 @@ impl Attendant<'_> {
             let now_ns = session.cx().now_ns();
             painter.paint(session, now_ns, self.slots.observed());
             if is_busy {
-                (rest, busy_ns) = (REST.0, now_ns);
+                busy_ns = now_ns;
             }
-            if now_ns - busy_ns < AWAKE_NS {
+            if now_ns.saturating_sub(busy_ns) < AWAKE_NS {
                 session.cx().pause();
                 continue;
             }
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(SWEEP.0) && self.sweep(session) {
-                turns -= 1;
+            if now_ns.saturating_sub(sweep_ns) >= SWEEP.0 {
+                // At once again as long as there is garbage.
+                sweep_ns = if self.sweep(session) { sweep_ns } else { now_ns };
                 continue;
             }
-            rest = (2 * rest).min(REST.1);
-            let pool = lock(&self.slots.pool);
-            if pool.orders.is_empty() && !pool.closed {
-                // A few microseconds more or less do not matter, and neither does a panic elsewhere.
-                let _ = self.slots.came_for_attendant.wait_timeout(pool, rest);
-            }
+            session.doze(|session| {
+                self.listen(session, &mut heard);
+                let comes = session.serve() > 0 || !goes_on(session) || self.slots.wants_attendant();
+                if comes { 0 } else { session.idle_ns() }
+            });
         }
     }
 
