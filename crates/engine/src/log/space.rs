@@ -254,12 +254,17 @@ impl Space {
         if self.reserved < target {
             let file = match self.reserve.take() {
                 Some(file) => file,
-                None => open_or_create(cx, &self.disk, RESERVE)?,
+                None => {
+                    // What the last life has left is of use, also if there is no room for more.
+                    let file = open_or_create(cx, &self.disk, RESERVE)?;
+                    self.reserved = file.len(cx)?;
+                    file
+                }
             };
-            let taken = file.preallocate(cx, target);
+            let taken = if self.reserved < target { file.preallocate(cx, target) } else { Ok(()) };
             self.reserve = Some(file);
             taken?;
-            self.reserved = target;
+            self.reserved = self.reserved.max(target);
         }
         Ok(())
     }

@@ -41,6 +41,7 @@ use super::waits::Waits;
 use crate::catalog::{Catalog, Relation};
 use crate::history::HistorySink;
 use crate::log::HostLog;
+use crate::log::ship::LogFailure;
 use crate::mail::Outbox;
 use crate::recovery::RecoveryError;
 use crate::recovery::checkpoint::EpochView;
@@ -462,7 +463,10 @@ impl RowHost {
     /// See [`crate::Session::is_durable`].
     pub(super) fn is_durable<F: Fabric>(&self, cx: &Cx<F>, ticket: Ticket) -> Result<bool, TxnError> {
         let Some(log) = &self.log else { return Ok(true) };
-        log.is_durable(cx, ticket.0, || self.members(cx)).map_err(|_| TxnError::LogFailed)
+        log.is_durable(cx, ticket.0, || self.members(cx)).map_err(|failure| match failure {
+            LogFailure::Full(_) => TxnError::LogFull { host: self.me.0 },
+            _ => TxnError::LogFailed,
+        })
     }
 
     /// What a checkpoint is told of the log's epochs; none without a log.
