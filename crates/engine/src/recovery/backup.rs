@@ -178,28 +178,38 @@ fn read_manifests<F: Fabric>(cx: &Cx<F>, directories: &[Directory]) -> Result<Ma
 }
 
 /// Cuts a log behind its first mark of epoch `durable` or later. One without such a mark is closed, or its
-/// host has not joined: all of it is kept.
+/// host has not joined: all of it is kept. Space that was taken ahead of a log's end may have been given back
+/// since its files were opened, so no length counts that was found then.
 fn cut<F: Fabric>(cx: &Cx<F>, segments: &mut Vec<HeldFile>, durable: u64) -> Result<(), RecoveryError> {
-    for at in 1..segments.len() {
+    let head_of = |segment: &HeldFile| {
         let mut head = [0; SEGMENT_HEAD_BYTES];
-        let read = segments[at].read(cx, 0, &mut head)?;
-        // One that was just made has no head yet.
-        let Ok(head) = SegmentHead::decode(&head[..read]) else { continue };
-        // Space that was taken ahead of it may be given back while it is read.
+        let most = segment.bytes.min(SEGMENT_HEAD_BYTES as u64) as usize;
+        let read = segment.read_there(cx, 0, &mut head[..most])?;
+        Ok::<_, RecoveryError>(SegmentHead::decode(&head[..read]).ok())
+    };
+    let mut heads = segments.iter().map(head_of).collect::<Result<Vec<_>, _>>()?;
+    // One that was just made has no head yet, and nothing else: the log ends in the one before it.
+    let with_head = heads.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
+    if with_head > 0 {
+        heads.truncate(with_head);
+        segments.truncate(with_head);
+    }
+    for at in 1..segments.len() {
+        // That of a life that ended before it had a head.
+        let Some(head) = &heads[at] else { continue };
         let before = &mut segments[at - 1];
         before.bytes = before.bytes.min(head.previous_end);
         if head.mark >= durable {
+            heads.truncate(at);
             segments.truncate(at);
             break;
         }
     }
-    let Some(last) = segments.last_mut() else { return Ok(()) };
+    let (Some(last), Some(Some(head))) = (segments.last_mut(), heads.last()) else { return Ok(()) };
     let mut bytes = vec![0; last.bytes as usize];
-    // What was taken ahead of its end may have been given back since it was opened.
     let there = last.read_there(cx, 0, &mut bytes)?;
     bytes.truncate(there);
     last.bytes = there as u64;
-    let Ok(head) = SegmentHead::decode(&bytes) else { return Ok(()) };
     let mut at = SEGMENT_HEAD_BYTES;
     while let Ok(frame) = head.frames().parse(&bytes, at) {
         at += frame.len();

@@ -131,6 +131,30 @@ fn the_log_of_a_host_that_is_gone_is_kept_to_its_end() {
 }
 
 #[test]
+fn a_log_whose_next_segment_was_just_made_ends_before_it() {
+    let pod = Pod::new("headless");
+    let (end, _) = pod.segment(0, 1, (0, 0), &[mark(3, 0), mark(5, 3), mark(6, 5)]);
+    pod.put(0, &segment_name(2), &[]);
+    pod.segment(1, 1, (0, 0), &[mark(5, 0)]);
+    // Space that was taken ahead, and is given back when the files are open.
+    let path = pod.path.join("host-0").join(segment_name(1));
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("it is there");
+    file.set_len(end + 4096).expect("room");
+    let held = pod.hold(Some(7));
+    file.set_len(end).expect("it becomes shorter");
+    assert!(named(&held, 0, &segment_name(2)).is_none(), "nothing is in it");
+    let first = named(&held, 0, &segment_name(1)).expect("a log");
+    assert_eq!(
+        (first.bytes, pod.read(first).len() as u64),
+        (end, end),
+        "what was taken ahead is no part of it"
+    );
+    let held = pod.hold(Some(5));
+    let plan = pod.plan_of(&held, "headless-copy").expect("a pod");
+    assert_eq!(plan.hosts.iter().map(|files| files.read().marks.last).collect::<Vec<_>>(), [5, 5]);
+}
+
+#[test]
 fn manifests_are_of_one_moment() {
     let pod = Pod::new("moment");
     let end = pod.segment(0, 1, (0, 0), &[mark(3, 0)]);
