@@ -13,6 +13,7 @@
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
@@ -26,6 +27,9 @@ const NUMBER_BITS: u32 = 22;
 const START_BITS: u32 = 26;
 /// What is left says where the number counts.
 const PLACE_SHIFT: u32 = NUMBER_BITS + START_BITS;
+
+/// How much a thread is preferred; what is less is run earlier, and 0 is usual.
+const PREFERRED: i32 = -10;
 
 /// The name of this process; 0 if the system does not tell this process who it is. Nobody could end it then.
 pub fn own() -> u64 {
@@ -44,7 +48,31 @@ pub fn own() -> u64 {
 /// happens.
 pub fn prefer_this_thread() {
     // For Linux, what is called a process here is one thread, and none named is the caller.
-    let _ = setpriority_process(None, -10);
+    let _ = setpriority_process(None, PREFERRED);
+}
+
+/// A thread of the process of this name that runs before others ([`prefer_this_thread`]), if there is one.
+pub(super) fn preferred_thread(named: u64) -> Option<Pid> {
+    threads(find(named).ok().flatten()?).find(|thread| stat_of(*thread).is_some_and(|it| is_preferred(&it)))
+}
+
+/// Lets those threads of a process that are ending do so before others run, where the system permits that: a
+/// process gives back its memory first, which takes a while beside many others, and counts as running until
+/// it has.
+pub(super) fn hasten_end(named: u64) {
+    let Ok(Some(pid)) = find(named) else { return };
+    let ending = threads(pid).filter(|thread| stat_of(*thread).is_some_and(|it| is_ending(&it)));
+    ending.for_each(|thread| _ = setpriority_process(Some(thread), PREFERRED));
+}
+
+fn stat_of(thread: Pid) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{}/stat", thread.as_raw_pid())).ok()
+}
+
+/// The threads of a process, as far as the system tells.
+fn threads(process: Pid) -> impl Iterator<Item = Pid> {
+    let listed = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_pid())).into_iter().flatten();
+    listed.filter_map(|it| Pid::from_raw(it.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
 /// The process number in a name.
@@ -61,7 +89,10 @@ pub fn cut_off(named: u64) -> CutOff {
         Err(why) => CutOff::Unknown(why),
         Ok(None) => CutOff::Done,
         Ok(Some(pid)) => match kill_process(pid, Signal::KILL) {
-            Ok(()) => CutOff::Pending,
+            Ok(()) => {
+                hasten_end(named);
+                CutOff::Pending
+            }
             Err(Errno::SRCH) => CutOff::Done,
             Err(_) => CutOff::Unknown("this host may not end its process"),
         },
@@ -137,7 +168,7 @@ struct Found {
 fn look(number: u32) -> io::Result<Found> {
     let text = std::fs::read_to_string(format!("/proc/{number}/stat"))?;
     let (state, start) = state_and_start(&text).ok_or(io::ErrorKind::InvalidData)?;
-    let mut is_gone = matches!(state, "Z" | "X" | "x");
+    let mut is_gone = matches!(state.as_str(), "Z" | "X" | "x");
     if is_gone {
         // Its first thread may be a zombie while others still run, and hold its locks.
         let threads = std::fs::read_dir(format!("/proc/{number}/task"))?;
@@ -152,10 +183,25 @@ pub(super) fn name_of_number(number: u32) -> io::Result<u64> {
     Ok(name(number, look(number)?.start, (own() >> PLACE_SHIFT) as u16))
 }
 
-fn state_and_start(stat: &str) -> Option<(&str, u64)> {
-    // The name in parentheses may hold anything; the state is the first field behind it, the start the 20th.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    Some((fields.next()?, fields.nth(18)?.parse().ok()?))
+fn state_and_start(stat: &str) -> Option<(String, u64)> {
+    Some((field(stat, 3)?, field(stat, 22)?))
+}
+
+/// Field `number` of a thread's state, from the third on, which is the first behind its name.
+fn field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)?.parse().ok()
+}
+
+fn is_preferred(stat: &str) -> bool {
+    field(stat, 19).is_some_and(|nice: i32| nice <= PREFERRED)
+}
+
+/// True if a thread is about to end and nothing can keep it: it is in the middle of that, or will see the
+/// signal that says so before anything else.
+fn is_ending(stat: &str) -> bool {
+    const EXITING: u32 = 4;
+    let (flags, signals) = (field(stat, 9).unwrap_or(0_u32), field(stat, 31).unwrap_or(0_u32));
+    flags & EXITING != 0 || signals >> (Signal::KILL.as_raw() - 1) & 1 != 0
 }
 
 #[cfg(test)]
@@ -186,6 +232,33 @@ mod tests {
         while cut_off(named) != CutOff::Done {}
         assert!(!child.wait().expect("it is ours").success());
         assert!(cut_off(named) == CutOff::Done && is_gone(named), "it stays gone");
+    }
+
+    #[test]
+    fn a_preferred_thread_is_found_where_there_may_be_one() {
+        let (mut child, named) = child();
+        hasten_end(named);
+        assert_eq!(preferred_thread(named), None, "it goes on, and so it stays as it is");
+        let pid = find(named).expect("ours").expect("it runs");
+        if setpriority_process(Some(pid), PREFERRED).is_ok() {
+            assert_eq!(preferred_thread(named), Some(pid));
+        }
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        assert_eq!(preferred_thread(named), None);
+        // There is nobody, and so nothing to do.
+        hasten_end(named);
+    }
+
+    #[test]
+    fn who_is_about_to_end_is_seen() {
+        let stat = |flags, signals| {
+            format!("7 (a) b) S 1 7 7 0 -1 {flags} 1 0 0 0 5 6 0 0 20 -10 3 0 99 1 1 1 1 1 1 1 1 {signals} 0")
+        };
+        assert!(!is_ending(&stat(0x40_0040, 1 << 14)) && is_ending(&stat(0x40_0044, 0)));
+        assert!(is_ending(&stat(0, 1 << 8)) && !is_ending("cut"));
+        assert!(is_preferred(&stat(0, 0)) && !is_preferred(&stat(0, 0).replace("-10", "0")));
+        assert_eq!(state_and_start(&stat(0, 0)), Some(("S".to_owned(), 99)));
     }
 
     /// In a process of its own, for the limit is the process's.
