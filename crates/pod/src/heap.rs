@@ -217,12 +217,19 @@ impl Heap {
     /// The row whose address is this number, if it may be one: its block and its cell lie where blocks and
     /// cells lie.
     pub fn row_at(&self, raw: u64) -> Option<TupleAddr> {
-        let lies_in = |chunks: &Chunks, offset: u64| {
-            (chunks.start..chunks.start + chunks.count * chunks.bytes).contains(&offset)
-        };
         let row = TupleAddr::from_raw(raw)?;
-        let whole = lies_in(&self.blocks, row.block().offset()) && lies_in(&self.words, row.word().offset());
+        let whole = self.blocks.contains(row.block().offset()) && self.words.contains(row.word().offset());
         whole.then_some(row)
+    }
+
+    /// The host, and its life, whose chunk holds a block; none if nobody's does.
+    pub fn owner_of_block<F: Fabric>(&self, cx: &Cx<F>, at: DataAddr) -> Option<(HostId, u16)> {
+        self.blocks.owner_of(cx, at.offset())
+    }
+
+    /// The same of a sync word.
+    pub fn owner_of_word<F: Fabric>(&self, cx: &Cx<F>, at: SyncAddr) -> Option<(HostId, u16)> {
+        self.words.owner_of(cx, at.offset())
     }
 
     /// A block for a shared row of at least `len` bytes (1 to 64 KiB), contents undefined, and its cell,

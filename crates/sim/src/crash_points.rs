@@ -84,8 +84,14 @@ pub fn run(run: &CrashRun<'_>) -> CrashResult {
     let scene = Rc::new(Scene::new(run.crash));
     let script = Box::new(Staged { operation: run.operation, scene: Rc::clone(&scene) });
     let rows = run.operation.rows(run.seed);
-    let shape =
-        SurvivalRun { rows, deaths: Vec::new(), lease_ns: 300_000, replay_bytes: 64 << 10, follows: None };
+    let shape = SurvivalRun {
+        rows,
+        deaths: Vec::new(),
+        lease_ns: 300_000,
+        replay_bytes: 64 << 10,
+        follows: None,
+        full: false,
+    };
     let (mut pod, world) = survival::world::start(&shape, script, |plan| {
         let swarm = Adversary::swarm(run.seed);
         // Nobody is starved, and heartbeats are seen some time, so that only those die who are to.

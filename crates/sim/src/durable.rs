@@ -33,6 +33,7 @@ use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome as End, Report, Sim, 
 use liger_fabric::{Cx, HostId, WorkerId};
 
 use crate::Picker;
+use crate::full_disks::{self, operate};
 use crate::history::Key as HistoryKey;
 use crate::pod::{SimPod, directories, directory};
 use crate::recorder::Recorder;
@@ -45,7 +46,7 @@ mod left;
 mod salvage;
 
 use checkpoints::take_checkpoints;
-use client::{Client, operate};
+use client::Client;
 use left::Left;
 
 /// What to run.
@@ -155,16 +156,6 @@ pub struct DurableResult {
     /// Everything that is wrong; empty if all is well.
     pub problems: Vec<String>,
 }
-
-/// Room on disks that are full now and then.
-const FULL: RoomOptions = RoomOptions {
-    chunk_bytes: 600,
-    marks_bytes: 960,
-    cleaning_bytes: 800,
-    reserve_most_bytes: 8000,
-    reserve_least_bytes: 300,
-    retry_ns: 2000,
-};
 
 /// A row, and the entry of an index that leads to it.
 #[derive(Clone, Copy, Debug)]
@@ -361,7 +352,7 @@ impl<'r> OneLife<'r> {
             busy_factor: 4,
             segment_bytes: run.replay_bytes / 2,
             frame_bytes: 128 << (shape.seed % 6),
-            room: if run.full { FULL } else { RoomOptions::SMALL },
+            room: if run.full { full_disks::ROOM } else { RoomOptions::SMALL },
         };
         let held = Rc::new(RefCell::new(Vec::new()));
         let directories = Rc::clone(&held);

@@ -15,6 +15,7 @@
 pub mod bench;
 pub mod crash_points;
 pub mod durable;
+mod full_disks;
 pub mod history;
 mod logs;
 pub mod motor;

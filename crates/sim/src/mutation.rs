@@ -143,6 +143,8 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("checkpoint.await-begin", "durable-copies"),
     ("foreign.recheck-index-last", "rows-gaps"),
     ("leaving.note-unanswered-too", "survival-owner"),
+    ("log.leave-segments", "survival-full-disks"),
+    ("log.marks-beside-checkpoints", "survival-full-disks"),
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
     ("row.forget-valid-bits", "survival-churn"),
     ("shm.above-last-life", "shm-lives"),
@@ -151,6 +153,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("shm.recheck-absent", "shm-mixed"),
     ("shm.recheck-gap", "shm-absent"),
     ("shm.recheck-range", "shm-mixed"),
+    ("takeover.entangled-together", "survival-full-disks"),
     ("takeover.rebuild-after-death", "survival-follow"),
 ];
 
@@ -395,6 +398,14 @@ impl<'a> Stage<'a> {
             let is_quick = |scenario: &&Scenario| !is_slow(scenario.name);
             if reached_by.iter().any(is_quick) {
                 reached_by.retain(is_quick);
+            }
+            // What presses on it may be slow, or reach it on other seeds only.
+            let name = left_out.to_string();
+            let presses = |s: &&Scenario| PRESSED.contains(&(name.as_str(), s.name)) && s.name.contains(part);
+            for scenario in scenario::all().filter(presses) {
+                if reached_by.iter().all(|known| known.name != scenario.name) {
+                    reached_by.push(scenario);
+                }
             }
             Candidate { left_out, reached_by }
         };

@@ -17,14 +17,14 @@ pub(crate) mod world;
 use std::cell::Cell;
 
 use liger_engine::row::{RowHost, RowSession};
-use liger_engine::{Session, TxnError};
+use liger_engine::{Session, Ticket, TxnError};
 use liger_fabric::sim::{CrashDomain, Report, Sim, SimConfig};
 use liger_fabric::{Cx, HostId};
 use liger_pod::plan::Plan;
 use liger_pod::watch;
 
 use crate::Picker;
-use crate::rows::{self, RowsRun};
+use crate::rows::{self, Mix, RowsRun};
 pub(crate) use verdict::judge;
 use world::{Script, World};
 
@@ -53,6 +53,8 @@ pub struct SurvivalRun {
     /// One more host dies in this way just after a commit, while another one's death is dealt with and a
     /// transaction of a third lingers.
     pub follows: Option<CrashDomain>,
+    /// Disks are full now and then, and somebody makes room, or takes it.
+    pub full: bool,
 }
 
 impl SurvivalRun {
@@ -72,7 +74,16 @@ impl SurvivalRun {
         };
         let deaths = (0..deaths).map(death).collect();
         let rows = RowsRun { hosts, keys, transactions, max_verbs: 6_000_000, ..rows };
-        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10, follows: None }
+        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10, follows: None, full: false }
+    }
+
+    /// Logs that checkpoints make short all the time, on disks that are full most of the time: a takeover,
+    /// and its checkpoint, has to find room too.
+    pub fn with_full_disks(seed: u64) -> Self {
+        let run = Self::from_seed(seed);
+        let mix = Mix { update: 6, insert: 3, delete: 2, ..Mix::NONE };
+        let rows = RowsRun { keys: 6, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
+        Self { rows, replay_bytes: 4 << 10, full: true, ..run }
     }
 }
 
@@ -87,6 +98,8 @@ pub struct SurvivalResult {
     pub deaths: u64,
     /// Hosts that came back.
     pub returns: u64,
+    /// Transactions that were refused because a disk was full.
+    pub refused: u64,
     /// Partitions that were taken over.
     pub taken_over: u64,
     /// Locks of dead hosts that were resolved, and rows brought to where their last records said.
@@ -134,6 +147,14 @@ impl Random {
         self.follows.set(Follows::Done);
     }
 
+    fn is_durable(&self, session: &mut RowSession<'_, Sim>, ticket: Ticket) -> bool {
+        match session.is_durable(ticket) {
+            // What is in the log has room; a mark may have to wait.
+            Err(TxnError::LogFull { .. }) if self.run.full => false,
+            durable => durable.expect("good disks"),
+        }
+    }
+
     /// After a commit: kills the caller's host, perhaps, while another one lingers.
     fn follow(&self, cx: &Cx<Sim>) {
         let (Some(domain), Follows::May(host)) = (self.run.follows, self.follows.get()) else { return };
@@ -174,13 +195,16 @@ impl Script for Random {
                     self.follow(cx);
                     let ticket = session.ticket();
                     let waits = cx.random_below(4) == 0;
-                    while waits && !engine.is_overruled() && !session.is_durable(ticket).expect("good disks")
-                    {
+                    while waits && !engine.is_overruled() && !self.is_durable(&mut session, ticket) {
                         session.wait_a_turn();
                     }
                 }
                 Err(TxnError::Conflict(_)) => session.back_off(3),
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
+                Err(TxnError::LogFull { .. }) if self.run.full => {
+                    world.refused.set(world.refused.get() + 1);
+                    (0..50).for_each(|_| session.wait_a_turn());
+                }
                 Err(TxnError::Fenced) => break,
                 Err(other) => panic!("a transaction failed: {other}"),
             }

@@ -27,6 +27,25 @@ fn hosts_die_and_the_others_go_on() {
     assert!(deaths >= seeds / 2 && taken >= seeds / 2, "too few deaths");
 }
 
+#[test]
+fn hosts_die_beside_disks_that_are_full() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let (seeds, first) = (number("LIGER_SEEDS").unwrap_or(60), number("LIGER_SEED").unwrap_or(1));
+    let (mut committed, mut refused, mut taken, mut extinct) = (0, 0, 0, 0);
+    for seed in first..first + seeds {
+        let result = run(&SurvivalRun::with_full_disks(seed));
+        assert!(result.problems.is_empty(), "seed {seed}:\n{}", result.problems.join("\n"));
+        committed += result.committed;
+        refused += result.refused;
+        (taken, extinct) = (taken + result.taken_over, extinct + u64::from(result.extinct));
+    }
+    println!(
+        "{seeds} seeds: {committed} committed, {refused} refused, {taken} partitions taken over, {extinct} \
+         times nobody was left"
+    );
+    assert!(refused >= 5 * seeds && taken >= seeds / 2, "{refused} refused, {taken} taken over");
+}
+
 /// More than eight hosts: valid bits are in words of their own.
 #[test]
 fn one_of_nine_hosts_dies() {

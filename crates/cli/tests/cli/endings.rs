@@ -15,11 +15,6 @@ use crate::*;
 /// An interrupted command has ended after this time: a second, and slack for busy machines.
 const SOON: Duration = Duration::from_secs(5);
 
-fn signal(process: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
 /// Waits for the end of a child, which is to come soon.
 #[track_caller]
 fn ended_soon(child: &mut Child, what: &str) -> ExitStatus {

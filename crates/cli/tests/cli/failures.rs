@@ -52,11 +52,6 @@ impl Started {
     }
 }
 
-fn signal(process: u32, name: &str) {
-    let killed = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status();
-    assert!(killed.expect("kill runs").success());
-}
-
 /// State and parent of a process, unless it is gone.
 fn stat(process: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;

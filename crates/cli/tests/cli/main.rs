@@ -39,6 +39,12 @@ fn output(command: &mut Command) -> Output {
     command.output().expect("the binary runs")
 }
 
+/// Sends a signal to a process of a test.
+fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("the program writes UTF-8")
 }

@@ -286,11 +286,14 @@ fn what_is_in_the_way_of_a_takeover_is_told_and_may_go() {
     let folder = Folder::new("locked");
     let dir = folder.file("pod");
     let up = Up::start(&format!("up {dir} --tables ledger --hosts 2 --accounts 500 --no-restart"));
-    // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod.
+    // Somebody else has the dead host's folder as soon as it is free: a backup, a second pod. The heir, which
+    // hears of the death at once, comes later.
     let lock = std::fs::File::open(format!("{dir}/data/host-1/.lock")).expect("a host's folder");
-    let taken = std::thread::spawn(move || lock.lock().map(|()| lock));
+    let heir = status(&dir)["hosts"][0]["process"].as_u64().expect("a process") as u32;
+    signal(heir, "STOP");
     done(&format!("kill {dir} 1"));
-    let lock = taken.join().expect("no panic").expect("a lock");
+    lock.lock().expect("a lock");
+    signal(heir, "CONT");
     let start = Instant::now();
     while !done(&format!("status {dir}")).contains("host 0 cannot take over from host 1") {
         assert!(start.elapsed() < Duration::from_secs(20), "{}", status(&dir));

@@ -12,8 +12,8 @@
 //! 2. A new segment begins with as much space ahead as the one before had left, or does not begin: the one
 //!    before goes on then.
 //! 3. The log takes no space while its reserve is not whole, and nobody commits more: a checkpoint could not
-//!    be written any more, and nothing would ever go. It takes none either while a checkpoint uses the
-//!    reserve.
+//!    be written any more, and nothing would ever go. While a checkpoint uses the reserve it takes none but
+//!    for marks, without which no checkpoint ends.
 //! 4. A file system that takes no space in advance promises nothing; there a write finds out.
 //!
 //! Not here: what the frames are and which epochs they close (ship.rs), who takes checkpoints.
@@ -165,8 +165,6 @@ impl Space {
                 }
             }
         }
-        // What it may have begun; whoever comes next removes it, too.
-        let _ = self.disk.remove(cx, &segment_name(head.number));
         Ok(false)
     }
 
@@ -194,7 +192,7 @@ impl Space {
 
     /// Takes space if somebody waits for it, or soon will, or if there was none, and makes the reserve larger
     /// as the pod logs more: `logged` says how many bytes that were so far. Nothing is taken unless
-    /// `may_take`: the checkpoint of another host needs what there is.
+    /// `may_take`, but for marks: the checkpoint of another host needs what there is.
     ///
     /// # Errors
     /// If the disk fails.
@@ -205,8 +203,11 @@ impl Space {
         may_take: bool,
     ) -> Result<(), DiskError> {
         let (lacks, low, now_ns) = (self.room.take_lack(), self.options.chunk_bytes / 2, cx.now_ns());
-        if self.endless || self.cleaning || !may_take {
+        if self.endless {
             return Ok(());
+        }
+        if self.cleaning || !may_take {
+            return self.make_for_marks(cx, now_ns);
         }
         let missing = (lacks.max(low) as i64 - self.room.free()).max(0) as u64;
         let is_time = match self.full {
@@ -241,6 +242,20 @@ impl Space {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// While a checkpoint, here or elsewhere, uses what there is: it ends only when an epoch is durable, and
+    /// a long one may need more marks than there was space for when it began.
+    fn make_for_marks<F: Fabric>(&mut self, cx: &Cx<F>, now_ns: u64) -> Result<(), DiskError> {
+        if now_ns < self.retry_at_ns || cx.sabotaged("log.marks-beside-checkpoints") {
+            return Ok(());
+        }
+        let taken = self.take_for_marks(cx);
+        if is_full(&taken) {
+            self.retry_at_ns = now_ns + self.options.retry_ns;
+            return Ok(());
+        }
+        taken
     }
 
     /// Marks come before everything else: without them nothing becomes durable, no checkpoint either.
@@ -320,7 +335,8 @@ fn is_full<T>(result: &Result<T, DiskError>) -> bool {
     result.as_ref().is_err_and(|error| error.kind == DiskErrorKind::Full)
 }
 
-/// Makes a segment that has its head, some space ahead, and a durable name.
+/// Makes a segment that has its head, some space ahead, and a durable name. Where there is no room for it
+/// nothing of it stays: whoever tries again and again would leave a file each time.
 fn start_segment<F: Fabric>(
     cx: &Cx<F>,
     disk: &Disk,
@@ -329,7 +345,7 @@ fn start_segment<F: Fabric>(
 ) -> Result<(DiskFile, u64), DiskError> {
     let (name, bytes) = (segment_name(head.number), head.encode());
     let file = match disk.create(cx, &name) {
-        // An earlier try found no room.
+        // What an earlier try has left.
         Err(error) if error.kind == DiskErrorKind::Exists => {
             disk.remove(cx, &name)?;
             disk.create(cx, &name)?
@@ -337,11 +353,12 @@ fn start_segment<F: Fabric>(
         made => made?,
     };
     let end = bytes.len() as u64;
-    if ahead > 0 {
-        file.preallocate(cx, end + ahead)?;
+    let prepared = if ahead > 0 { file.preallocate(cx, end + ahead) } else { Ok(()) };
+    let written = prepared.and_then(|()| file.write_at(cx, 0, &bytes)).and_then(|()| file.sync(cx));
+    if is_full(&written) && !cx.sabotaged("log.leave-segments") {
+        disk.remove(cx, &name)?;
     }
-    file.write_at(cx, 0, &bytes)?;
-    file.sync(cx)?;
+    written?;
     disk.sync_names(cx)?;
     Ok((file, end))
 }

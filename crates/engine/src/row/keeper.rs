@@ -49,7 +49,7 @@ pub(super) struct Keeper {
     /// Partitions that this host is taking over, and whether they are joined with the shared rows already.
     pub taking: Vec<(u16, bool)>,
     /// Dead hosts whose logs this host has closed.
-    closed: Vec<Slot>,
+    pub closed: Vec<Slot>,
     /// How often the workers had begun or ended a transaction when this host last buried somebody.
     turns: Vec<u64>,
     /// Lives that this host has settled.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::heap::TupleAddr;
-use liger_pod::membership::Slot;
+use liger_pod::membership::{HostState, Slot};
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
@@ -37,6 +37,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "takeover.checkpoint-before-return",
     "takeover.rebuild-after-death",
     "takeover.warm-shared",
+    "takeover.entangled-together",
 ];
 
 impl RowHost {
@@ -44,9 +45,13 @@ impl RowHost {
     pub(super) fn inherit<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper, heir_of: &[Slot]) -> usize {
         let Some(takeover) = keeper.takeover.clone() else { return 0 };
         let is_new = |slot: &&Slot| !keeper.inherited.iter().any(|(done, _)| done == *slot);
-        let dead: Vec<Slot> = heir_of.iter().filter(is_new).copied().collect();
+        let mut dead: Vec<Slot> = heir_of.iter().filter(is_new).copied().collect();
         if dead.is_empty() {
             return 0;
+        }
+        if let Err(failure) = self.add_entangled(cx, keeper, &mut dead) {
+            self.note_failed(cx, keeper, (Task::TakeOver, &dead), &failure);
+            return 1;
         }
         let hosts: Vec<HostId> = dead.iter().map(|slot| slot.host).collect();
         self.announce(&PodEvent::TakeoverBegins { dead: hosts.clone() });
@@ -290,13 +295,13 @@ impl RowHost {
         orphans: &BTreeSet<u16>,
     ) -> Result<(), RecoveryError> {
         let mut latched: Vec<_> = orphans.iter().map(|&partition| self.partition(cx, partition)).collect();
-        for &partition in orphans {
-            self.owners.set_closed(partition, me);
-            me.publish(cx, &self.plan, partition);
-        }
         let mut in_use = BTreeSet::new();
         for part in latched.iter_mut().flat_map(|partition| partition.tables.iter_mut().flatten()) {
             self.reach(cx, part, &mut in_use)?;
+        }
+        for &partition in orphans {
+            self.owners.set_closed(partition, me);
+            me.publish(cx, &self.plan, partition);
         }
         for slot in dead {
             self.epochs.adopt(cx, &self.heap, slot.host, slot.incarnation, &mut in_use);
@@ -340,6 +345,70 @@ impl RowHost {
             }
         }
         Ok(())
+    }
+
+    /// Adds those dead hosts to `dead` that must be taken over together with them, because partitions of one
+    /// lie in memory of another: it was an heir, and died when it had made them its own and not yet that.
+    ///
+    /// # Errors
+    /// If one of them cannot be taken over yet, or an index is damaged.
+    fn add_entangled<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        keeper: &Keeper,
+        dead: &mut Vec<Slot>,
+    ) -> Result<(), RecoveryError> {
+        let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
+        let inherited = |other: &Slot| keeper.inherited.iter().any(|(done, _)| done == other);
+        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !inherited(it));
+        while !cx.sabotaged("takeover.entangled-together") {
+            let mut entangled = None;
+            for (index, other) in others.iter().enumerate() {
+                if self.lie_in(cx, dead, &[*other])? || self.lie_in(cx, &[*other], dead)? {
+                    entangled = Some(index);
+                    break;
+                }
+            }
+            let Some(index) = entangled else { break };
+            let other = others.swap_remove(index);
+            if !keeper.closed.contains(&other) {
+                return Err(RecoveryError::Entangled { host: other.host });
+            }
+            dead.push(other);
+        }
+        Ok(())
+    }
+
+    /// True if something of the partitions that these dead hosts own lies in shared memory of those.
+    fn lie_in<F: Fabric>(&self, cx: &Cx<F>, owners: &[Slot], memory: &[Slot]) -> Result<bool, TreeError> {
+        let is_theirs = |owner: Option<(HostId, u16)>| {
+            owner.is_some_and(|owner| memory.iter().any(|it| (it.host, it.incarnation) == owner))
+        };
+        for partition in self.orphans(cx, owners) {
+            for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+                let index = self.foreign_index(relation, partition);
+                let census = match index.check(cx, &self.tree_env()) {
+                    Err(TreeError::NotFormatted { .. }) => continue,
+                    census => census?,
+                };
+                let mut words = census.words.iter();
+                let mut records = census.records.iter().map(|(at, _)| *at);
+                if words.any(|at| is_theirs(self.heap.owner_of_word(cx, *at)))
+                    || records.any(|at| is_theirs(self.heap.owner_of_block(cx, at)))
+                {
+                    return Ok(true);
+                }
+                let mut from = Some(Key::zero(relation.key_words));
+                while let Some(key) = from {
+                    let (found, next) = self.batch(cx, &index, &key)?;
+                    if found.iter().any(|(_, at)| is_theirs(self.heap.owner_of_block(cx, at.block()))) {
+                        return Ok(true);
+                    }
+                    from = next;
+                }
+            }
+        }
+        Ok(false)
     }
 }
 

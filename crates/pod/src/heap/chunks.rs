@@ -94,6 +94,16 @@ impl Chunks {
         chunk.filter(|&c| c < self.count).unwrap_or_else(|| panic!("{offset:#x} is not in this heap")) as u32
     }
 
+    /// True if `offset` lies in the memory that it divides.
+    pub fn contains(&self, offset: u64) -> bool {
+        (self.start..self.start + self.count * self.bytes).contains(&offset)
+    }
+
+    /// Owner of the chunk around `offset`, and its incarnation; none if there is no such chunk.
+    pub fn owner_of<F: Fabric>(&self, cx: &Cx<F>, offset: u64) -> Option<(HostId, u16)> {
+        self.contains(offset).then(|| self.word(cx, self.around(offset)).owner).flatten()
+    }
+
     pub fn word<F: Fabric>(&self, cx: &Cx<F>, chunk: u32) -> ChunkWord {
         ChunkWord::decode(cx.load(self.table.word(chunk.into())))
     }

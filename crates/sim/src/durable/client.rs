@@ -1,25 +1,15 @@
-//! Who runs transactions and waits for them to be durable, and who leaves disks room, or takes it.
+//! Who runs transactions and waits for them to be durable.
 
 use std::collections::VecDeque;
 
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, Ticket, TxnError};
-use liger_fabric::disk::SimDisks;
+use liger_fabric::Cx;
 use liger_fabric::sim::Sim;
-use liger_fabric::{Cx, HostId};
 
 use super::Life;
 use crate::recorder::Recorder;
 use crate::rows::{self, RowsRun};
-
-/// Now and then somebody leaves a disk some room, or takes it.
-pub(super) fn operate(cx: &Cx<Sim>, disks: &SimDisks, device: HostId) {
-    match cx.random_below(120) {
-        0 => disks.heal(device),
-        1 | 2 => disks.leave_room(device, cx.random_below(3000)),
-        _ => {}
-    }
-}
 
 /// A worker and those that wait for its answers.
 pub(super) struct Client<'h> {

@@ -7,7 +7,7 @@ use crate::survival::{Death, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
-/// full; a host that has changed a dead one's rows and dies while these are taken over.
+/// full; a host that has changed a dead one's rows and dies while these are taken over; disks that are full.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -16,6 +16,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-short-logs", run: short_logs },
     Scenario { name: "survival-full-memory", run: full_memory },
     Scenario { name: "survival-follow", run: follow },
+    Scenario { name: "survival-full-disks", run: full_disks },
 ];
 
 /// Verbs after which a run counts as stuck.
@@ -94,4 +95,8 @@ fn follow(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let domain = run.deaths[0].domain;
     let first = Death { host: pick.below(hosts.into()) as u8, verbs: 1 + pick.below(8000), domain };
     ran(SurvivalRun { rows, deaths: vec![first], follows: Some(domain), ..run }, left_out)
+}
+
+fn full_disks(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    ran(SurvivalRun::with_full_disks(seed), left_out)
 }

@@ -38,6 +38,7 @@ pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Repor
             world.bury(HostId(host));
         }
     }
+    problems.extend(world.empty_segments(deaths));
     let engines = world.engines.take();
     let sum = |of: fn(&Moves) -> &AtomicU64| -> u64 {
         engines.iter().map(|engine| of(engine.moves()).load(Ordering::Relaxed)).sum()
@@ -75,8 +76,8 @@ pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Repor
     let verdict = serializability::check(&history);
     problems.extend(verdict.anomalies.iter().map(ToString::to_string));
     let committed = history.transactions.len() as u64;
-    let returns = world.returns.get();
-    SurvivalResult { report, committed, deaths, returns, taken_over, resolved, extinct, problems }
+    let (returns, refused) = (world.returns.get(), world.refused.get());
+    SurvivalResult { report, committed, deaths, returns, refused, taken_over, resolved, extinct, problems }
 }
 
 /// Rows that are not what the writers of their versions wrote; `looks` is the number of the first transaction

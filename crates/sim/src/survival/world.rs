@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
-use liger_engine::log::ship::LogOptions;
+use liger_engine::log::ship::{LogFailure, LogOptions};
 use liger_engine::recovery::checkpoint::Pace;
 use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, PodFiles, read_whole};
@@ -24,6 +24,7 @@ use liger_pod::plan::Plan;
 use liger_pod::watch::Accusation;
 
 use super::SurvivalRun;
+use crate::full_disks;
 use crate::pod::{PodSetup, SimPod, directories, directory};
 use crate::recorder::Recorder;
 use crate::rows;
@@ -53,6 +54,7 @@ pub(crate) struct World {
     run: SurvivalRun,
     script: Box<dyn Script>,
     pub plan: Plan,
+    disks: SimDisks,
     setup: PodSetup,
     log: LogOptions,
     pub recorder: Arc<Recorder>,
@@ -66,6 +68,7 @@ pub(crate) struct World {
     /// Keepers that are looking around.
     looks: Cell<u32>,
     pub returns: Cell<u64>,
+    pub refused: Cell<u64>,
     /// By host: the engine of its present life.
     pub engines: RefCell<Vec<Rc<RowHost>>>,
     pub failures: RefCell<Vec<String>>,
@@ -167,7 +170,7 @@ fn build(
         epoch_ns: 500 << (shape.seed % 8),
         segment_bytes: run.replay_bytes / 8,
         frame_bytes: 128 << (shape.seed % 6),
-        room: RoomOptions::SMALL,
+        room: if run.full { full_disks::ROOM } else { RoomOptions::SMALL },
         ..LogOptions::default()
     };
     setup.takeover = Some(Takeover { files: PodFiles::Simulated, identity, log });
@@ -179,12 +182,13 @@ fn build(
         its.borrow_mut().push(mine);
         Some(made)
     };
-    let built = SimPod::with_disks(&setup, disks, make, configure);
+    let built = SimPod::with_disks(&setup, disks.clone(), make, configure);
     let pod = built.expect("an empty pod has room");
     let world = World {
         run: run.clone(),
         script,
         plan: pod.plan.clone(),
+        disks,
         setup,
         log,
         recorder: Arc::clone(pod.recorder.as_ref().expect("recording is on")),
@@ -194,6 +198,7 @@ fn build(
         kept: vec![Cell::new(u64::MAX); usize::from(run.rows.hosts)],
         looks: Cell::new(0),
         returns: Cell::new(0),
+        refused: Cell::new(0),
         engines: RefCell::new(pod.hosts.clone()),
         failures: RefCell::default(),
         values: RefCell::default(),
@@ -297,9 +302,14 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
             engine.notice_end();
         }
         engine.keep(cx);
-        let troubles = engine.troubles(cx).into_iter();
+        let mut troubles = engine.troubles(cx);
+        if world.run.full {
+            // What a full disk is in the way of is tried again.
+            troubles.retain(|trouble| trouble.contains("for good"));
+        }
         drop(look);
         world.kept[usize::from(cx.host().0)].set(unrest);
+        let troubles = troubles.into_iter();
         world.failures.borrow_mut().extend(troubles.map(|what| format!("host {} {what}", cx.host().0)));
         cx.pause();
     }
@@ -326,15 +336,41 @@ fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
             Err(_) => cx.pause(),
         }
     };
-    let log = HostLog::new(cx, &world.plan, joining.incarnation(), mine.disk(), world.log);
+    let log = loop {
+        match HostLog::new(cx, &world.plan, joining.incarnation(), mine.disk(), world.log) {
+            // It would end, and be started again when somebody has made room.
+            Err(LogFailure::Full(_)) if world.run.full => world.disks.heal(cx.host()),
+            made => break made.expect("a good disk"),
+        }
+        cx.pause();
+    };
     let mut options = world.setup.options(&world.plan, cx.host(), Some(Arc::clone(&world.recorder)));
-    options.log = Some(log.expect("a good disk"));
+    options.log = Some(log);
     let member = joining.finish(cx).expect("nobody has suspected it yet");
     let catalog = Arc::clone(&world.setup.catalog);
     Some(RowHost::new(cx, &world.plan, catalog, member, options).expect("there is room"))
 }
 
 impl World {
+    /// Leaves some disk room now and then, or takes it, also that of a host that is dead; none is full in the
+    /// end, and none of a host that joins.
+    fn operate(&self, cx: &Cx<Sim>) {
+        let any = cx.random_below(u64::from(self.run.rows.hosts)) as u8;
+        match self.running.get() > 0 {
+            true => full_disks::operate(cx, &self.disks, HostId(any)),
+            false => self.plan.hosts().for_each(|host| self.disks.heal(host)),
+        }
+    }
+
+    /// Segments that somebody began, and found no room for: each of so many deaths may leave one, and whoever
+    /// lives leaves none.
+    pub fn empty_segments(&self, deaths: u64) -> Option<String> {
+        let is_empty = |(name, bytes): &(String, Vec<u8>)| name.starts_with("log-") && bytes.is_empty();
+        let of_host = |host| self.disks.files(host).iter().filter(|it| is_empty(it)).count() as u64;
+        let found: u64 = self.plan.hosts().map(of_host).sum();
+        (found > deaths).then(|| format!("{found} segments are empty, and {deaths} hosts died"))
+    }
+
     /// Runs a transaction that writes no other value than this.
     pub fn attempt<'h, R>(
         &self,
@@ -420,6 +456,9 @@ impl World {
 
 fn ship(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
     while !world.is_over(cx) {
+        if world.run.full {
+            world.operate(cx);
+        }
         engine.ship(cx);
         cx.pause();
     }
