@@ -12,8 +12,8 @@ use super::state::LogFailure;
 pub(super) enum Life {
     /// The host itself, in its life of this number.
     Own(u16),
-    /// Another host, in its life of this number.
-    Heir(HostId, u16),
+    /// Another host.
+    Heir(HostId),
     /// Whoever starts a pod again whose hosts are all dead.
     Salvager,
 }
@@ -29,8 +29,9 @@ impl Life {
     pub(super) fn name(self, first: u32) -> u16 {
         match self {
             Self::Own(incarnation) => incarnation,
-            Self::Heir(host, incarnation) => HEIRS | u16::from(host.0) << 10 | incarnation & 0x3ff,
-            // Nothing counts salvagers; each starts a segment, and they are in order.
+            // Nothing counts the tries of heirs, which a full disk may end in the middle, nor salvagers; each
+            // starts a segment, and they are in order.
+            Self::Heir(host) => HEIRS | u16::from(host.0) << 10 | first as u16 & 0x3ff,
             Self::Salvager => SALVAGERS | first as u16 & !SALVAGERS,
         }
     }

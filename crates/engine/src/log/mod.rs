@@ -160,7 +160,7 @@ impl HostLog {
         options: LogOptions,
         members: u16,
     ) -> Result<(), LogFailure> {
-        let heir = Life::Heir(cx.host(), self.incarnation);
+        let heir = Life::Heir(cx.host());
         bury(cx, (&self.plan, &self.clock), (dead, disk), heir, options, members)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
-use liger_engine::log::ship::{LogFailure, LogOptions};
+use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::checkpoint::Pace;
 use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, PodFiles, read_whole};
@@ -55,6 +55,8 @@ pub(crate) struct World {
     script: Box<dyn Script>,
     pub plan: Plan,
     disks: SimDisks,
+    /// Hosts whose disks nobody fills now, bit h for host h.
+    spared: Cell<u16>,
     setup: PodSetup,
     log: LogOptions,
     pub recorder: Arc<Recorder>,
@@ -189,6 +191,7 @@ fn build(
         script,
         plan: pod.plan.clone(),
         disks,
+        spared: Cell::new(0),
         setup,
         log,
         recorder: Arc::clone(pod.recorder.as_ref().expect("recording is on")),
@@ -336,16 +339,13 @@ fn join(cx: &Cx<Sim>, world: &World) -> Option<RowHost> {
             Err(_) => cx.pause(),
         }
     };
-    let log = loop {
-        match HostLog::new(cx, &world.plan, joining.incarnation(), mine.disk(), world.log) {
-            // It would end, and be started again when somebody has made room.
-            Err(LogFailure::Full(_)) if world.run.full => world.disks.heal(cx.host()),
-            made => break made.expect("a good disk"),
-        }
-        cx.pause();
-    };
+    // One that finds no room for its log does not join, and is started again when there is some.
+    world.spared.set(world.spared.get() | 1 << cx.host().0);
+    world.disks.heal(cx.host());
+    let log = HostLog::new(cx, &world.plan, joining.incarnation(), mine.disk(), world.log);
+    world.spared.set(world.spared.get() & !(1 << cx.host().0));
     let mut options = world.setup.options(&world.plan, cx.host(), Some(Arc::clone(&world.recorder)));
-    options.log = Some(log);
+    options.log = Some(log.expect("a good disk"));
     let member = joining.finish(cx).expect("nobody has suspected it yet");
     let catalog = Arc::clone(&world.setup.catalog);
     Some(RowHost::new(cx, &world.plan, catalog, member, options).expect("there is room"))
@@ -357,6 +357,7 @@ impl World {
     fn operate(&self, cx: &Cx<Sim>) {
         let any = cx.random_below(u64::from(self.run.rows.hosts)) as u8;
         match self.running.get() > 0 {
+            true if self.spared.get() >> any & 1 != 0 => {}
             true => full_disks::operate(cx, &self.disks, HostId(any)),
             false => self.plan.hosts().for_each(|host| self.disks.heal(host)),
         }
