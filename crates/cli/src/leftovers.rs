@@ -109,8 +109,9 @@ fn look(path: &Path, of: Option<&PodDir>) -> Option<Left> {
     Some(Left { path: path.to_owned(), bytes, of, needed })
 }
 
-/// Whether a process has mapped it, as far as this user may see: its launcher, before hosts are there. The
-/// process that has just made it, if its name says so, is about to.
+/// Whether a process has mapped it to write to it, as far as this user may see: its launcher, before hosts
+/// are there. (Who only looks, as this does, has mapped it, too.) The process that has just made it, if its
+/// name says so, is about to.
 fn is_mapped(path: &Path) -> bool {
     let Some(text) = path.to_str() else { return false };
     let maker = path.file_name().and_then(OsStr::to_str).and_then(|name| name.split('-').nth(1));
@@ -119,12 +120,30 @@ fn is_mapped(path: &Path) -> bool {
     }
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut maps = processes.filter_map(|process| std::fs::read_to_string(process.path().join("maps")).ok());
-    maps.any(|maps| maps.lines().any(|line| line.ends_with(text)))
+    maps.any(|maps| maps.lines().any(|line| line.ends_with(text) && may_write(line)))
+}
+
+/// Whether a line of a process's list of mappings says that it may write there.
+fn may_write(line: &str) -> bool {
+    line.split_ascii_whitespace().nth(1).is_some_and(|rights| rights.contains('w'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_only_looks_uses_nothing() {
+        let path = std::env::temp_dir().join(format!("liger-looked-at-{}", std::process::id()));
+        std::fs::write(&path, [0; 4096]).expect("a temporary file");
+        let spec = MemorySpec::File(path.clone());
+        let looker = spec.open_read_only().expect("a file");
+        assert!(!is_mapped(&path));
+        let user = spec.open().expect("a file");
+        assert!(is_mapped(&path));
+        drop((looker, user));
+        std::fs::remove_file(&path).expect("it is there");
+    }
 
     #[test]
     fn names_of_memory_are_told_from_others() {
