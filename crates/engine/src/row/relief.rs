@@ -132,8 +132,10 @@ impl RowHost {
         if part.rows.is_free(candidate.row) || part.address(candidate.row) != Some(candidate.at) {
             return false;
         }
-        let used = honours_use && self.shared.take_second_chance(cx, candidate.at);
-        if used || !self.move_row_out(cx, part, candidate.row) {
+        // While this host takes a partition over, what its rows lie in is still the dead owner's.
+        let stays = !self.holds(candidate.partition)
+            || honours_use && self.shared.take_second_chance(cx, candidate.at);
+        if stays || !self.move_row_out(cx, part, candidate.row) {
             drop(partition);
             self.move_out.lock(cx).keep(candidate);
             return false;
