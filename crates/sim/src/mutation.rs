@@ -153,6 +153,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("shm.recheck-absent", "shm-mixed"),
     ("shm.recheck-gap", "shm-absent"),
     ("shm.recheck-range", "shm-mixed"),
+    ("takeover.checkpoint-before-return", "survival-short-logs"),
     ("takeover.entangled-together", "survival-full-disks"),
     ("takeover.rebuild-after-death", "survival-follow"),
 ];
