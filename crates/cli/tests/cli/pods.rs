@@ -167,10 +167,14 @@ fn tpcc_in_a_directory() {
 
 /// Kills all hosts of a pod, and then its supervisor.
 fn kill_everybody(dir: &str, up: &mut Up) {
-    for host in 0..2 {
+    let process = |host: u8| {
         let process = std::fs::read_to_string(format!("{dir}/host-{host}/process")).expect("it runs");
-        let number = process.split(' ').next().expect("a number").to_owned();
-        assert!(Command::new("kill").args(["-KILL", &number]).status().expect("kill runs").success());
+        process.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let all: Vec<u32> = (0..2).map(process).collect();
+    // None is to find another one dead, and say so in the memory.
+    for name in ["STOP", "KILL"] {
+        all.iter().for_each(|process| signal(*process, name));
     }
     assert_ne!(up.0.wait().expect("our child").code(), Some(0), "no host is left");
 }
