@@ -25,7 +25,7 @@ use super::segment::FRAME_HEAD_BYTES;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] =
-    &["log.promise", "log.refuse", "log.leave-segments", "log.marks-beside-checkpoints"];
+    &["log.promise", "log.refuse", "space.leave-segments", "space.marks-beside-checkpoints"];
 
 /// How a host takes space for its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

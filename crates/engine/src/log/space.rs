@@ -247,7 +247,7 @@ impl Space {
     /// While a checkpoint, here or elsewhere, uses what there is: it ends only when an epoch is durable, and
     /// a long one may need more marks than there was space for when it began.
     fn make_for_marks<F: Fabric>(&mut self, cx: &Cx<F>, now_ns: u64) -> Result<(), DiskError> {
-        if now_ns < self.retry_at_ns || cx.sabotaged("log.marks-beside-checkpoints") {
+        if now_ns < self.retry_at_ns || cx.sabotaged("space.marks-beside-checkpoints") {
             return Ok(());
         }
         let taken = self.take_for_marks(cx);
@@ -355,7 +355,7 @@ fn start_segment<F: Fabric>(
     let end = bytes.len() as u64;
     let prepared = if ahead > 0 { file.preallocate(cx, end + ahead) } else { Ok(()) };
     let written = prepared.and_then(|()| file.write_at(cx, 0, &bytes)).and_then(|()| file.sync(cx));
-    if is_full(&written) && !cx.sabotaged("log.leave-segments") {
+    if is_full(&written) && !cx.sabotaged("space.leave-segments") {
         disk.remove(cx, &name)?;
     }
     written?;
