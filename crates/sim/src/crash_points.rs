@@ -90,7 +90,7 @@ pub fn run(run: &CrashRun<'_>) -> CrashResult {
         lease_ns: 300_000,
         replay_bytes: 64 << 10,
         follows: None,
-        full: false,
+        room: survival::Room::Enough,
     };
     let (mut pod, world) = survival::world::start(&shape, script, |plan| {
         let swarm = Adversary::swarm(run.seed);

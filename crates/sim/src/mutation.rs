@@ -144,6 +144,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("foreign.recheck-index-last", "rows-gaps"),
     ("leaving.note-unanswered-too", "survival-owner"),
     ("partition.clear-below-before-check-above", "rows-scan-duel"),
+    ("reading.read-again", "survival-policies"),
     ("row.forget-valid-bits", "survival-churn"),
     ("shm.above-last-life", "shm-lives"),
     ("shm.all-dead-before-removal", "shm-absent"),

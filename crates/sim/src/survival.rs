@@ -53,8 +53,8 @@ pub struct SurvivalRun {
     /// One more host dies in this way just after a commit, while another one's death is dealt with and a
     /// transaction of a third lingers.
     pub follows: Option<CrashDomain>,
-    /// Disks are full now and then, and somebody makes room, or takes it.
-    pub full: bool,
+    /// How much room disks have.
+    pub room: Room,
 }
 
 impl SurvivalRun {
@@ -74,7 +74,7 @@ impl SurvivalRun {
         };
         let deaths = (0..deaths).map(death).collect();
         let rows = RowsRun { hosts, keys, transactions, max_verbs: 6_000_000, ..rows };
-        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10, follows: None, full: false }
+        Self { rows, deaths, lease_ns: 400_000, replay_bytes: 64 << 10, follows: None, room: Room::Enough }
     }
 
     /// Logs that checkpoints make short all the time, on disks that are full most of the time: a takeover,
@@ -83,8 +83,19 @@ impl SurvivalRun {
         let run = Self::from_seed(seed);
         let mix = Mix { update: 6, insert: 3, delete: 2, ..Mix::NONE };
         let rows = RowsRun { keys: 6, operations: 2, transactions: 60, mix, budget_rows: 40, ..run.rows };
-        Self { rows, replay_bytes: 4 << 10, full: true, ..run }
+        Self { rows, replay_bytes: 4 << 10, room: Room::NowAndThen, ..run }
     }
+}
+
+/// How much room the disks of a run have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Enough.
+    Enough,
+    /// They are full now and then, and somebody makes room, or takes it.
+    NowAndThen,
+    /// As before, but that of a dead host gets room only when all others live again, or seldom.
+    Late,
 }
 
 /// How it ended.
@@ -149,8 +160,8 @@ impl Random {
 
     fn is_durable(&self, session: &mut RowSession<'_, Sim>, ticket: Ticket) -> bool {
         match session.is_durable(ticket) {
-            // What is in the log has room; a mark may have to wait.
-            Err(TxnError::LogFull { .. }) if self.run.full => false,
+            // What is in the log has room; a mark may have to wait, also that of a dead host.
+            Err(TxnError::LogFull { .. } | TxnError::InDoubt) if self.run.room != Room::Enough => false,
             durable => durable.expect("good disks"),
         }
     }
@@ -201,7 +212,7 @@ impl Script for Random {
                 }
                 Err(TxnError::Conflict(_)) => session.back_off(3),
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
-                Err(TxnError::LogFull { .. }) if self.run.full => {
+                Err(TxnError::LogFull { .. }) if self.run.room != Room::Enough => {
                     world.refused.set(world.refused.get() + 1);
                     (0..50).for_each(|_| session.wait_a_turn());
                 }

@@ -160,6 +160,11 @@ impl Scanner {
         }
     }
 
+    /// Where the bytes begin, if any were on storage and are not what they were.
+    pub(crate) fn damaged_at(&self) -> Option<Place> {
+        self.is_damaged().then_some(self.at)
+    }
+
     /// What was found.
     pub fn finish(self) -> Scan {
         let at = self.at;

@@ -45,10 +45,11 @@ pub use stored::Stored;
 pub(crate) use takeover::Rebuilding;
 pub use takeover::load_replicas;
 
-/// Protocol steps of checkpoints and of salvage that a mutation test can leave out.
+/// Protocol steps of checkpoints, of reading and of salvage that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
-    let all = [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS, salvage::SABOTAGE_STEPS];
-    all.into_iter().flatten().copied()
+    let writing = [checkpoint::SABOTAGE_STEPS, checkpointer::SABOTAGE_STEPS];
+    let all = writing.into_iter().chain([reading::SABOTAGE_STEPS, salvage::SABOTAGE_STEPS]);
+    all.flatten().copied()
 }
 
 /// What all hosts of a pod agree on.

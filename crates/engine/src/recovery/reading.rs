@@ -1,8 +1,11 @@
 //! Reading what all hosts' directories hold, before it is decided what counts.
 //!
 //! Invariants:
-//! 1. A segment is read once; those that come while a reading is open are read when it goes on.
-//! 2. Damage is an error as soon as it was read.
+//! 1. A segment that is not damaged is read once; those that come while a reading is open are read when it
+//!    goes on.
+//! 2. Damage is an error as soon as it was read, twice: a host that lives may write its log meanwhile, so
+//!    that frames are read and what they knew to be on storage before them is not. It was there before they
+//!    were, so whoever reads again finds it.
 
 use liger_fabric::{Cx, Fabric};
 
@@ -12,6 +15,9 @@ use super::manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, 
 use super::{HostFiles, Identity, Plan, check_same};
 use crate::log::scan::{End, Scan, Scanner};
 use crate::log::segment::{segment_name, segment_number};
+
+/// Protocol steps that a test can leave out.
+pub const SABOTAGE_STEPS: &[&str] = &["reading.read-again"];
 
 /// What was read so far.
 pub struct Reading {
@@ -169,7 +175,7 @@ impl HostReading {
         let fresh = self.fresh(cx, directory)?;
         for &number in &fresh {
             turn();
-            self.scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
+            self.take(cx, directory, number)?;
         }
         self.segments.extend(fresh);
         match self.scanner.clone().finish().end {
@@ -178,6 +184,26 @@ impl HostReading {
                 Err(RecoveryError::damaged(at, why))
             }
             End::Clean { .. } | End::Torn { .. } => Ok(()),
+        }
+    }
+
+    /// Reads a segment, and once more as long as damage is found further behind than before.
+    fn take<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        directory: &Directory,
+        number: u32,
+    ) -> Result<(), RecoveryError> {
+        let (before, looks_again) = (self.scanner.clone(), !cx.sabotaged("reading.read-again"));
+        let mut damaged = None;
+        loop {
+            self.scanner = before.clone();
+            self.scanner.segment(number, &read_whole(cx, directory, &segment_name(number))?, |_, _| {});
+            let found = self.scanner.damaged_at();
+            if found <= damaged || !looks_again {
+                return Ok(());
+            }
+            damaged = found;
         }
     }
 

@@ -70,17 +70,27 @@ impl RowHost {
         1
     }
 
-    /// Lets dead hosts come back whose partitions are safe without their files.
+    /// Lets dead hosts come back whose partitions are safe without their files. What those of a dead heir are
+    /// made from may lie in the files of whoever died before it, until a checkpoint has them that begins
+    /// after the heir was taken over: the latest takeover counts for all, and none goes while an heir is
+    /// left out.
     pub(super) fn release_heirs<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> usize {
-        let Some(log) = &self.log else { return 0 };
+        let (Some(log), Some(latest)) = (&self.log, keeper.inherited.iter().map(|(_, epoch)| *epoch).max())
+        else {
+            self.waited_for.store(false, Ordering::Relaxed);
+            return 0;
+        };
+        if self.is_heir_left_out(cx, keeper) {
+            return 0;
+        }
+        let waits = log.begin_of(cx, self.me) < latest && !cx.sabotaged("takeover.checkpoint-before-return");
+        self.waited_for.store(waits, Ordering::Relaxed);
+        if waits {
+            log.want_checkpoint(cx, latest);
+            return 0;
+        }
         let before = keeper.inherited.len();
-        let mut waited_for = false;
-        keeper.inherited.retain(|(slot, epoch)| {
-            if log.begin_of(cx, self.me) < *epoch && !cx.sabotaged("takeover.checkpoint-before-return") {
-                log.want_checkpoint(cx, *epoch);
-                waited_for = true;
-                return true;
-            }
+        keeper.inherited.retain(|(slot, _)| {
             if watch::is_settled(cx, &self.plan, *slot) != Ok(true) {
                 return true;
             }
@@ -88,8 +98,25 @@ impl RowHost {
             watch::release(cx, &self.plan, *slot);
             false
         });
-        self.waited_for.store(waited_for, Ordering::Relaxed);
         before - keeper.inherited.len()
+    }
+
+    /// The dead hosts that are neither these nor taken over.
+    fn left_out<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper, dead: &[Slot]) -> Vec<Slot> {
+        let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
+        let inherited = |other: &Slot| keeper.inherited.iter().any(|(done, _)| done == other);
+        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !inherited(it));
+        others
+    }
+
+    /// True if a dead host that is not taken over owns partitions that it had taken over itself.
+    fn is_heir_left_out<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> bool {
+        let others = self.left_out(cx, keeper, &[]);
+        let is_taken = |partition: &u16| {
+            let owner = Owner::load(cx, &self.plan, *partition);
+            owner.is_some_and(|owner| owner.host != self.home(*partition))
+        };
+        !others.is_empty() && self.orphans(cx, &others).iter().any(is_taken)
     }
 
     /// All of it; returns the epoch from which on this host's checkpoints have the partitions.
@@ -358,9 +385,7 @@ impl RowHost {
         keeper: &Keeper,
         dead: &mut Vec<Slot>,
     ) -> Result<(), RecoveryError> {
-        let mut others = watch::fenced(cx, &self.plan).unwrap_or_default();
-        let inherited = |other: &Slot| keeper.inherited.iter().any(|(done, _)| done == other);
-        others.retain(|it| it.state == HostState::Fenced && !dead.contains(it) && !inherited(it));
+        let mut others = self.left_out(cx, keeper, dead);
         while !cx.sabotaged("takeover.entangled-together") {
             let mut entangled = None;
             for (index, other) in others.iter().enumerate() {

@@ -3,11 +3,12 @@
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
 use crate::rows::{Mix, RowsRun};
-use crate::survival::{Death, SurvivalRun, run};
+use crate::survival::{Death, Room, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
-/// full; a host that has changed a dead one's rows and dies while these are taken over; disks that are full.
+/// full; a host that has changed a dead one's rows and dies while these are taken over; disks that are full;
+/// the same when heirs die one after the other.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -17,13 +18,16 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-full-memory", run: full_memory },
     Scenario { name: "survival-follow", run: follow },
     Scenario { name: "survival-full-disks", run: full_disks },
+    Scenario { name: "survival-full-heirs", run: full_heirs },
 ];
 
-/// Verbs after which a run counts as stuck.
+/// Verbs after which a run counts as stuck; and one that has to wait for room.
 const MAX_VERBS: u64 = 3_000_000;
+const MAX_VERBS_BESIDE_FULL_DISKS: u64 = 20_000_000;
 
 pub(super) fn ran(shape: SurvivalRun, left_out: Option<&LeftOut>) -> Ran {
-    let mut rows = RowsRun { max_verbs: MAX_VERBS, ..shape.rows };
+    let max_verbs = if shape.room != Room::Enough { MAX_VERBS_BESIDE_FULL_DISKS } else { MAX_VERBS };
+    let mut rows = RowsRun { max_verbs, ..shape.rows };
     match left_out {
         None => {}
         Some(LeftOut::Site(site)) => rows.disabled_site = Some(site.clone()),
@@ -99,4 +103,22 @@ fn follow(seed: u64, left_out: Option<&LeftOut>) -> Ran {
 
 fn full_disks(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     ran(SurvivalRun::with_full_disks(seed), left_out)
+}
+
+/// One host of four dies, then one that may be its heir, before its rows are safe, and later the next, when
+/// the first may be back.
+fn full_heirs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
+    let run = SurvivalRun::with_full_disks(seed);
+    let mut pick = Picker::new(seed ^ 0x6865_6972);
+    let domain = run.deaths[0].domain;
+    let mut verbs = 1 + pick.below(4000);
+    let first = pick.below(4);
+    let deaths = (0..3).map(|at| {
+        let death = Death { host: ((first + at) % 4) as u8, verbs, domain };
+        let reach = [20_000, 100_000, 0][at as usize] << pick.below(4);
+        verbs += 1 + pick.below(reach);
+        death
+    });
+    let (deaths, rows) = (deaths.collect(), RowsRun { hosts: 4, keys: 3, ..run.rows });
+    ran(SurvivalRun { rows, deaths, room: Room::Late, ..run }, left_out)
 }

@@ -27,7 +27,11 @@ pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Repor
         let (told, survivors) = pod.sim.alone(HostId(0), WorkerId(0), move |cx| state(cx, &plan));
         extinct = survivors == 0;
         if !extinct {
-            problems.push(format!("{}\n{told}", report.outcome));
+            let troubles = world.troubles.iter().zip(pod.plan.hosts()).flat_map(|(troubles, host)| {
+                let tell = move |trouble| format!("\nhost {} {trouble}", host.0);
+                troubles.take().into_iter().map(tell)
+            });
+            problems.push(format!("{}\n{told}{}", report.outcome, troubles.collect::<String>()));
         }
     }
     let mut deaths = 0;

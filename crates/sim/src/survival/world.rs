@@ -23,7 +23,7 @@ use liger_pod::membership::{self, HostState, Slot};
 use liger_pod::plan::Plan;
 use liger_pod::watch::Accusation;
 
-use super::SurvivalRun;
+use super::{Room, SurvivalRun};
 use crate::full_disks;
 use crate::pod::{PodSetup, SimPod, directories, directory};
 use crate::recorder::Recorder;
@@ -67,6 +67,8 @@ pub(crate) struct World {
     unrest: Cell<u64>,
     /// By host: what that was before its keeper's last look around.
     kept: Vec<Cell<u64>>,
+    /// By host: what its keeper could not do then.
+    pub troubles: Vec<RefCell<Vec<String>>>,
     /// Keepers that are looking around.
     looks: Cell<u32>,
     pub returns: Cell<u64>,
@@ -172,7 +174,7 @@ fn build(
         epoch_ns: 500 << (shape.seed % 8),
         segment_bytes: run.replay_bytes / 8,
         frame_bytes: 128 << (shape.seed % 6),
-        room: if run.full { full_disks::ROOM } else { RoomOptions::SMALL },
+        room: if run.room != Room::Enough { full_disks::ROOM } else { RoomOptions::SMALL },
         ..LogOptions::default()
     };
     setup.takeover = Some(Takeover { files: PodFiles::Simulated, identity, log });
@@ -199,6 +201,7 @@ fn build(
         over: Cell::new(false),
         unrest: Cell::new(0),
         kept: vec![Cell::new(u64::MAX); usize::from(run.rows.hosts)],
+        troubles: vec![RefCell::default(); usize::from(run.rows.hosts)],
         looks: Cell::new(0),
         returns: Cell::new(0),
         refused: Cell::new(0),
@@ -306,7 +309,8 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
         }
         engine.keep(cx);
         let mut troubles = engine.troubles(cx);
-        if world.run.full {
+        world.troubles[usize::from(cx.host().0)].replace(troubles.clone());
+        if world.run.room != Room::Enough {
             // What a full disk is in the way of is tried again.
             troubles.retain(|trouble| trouble.contains("for good"));
         }
@@ -355,12 +359,24 @@ impl World {
     /// Leaves some disk room now and then, or takes it, also that of a host that is dead; none is full in the
     /// end, and none of a host that joins.
     fn operate(&self, cx: &Cx<Sim>) {
-        let any = cx.random_below(u64::from(self.run.rows.hosts)) as u8;
-        match self.running.get() > 0 {
-            true if self.spared.get() >> any & 1 != 0 => {}
-            true => full_disks::operate(cx, &self.disks, HostId(any)),
-            false => self.plan.hosts().for_each(|host| self.disks.heal(host)),
+        if self.running.get() == 0 {
+            return self.plan.hosts().for_each(|host| self.disks.heal(host));
         }
+        let any = HostId(cx.random_below(u64::from(self.run.rows.hosts)) as u8);
+        if self.spared.get() >> any.0 & 1 != 0 {
+            return;
+        }
+        if self.run.room != Room::Late || self.is_alive(cx, any) {
+            return full_disks::operate(cx, &self.disks, any);
+        }
+        let is_last = self.plan.hosts().all(|other| other == any || self.is_alive(cx, other));
+        if cx.random_below(if is_last { 32 } else { 128 }) == 0 {
+            self.disks.heal(any);
+        }
+    }
+
+    fn is_alive(&self, cx: &Cx<Sim>, host: HostId) -> bool {
+        Slot::load(cx, &self.plan, host).is_ok_and(|slot| slot.state == HostState::Alive)
     }
 
     /// Segments that somebody began, and found no room for: each of so many deaths may leave one, and whoever
@@ -416,9 +432,7 @@ impl World {
     /// True if every keeper has looked around since the pod came to rest, and so followed what the others
     /// have taken over, and none is about to suspect anybody.
     fn have_all_looked(&self, cx: &Cx<Sim>) -> bool {
-        let lives = |host: &HostId| {
-            Slot::load(cx, &self.plan, *host).expect("an intact word").state == HostState::Alive
-        };
+        let lives = |host: &HostId| self.is_alive(cx, *host);
         self.looks.get() == 0
             && self
                 .plan
@@ -457,7 +471,7 @@ impl World {
 
 fn ship(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
     while !world.is_over(cx) {
-        if world.run.full {
+        if world.run.room != Room::Enough {
             world.operate(cx);
         }
         engine.ship(cx);

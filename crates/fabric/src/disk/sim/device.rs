@@ -20,6 +20,8 @@ type Answer = Result<DiskAnswer, DiskErrorKind>;
 /// A disk.
 pub(crate) struct Device {
     random: Random,
+    /// For what readers see: their number is none of a run's.
+    looks: Random,
     names: Names,
     files: BTreeMap<u64, File>,
     files_made: u64,
@@ -42,6 +44,8 @@ pub(crate) struct Progress {
     appending: Option<Arc<()>>,
     /// Changes when a sync began, and its turns to come.
     sync: Option<(u64, u32)>,
+    /// Bytes that a reader has already, and its turns before it has the others.
+    read: Option<(usize, u32)>,
 }
 
 /// What a turn of a call came to.
@@ -69,6 +73,7 @@ impl Device {
     pub fn new(number: HostId, seed: u64) -> Self {
         Self {
             random: Random::new(seed ^ 0x6469_736b ^ u64::from(number.0) << 48),
+            looks: Random::new(seed ^ 0x6c6f_6f6b ^ u64::from(number.0) << 48),
             names: Names::default(),
             files: BTreeMap::new(),
             files_made: 0,
@@ -136,35 +141,27 @@ impl Device {
             DiskCall::Append { file, bytes } => self.append(file, bytes, progress),
             DiskCall::Sync { file } => self.sync(Some(file), progress),
             DiskCall::SyncNames => self.sync(None, progress),
-            _ => self.simple(host, call),
+            DiskCall::Read { file, offset, ref mut out } => {
+                let looks = session == LOOKS && !progress.whole;
+                self.read(file, offset, out, looks.then_some(progress))
+            }
+            _ => self.simple(host, session == LOOKS, call),
         }
     }
 
     /// Calls of a single turn.
-    fn simple(&mut self, host: HostId, call: &mut DiskCall<'_>) -> Turn {
-        let mut cost = Cost::default();
+    fn simple(&mut self, host: HostId, looks: bool, call: &mut DiskCall<'_>) -> Turn {
         let answer = match call {
             DiskCall::Hold { token } => self.hold(host, token),
             DiskCall::Create { name } => self.create(name),
             DiskCall::Open { name } => {
                 let number = self.names.now.get(*name).copied().ok_or(DiskErrorKind::Missing);
-                number.map(|number| self.opened(number))
+                number.map(|number| self.opened(number, looks))
             }
             DiskCall::Free => Ok(DiskAnswer::Number(self.free_bytes())),
             DiskCall::List => Ok(DiskAnswer::Names(self.names.now.keys().cloned().collect())),
             DiskCall::Remove { name } => self.if_named(name, |names, name| names.unlink(name)),
             DiskCall::Rename { from, to } => self.if_named(from, |names, from| names.rename(from, to)),
-            // Only who looks without holding the disk can come too late.
-            DiskCall::Read { file, .. } | DiskCall::Len { file } if !self.files.contains_key(file) => {
-                Err(DiskErrorKind::Missing)
-            }
-            DiskCall::Read { file, offset, out } => {
-                let there = self.file(*file).bytes.get(*offset as usize..).unwrap_or_default();
-                let count = there.len().min(out.len());
-                out[..count].copy_from_slice(&there[..count]);
-                cost = Cost { copied_bytes: count as u64, moved_bytes: count as u64, syncs: 0 };
-                Ok(DiskAnswer::Number(count as u64))
-            }
             DiskCall::Len { file } => Ok(DiskAnswer::Number(self.file(*file).len())),
             DiskCall::Preallocate { file, len } => self.preallocate(*file, *len),
             DiskCall::Truncate { file, len } => {
@@ -174,7 +171,38 @@ impl Device {
             }
             _ => unreachable!("calls of several turns are elsewhere"),
         };
-        Turn::Over(answer, cost)
+        Turn::Over(answer, Cost::default())
+    }
+
+    /// What is there. Whoever looks at a file that its holder has open may have some bytes sooner than those
+    /// behind them, and these may be written meanwhile: the system reads one page after the other.
+    fn read(&mut self, number: u64, offset: u64, out: &mut [u8], looks: Option<&mut Progress>) -> Turn {
+        let file = &self.files[&number];
+        let there = file.bytes.get(offset as usize..).unwrap_or_default();
+        let count = there.len().min(out.len());
+        let is_written = looks.is_some() && file.open.strong_count() > 0;
+        let torn = is_written && count > 0 && self.looks.next() & 1 == 0;
+        let (seen, turns) = match looks.as_ref().and_then(|progress| progress.read) {
+            Some((seen, turns)) => (seen, turns),
+            None if torn => {
+                // Most often a little of what is not written yet.
+                let written = there[..count].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                let near = (written + self.looks.below(512)).min(count);
+                let seen = if self.looks.next() & 3 == 0 { self.looks.below(count) } else { near };
+                let reach = 1 << self.looks.below(12);
+                out[..seen].copy_from_slice(&there[..seen]);
+                (seen, 1 + self.looks.below(reach) as u32)
+            }
+            None => (0, 0),
+        };
+        if let Some(progress) = looks.filter(|_| turns > 0) {
+            progress.read = Some((seen, turns - 1));
+            return Turn::More;
+        }
+        let from = seen.min(count);
+        out[from..count].copy_from_slice(&there[from..count]);
+        let cost = Cost { copied_bytes: count as u64, moved_bytes: count as u64, syncs: 0 };
+        Turn::Over(Ok(DiskAnswer::Number(count as u64)), cost)
     }
 
     fn hold(&mut self, host: HostId, token: &Arc<()>) -> Answer {
@@ -195,7 +223,7 @@ impl Device {
         self.files_made += 1;
         self.files.insert(self.files_made, File::new());
         self.names.link(name, self.files_made);
-        Ok(self.opened(self.files_made))
+        Ok(self.opened(self.files_made, false))
     }
 
     fn if_named(&mut self, name: &str, then: impl FnOnce(&mut Names, &str)) -> Answer {
@@ -206,10 +234,11 @@ impl Device {
         Ok(DiskAnswer::Done)
     }
 
-    fn opened(&mut self, number: u64) -> DiskAnswer {
+    fn opened(&mut self, number: u64, looks: bool) -> DiskAnswer {
         let file = self.file(number);
-        let open = file.open.upgrade().unwrap_or_default();
-        file.open = Arc::downgrade(&open);
+        let by = if looks { &mut file.looked_at } else { &mut file.open };
+        let open = by.upgrade().unwrap_or_default();
+        *by = Arc::downgrade(&open);
         DiskAnswer::Opened(number, open)
     }
 
@@ -325,7 +354,7 @@ impl Device {
     /// Frees files that nobody can reach any more.
     fn forget_files(&mut self) {
         let names = &self.names;
-        self.files.retain(|&number, file| file.open.strong_count() > 0 || names.refer_to(number));
+        self.files.retain(|&number, file| file.is_open() || names.refer_to(number));
     }
 }
 

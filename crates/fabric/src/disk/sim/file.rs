@@ -26,8 +26,11 @@ pub(super) struct File {
     changes: u64,
     /// Changes when the latest sync began.
     syncing: Option<u64>,
-    /// Somebody has it open.
+    /// Its holder has it open.
     pub open: Weak<()>,
+    /// Somebody else has: whoever holds the disk may die, the file stays there. (A reader that died may seem
+    /// to read for ever; what the file takes is not counted then.)
+    pub looked_at: Weak<()>,
     /// Somebody appends to it.
     pub appending: Weak<()>,
 }
@@ -48,8 +51,13 @@ impl File {
             changes: 0,
             syncing: None,
             open: Weak::new(),
+            looked_at: Weak::new(),
             appending: Weak::new(),
         }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.strong_count() > 0 || self.looked_at.strong_count() > 0
     }
 
     pub fn len(&self) -> u64 {
