@@ -152,7 +152,7 @@ pub const PRESSED: &[(&str, &str)] = &[
     ("shm.recheck-absent", "shm-mixed"),
     ("shm.recheck-gap", "shm-absent"),
     ("shm.recheck-range", "shm-mixed"),
-    ("space.leave-segments", "survival-full-disks"),
+    ("space.leave-segments", "survival-full-heirs"),
     ("space.marks-beside-checkpoints", "survival-full-disks"),
     ("takeover.checkpoint-before-return", "survival-short-logs"),
     ("takeover.entangled-together", "survival-full-disks"),
