@@ -98,6 +98,12 @@ pub enum Room {
     Late,
 }
 
+impl Room {
+    pub(crate) fn is_short(self) -> bool {
+        self != Room::Enough
+    }
+}
+
 /// How it ended.
 #[derive(Debug)]
 pub struct SurvivalResult {
@@ -160,8 +166,8 @@ impl Random {
 
     fn is_durable(&self, session: &mut RowSession<'_, Sim>, ticket: Ticket) -> bool {
         match session.is_durable(ticket) {
-            // What is in the log has room; a mark may have to wait, also that of a dead host.
-            Err(TxnError::LogFull { .. } | TxnError::InDoubt) if self.run.room != Room::Enough => false,
+            // What is in the log has room; a mark may have to wait.
+            Err(TxnError::LogFull { .. }) if self.run.room.is_short() => false,
             durable => durable.expect("good disks"),
         }
     }
@@ -212,7 +218,7 @@ impl Script for Random {
                 }
                 Err(TxnError::Conflict(_)) => session.back_off(3),
                 Err(TxnError::Rollback | TxnError::OutOfMemory { .. }) => {}
-                Err(TxnError::LogFull { .. }) if self.run.room != Room::Enough => {
+                Err(TxnError::LogFull { .. }) if self.run.room.is_short() => {
                     world.refused.set(world.refused.get() + 1);
                     (0..50).for_each(|_| session.wait_a_turn());
                 }

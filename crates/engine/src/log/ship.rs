@@ -258,6 +258,10 @@ impl Shipper {
         } else {
             return Ok(self.rest_ns(cx, clock, look.tails));
         };
+        // The next one may have less room: on storage that is full, what this one had left was given back.
+        if self.is_synced() && self.space.end() + self.bytes_of(&look.tails) > self.options.segment_bytes {
+            self.rotate(cx)?;
+        }
         if self.framed == look.tails && !self.has_room_for_mark() {
             return Ok(self.options.room.retry_ns);
         }
@@ -271,6 +275,11 @@ impl Shipper {
             clock.wake_waiting(cx);
         }
         shipped.map(|()| 0)
+    }
+
+    /// True if the segment is synced to its end: another one may begin.
+    fn is_synced(&self) -> bool {
+        self.synced == Place { segment: self.head.number, byte: self.space.end() }
     }
 
     /// A mark alone is charged to nobody: it takes of what is kept for it.
@@ -363,10 +372,6 @@ impl Shipper {
         let fresh = self.heads != tails || epoch != Some(self.durable);
         // Whatever is before the tails was appended by now.
         let newest = clock.now(cx);
-        let is_synced = self.synced == Place { segment: self.head.number, byte: self.space.end() };
-        if is_synced && self.space.end() + self.bytes_of(tails) > self.options.segment_bytes {
-            self.rotate(cx)?;
-        }
         self.frame_rings(cx, tails, newest)?;
         if let Some(kind) = mark {
             self.put(kind, |_| ());
@@ -477,8 +482,8 @@ impl Shipper {
 
     /// Begins a new segment, if there is room for one.
     fn rotate<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
+        assert!(self.is_synced(), "{:?} is synced, the end is {}", self.synced, self.space.end());
         let end = self.space.end();
-        assert_eq!(self.synced, Place { segment: self.head.number, byte: end }, "synced to its end");
         let (number, previous_end, mark) = (self.head.number + 1, end, self.durable);
         let head = SegmentHead { number, previous_end, mark, ..self.head };
         if self.space.next(cx, &head)? {
@@ -493,8 +498,7 @@ impl Shipper {
     /// # Errors
     /// If the disk fails.
     pub(super) fn end_segment<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<(), LogFailure> {
-        let is_synced = self.synced == Place { segment: self.head.number, byte: self.space.end() };
-        let is_between = self.failure.is_none() && self.frames.is_empty() && is_synced;
+        let is_between = self.failure.is_none() && self.frames.is_empty() && self.is_synced();
         if is_between && self.space.end() > self.options.room.kept_bytes() / 8 {
             self.rotate(cx)?;
         }

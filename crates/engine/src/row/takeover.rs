@@ -80,13 +80,12 @@ impl RowHost {
             self.waited_for.store(false, Ordering::Relaxed);
             return 0;
         };
-        if self.is_heir_left_out(cx, keeper) {
-            return 0;
-        }
         let waits = log.begin_of(cx, self.me) < latest && !cx.sabotaged("takeover.checkpoint-before-return");
         self.waited_for.store(waits, Ordering::Relaxed);
         if waits {
             log.want_checkpoint(cx, latest);
+        }
+        if waits || self.is_heir_left_out(cx, keeper) {
             return 0;
         }
         let before = keeper.inherited.len();

@@ -21,12 +21,12 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-full-heirs", run: full_heirs },
 ];
 
-/// Verbs after which a run counts as stuck; and one that has to wait for room.
+/// Verbs after which a run counts as stuck; and one in which dead hosts have to wait for room.
 const MAX_VERBS: u64 = 3_000_000;
-const MAX_VERBS_BESIDE_FULL_DISKS: u64 = 20_000_000;
+const MAX_VERBS_OF_WAITING: u64 = 20_000_000;
 
 pub(super) fn ran(shape: SurvivalRun, left_out: Option<&LeftOut>) -> Ran {
-    let max_verbs = if shape.room != Room::Enough { MAX_VERBS_BESIDE_FULL_DISKS } else { MAX_VERBS };
+    let max_verbs = if shape.room == Room::Late { MAX_VERBS_OF_WAITING } else { MAX_VERBS };
     let mut rows = RowsRun { max_verbs, ..shape.rows };
     match left_out {
         None => {}
@@ -111,14 +111,16 @@ fn full_heirs(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let run = SurvivalRun::with_full_disks(seed);
     let mut pick = Picker::new(seed ^ 0x6865_6972);
     let domain = run.deaths[0].domain;
-    let mut verbs = 1 + pick.below(4000);
     let first = pick.below(4);
-    let deaths = (0..3).map(|at| {
-        let death = Death { host: ((first + at) % 4) as u8, verbs, domain };
-        let reach = [20_000, 100_000, 0][at as usize] << pick.below(4);
-        verbs += 1 + pick.below(reach);
-        death
-    });
+    let mut within = |most: u64, doublings: u64| {
+        let reach = most << pick.below(1 + doublings);
+        1 + pick.below(reach)
+    };
+    let begun = within(4000, 0);
+    let heirs = begun + within(20_000, 3);
+    let third = heirs + within(100_000, 3);
+    let deaths = [begun, heirs, third].into_iter().zip(first..);
+    let deaths = deaths.map(|(verbs, host)| Death { host: (host % 4) as u8, verbs, domain });
     let (deaths, rows) = (deaths.collect(), RowsRun { hosts: 4, keys: 3, ..run.rows });
     ran(SurvivalRun { rows, deaths, room: Room::Late, ..run }, left_out)
 }

@@ -174,7 +174,7 @@ fn build(
         epoch_ns: 500 << (shape.seed % 8),
         segment_bytes: run.replay_bytes / 8,
         frame_bytes: 128 << (shape.seed % 6),
-        room: if run.room != Room::Enough { full_disks::ROOM } else { RoomOptions::SMALL },
+        room: if run.room.is_short() { full_disks::ROOM } else { RoomOptions::SMALL },
         ..LogOptions::default()
     };
     setup.takeover = Some(Takeover { files: PodFiles::Simulated, identity, log });
@@ -310,7 +310,7 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
         engine.keep(cx);
         let mut troubles = engine.troubles(cx);
         world.troubles[usize::from(cx.host().0)].replace(troubles.clone());
-        if world.run.room != Room::Enough {
+        if world.run.room.is_short() {
             // What a full disk is in the way of is tried again.
             troubles.retain(|trouble| trouble.contains("for good"));
         }
@@ -376,7 +376,7 @@ impl World {
     }
 
     fn is_alive(&self, cx: &Cx<Sim>, host: HostId) -> bool {
-        Slot::load(cx, &self.plan, host).is_ok_and(|slot| slot.state == HostState::Alive)
+        Slot::load(cx, &self.plan, host).expect("an intact word").state == HostState::Alive
     }
 
     /// Segments that somebody began, and found no room for: each of so many deaths may leave one, and whoever
@@ -471,7 +471,7 @@ impl World {
 
 fn ship(cx: &Cx<Sim>, world: &World, engine: &RowHost) {
     while !world.is_over(cx) {
-        if world.run.room != Room::Enough {
+        if world.run.room.is_short() {
             world.operate(cx);
         }
         engine.ship(cx);

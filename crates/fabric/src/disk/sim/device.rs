@@ -20,7 +20,7 @@ type Answer = Result<DiskAnswer, DiskErrorKind>;
 /// A disk.
 pub(crate) struct Device {
     random: Random,
-    /// For what readers see: their number is none of a run's.
+    /// For what readers see.
     looks: Random,
     names: Names,
     files: BTreeMap<u64, File>,
@@ -174,33 +174,28 @@ impl Device {
         Turn::Over(answer, Cost::default())
     }
 
-    /// What is there. Whoever looks at a file that its holder has open may have some bytes sooner than those
-    /// behind them, and these may be written meanwhile: the system reads one page after the other.
+    /// What is there. Whoever looks at a file that its holder has open (`looks`) may have some bytes sooner
+    /// than those behind them, and these may be written meanwhile: the system reads one page after the other.
     fn read(&mut self, number: u64, offset: u64, out: &mut [u8], looks: Option<&mut Progress>) -> Turn {
         let file = &self.files[&number];
         let there = file.bytes.get(offset as usize..).unwrap_or_default();
         let count = there.len().min(out.len());
-        let is_written = looks.is_some() && file.open.strong_count() > 0;
-        let torn = is_written && count > 0 && self.looks.next() & 1 == 0;
-        let (seen, turns) = match looks.as_ref().and_then(|progress| progress.read) {
-            Some((seen, turns)) => (seen, turns),
-            None if torn => {
-                // Most often a little of what is not written yet.
-                let written = there[..count].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-                let near = (written + self.looks.below(512)).min(count);
-                let seen = if self.looks.next() & 3 == 0 { self.looks.below(count) } else { near };
-                let reach = 1 << self.looks.below(12);
+        let there = &there[..count];
+        let mut seen = 0;
+        if let Some(progress) = looks.filter(|_| file.open.strong_count() > 0) {
+            let turns;
+            (seen, turns) = progress.read.unwrap_or_else(|| {
+                let (seen, turns) = tear(there, &mut self.looks);
                 out[..seen].copy_from_slice(&there[..seen]);
-                (seen, 1 + self.looks.below(reach) as u32)
+                (seen, turns)
+            });
+            if turns > 0 {
+                progress.read = Some((seen, turns - 1));
+                return Turn::More;
             }
-            None => (0, 0),
-        };
-        if let Some(progress) = looks.filter(|_| turns > 0) {
-            progress.read = Some((seen, turns - 1));
-            return Turn::More;
         }
-        let from = seen.min(count);
-        out[from..count].copy_from_slice(&there[from..count]);
+        let seen = seen.min(count);
+        out[seen..count].copy_from_slice(&there[seen..]);
         let cost = Cost { copied_bytes: count as u64, moved_bytes: count as u64, syncs: 0 };
         Turn::Over(Ok(DiskAnswer::Number(count as u64)), cost)
     }
@@ -356,6 +351,19 @@ impl Device {
         let names = &self.names;
         self.files.retain(|&number, file| file.is_open() || names.refer_to(number));
     }
+}
+
+/// How many of these bytes are read at first, most often a little of what is not written yet, and after how
+/// many turns the others are.
+fn tear(there: &[u8], random: &mut Random) -> (usize, u32) {
+    if there.is_empty() || random.next() & 1 == 0 {
+        return (0, 0);
+    }
+    let written = there.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let near = (written + random.below(512)).min(there.len());
+    let seen = if random.next() & 3 == 0 { random.below(there.len()) } else { near };
+    let reach = 1 << random.below(12);
+    (seen, 1 + random.below(reach) as u32)
 }
 
 fn done_if(works: bool) -> Answer {
