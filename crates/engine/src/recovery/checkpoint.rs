@@ -18,10 +18,10 @@
 //! 3. E is read behind the last row, and not taken from the rows: a row that is missing because a
 //!    transaction of epoch E has deleted it has no version to tell.
 
-use liger_fabric::disk::DiskFile;
+use liger_fabric::disk::{DiskFile, Pages};
 use liger_fabric::{Cx, Fabric};
 
-use super::directory::{Directory, create_anew, replace};
+use super::directory::{Directory, replace};
 use super::error::RecoveryError;
 use super::image::{BLOCK_BYTES, ImageHead, ImageWriter, REPLICAS};
 use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name, image_numbers};
@@ -262,7 +262,7 @@ pub(super) fn remove_unfinished<F: Fabric>(
 
 /// An image that is being written.
 struct Image {
-    file: DiskFile,
+    output: Output,
     writer: ImageWriter,
     partition: u16,
     pace: Pace,
@@ -271,7 +271,6 @@ struct Image {
     /// Where that one goes on, if it has begun, and how often this row was tried.
     from: Option<Key>,
     tries: u32,
-    unsynced: u64,
 }
 
 impl Image {
@@ -283,11 +282,13 @@ impl Image {
         pace: Pace,
     ) -> Result<Self, RecoveryError> {
         let ImageHead { checkpoint, partition, .. } = *head;
-        let file = create_anew(cx, directory, &image_name(checkpoint, partition))?;
+        let file = directory.create_for_long_writes(cx, &image_name(checkpoint, partition))?;
         let relations = host.catalog().relations().iter().rev();
         let tables = relations.filter(|r| is_in_image(r, partition)).map(|r| r.id).collect();
         let writer = ImageWriter::new(head, pace.block_bytes);
-        Ok(Self { file, writer, partition, pace, tables, from: None, tries: 0, unsynced: 0 })
+        let pages = Pages::new(pace.write_bytes);
+        let output = Output { file, pages, sync_bytes: pace.sync_bytes, unsynced: 0 };
+        Ok(Self { output, writer, partition, pace, tables, from: None, tries: 0 })
     }
 
     /// Copies some rows of the table at hand.
@@ -326,26 +327,57 @@ impl Image {
         };
         (self.from, self.tries) = (next, 0);
         if self.writer.ready() >= self.pace.write_bytes {
-            self.write(cx, directory)?;
+            self.output.write(cx, directory, self.writer.take().as_slice())?;
         }
         Ok(Step::Worked)
     }
 
-    fn write<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<(), RecoveryError> {
-        let bytes = self.writer.take();
-        directory.append(cx, &self.file, &bytes)?;
-        self.unsynced += bytes.len() as u64;
-        if self.unsynced >= self.pace.sync_bytes {
-            directory.sync(cx, &self.file)?;
-            self.unsynced = 0;
+    fn finish<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<ImageEntry, RecoveryError> {
+        let end = self.writer.finish();
+        self.output.write(cx, directory, self.writer.take().as_slice())?;
+        self.output.finish(cx, directory)?;
+        Ok(ImageEntry { partition: self.partition, end })
+    }
+}
+
+/// The file of an image: pieces of `write_bytes` go to it, and it is synced now and then.
+struct Output {
+    file: DiskFile,
+    /// What is written at once.
+    pages: Pages,
+    sync_bytes: u64,
+    unsynced: u64,
+}
+
+impl Output {
+    fn write<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        directory: &Directory,
+        bytes: &[u8],
+    ) -> Result<(), RecoveryError> {
+        let mut left = self.pages.fill(bytes);
+        while self.pages.is_full() {
+            self.write_pages(cx, directory)?;
+            if self.unsynced >= self.sync_bytes {
+                directory.sync(cx, &self.file)?;
+                self.unsynced = 0;
+            }
+            left = self.pages.fill(left);
         }
         Ok(())
     }
 
-    fn finish<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<ImageEntry, RecoveryError> {
-        let end = self.writer.finish();
-        self.write(cx, directory)?;
-        directory.sync(cx, &self.file)?;
-        Ok(ImageEntry { partition: self.partition, end })
+    fn write_pages<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<(), RecoveryError> {
+        let bytes = self.pages.filled();
+        directory.append(cx, &self.file, bytes)?;
+        self.unsynced += bytes.len() as u64;
+        self.pages.clear();
+        Ok(())
+    }
+
+    fn finish<F: Fabric>(&mut self, cx: &Cx<F>, directory: &Directory) -> Result<(), RecoveryError> {
+        self.write_pages(cx, directory)?;
+        directory.sync(cx, &self.file)
     }
 }

@@ -86,6 +86,22 @@ impl Directory {
         self.disk.create(cx, name).map_err(|e| self.failed(name, &e))
     }
 
+    /// As [`Directory::create`], in place of what an earlier try may have left, for long writes of what
+    /// nobody will read soon.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn create_for_long_writes<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        name: &str,
+    ) -> Result<DiskFile, RecoveryError> {
+        if self.open(cx, name)?.is_some() {
+            self.remove(cx, name)?;
+        }
+        self.disk.create_for_long_writes(cx, name).map_err(|e| self.failed(name, &e))
+    }
+
     /// Reads from an offset; fewer bytes than asked for only at the end of the file.
     ///
     /// # Errors

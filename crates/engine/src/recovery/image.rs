@@ -193,11 +193,10 @@ impl ImageWriter {
     }
 
     /// Takes the finished blocks: they belong behind those that were taken before.
-    pub fn take(&mut self) -> Vec<u8> {
-        let rest = self.out.split_off(self.block);
-        self.block = 0;
-        self.taken += self.out.len() as u64;
-        std::mem::replace(&mut self.out, rest)
+    pub fn take(&mut self) -> std::vec::Drain<'_, u8> {
+        let ready = std::mem::take(&mut self.block);
+        self.taken += ready as u64;
+        self.out.drain(..ready)
     }
 
     /// Ends the image; [`ImageWriter::take`] gives the last blocks.

@@ -125,7 +125,7 @@ fn every_flipped_byte_and_every_cut_of_an_image_is_found_and_named() {
     (0..4).for_each(|id| writer.row(ITEMS, &key(id), 5, item(id, 7).bytes()));
     writer.row(OTHERS, &Key::build().i16(1).finish(), 0, other().bytes());
     let end = writer.finish();
-    let bytes = writer.take();
+    let bytes: Vec<u8> = writer.take().collect();
     let byte_of = |failed: RecoveryError| match failed {
         RecoveryError::Damaged { at, .. } => {
             assert_eq!((at.host, at.file.as_str()), (HostId(5), "image-3-1"));
@@ -231,7 +231,7 @@ fn fuzzy_image(dice: &mut Dice, run: &[Commit], before: &Model, begin: usize) ->
         }
     }
     let end = writer.finish();
-    ((writer.take(), end), now)
+    ((writer.take().collect(), end), now)
 }
 
 fn collect<'r>(records: impl Iterator<Item = (usize, &'r Commit)>) -> Changes {

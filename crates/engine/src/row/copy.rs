@@ -27,6 +27,12 @@ use crate::txn::TableId;
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["copy.wait-for-foreign-writer", "copy.freshen-modified"];
 
+/// Rows that are loading while one is copied: most of a partition is in nobody's cache, and who copies does
+/// little else than wait for memory.
+const LOADING_ROWS: usize = 8;
+/// Cache lines of each; the processor finds out about further ones by itself.
+const LOADING_LINES: usize = 3;
+
 /// How far a copy has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopiedUpTo {
@@ -53,8 +59,17 @@ impl RowHost {
         let part = latched.table(table.0);
         let mut at = part.tree.lower_bound(from.words());
         debug_assert!(part.is_warm() || cx.sabotaged("checkpoint.await-rows"), "all rows are in an image");
+        let mut ahead = at;
+        let mut load_next = |part: &TablePart| {
+            if let Some(cursor) = ahead {
+                part.rows.prefetch(part.tree.entry(cursor).1, LOADING_LINES);
+                ahead = part.tree.next(cursor);
+            }
+        };
+        (0..LOADING_ROWS).for_each(|_| load_next(part));
         let mut left = most;
         while let Some(cursor) = at {
+            load_next(part);
             let (words, row) = part.tree.entry(cursor);
             let key = Key::from_words(words);
             if left == 0 {

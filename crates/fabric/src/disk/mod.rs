@@ -18,9 +18,11 @@
 //! branch nothing. All calls take the context, so that in the simulator each of them is a scheduling point, a
 //! crash point, and takes virtual time; on native disks they are plain system calls.
 //!
-//! Why no O_DIRECT: a log's cost is its `sync`, which is a device write with either way of writing; buffered
-//! writes need no aligned buffers, share one path with checkpoints, and leave what recovery reads first in
-//! the page cache. `examples/disk_costs.rs` measures what writes and syncs cost (figures: docs/storage.md).
+//! Past the system's cache (O_DIRECT) go only whole pages of files that are made for long writes
+//! ([`Disk::create_for_long_writes`]): copying them costs the workers' processors more than anything else
+//! about a checkpoint. Not a log's: its cost is its `sync`, which is a device write with either way of
+//! writing, and buffered writes need no aligned buffers and leave what a recovery reads first in the page
+//! cache. `examples/disk_costs.rs` measures what writes and syncs cost (figures: docs/storage.md).
 //!
 //! What it does not do: checksums (formats own theirs), folders within the directory, reading ahead,
 //! asynchronous calls: a thread that must not wait hands its write to one that may.
@@ -28,6 +30,7 @@
 mod error;
 mod file;
 mod native;
+mod pages;
 mod sim;
 
 use std::collections::BTreeSet;
@@ -37,6 +40,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use error::{DiskError, DiskErrorKind, DiskOp};
 pub use file::DiskFile;
+pub use pages::Pages;
 pub(crate) use sim::{Cost, Progress, Turn};
 pub use sim::{Damage, DiskAnswer, DiskCall, DiskFault, SimDisks};
 
@@ -138,10 +142,30 @@ impl Disk {
     /// `Exists`, `BadName`, `Distrusted`, `Full` or whatever the system says.
     #[track_caller]
     pub fn create<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<DiskFile, DiskError> {
+        self.create_with(cx, name, native::Directory::create)
+    }
+
+    /// As [`Self::create`], for a file of which nobody will read soon what is written to it: whole pages from
+    /// [`Pages`] at whole pages of the file go past the system's cache, if the file system can do that.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    #[track_caller]
+    pub fn create_for_long_writes<F: Fabric>(&self, cx: &Cx<F>, name: &str) -> Result<DiskFile, DiskError> {
+        self.create_with(cx, name, native::Directory::create_for_long_writes)
+    }
+
+    #[track_caller]
+    fn create_with<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        name: &str,
+        create: impl FnOnce(&native::Directory, &str) -> Result<native::NativeFile, Failure>,
+    ) -> Result<DiskFile, DiskError> {
         self.check_name(DiskOp::Create, name)?;
         self.check_names_trusted(DiskOp::Create, name)?;
         let file = match &self.shared.backend {
-            Backend::Native(directory) => directory.create(name).map(file::Inner::Native),
+            Backend::Native(directory) => create(directory, name).map(file::Inner::Native),
             Backend::Simulated { .. } => self.call(cx, DiskCall::Create { name }).map(file::Inner::simulated),
         };
         let file = DiskFile::new(self, name, file.map_err(|f| self.error(DiskOp::Create, name, None, f))?);

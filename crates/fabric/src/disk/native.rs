@@ -1,4 +1,5 @@
-//! Native storage: a directory of this machine, plain buffered files, fdatasync.
+//! Native storage: a directory of this machine, plain files, fdatasync. Writes are buffered by the system, but
+//! for whole pages of a file that was made for long writes ([`Directory::create_for_long_writes`]).
 //!
 //! Invariants:
 //! 1. The lock (flock on `.lock` in the directory) is held for as long as the directory is open; the kernel
@@ -21,6 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::error::Failure;
+use super::pages::{PAGE, is_of_pages};
 
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 const LOCK: &str = ".lock";
@@ -73,12 +75,20 @@ impl Directory {
         all.retain(|_, other| other.strong_count() > 0);
         all.insert(number, Arc::downgrade(&appending));
         drop(all);
-        Ok(NativeFile { file, number, appending })
+        Ok(NativeFile { file, past_cache: None, number, appending })
     }
 
     pub fn create(&self, name: &str) -> Result<NativeFile, Failure> {
         self.check_held()?;
         self.open_with(name, OFlags::CREATE | OFlags::EXCL)
+    }
+
+    pub fn create_for_long_writes(&self, name: &str) -> Result<NativeFile, Failure> {
+        let made = self.create(name)?;
+        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Not every file system can.
+        let past_cache = openat(&self.fd, name, flags, Mode::empty()).ok().map(File::from);
+        Ok(NativeFile { past_cache, ..made })
     }
 
     pub fn open(&self, name: &str) -> Result<NativeFile, Failure> {
@@ -120,6 +130,8 @@ impl Directory {
 /// An open file.
 pub(super) struct NativeFile {
     file: File,
+    /// The same file, where writes go past the system's cache.
+    past_cache: Option<File>,
     number: u64,
     /// Held from asking for the length to the end of the write.
     appending: Arc<Mutex<()>>,
@@ -131,13 +143,25 @@ impl NativeFile {
     }
 
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        Ok(self.file.write_all_at(bytes, offset)?)
+        Ok(self.write_all(offset, bytes)?)
+    }
+
+    fn write_all(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        let is_whole = offset.is_multiple_of(PAGE as u64) && is_of_pages(bytes);
+        if let Some(file) = self.past_cache.as_ref().filter(|_| is_whole) {
+            match file.write_all_at(bytes, offset) {
+                // The device wants larger pages, or the file system changed its mind: the cache takes all.
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {}
+                written => return written,
+            }
+        }
+        self.file.write_all_at(bytes, offset)
     }
 
     pub fn append(&self, bytes: &[u8]) -> Result<u64, Failure> {
         let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         let end = self.len()?;
-        match self.file.write_all_at(bytes, end) {
+        match self.write_all(end, bytes) {
             Ok(()) => Ok(end),
             Err(error) => {
                 // Nothing is half-said. If even this fails, the device is broken and the next call says so.

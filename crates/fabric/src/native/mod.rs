@@ -56,7 +56,9 @@ const SPINNING_PAUSES: u32 = 64;
 /// Pauses that give the processor away before the first that sleeps: threads that only yield to one another
 /// keep processors busy, and whom they wait for from them. Many more while nobody else wants the processor:
 /// some hundred microseconds, for a processor that falls asleep takes that long to wake.
-const YIELDING_PAUSES: (u32, u32) = (32, 1024);
+const YIELDING_PAUSES: (u32, u32) = (32, 256);
+/// Pauses that spin behind one that gave the processor away and found that nobody else wants it.
+const SPINNING_ALONE: u32 = 32;
 /// Who has given the processor away for so long has given it to somebody.
 const CROWDED_NS: u64 = 5_000;
 /// How long the first pause sleeps that does; each next one twice as long, up to the longest.
@@ -73,6 +75,8 @@ pub struct Native {
     pauses: Cell<u32>,
     /// Since then somebody else has had the processor.
     crowded: Cell<bool>,
+    /// How many of the next pauses spin: nobody else wanted the processor a moment ago.
+    alone: Cell<u32>,
     mapping: Arc<Mapping>,
 }
 
@@ -104,6 +108,7 @@ impl Native {
             clock: Clock::calibrated(),
             pauses: Cell::new(0),
             crowded: Cell::new(false),
+            alone: Cell::new(0),
             mapping,
         }
     }
@@ -193,7 +198,8 @@ impl Native {
 
 impl Clone for Native {
     fn clone(&self) -> Self {
-        Self { pauses: Cell::new(0), crowded: Cell::new(false), mapping: self.mapping.clone(), ..*self }
+        let (pauses, crowded, alone) = (Cell::new(0), Cell::new(false), Cell::new(0));
+        Self { pauses, crowded, alone, mapping: self.mapping.clone(), ..*self }
     }
 }
 
@@ -321,6 +327,10 @@ impl Fabric for Native {
 
     #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]
     fn pause(&self) {
+        if let Some(left) = self.alone.get().checked_sub(1) {
+            self.alone.set(left);
+            return std::hint::spin_loop();
+        }
         let so_far = self.pauses.get();
         self.pauses.set(so_far.saturating_add(1));
         match so_far.checked_sub(SPINNING_PAUSES) {
@@ -332,6 +342,8 @@ impl Fabric for Native {
                 std::thread::yield_now();
                 if self.clock.now_ns().saturating_sub(start_ns) >= CROWDED_NS {
                     self.crowded.set(true);
+                } else {
+                    self.alone.set(SPINNING_ALONE);
                 }
             }
             Some(beyond) => {
