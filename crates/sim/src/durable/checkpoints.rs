@@ -51,7 +51,7 @@ fn checkpointer(
     let manifest = HostManifest::decode(host.id(), &read_whole(cx, &directory, HOST_MANIFEST)?)?;
     let rows_per_hold = 1 + cx.random_below(4) as usize;
     let block_bytes = 1 << cx.random_below(10);
-    let pace = Pace { rows_per_hold, write_bytes: 64, sync_bytes: 300, block_bytes, ..Pace::default() };
+    let pace = Pace { rows_per_hold, write_bytes: 256, sync_bytes: 300, block_bytes, ..Pace::default() };
     let busy_percent = 10 + 30 * cx.random_below(4);
     let restore_percent = 1 + 33 * cx.random_below(4);
     let options = CheckpointOptions { replay_bytes, pace, busy_percent, restore_percent, look_ns: 500 };

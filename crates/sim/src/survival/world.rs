@@ -223,7 +223,7 @@ fn checkpointer(cx: &Cx<Sim>, engine: &RowHost, directory: Directory, world: &Wo
     let bytes = read_whole(cx, &directory, HOST_MANIFEST).expect("a good disk");
     let manifest = HostManifest::decode(engine.id(), &bytes).expect("a good disk");
     let (rows_per_hold, block_bytes) = (1 + cx.random_below(4) as usize, 1 << cx.random_below(10));
-    let pace = Pace { rows_per_hold, write_bytes: 256, block_bytes, ..Pace::default() };
+    let pace = Pace { rows_per_hold, write_bytes: 512, block_bytes, ..Pace::default() };
     let replay_bytes = world.run.replay_bytes;
     let options =
         CheckpointOptions { replay_bytes, pace, busy_percent: 100, restore_percent: 100, look_ns: 500 };
