@@ -79,6 +79,9 @@ const BUSY_BYTES: u64 = 16 << 10;
 /// The longest time between two looks while records come: a ring may fill sooner than a long epoch ends.
 const MOST_REST_NS: u64 = 4_000_000;
 
+/// Records come until the last was seen so many epochs ago: who writes one now and then wakes nobody.
+const COMING_EPOCHS: u64 = 16;
+
 /// Time between two looks of a shipper that anybody may ask for something at any time.
 pub const WATCH_NS: u64 = 50_000;
 
@@ -119,8 +122,9 @@ pub struct Shipper {
     counts: ShipCounts,
     /// Bytes that the last epoch brought.
     epoch_bytes: u64,
-    /// The tails at the last look.
+    /// The tails at the last look, and when they were seen to have moved.
     seen: Vec<u64>,
+    seen_ns: u64,
     /// Frames that are not written yet.
     frames: Vec<u8>,
 }
@@ -194,6 +198,7 @@ impl Shipper {
             counts: ShipCounts::default(),
             epoch_bytes: 0,
             seen: rings_at,
+            seen_ns: 0,
             frames: Vec::new(),
         })
     }
@@ -298,13 +303,16 @@ impl Shipper {
     /// How long nobody will miss the next turn; whoever wants one sooner wakes the shipper: the first who
     /// waits for the epoch, whoever ends it, and whoever finds a ring full. Who waits for the epoch to end
     /// must wait until it has lasted long enough. An epoch that has ended and has no mark here is waited for
-    /// now, by a worker that is about to commit in it. If nobody waits but records come, or the last bytes
-    /// are not known to be synced by anything behind them, their writers are content with `pod`, and this
-    /// host looks now and then. Otherwise it is idle, and the next record wakes it.
+    /// now, by a worker that is about to commit in it. If nobody waits but records come or came lately, or
+    /// the last bytes are not known to be synced by anything behind them, their writers are content with
+    /// `pod`, and this host looks now and then. Otherwise it is idle, and the next record wakes it.
     fn rest_ns<F: Fabric>(&mut self, cx: &Cx<F>, clock: &LogClock, tails: Vec<u64>) -> u64 {
-        let (comes, has_time) = (self.seen != tails, self.have_time(&tails));
-        self.seen = tails;
-        let lasted_ns = cx.now_ns().saturating_sub(self.epoch_since_ns);
+        let (has_time, now_ns) = (self.have_time(&tails), cx.now_ns());
+        if self.seen != tails {
+            (self.seen, self.seen_ns) = (tails, now_ns);
+        }
+        let comes = now_ns.saturating_sub(self.seen_ns) < COMING_EPOCHS * self.options.epoch_ns;
+        let lasted_ns = now_ns.saturating_sub(self.epoch_since_ns);
         let rest_ns = if self.durable + 1 < self.epoch {
             WATCH_NS
         } else if clock.wanted() >= self.epoch {
