@@ -20,6 +20,31 @@ fn kind<T>(result: Result<T, DiskError>) -> DiskErrorKind {
     result.err().expect("an error").kind
 }
 
+fn long_writes<F: Fabric>(cx: &Cx<F>, disk: &Disk) {
+    let file = disk.create_for_long_writes(cx, "a").expect("new");
+    assert_eq!(kind(disk.create_for_long_writes(cx, "a")), DiskErrorKind::Exists);
+    let bytes: Vec<u8> = (0..20_000).map(|i| (i % 251) as u8).collect();
+    let mut pages = Pages::new(8192);
+    let mut left = pages.fill(&bytes);
+    while pages.is_full() {
+        file.append(cx, pages.filled()).expect("append");
+        pages.clear();
+        left = pages.fill(left);
+    }
+    // Less than a page, and then a page that starts within one.
+    file.append(cx, pages.filled()).expect("append");
+    pages.clear();
+    assert_eq!(pages.fill(&bytes[..8192]), b"");
+    file.append(cx, pages.filled()).expect("append");
+    // Over what the system's cache has by now, and read through another handle.
+    assert_eq!(all(&file, cx)[..20_000], bytes);
+    file.write_at(cx, 4096, pages.filled()).expect("write");
+    file.sync(cx).expect("sync");
+    let read = all(&disk.open(cx, "a").expect("there"), cx);
+    assert_eq!((&read[..4096], &read[4096..12_288]), (&bytes[..4096], &bytes[..8192]));
+    assert_eq!((&read[12_288..20_000], &read[20_000..]), (&bytes[12_288..], &bytes[..8192]));
+}
+
 fn steps<F: Fabric>() -> Vec<Step<F>> {
     vec![
         ("a new file is empty, and there once", |cx, disk| {
@@ -46,30 +71,7 @@ fn steps<F: Fabric>() -> Vec<Step<F>> {
             file.sync(cx).expect("sync");
             assert_eq!(all(&file, cx), b"onetwo3");
         }),
-        ("long writes go where they belong, with or without the system's cache", |cx, disk| {
-            let file = disk.create_for_long_writes(cx, "a").expect("new");
-            assert_eq!(kind(disk.create_for_long_writes(cx, "a")), DiskErrorKind::Exists);
-            let bytes: Vec<u8> = (0..20_000).map(|i| (i % 251) as u8).collect();
-            let mut pages = Pages::new(8192);
-            let mut left = pages.fill(&bytes);
-            while pages.is_full() {
-                file.append(cx, pages.filled()).expect("append");
-                pages.clear();
-                left = pages.fill(left);
-            }
-            // Less than a page, and then a page that starts within one.
-            file.append(cx, pages.filled()).expect("append");
-            pages.clear();
-            assert_eq!(pages.fill(&bytes[..8192]), b"");
-            file.append(cx, pages.filled()).expect("append");
-            // Over what the system's cache has by now, and read through another handle.
-            assert_eq!(all(&file, cx)[..20_000], bytes);
-            file.write_at(cx, 4096, pages.filled()).expect("write");
-            file.sync(cx).expect("sync");
-            let read = all(&disk.open(cx, "a").expect("there"), cx);
-            assert_eq!((&read[..4096], &read[4096..12_288]), (&bytes[..4096], &bytes[..8192]));
-            assert_eq!((&read[12_288..20_000], &read[20_000..]), (&bytes[12_288..], &bytes[..8192]));
-        }),
+        ("long writes go where they belong, with or without the system's cache", long_writes),
         ("preallocated space is zeros, what was there stays", |cx, disk| {
             let file = disk.create(cx, "a").expect("new");
             file.append(cx, b"one").expect("append");
