@@ -1,5 +1,5 @@
-//! Native storage: a directory of this machine, plain files, fdatasync. Writes are buffered by the system, but
-//! not whole pages of a file that was made for long writes ([`Directory::create_for_long_writes`]).
+//! Native storage: a directory of this machine, plain files, fdatasync. Writes are buffered by the system,
+//! but not whole pages of a file that was made for long writes ([`Directory::create_for_long_writes`]).
 //!
 //! Invariants:
 //! 1. The lock (flock on `.lock` in the directory) is held for as long as the directory is open; the kernel
