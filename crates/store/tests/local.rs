@@ -112,6 +112,35 @@ fn ordered_insertions_fill_leaves() {
     assert!(tree.nodes() <= 100_000 / 60, "{} nodes", tree.nodes());
 }
 
+/// Sequences one behind the other, in front of the others, or anywhere between them: what a partition is
+/// filled with that comes back span by span while its last rows are in use, or a table that is loaded from
+/// its end.
+#[test]
+fn sequences_in_any_order_fill_leaves() {
+    const KEYS: u64 = 30_000;
+    for (order, descending, length) in (0..3)
+        .flat_map(|order| [false, true].map(|descending| (order, descending)))
+        .flat_map(|(order, descending)| [1, 2, 3, 10, 63, 64, 65, 1000].map(|n| (order, descending, n)))
+    {
+        let (mut numbers, mut tree) = (Numbers(length), LocalTree::new(2));
+        let mut runs: Vec<u64> = (0..KEYS / length).collect();
+        match order {
+            0 => {}
+            1 => runs.reverse(),
+            _ => (1..runs.len()).for_each(|i| runs.swap(i, numbers.below(i as u64 + 1) as usize)),
+        }
+        for run in runs {
+            for i in 0..length {
+                let n = run * length + if descending { length - 1 - i } else { i };
+                tree.insert(&[n >> 8, n & 0xff], n as u32).expect("a new key");
+            }
+        }
+        tree.check();
+        let nodes = tree.nodes();
+        assert!(nodes <= KEYS as usize / 24, "{nodes} nodes: order {order}, {descending}, runs of {length}");
+    }
+}
+
 #[test]
 fn a_queue_stays_small() {
     let mut tree = LocalTree::new(1);

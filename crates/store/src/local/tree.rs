@@ -364,8 +364,9 @@ impl LocalTree {
         self.nodes.insert(node, (place, key), (place, row));
         let mut separator = [0; 8];
         let separator = &mut separator[..self.nodes.words];
-        if ascending {
-            // The largest one possible, so that the keys that follow this one go to its leaf.
+        if ascending || stay == 0 {
+            // The largest one possible, so that the keys that follow this one go to its leaf. (Were the new
+            // key itself the separator, an ascending run in front of a full leaf would get a leaf for each.)
             separator.copy_from_slice(self.nodes.key(right, 0));
             step_down(separator);
         } else {
