@@ -38,7 +38,7 @@ pub use column::{
 pub use column::{column_offset, presence_bit, row_len};
 pub use key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 pub use layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
-pub use record::{NewRow, PatchRange, Patches, Row, RowMut};
+pub use record::{NewRow, PatchRange, Patches, Row, RowMut, change_row};
 pub use schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
 pub use txn::{
     Access, Announced, Conflict, IndexId, Session, StoredAt, StoredFile, TableId, Ticket, Transaction,

@@ -254,6 +254,13 @@ pub struct RowMut<'a> {
     range: &'a mut PatchRange,
 }
 
+/// Changes a row that is in no transaction: `change` sees it as it would in one.
+pub fn change_row(row: &mut [u8], change: &mut dyn FnMut(&mut RowMut<'_>)) {
+    let (mut patches, mut range) = (Patches::default(), PatchRange::default());
+    change(&mut RowMut { base: row, patches: &mut patches, range: &mut range });
+    patches.apply(range, row);
+}
+
 impl RowMut<'_> {
     /// The value of `col`, own changes included.
     #[inline]

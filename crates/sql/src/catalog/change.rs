@@ -7,17 +7,20 @@
 //!    ([`Working::keep`], [`Working::restore`]) next to its mark.
 //! 3. What the rows of a dropped or emptied object leave behind is noted as garbage in the same transaction
 //!    (storage/garbage.rs).
+//! 4. A session's own objects (storage/private.rs) are in the picture and in no row: they bump no version,
+//!    and nobody else hears of them.
 
 use std::sync::Arc;
 
 use super::depend::{Goes, Part, closure};
 use super::object::{
-    Column, Constraint, Index, IndexColumn, Indexed, Object, Placing, RowsAt, Rule, Sequence, Table,
+    Column, Constraint, Index, IndexColumn, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Sequence, Table,
 };
 use super::{Catalog, Space, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::{ClassSize, ObjectId};
+use crate::storage::private::{FIRST_PRIVATE, is_private};
 use crate::storage::table::put_edges;
 use crate::storage::{garbage, sequence, sizing};
 use crate::types::Oid;
@@ -26,6 +29,8 @@ use crate::types::Oid;
 pub struct Working {
     now: Arc<Catalog>,
     bumped: bool,
+    /// The number of the session's next own object.
+    next_own: Oid,
 }
 
 /// A table to be made; the rest of its description follows.
@@ -75,7 +80,18 @@ pub struct Kept(Arc<Catalog>);
 impl Working {
     /// The picture of a transaction that has begun with this one.
     pub fn new(catalog: Arc<Catalog>) -> Working {
-        Working { now: catalog, bumped: false }
+        Working { now: catalog, bumped: false, next_own: FIRST_PRIVATE }
+    }
+
+    /// Goes on with a picture that has the session's own objects besides, the next of which gets this number.
+    pub(crate) fn see_own(&mut self, picture: Arc<Catalog>, next_own: Oid) {
+        debug_assert_eq!(self.now.version, picture.version, "the same objects of the pod");
+        (self.now, self.next_own) = (picture, next_own);
+    }
+
+    /// The number of the session's next own object.
+    pub(crate) fn next_own(&self) -> Oid {
+        self.next_own
     }
 
     /// The catalog as the transaction sees it.
@@ -103,12 +119,21 @@ impl Working {
         }
     }
 
-    /// Takes `count` new oids and returns the first.
+    /// Takes `count` new oids and returns the first; they are of a session's own objects if `near` is, which
+    /// is what the new objects will be in or belong to.
     ///
     /// # Errors
     /// Conflicts; no more numbers.
-    pub fn take_oids(&mut self, tx: &mut dyn Access, count: u32) -> Result<Oid> {
-        saved::take_oids(tx, &self.now.classes, count)
+    pub fn take_oids(&mut self, tx: &mut dyn Access, near: Oid, count: u32) -> Result<Oid> {
+        if !is_private(near) {
+            return saved::take_oids(tx, &self.now.classes, count);
+        }
+        let first = self.next_own;
+        self.next_own = first.checked_add(count).ok_or_else(|| {
+            let message = "all numbers of temporary objects of this session have been used";
+            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).hint("Connect anew.")
+        })?;
+        Ok(first)
     }
 
     /// Adds an object. Its oid is one that [`Working::take_oids`] gave.
@@ -130,8 +155,14 @@ impl Working {
     }
 
     fn put(&mut self, tx: &mut dyn Access, object: Object) -> Result<()> {
-        let version = self.bump(tx)?;
-        saved::save(tx, &self.now.classes, &object, version)?;
+        let version = match is_private(object.oid()) {
+            true => self.now.version,
+            false => {
+                let version = self.bump(tx)?;
+                saved::save(tx, &self.now.classes, &object, version)?;
+                version
+            }
+        };
         let mut next = self.now.with(object.oid(), Some(object));
         next.version = version;
         self.now = Arc::new(next);
@@ -176,7 +207,7 @@ impl Working {
     /// # Errors
     /// If its name is taken, or a row is longer than any class; conflicts.
     pub fn create_table(&mut self, tx: &mut dyn Access, new: NewTable) -> Result<Table> {
-        let oid = self.take_oids(tx, 6)?;
+        let oid = self.take_oids(tx, new.schema, 6)?;
         let key = new.primary_key.as_ref().map_or(Vec::new(), |key| key.1.clone());
         let sizes = sizing::of_table(&self.now, &new, &key)?;
         let rows = RowsAt { object: ObjectId(oid), size: sizes.rows };
@@ -195,6 +226,7 @@ impl Working {
             row_type: oid + 2,
             grants: Vec::new(),
             options: new.options,
+            on_commit: OnCommit::default(),
             comment: None,
         };
         put_edges(tx, &self.now.home(rows)?)?;
@@ -248,7 +280,7 @@ impl Working {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, "the table of the index does not exist"));
         };
         let size = sizing::of_index(&self.now, &table, &new.columns)?;
-        let oid = self.take_oids(tx, 1)?;
+        let oid = self.take_oids(tx, table.oid, 1)?;
         let rows = RowsAt { object: ObjectId(oid), size };
         put_edges(tx, &self.now.home(rows)?)?;
         let index = Index {
@@ -276,7 +308,7 @@ impl Working {
     /// # Errors
     /// If its name is taken; conflicts.
     pub fn create_sequence(&mut self, tx: &mut dyn Access, sequence: Sequence) -> Result<Sequence> {
-        let sequence = Sequence { oid: self.take_oids(tx, 1)?, ..sequence };
+        let sequence = Sequence { oid: self.take_oids(tx, sequence.schema, 1)?, ..sequence };
         self.create(tx, Object::Sequence(sequence.clone()))?;
         sequence::create(tx, &self.now, &sequence)?;
         Ok(sequence)
@@ -318,18 +350,25 @@ impl Working {
     /// Drops one object, whatever refers to it.
     pub(crate) fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
         let Some(object) = self.now.get(oid).cloned() else { return Ok(()) };
-        let version = self.bump(tx)?;
+        let version = if is_private(oid) { self.now.version } else { self.bump(tx)? };
         for rows in rows_of(&object) {
-            garbage::add(tx, &self.now, rows)?;
+            self.let_go(tx, rows)?;
         }
-        if matches!(&*object, Object::Sequence(_)) {
-            sequence::remove(tx, &self.now, oid)?;
+        if !is_private(oid) {
+            if matches!(&*object, Object::Sequence(_)) {
+                sequence::remove(tx, &self.now, oid)?;
+            }
+            saved::remove(tx, &self.now.classes, oid)?;
         }
-        saved::remove(tx, &self.now.classes, oid)?;
         let mut next = self.now.with(oid, None);
         next.version = version;
         self.now = Arc::new(next);
         Ok(())
+    }
+
+    /// Nobody needs these rows any more. A session's own ones go when the transaction commits.
+    fn let_go(&self, tx: &mut dyn Access, rows: RowsAt) -> Result<()> {
+        if is_private(rows.object.0) { Ok(()) } else { garbage::add(tx, &self.now, rows) }
     }
 
     fn drop_part(&mut self, tx: &mut dyn Access, table: Oid, part: Part) -> Result<()> {
@@ -373,8 +412,8 @@ impl Working {
 
     /// An empty object in place of this one.
     fn again(&mut self, tx: &mut dyn Access, old: RowsAt) -> Result<RowsAt> {
-        garbage::add(tx, &self.now, old)?;
-        let rows = RowsAt { object: ObjectId(self.take_oids(tx, 1)?), size: old.size };
+        self.let_go(tx, old)?;
+        let rows = RowsAt { object: ObjectId(self.take_oids(tx, old.object.0, 1)?), size: old.size };
         put_edges(tx, &self.now.home(rows)?)?;
         Ok(rows)
     }
@@ -387,7 +426,7 @@ impl Working {
     /// As [`Working::create`].
     pub fn replace_columns(&mut self, tx: &mut dyn Access, mut table: Table) -> Result<bool> {
         if table.overflow.is_none() && sizing::may_lie_outside(&self.now, &table) {
-            let object = ObjectId(self.take_oids(tx, 1)?);
+            let object = ObjectId(self.take_oids(tx, table.oid, 1)?);
             let rows = RowsAt { object, size: crate::storage::overflow::SIZE };
             put_edges(tx, &self.now.home(rows)?)?;
             table.overflow = Some(rows);
@@ -409,13 +448,14 @@ impl Working {
             ..NewTable::default()
         };
         let sizes = sizing::of_table(&self.now, &new, &table.key)?;
+        let oid = table.oid;
         let fresh = |working: &mut Self, tx: &mut dyn Access, size: ClassSize| {
-            let rows = RowsAt { object: ObjectId(working.take_oids(tx, 1)?), size };
+            let rows = RowsAt { object: ObjectId(working.take_oids(tx, oid, 1)?), size };
             put_edges(tx, &working.now.home(rows)?)?;
             Ok::<_, SqlError>(rows)
         };
-        garbage::add(tx, &self.now, table.rows)?;
-        table.overflow.map_or(Ok(()), |old| garbage::add(tx, &self.now, old))?;
+        self.let_go(tx, table.rows)?;
+        table.overflow.map_or(Ok(()), |old| self.let_go(tx, old))?;
         let rows = fresh(self, tx, sizes.rows)?;
         let overflow = sizes.overflow.map(|size| fresh(self, tx, size)).transpose()?;
         let indexes: Vec<Index> = self.now.indexes_of(table.oid).cloned().collect();
@@ -423,7 +463,7 @@ impl Working {
         self.put(tx, Object::Table(table.clone()))?;
         for index in indexes {
             let Some(old) = index.rows else { continue };
-            garbage::add(tx, &self.now, old)?;
+            self.let_go(tx, old)?;
             let size = sizing::of_index(&self.now, &table, &index.columns)?;
             let rows = Some(fresh(self, tx, size)?);
             self.put(tx, Object::Index(Index { rows, ..index }))?;
@@ -433,7 +473,7 @@ impl Working {
 }
 
 /// The rows that an object has.
-fn rows_of(object: &Object) -> Vec<RowsAt> {
+pub(crate) fn rows_of(object: &Object) -> Vec<RowsAt> {
     match object {
         Object::Table(table) => [Some(table.rows), table.overflow].into_iter().flatten().collect(),
         Object::Index(index) => index.rows.into_iter().collect(),

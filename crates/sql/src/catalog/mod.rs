@@ -31,6 +31,7 @@ pub(crate) use types::type_of_object;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::classes::{Classes, Home};
+use crate::storage::private::FIRST_PRIVATE;
 use crate::storage::table::TableRows;
 use crate::types::Oid;
 use object::{Index, Role, RowsAt, Schema, Sequence, Table, UserType, View};
@@ -209,6 +210,18 @@ impl Catalog {
     /// If this pod has no such class.
     pub fn home(&self, at: RowsAt) -> Result<Home> {
         home(&self.classes, at)
+    }
+
+    /// A session's own objects in this picture (storage/private.rs).
+    pub(crate) fn own_objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.range(FIRST_PRIVATE..).map(|(_, object)| object)
+    }
+
+    /// With a session's own objects beside those of the pod.
+    pub(crate) fn beside(&self, own: &BTreeMap<Oid, Arc<Object>>) -> Catalog {
+        let mut objects = self.objects.clone();
+        objects.extend(own.iter().map(|(oid, object)| (*oid, object.clone())));
+        Catalog::new(self.version, self.classes.clone(), objects)
     }
 
     /// With one object more, another one in its place (`Some`), or one less (`None`).

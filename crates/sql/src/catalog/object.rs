@@ -159,9 +159,24 @@ pub struct Table {
     /// `WITH (...)`.
     #[serde(default)]
     pub options: Vec<(String, String)>,
+    /// What a commit does to its rows, if it is a temporary one.
+    #[serde(default)]
+    pub on_commit: OnCommit,
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,
+}
+
+/// What a commit does to a temporary table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum OnCommit {
+    /// Nothing: `PRESERVE ROWS`.
+    #[default]
+    Preserve,
+    /// It empties it.
+    DeleteRows,
+    /// It drops it.
+    Drop,
 }
 
 /// How rows are placed in the pod's partitions.

@@ -27,6 +27,7 @@ use super::{Catalog, home};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::{Bound, ClassSize, Classes, Home, ObjectId};
+use crate::storage::private::FIRST_PRIVATE;
 use crate::storage::table::{new_row, put_edges};
 use crate::types::Oid;
 
@@ -105,7 +106,7 @@ pub(crate) fn set_version(tx: &mut dyn Access, classes: &Classes, version: u64) 
 pub(crate) fn take_oids(tx: &mut dyn Access, classes: &Classes, count: u32) -> Result<Oid> {
     let next = read_number(tx, classes, 0, NEXT_OID)?.unwrap_or(super::object::FIRST_USER_OID.into());
     let end = next + u64::from(count);
-    if end > u64::from(u32::MAX) {
+    if end > u64::from(FIRST_PRIVATE) {
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "all numbers of objects have been used"));
     }
     set_number(tx, classes, 0, NEXT_OID, end)?;

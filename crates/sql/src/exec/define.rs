@@ -11,13 +11,14 @@ mod lasting;
 mod role;
 mod sequence;
 mod table;
+mod temporary;
 mod types;
 mod view;
 
 use std::sync::Arc;
 
 use super::privilege;
-use super::session::LocalSession;
+use super::session::{LocalSession, OWN_SCHEMA};
 use super::store::Store;
 use crate::bind::Binder;
 use crate::catalog::object::{Object, Rule, Schema};
@@ -38,16 +39,16 @@ impl<S: Store> LocalSession<S> {
                 self.create_index(index)?;
                 "CREATE INDEX"
             }
-            Statement::CreateSequence { name, if_not_exists, options, .. } => {
-                self.create_sequence(name, *if_not_exists, options)?;
+            Statement::CreateSequence { name, temporary, if_not_exists, options } => {
+                self.create_sequence((name, *temporary), *if_not_exists, options)?;
                 "CREATE SEQUENCE"
             }
             Statement::AlterSequence { name, if_exists, options } => {
                 self.alter_sequence(name, *if_exists, options)?;
                 "ALTER SEQUENCE"
             }
-            Statement::CreateView { name, replace, columns, options, query, text } => {
-                self.create_view(name, *replace, columns, options, (query, text))?;
+            Statement::CreateView { name, temporary, replace, columns, options, query, text } => {
+                self.create_view((name, *temporary), *replace, columns, options, (query, text))?;
                 "CREATE VIEW"
             }
             Statement::CreateType { name, kind } => {
@@ -133,9 +134,9 @@ impl<S: Store> LocalSession<S> {
         self.shared.notices.borrow_mut().push(notice);
     }
 
-    /// The schema that a new object goes to.
-    pub(crate) fn target_schema(&self, path: &Path) -> Result<Oid> {
-        let schema = self.schema_for(path)?;
+    /// The schema that a new object goes to; `temporary`: it was said to be that.
+    pub(crate) fn target_schema(&self, path: &Path, temporary: bool) -> Result<Oid> {
+        let schema = self.schema_for(path, temporary)?;
         if let Some(object) = self.store.object(schema) {
             self.allow_on(&object, privilege::CREATE).map_err(|error| error.at(path.pos + 1))?;
         }
@@ -155,14 +156,30 @@ impl<S: Store> LocalSession<S> {
         object
     }
 
-    fn schema_for(&self, path: &Path) -> Result<Oid> {
+    fn schema_for(&self, path: &Path, temporary: bool) -> Result<Oid> {
+        let listed = self.shared.variables.borrow().search_path.clone();
+        let is_own = |name: &str| name == OWN_SCHEMA;
+        let first = listed.iter().find(|name| is_own(name) || self.store.schema(name).is_some());
+        let into_own = match path.schema() {
+            Some(name) => is_own(name),
+            None => temporary || first.is_some_and(|name| is_own(name)),
+        };
+        if into_own {
+            let own = self.store.own_schema(true)?;
+            return own.ok_or_else(|| SqlError::unsupported("a temporary object here"));
+        }
         if let Some(name) = path.schema() {
-            return self.store.schema(name).ok_or_else(|| {
+            let found = self.store.schema(name);
+            if temporary && found.is_some_and(|schema| !self.is_temporary(schema)) {
+                let message = "cannot create temporary relation in non-temporary schema";
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).at(path.pos + 1));
+            }
+            return found.ok_or_else(|| {
                 SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
                     .at(path.pos + 1)
             });
         }
-        let found = self.search_path().iter().find_map(|name| self.store.schema(name));
+        let found = first.and_then(|name| self.store.schema(name));
         found.ok_or_else(|| {
             let message = "no schema has been selected to create in";
             SqlError::new(SqlState::INVALID_SCHEMA_NAME, message).at(path.pos + 1)
@@ -187,8 +204,8 @@ impl<S: Store> LocalSession<S> {
     /// An object's name, with its schema where the search path does not lead there.
     pub(crate) fn visible_name(&self, object: &Object) -> String {
         let name = crate::exec::system::quoted(object.name());
-        let schema = self.store.object(object.schema());
-        match schema.filter(|schema| !self.search_path().iter().any(|known| known == schema.name())) {
+        let known: Vec<Oid> = self.search_path().iter().filter_map(|name| self.store.schema(name)).collect();
+        match self.store.object(object.schema()).filter(|schema| !known.contains(&schema.oid())) {
             Some(schema) => format!("{}.{name}", crate::exec::system::quoted(schema.name())),
             None => name,
         }
@@ -265,7 +282,7 @@ impl<S: Store> LocalSession<S> {
             )));
         }
         let owner = owner.map(|owner| self.role_named(owner)).transpose()?;
-        let schema = Schema { oid: self.store.new_oid()?, name: name.to_string(), ..Schema::default() };
+        let schema = Schema { oid: self.store.new_oid(0)?, name: name.to_string(), ..Schema::default() };
         self.store.create(self.own(Object::Schema(schema.clone())))?;
         match (owner, self.store.object(schema.oid)) {
             (Some(owner), Some(made)) => self.give_to(&made, owner.oid),

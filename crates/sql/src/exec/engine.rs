@@ -9,9 +9,12 @@
 //! 2. After a conflict nothing but the end of the transaction is left: its worker is given back behind the
 //!    statement, and savepoints of such a transaction are refused.
 //! 3. No borrow of the transaction is held while code from above runs.
+//! 4. Whoever changes only a session's own objects (own.rs) announces nothing to the pod.
 
 mod computed;
 mod names;
+mod numbers;
+mod own;
 mod shape;
 
 use std::cell::{Cell, RefCell};
@@ -28,6 +31,7 @@ use crate::session::InterruptReason;
 use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::census::TableCensus;
 use crate::storage::notices::{self, Notice};
+use crate::storage::private::{Beside, PrivateRows, is_private};
 use crate::storage::scan::Scan;
 use crate::storage::sequence;
 use crate::storage::slots::{Bell, Running, Slot, Slots};
@@ -37,6 +41,7 @@ use crate::types::Oid;
 use crate::types::value::Value;
 use computed::Computing;
 use names::{engine_key, found, plain_row, row_key, scan_range};
+use own::Own;
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -74,12 +79,19 @@ pub(crate) struct EngineStore {
     uncommitted: Cell<bool>,
     /// What is rung after the commit.
     rings: Cell<Option<Bell>>,
+    /// The session's own objects, the name of their schema, how often they have changed, and whether this
+    /// transaction has changed them.
+    own: RefCell<Own>,
+    own_name: Arc<str>,
+    own_version: Cell<u64>,
+    own_changed: Cell<bool>,
 }
 
 impl EngineStore {
-    /// A store without a transaction.
-    pub(crate) fn new(host: Arc<SqlHost>) -> EngineStore {
+    /// A store without a transaction, of the session with this number.
+    pub(crate) fn new(host: Arc<SqlHost>, process_id: i32) -> EngineStore {
         let catalog = RefCell::new(host.catalog.cached());
+        let own = RefCell::new(Own::new(PrivateRows::new(host.slots.private_bytes().clone())));
         EngineStore {
             host,
             slot: RefCell::new(None),
@@ -91,12 +103,16 @@ impl EngineStore {
             broken: Cell::new(false),
             uncommitted: Cell::new(false),
             rings: Cell::new(None),
+            own,
+            own_name: format!("pg_temp_{process_id}").into(),
+            own_version: Cell::new(0),
+            own_changed: Cell::new(false),
         }
     }
 
     /// Looks at the catalog that the host has now.
     pub(crate) fn refresh(&self) {
-        *self.catalog.borrow_mut() = self.host.catalog.cached();
+        *self.catalog.borrow_mut() = self.own.borrow_mut().beside(self.host.catalog.cached());
     }
 
     /// Whether a worker has been borrowed.
@@ -111,7 +127,13 @@ impl EngineStore {
         goes_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let slot = self.host.slots.begin(changes_catalog, goes_on)?;
-        *self.catalog.borrow_mut() = slot.call(|running| Ok(running.catalog.catalog().clone()))?;
+        let own = &mut *self.own.borrow_mut();
+        own.rows.begin(own.next);
+        *self.catalog.borrow_mut() = slot.call(|running| {
+            let picture = own.beside(running.catalog.catalog().clone());
+            running.catalog.see_own(picture.clone(), own.next);
+            Ok(picture)
+        })?;
         *self.slot.borrow_mut() = Some(slot);
         Ok(())
     }
@@ -157,37 +179,59 @@ impl EngineStore {
         result
     }
 
-    /// Runs a step in the transaction.
-    fn step<R>(
-        &self,
-        step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
-    ) -> Result<R> {
+    /// Does something on the transaction's worker.
+    fn on_worker<R>(&self, work: impl FnOnce(&mut Running<'_>, &mut Own) -> Result<R>) -> Result<R> {
         // Not shared: a step inside of a step is a fault.
         let slot = self.slot.borrow_mut();
         let slot = slot.as_ref().ok_or_else(|| {
             let message = "rows are not at hand without a transaction";
             SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
         })?;
+        let own = &mut *self.own.borrow_mut();
         self.note(slot.call(|running| {
-            let Running { tx, catalog, undo, host } = running;
-            uncaught(|| step(&mut Undoing::new(&mut **tx, undo), catalog, host))
+            let done = uncaught(|| work(running, own));
+            own.next = running.catalog.next_own();
+            done
         }))
     }
 
-    /// As [`EngineStore::step`], for changes of the catalog.
-    fn change<R>(
+    /// Runs a step in the transaction.
+    fn step<R>(
         &self,
         step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
     ) -> Result<R> {
-        if let (0, Some(slot)) = (self.changes.get(), &*self.slot.borrow()) {
-            slot.announce()?;
+        self.on_worker(|running, own| {
+            let Running { tx, catalog, undo, host } = running;
+            if !own.is_used() {
+                return step(&mut Undoing::new(&mut **tx, undo), catalog, host);
+            }
+            step(&mut Undoing::new(&mut Beside::new(&mut **tx, &mut own.rows), undo), catalog, host)
+        })
+    }
+
+    /// As [`EngineStore::step`], for changes of the catalog, of the pod's or of own objects only.
+    fn change<R>(
+        &self,
+        of_own: bool,
+        step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
+    ) -> Result<R> {
+        match &*self.slot.borrow() {
+            Some(slot) if !of_own => slot.announce()?,
+            _ => {}
         }
         let result = self.step(|tx, working, host| {
             let result = step(tx, working, host);
+            debug_assert!(!of_own || result.is_err() || !working.is_changed() || self.changes.get() > 0);
             *self.catalog.borrow_mut() = working.catalog().clone();
             result
         });
-        self.changes.set(self.changes.get() + 1);
+        match of_own {
+            true => {
+                self.own_changed.set(true);
+                self.own_version.set(self.own_version.get() + 1);
+            }
+            false => self.changes.set(self.changes.get() + 1),
+        }
         self.stopped.borrow_mut().clear();
         result
     }
@@ -263,6 +307,7 @@ impl Store for EngineStore {
     }
 
     fn schema(&self, name: &str) -> Option<Oid> {
+        let name = if self.names_own(name) { &self.own_name } else { name };
         self.catalog().schema(name).map(|schema| schema.oid)
     }
 
@@ -291,34 +336,51 @@ impl Store for EngineStore {
 
     fn version(&self) -> u64 {
         // Within a transaction that changes it, the catalog's own version is the same for all changes.
-        (self.catalog.borrow().version() << 16) + (self.changes.get() & 0xffff)
+        let (changes, own) = (self.changes.get() & 0xffff, self.own_version.get() & 0xffff);
+        (self.catalog.borrow().version() << 32) + (own << 16) + changes
     }
 
-    fn new_oid(&self) -> Result<Oid> {
-        self.step(|tx, working, _| working.take_oids(tx, 1))
+    fn new_oid(&self, near: Oid) -> Result<Oid> {
+        self.step(|tx, working, _| working.take_oids(tx, near, 1))
+    }
+
+    fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
+        if make { self.make_own_schema().map(Some) } else { Ok(self.existing_own_schema()) }
+    }
+
+    fn own_objects(&self) -> Vec<Arc<Object>> {
+        self.catalog().own_objects().cloned().collect()
+    }
+
+    fn has_rows_at_hand(&self) -> bool {
+        self.has_worker()
+    }
+
+    fn discard_own(&self) -> Result<()> {
+        self.discard_all()
     }
 
     fn create(&self, object: Object) -> Result<()> {
         match object {
             Object::Table(table) => self.create_table(table),
             Object::Index(index) => self.create_index(index),
-            Object::Sequence(sequence) => self.change(|tx, working, _| {
+            Object::Sequence(sequence) => self.change(is_private(sequence.oid), |tx, working, _| {
                 working.create(tx, Object::Sequence(sequence.clone()))?;
                 sequence::create(tx, working.catalog(), &sequence)
             }),
-            other => self.change(|tx, working, _| working.create(tx, other)),
+            other => self.change(is_private(other.oid()), |tx, working, _| working.create(tx, other)),
         }
     }
 
     fn replace(&self, object: Object) -> Result<()> {
         match object {
             Object::Table(table) => self.replace_table(table),
-            other => self.change(|tx, working, _| working.replace(tx, other)),
+            other => self.change(is_private(other.oid()), |tx, working, _| working.replace(tx, other)),
         }
     }
 
     fn remove(&self, oid: Oid) -> Result<()> {
-        self.change(|tx, working, _| working.drop_object(tx, oid))
+        self.change(is_private(oid), |tx, working, _| working.drop_object(tx, oid))
     }
 
     fn scan(
@@ -411,7 +473,7 @@ impl Store for EngineStore {
     }
 
     fn truncate(&self, table: &Arc<Table>) -> Result<()> {
-        self.change(|tx, working, _| working.truncate(tx, table.oid))
+        self.change(is_private(table.oid), |tx, working, _| working.truncate(tx, table.oid))
     }
 
     fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
@@ -435,54 +497,20 @@ impl Store for EngineStore {
         let rows = self.all_rows(old)?;
         let changed = rows.into_iter().map(|row| change(row.values)).collect::<Result<Vec<_>>>()?;
         let Some(now) = self.catalog().table(new.oid).cloned() else { return Err(lost(new.oid)) };
-        self.change(|tx, working, _| working.rewrite(tx, now))?;
+        self.change(is_private(new.oid), |tx, working, _| working.rewrite(tx, now))?;
         self.put_rows(new.oid, changed.into_iter())
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {
-        // Others cannot see a sequence that this transaction made, nor read the catalog while it is changed.
-        let own = self.step(|tx, working, _| {
-            if !working.is_changed() {
-                return Ok(None);
-            }
-            let catalog = working.catalog().clone();
-            let sequence = catalog.sequence(oid).ok_or_else(|| lost(oid))?;
-            Ok(sequence::take(tx, &catalog, sequence, 1)?.take())
-        })?;
-        match own {
-            Some(number) => Ok(number),
-            None => self.host.slots.next_number(&self.host.catalog, oid),
-        }
+        self.next_number(oid)
     }
 
     fn sequence_state(&self, oid: Oid) -> Result<(i64, bool)> {
-        let own = self.step(|tx, working, _| {
-            let catalog = working.catalog().clone();
-            catalog.sequence(oid).ok_or_else(|| lost(oid))?;
-            if working.is_changed() { sequence::state(tx, &catalog, oid).map(Some) } else { Ok(None) }
-        })?;
-        let state = match own {
-            Some(state) => state,
-            None => self.host.slots.aside(move |r| sequence::state(r.tx, r.catalog.catalog(), oid))?,
-        };
-        let start = self.catalog().sequence(oid).map_or(0, |sequence| sequence.start);
-        Ok(self.host.catalog.sequences().given(oid, state, start))
+        self.last_number(oid)
     }
 
     fn set_value(&self, oid: Oid, value: i64, called: bool) -> Result<()> {
-        let state = sequence::State { last: value, called };
-        let own = self.step(|tx, working, _| {
-            if working.is_changed() {
-                let catalog = working.catalog().clone();
-                sequence::set(tx, &catalog, oid, state)?;
-            }
-            Ok(working.is_changed())
-        })?;
-        self.host.catalog.sequences().forget(oid);
-        if !own {
-            self.host.slots.aside(move |r| sequence::set(r.tx, r.catalog.catalog(), oid, state))?;
-        }
-        Ok(())
+        self.set_number(oid, sequence::State { last: value, called })
     }
 
     fn observed(&self) -> Option<&Observed> {
@@ -527,7 +555,8 @@ impl Store for EngineStore {
         }
         let point = self.points.borrow().get(mark).cloned();
         let Some((undo, kept)) = point else { return Err(InterruptReason::Terminate.error()) };
-        self.change(|tx, working, _| {
+        let of_own = self.changes.get() == 0;
+        self.change(of_own, |tx, working, _| {
             tx.undo_to(undo)?;
             working.restore(&kept);
             Ok(())
@@ -550,6 +579,10 @@ impl Store for EngineStore {
         let rings = self.rings.take();
         let ended = self.slot.take().map_or(Ok(()), |slot| slot.commit(rings));
         self.uncommitted.set(ended.is_err());
+        if ended.is_ok() {
+            let changed = self.own_changed.take().then(|| self.catalog());
+            self.own.borrow_mut().commit(changed.as_deref());
+        }
         ended
     }
 
@@ -559,5 +592,9 @@ impl Store for EngineStore {
         self.changes.set(0);
         self.points.borrow_mut().clear();
         self.broken.set(false);
+        self.own.borrow_mut().rows.roll_back();
+        if self.own_changed.take() {
+            self.own_version.set(self.own_version.get() + 1);
+        }
     }
 }

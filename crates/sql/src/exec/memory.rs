@@ -7,14 +7,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rows::{compare_values, same};
+use super::session::OWN_SCHEMA;
 use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use super::table::within;
 use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
-use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Table};
+use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Schema, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::value::Value;
 use crate::types::{Oid, Types};
+
+/// What the schema of temporary objects is called.
+const OWN_SCHEMA_NAME: &str = "pg_temp_1";
 
 #[derive(Clone, Default)]
 struct State {
@@ -192,6 +196,7 @@ impl Store for Memory {
     }
 
     fn schema(&self, name: &str) -> Option<Oid> {
+        let name = if name == OWN_SCHEMA { OWN_SCHEMA_NAME } else { name };
         let fits = |object: &&Arc<Object>| matches!(***object, Object::Schema(_)) && object.name() == name;
         self.state.borrow().objects.values().find(fits).map(|object| object.oid())
     }
@@ -225,7 +230,25 @@ impl Store for Memory {
         self.state.borrow().version
     }
 
-    fn new_oid(&self) -> Result<Oid> {
+    fn own_schema(&self, make: bool) -> Result<Option<Oid>> {
+        if let (None, true) = (self.schema(OWN_SCHEMA), make) {
+            let name = OWN_SCHEMA_NAME.to_owned();
+            let schema = Schema { oid: self.new_oid(0)?, name, ..Schema::default() };
+            self.create(Object::Schema(schema))?;
+        }
+        Ok(self.schema(OWN_SCHEMA))
+    }
+
+    fn own_objects(&self) -> Vec<Arc<Object>> {
+        let Some(own) = self.schema(OWN_SCHEMA) else { return Vec::new() };
+        self.objects().into_iter().filter(|object| object.schema() == own || object.oid() == own).collect()
+    }
+
+    fn discard_own(&self) -> Result<()> {
+        self.own_objects().iter().try_for_each(|object| self.remove(object.oid()))
+    }
+
+    fn new_oid(&self, _: Oid) -> Result<Oid> {
         let mut state = self.state.borrow_mut();
         state.next_oid += 1;
         Ok(state.next_oid - 1)

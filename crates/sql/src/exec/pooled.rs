@@ -79,7 +79,7 @@ impl Database for EngineDatabase {
 
     fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>> {
         let interrupt = start.interrupt.clone();
-        let store = EngineStore::new(self.host.clone());
+        let store = EngineStore::new(self.host.clone(), start.process_id);
         let own = LocalSession::new(store, start, (self.surroundings)())?;
         Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, beaten: 0, turn: None }))
     }
@@ -108,21 +108,21 @@ fn needs_no_worker(statement: &Statement, portals: &BTreeMap<String, Portal>) ->
             | Statement::SetTransaction { .. }
             | Statement::Show(_)
             | Statement::Reset(_)
-            | Statement::Discard(_)
             | Statement::Deallocate(_)
             | Statement::Close(_)
             | Statement::Lock { .. }
             | Statement::Unsupported(_)
-    )
+    ) || matches!(statement, Statement::Discard(what) if !matches!(&**what, "temp" | "temporary"))
 }
 
 fn ends(statement: &Statement) -> bool {
     matches!(statement, Statement::Transaction(Transaction::Commit { .. } | Transaction::Rollback { .. }))
 }
 
-/// Whether a statement changes the catalog.
-fn defines(statement: &Statement) -> bool {
+/// Whether a statement changes the pod's catalog.
+fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
     !needs_no_worker(statement, &BTreeMap::new())
+        && !own.defines_temporary(statement)
         && !matches!(
             statement,
             Statement::Query(_)
@@ -142,6 +142,7 @@ fn defines(statement: &Statement) -> bool {
                 | Statement::Notify(..)
                 | Statement::Maintenance { .. }
                 | Statement::Do(_)
+                | Statement::Discard(_)
         )
 }
 
@@ -288,7 +289,8 @@ impl PooledSession {
         let ran = if free || !own.store.has_worker() && ends(&one.statement) {
             own.simple_one(one, sql, last, sink)
         } else {
-            self.with_worker(sink, defines(&one.statement), |own, sink| own.simple_one(one, sql, last, sink))
+            let defines = defines(own, &one.statement);
+            self.with_worker(sink, defines, |own, sink| own.simple_one(one, sql, last, sink))
         };
         self.settle();
         ran
@@ -377,7 +379,7 @@ impl Session for PooledSession {
         let ran = if statement.is_none_or(free) {
             own.execute(portal, max_rows, false, sink)
         } else {
-            let defines = statement.is_some_and(defines);
+            let defines = statement.is_some_and(|statement| defines(own, statement));
             self.with_worker(sink, defines, |own, sink| own.execute(portal, max_rows, last, sink))
         };
         self.settle();

@@ -38,6 +38,9 @@ use crate::session::{
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
 
+/// The name by which a session finds the schema of its temporary objects, whatever that is called.
+pub(crate) const OWN_SCHEMA: &str = "pg_temp";
+
 /// A savepoint: its name, where it is, and what was set then.
 pub(crate) struct Savepoint {
     pub(crate) name: String,
@@ -104,8 +107,16 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
+    /// The schemas in which names are looked for: that of temporary objects first, unless the setting has it
+    /// elsewhere.
     pub(crate) fn search_path(&self) -> Arc<[String]> {
-        self.shared.variables.borrow().search_path.clone()
+        let listed = self.shared.variables.borrow().search_path.clone();
+        if listed.iter().any(|name| name == OWN_SCHEMA)
+            || !matches!(self.store.own_schema(false), Ok(Some(_)))
+        {
+            return listed;
+        }
+        std::iter::once(OWN_SCHEMA.to_owned()).chain(listed.iter().cloned()).collect()
     }
 
     /// Runs `body` with what binding and evaluation look at.
@@ -148,6 +159,7 @@ impl<S: Store> LocalSession<S> {
         if self.open {
             if commit {
                 result = self.check_waiting();
+                result = result.and_then(|()| self.settle_temporary());
                 result = result.and_then(|()| self.shared.notify.before_commit(&self.store, &self.shared));
                 result = result.and_then(|()| self.store.commit());
                 committed = result.is_ok();
@@ -268,7 +280,12 @@ impl<S: Store> LocalSession<S> {
         let (plan, _) = self.plan(statement, prepared.parameters.clone())?;
         let plan = Arc::new(plan);
         let columns = plan.columns().map(|columns| self.described(columns));
-        if columns != prepared.columns {
+        // The same names and types of another table will do.
+        let shape = |columns: &Option<Vec<ColumnDescription>>| {
+            let of = |column: &ColumnDescription| (column.name.clone(), column.ty);
+            columns.as_ref().map(|columns| columns.iter().map(of).collect::<Vec<_>>())
+        };
+        if shape(&columns) != shape(&prepared.columns) {
             // Drivers that prepare by themselves look at the routine, and prepare again.
             let message = "cached plan must not change result type";
             let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);

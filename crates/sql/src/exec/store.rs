@@ -109,8 +109,23 @@ pub trait Store {
     /// Counts the catalog's changes: plans made at another number are made again.
     fn version(&self) -> u64;
 
-    /// A number for a new object.
-    fn new_oid(&self) -> Result<Oid>;
+    /// A number for a new object; `near`: what it will be in or belong to, a schema or a table.
+    fn new_oid(&self, near: Oid) -> Result<Oid>;
+
+    /// The schema of the session's temporary objects, made if there is none and `make` says so. It is also
+    /// found under the name `pg_temp`.
+    fn own_schema(&self, make: bool) -> Result<Option<Oid>>;
+
+    /// What is in that schema, and the schema itself.
+    fn own_objects(&self) -> Vec<Arc<Object>>;
+
+    /// Whether something has been asked of rows in this transaction.
+    fn has_rows_at_hand(&self) -> bool {
+        true
+    }
+
+    /// Drops all temporary objects.
+    fn discard_own(&self) -> Result<()>;
 
     /// Adds an object; room for its rows is made.
     fn create(&self, object: Object) -> Result<()>;

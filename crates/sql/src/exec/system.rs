@@ -287,17 +287,20 @@ impl SessionSystem<'_> {
 
     fn session(&self, source: &str, arguments: &[Value]) -> Result<Value> {
         let shared = self.shared;
-        let path = || self.search_path.iter().filter(|name| self.store.schema(name).is_some());
+        // By their own names, and without what is looked at besides.
+        let listed = shared.variables.borrow().search_path.clone();
+        let named = |name: &String| Some(self.store.object(self.store.schema(name)?)?.name().to_owned());
+        let path = || listed.iter().filter_map(named);
         Ok(match source {
             "current_user" => Value::text(shared.variables.borrow().current_role(&shared.user)),
             "session_user" => Value::text(shared.variables.borrow().session_role(&shared.user)),
             "current_database" => Value::text(shared.database.as_str()),
-            "current_schema" => path().next().map_or(Value::Null, |name| Value::text(name.as_str())),
+            "current_schema" => path().next().map_or(Value::Null, Value::text),
             "current_schemas" => {
                 let implicit = matches!(arguments.first(), Some(Value::Bool(true)));
-                let catalog = implicit.then(|| Value::text("pg_catalog"));
-                let names =
-                    catalog.into_iter().chain(path().map(|name| Value::text(name.as_str()))).collect();
+                let besides = self.search_path.iter().filter(|name| !listed.contains(name)).filter_map(named);
+                let catalog = besides.chain(["pg_catalog".to_owned()]).filter(|_| implicit);
+                let names = catalog.chain(path()).map(Value::text).collect();
                 Value::array(oid::NAME, names)
             }
             "pgsql_version" => Value::text("PostgreSQL 15.0 (Liger)"),

@@ -107,7 +107,7 @@ pub(crate) enum GroupItem {
 pub(crate) struct Select {
     pub(crate) distinct: Distinct,
     pub(crate) targets: Vec<Target>,
-    pub(crate) into: Option<Path>,
+    pub(crate) into: Option<Into>,
     pub(crate) from: Vec<FromItem>,
     pub(crate) filter: Option<Expr>,
     pub(crate) group_by: Vec<GroupItem>,
@@ -276,9 +276,8 @@ pub(crate) enum Statement {
     Merge(Box<Merge>),
     CreateTable(Box<CreateTable>),
     CreateTableAs {
-        name: Path,
+        into: Into,
         columns: Vec<Ident>,
-        temporary: bool,
         if_not_exists: bool,
         query: Box<Statement>,
         with_data: bool,
@@ -298,6 +297,7 @@ pub(crate) enum Statement {
     },
     CreateView {
         name: Path,
+        temporary: bool,
         replace: bool,
         columns: Vec<Ident>,
         options: Vec<(String, String)>,

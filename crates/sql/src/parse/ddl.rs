@@ -13,7 +13,9 @@ impl Parser<'_> {
         let replace = self.accept_words(&["or", "replace"]);
         self.accept_any(&["global", "local"]);
         let temporary = self.accept_any(&["temporary", "temp"]);
-        self.accept_word("unlogged");
+        if !temporary {
+            self.accept_word("unlogged");
+        }
         if self.accept_word("table") {
             return self.create_table(temporary);
         }
@@ -26,7 +28,7 @@ impl Parser<'_> {
             if recursive {
                 return Err(SqlError::unsupported("CREATE RECURSIVE VIEW"));
             }
-            return self.create_view(replace);
+            return self.create_view(replace, temporary);
         }
         if self.accept_word("sequence") {
             let if_not_exists = self.if_not_exists();
@@ -76,7 +78,7 @@ impl Parser<'_> {
         }
     }
 
-    fn create_view(&mut self, replace: bool) -> Res<Statement> {
+    fn create_view(&mut self, replace: bool, temporary: bool) -> Res<Statement> {
         let name = self.path()?;
         let columns = if self.is('(') { self.names_in_parens()? } else { Vec::new() };
         let mut options = if self.accept_word("with") { self.storage_options()? } else { Vec::new() };
@@ -90,7 +92,7 @@ impl Parser<'_> {
             self.expect_words(&["check", "option"])?;
             options.push(("check_option".to_string(), kind.to_string()));
         }
-        Ok(Statement::CreateView { name, replace, columns, options, query, text })
+        Ok(Statement::CreateView { name, temporary, replace, columns, options, query, text })
     }
 
     pub(super) fn sequence_options(&mut self) -> Res<Vec<SequenceOption>> {

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::ast::{
-    Body, Bound, Cte, Distinct, Exclusion, Expr, Frame, FrameUnit, GroupItem, Kind, LockStrength, LockWait,
-    Locking, Over, Query, Select, SetKind, SortBy, Target, WindowDef, With,
+    Body, Bound, Cte, Distinct, Exclusion, Expr, Frame, FrameUnit, GroupItem, Into, Kind, LockStrength,
+    LockWait, Locking, Over, Query, Select, SetKind, SortBy, Target, WindowDef, With,
 };
 use super::expr::node;
 use super::lexer::Tok;
@@ -191,9 +191,13 @@ impl Parser<'_> {
             select.targets = self.targets()?;
         }
         if self.accept_word("into") {
-            self.accept_any(&["temporary", "temp", "unlogged"]);
+            self.accept_any(&["local", "global"]);
+            let temporary = self.accept_any(&["temporary", "temp"]);
+            if !temporary {
+                self.accept_word("unlogged");
+            }
             self.accept_word("table");
-            select.into = Some(self.path()?);
+            select.into = Some(Into { name: self.path()?, temporary, on_commit: None });
         }
         if self.accept_word("from") {
             select.from = self.list(Parser::source_item)?;

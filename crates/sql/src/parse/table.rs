@@ -1,7 +1,8 @@
 //! CREATE TABLE: its elements and what follows them.
-use super::ast::{ColumnDef, CreateTable, Statement, TableElement};
+use super::ast::{ColumnDef, CreateTable, Into, Statement, TableElement};
 use super::lexer::Tok;
 use super::{Parser, Res};
+use crate::catalog::object::OnCommit;
 
 impl Parser<'_> {
     pub(super) fn create_table(&mut self, temporary: bool) -> Res<Statement> {
@@ -48,12 +49,12 @@ impl Parser<'_> {
             } else if self.accept_words(&["without", "oids"]) {
             } else if self.accept_words(&["on", "commit"]) {
                 table.on_commit = Some(if self.accept_word("drop") {
-                    "drop"
+                    OnCommit::Drop
                 } else if self.accept_words(&["delete", "rows"]) {
-                    "delete"
+                    OnCommit::DeleteRows
                 } else {
                     self.expect_words(&["preserve", "rows"])?;
-                    "preserve"
+                    OnCommit::Preserve
                 });
             } else if self.accept_word("using") || self.accept_word("tablespace") {
                 self.name()?;
@@ -112,15 +113,8 @@ impl Parser<'_> {
             self.expect_word("data")?;
         }
         let query = Box::new(query);
-        Ok(Statement::CreateTableAs {
-            name,
-            columns,
-            temporary,
-            if_not_exists,
-            query,
-            with_data,
-            materialized,
-        })
+        let into = Into { name, temporary, on_commit: ignored.on_commit };
+        Ok(Statement::CreateTableAs { into, columns, if_not_exists, query, with_data, materialized })
     }
 
     fn table_element(&mut self) -> Res<TableElement> {

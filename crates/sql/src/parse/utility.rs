@@ -15,7 +15,12 @@ impl Parser<'_> {
             "reset" => {
                 Statement::Reset(if self.accept_word("all") { None } else { Some(self.setting_name()?) })
             }
-            "discard" => Statement::Discard(self.label()?.text),
+            "discard" => {
+                if !self.is_any(&["all", "plans", "sequences", "temp", "temporary"]) {
+                    return self.error();
+                }
+                Statement::Discard(self.label()?.text)
+            }
             "prepare" => self.prepare()?,
             "execute" => {
                 let name = self.name()?;

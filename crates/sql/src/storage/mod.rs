@@ -2,7 +2,8 @@
 //!
 //! * [`classes`]: the fixed family of engine tables, and where an object's rows lie in one;
 //! * [`key`], [`row`], `codec`: keys that sort like values, bodies that hold them;
-//! * [`access`]: what is asked of a transaction; [`undo`]: savepoints over it;
+//! * [`access`]: what is asked of a transaction; [`undo`]: savepoints over it; [`private`]: a session's own
+//!   rows beside it;
 //! * [`table`], [`scan`], `index`: rows of a table with their index entries; [`sizing`]: the classes that
 //!   they get;
 //! * [`overflow`]: values that do not fit a row; [`sequence`]: numbers; [`garbage`]: rows of objects that are
@@ -22,6 +23,7 @@ mod index;
 pub mod key;
 pub mod notices;
 pub mod overflow;
+pub mod private;
 mod reading;
 pub mod row;
 pub mod scan;

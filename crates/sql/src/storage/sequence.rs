@@ -4,6 +4,8 @@
 //! key    oid u32 | zero u32        body   last i64 | called u8 (1: `last` has been given)
 //! ```
 //!
+//! A session's own sequence has its row in an object of its own number.
+//!
 //! Numbers are taken in transactions of their own, which no rollback gives back; a host takes `cache` of them
 //! at once and keeps what it does not need yet. So numbers are unique and grow on each host, and have gaps
 //! when a host ends.
@@ -12,9 +14,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::access::Access;
-use super::classes::Home;
+use super::classes::{Home, ObjectId};
+use super::private::is_private;
 use super::table::new_row;
-use crate::catalog::object::Sequence;
+use crate::catalog::object::{RowsAt, Sequence};
 use crate::catalog::{Catalog, SEQUENCES};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
@@ -94,7 +97,8 @@ impl Blocks {
 }
 
 fn key(tx: &dyn Access, catalog: &Catalog, oid: Oid) -> Result<(Home, liger_engine::Key)> {
-    let home = catalog.home(SEQUENCES)?;
+    let own = is_private(oid).then_some(ObjectId(oid));
+    let home = catalog.home(RowsAt { object: own.unwrap_or(SEQUENCES.object), ..SEQUENCES })?;
     let place = (oid % u32::from(tx.places())) as u16;
     Ok((home, home.key(place, &oid.to_be_bytes())))
 }

@@ -143,6 +143,8 @@ pub struct Slots {
     /// Sessions that wait for a worker, and workers that are lent to sessions that wait for an advisory lock.
     wanting: AtomicU32,
     stuck: AtomicU32,
+    /// Bytes of the temporary objects of all sessions.
+    private_bytes: Arc<AtomicU64>,
 }
 
 fn shut_down() -> SqlError {
@@ -161,7 +163,19 @@ impl Slots {
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
         let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
         let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Slots { pool, wakes_attendant, stale, observed, advisory, turns, post, wanting, stuck })
+        let private_bytes = Arc::default();
+        Arc::new(Slots {
+            pool,
+            wakes_attendant,
+            stale,
+            observed,
+            advisory,
+            turns,
+            post,
+            wanting,
+            stuck,
+            private_bytes,
+        })
     }
 
     /// Lends `workers` workers of a host, the calling thread being worker 0, until [`Slots::close`] or until
@@ -233,6 +247,11 @@ impl Slots {
     /// What is known of this host.
     pub fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// Bytes that the temporary objects of all sessions take (storage/private.rs).
+    pub fn private_bytes(&self) -> &Arc<AtomicU64> {
+        &self.private_bytes
     }
 
     /// How many workers wait for a session at present.

@@ -51,7 +51,7 @@ impl<S: Store> LocalSession<S> {
         let found = match kind {
             ObjectKind::Schema => self.store.schema(path.last()),
             _ => {
-                let schema = self.target_schema(path)?;
+                let schema = self.target_schema(path, false)?;
                 self.store.type_named(schema, path.last()).map(|object| object.oid())
             }
         };
@@ -72,6 +72,10 @@ impl<S: Store> LocalSession<S> {
             let message = format!("schema \"{}\" does not exist", schema.text);
             return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
         };
+        if self.is_temporary(oid) != self.is_temporary(object.schema()) {
+            let message = "cannot move objects into or out of temporary schemas";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let mut moved = object.clone();
         match &mut moved {
             Object::Table(it) => it.schema = oid,

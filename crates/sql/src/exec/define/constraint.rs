@@ -55,7 +55,7 @@ impl<S: Store> LocalSession<S> {
                 .collect::<Vec<_>>()
                 .join("_")
         };
-        let oid = self.store.new_oid()?;
+        let oid = self.store.new_oid(table.oid)?;
         let (name, rule) = match &ast.kind {
             ConstraintKind::PrimaryKey(list) | ConstraintKind::Unique(list, _) => {
                 let primary = matches!(ast.kind, ConstraintKind::PrimaryKey(_));
@@ -153,6 +153,12 @@ impl<S: Store> LocalSession<S> {
         }
         let parent = self.with_binder(|binder| binder.target_table(&references.table))?;
         let parent = if parent.oid == table.oid { Arc::new(table.clone()) } else { parent };
+        let (own, its) = (self.is_temporary(table.schema), self.is_temporary(parent.schema));
+        if own != its {
+            let kind = if own { "temporary" } else { "permanent" };
+            let message = format!("constraints on {kind} tables may reference only {kind} tables");
+            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
         self.allow_on(&Object::Table((*parent).clone()), privilege::REFERENCES)?;
         let (wanted, index) = self.referenced(&parent, &references.columns)?;
         if wanted.len() != columns.len() {

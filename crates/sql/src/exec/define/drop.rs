@@ -88,6 +88,14 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
+    /// Drops an object with all that depends on it, and tells nobody.
+    pub(super) fn drop_quietly(&mut self, object: &Object) -> Result<()> {
+        if self.store.object(object.oid()).is_some() {
+            self.drop_with(object, true, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+
     fn drop_with(&mut self, object: &Object, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
         let oid = object.oid();
         if let Object::Index(index) = object {

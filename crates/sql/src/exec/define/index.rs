@@ -18,7 +18,7 @@ impl<S: Store> LocalSession<S> {
         columns: Vec<IndexColumn>,
         (primary, nulls_not_distinct): (bool, bool),
     ) -> Result<Oid> {
-        let oid = self.store.new_oid()?;
+        let oid = self.store.new_oid(table.oid)?;
         let index = Index {
             oid,
             name: name.to_string(),
@@ -97,7 +97,7 @@ impl<S: Store> LocalSession<S> {
             }
         };
         let index = Index {
-            oid: self.store.new_oid()?,
+            oid: self.store.new_oid(table.oid)?,
             name,
             schema: table.schema,
             table: table.oid,

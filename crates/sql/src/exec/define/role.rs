@@ -58,7 +58,7 @@ impl<S: Store> LocalSession<S> {
             return Err(refused("permission denied to create role"));
         }
         self.check_role_name(name)?;
-        let oid = self.store.new_oid()?;
+        let oid = self.store.new_oid(0)?;
         let (name, connections) = (name.to_string(), -1);
         let mut role = Role { oid, name, login: user, inherit: true, connections, ..Role::default() };
         self.apply_role(&mut role, options)?;

@@ -7,8 +7,13 @@ use crate::parse::ast::{Path, SequenceOption};
 use crate::types::{Oid, oid};
 
 impl<S: Store> LocalSession<S> {
-    pub(crate) fn create_sequence(&self, path: &Path, fine: bool, options: &[SequenceOption]) -> Result<()> {
-        let schema = self.target_schema(path)?;
+    pub(crate) fn create_sequence(
+        &self,
+        (path, temporary): (&Path, bool),
+        fine: bool,
+        options: &[SequenceOption],
+    ) -> Result<()> {
+        let schema = self.target_schema(path, temporary)?;
         if self.relation_exists(schema, path.last(), fine)? {
             return Ok(());
         }
@@ -24,7 +29,7 @@ impl<S: Store> LocalSession<S> {
         options: &[SequenceOption],
     ) -> Result<Sequence> {
         let mut sequence = Sequence {
-            oid: self.store.new_oid()?,
+            oid: self.store.new_oid(schema)?,
             name: name.to_string(),
             schema,
             owner: self.role(),

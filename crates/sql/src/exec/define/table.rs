@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::catalog::object::{
-    Column, Constraint, Expression, Identity, Object, Placing, RowsAt, Rule, Table,
+    Column, Constraint, Expression, Identity, Object, OnCommit, Placing, RowsAt, Rule, Table,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -34,7 +34,7 @@ pub(super) fn duplicate_column(name: &str) -> SqlError {
 impl<S: Store> LocalSession<S> {
     /// A table without columns.
     fn empty_table(&self, schema: Oid, name: &str) -> Result<Table> {
-        let oid = self.store.new_oid()?;
+        let oid = self.store.new_oid(schema)?;
         let table = Table {
             oid,
             name: name.to_string(),
@@ -49,6 +49,7 @@ impl<S: Store> LocalSession<S> {
             row_type: 0,
             grants: Vec::new(),
             options: Vec::new(),
+            on_commit: OnCommit::default(),
             comment: None,
         };
         let grants = self.first_list(&Object::Table(table.clone()));
@@ -59,12 +60,14 @@ impl<S: Store> LocalSession<S> {
         if let Some(what) = ast.unsupported {
             return Err(SqlError::unsupported(what));
         }
-        let schema = self.target_schema(&ast.name)?;
+        let schema = self.target_schema(&ast.name, ast.temporary)?;
+        self.check_on_commit(schema, ast.on_commit)?;
         if self.relation_exists(schema, ast.name.last(), ast.if_not_exists)? {
             return Ok(());
         }
         let mut table = self.empty_table(schema, ast.name.last())?;
         table.options = ast.options.clone();
+        table.on_commit = ast.on_commit.unwrap_or_default();
         let mut constraints = Vec::new();
         for element in &ast.elements {
             match element {
@@ -91,6 +94,14 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
+    fn check_on_commit(&self, schema: Oid, on_commit: Option<OnCommit>) -> Result<()> {
+        if on_commit.is_none() || self.is_temporary(schema) {
+            return Ok(());
+        }
+        let message = "ON COMMIT can only be used on temporary tables";
+        Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
+    }
+
     fn like(&self, table: &mut Table, path: &Path, options: &[(bool, String)]) -> Result<()> {
         let source = self.with_binder(|binder| binder.target_table(path))?;
         let including = |what: &str| {
@@ -111,7 +122,9 @@ impl<S: Store> LocalSession<S> {
         if including("constraints") {
             for constraint in &source.constraints {
                 if let Rule::Check { .. } = constraint.rule {
-                    table.constraints.push(Constraint { oid: self.store.new_oid()?, ..constraint.clone() });
+                    table
+                        .constraints
+                        .push(Constraint { oid: self.store.new_oid(table.oid)?, ..constraint.clone() });
                 }
             }
         }
@@ -207,7 +220,7 @@ impl<S: Store> LocalSession<S> {
             _ => None,
         });
         let (in_schema, name) = match told {
-            Some(path) => (self.target_schema(path)?, path.last().to_string()),
+            Some(path) => (self.target_schema(path, false)?, path.last().to_string()),
             None => (table.schema, self.free_name(table.schema, &joined(&table.name, column, "seq"))),
         };
         self.relation_exists(in_schema, &name, false)?;
@@ -221,7 +234,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn create_table_as(&mut self, statement: &Statement) -> Result<String> {
-        let Statement::CreateTableAs { name, columns, if_not_exists, query, with_data, materialized, .. } =
+        let Statement::CreateTableAs { into, columns, if_not_exists, query, with_data, materialized } =
             statement
         else {
             return Err(SqlError::unsupported("this statement"));
@@ -229,7 +242,7 @@ impl<S: Store> LocalSession<S> {
         if *materialized {
             return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW"));
         }
-        self.fill_table(name, columns, *if_not_exists, query, *with_data)
+        self.fill_table(into, columns, *if_not_exists, query, *with_data)
     }
 
     /// SELECT .. INTO: CREATE TABLE AS in its older form.
@@ -239,19 +252,20 @@ impl<S: Store> LocalSession<S> {
         let ast::Body::Select(select) = &mut query.body else {
             return Err(SqlError::unsupported("INTO here"));
         };
-        let Some(name) = select.into.take() else { return Err(SqlError::unsupported("INTO here")) };
-        self.fill_table(&name, &[], false, &Statement::Query(query), true)
+        let Some(into) = select.into.take() else { return Err(SqlError::unsupported("INTO here")) };
+        self.fill_table(&into, &[], false, &Statement::Query(query), true)
     }
 
     fn fill_table(
         &mut self,
-        path: &Path,
+        ast::Into { name: path, temporary, on_commit }: &ast::Into,
         names: &[Ident],
         fine: bool,
         query: &Statement,
         with_data: bool,
     ) -> Result<String> {
-        let schema = self.target_schema(path)?;
+        let schema = self.target_schema(path, *temporary)?;
+        self.check_on_commit(schema, *on_commit)?;
         if self.relation_exists(schema, path.last(), fine)? {
             return Ok("CREATE TABLE AS".to_string());
         }
@@ -262,6 +276,7 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
         let mut table = self.empty_table(schema, path.last())?;
+        table.on_commit = on_commit.unwrap_or_default();
         for (at, column) in columns.iter().enumerate() {
             let name = names.get(at).map_or(&column.name, |name| &name.text);
             if table.columns.iter().any(|other| other.name == *name) {

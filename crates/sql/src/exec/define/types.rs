@@ -25,13 +25,13 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn add_type(&self, path: &Path, kind: UserTypeKind) -> Result<()> {
-        let schema = self.target_schema(path)?;
+        let schema = self.target_schema(path, false)?;
         let name = path.last().to_string();
         if self.store.type_named(schema, &name).is_some() {
             let message = format!("type \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
-        let (oid, array) = (self.store.new_oid()?, self.store.new_oid()?);
+        let (oid, array) = (self.store.new_oid(schema)?, self.store.new_oid(schema)?);
         let (owner, grants) = (self.role(), Vec::new());
         self.store.create(self.own(Object::Type(UserType {
             oid,

@@ -5,18 +5,18 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{self, Path};
+use crate::types::Oid;
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn create_view(
         &self,
-        path: &Path,
+        (path, temporary): (&Path, bool),
         replace: bool,
         names: &[ast::Ident],
         options: &[(String, String)],
         (query, text): (&ast::Query, &str),
     ) -> Result<()> {
         check_options(options)?;
-        let schema = self.target_schema(path)?;
         if query.changes_rows() {
             let message = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -25,6 +25,13 @@ impl<S: Store> LocalSession<S> {
             let bound = binder.query(None, false, query)?;
             Ok((Binder::output_columns(&bound), binder.used.borrow().clone()))
         })?;
+        let of_own = |oid: &Oid| self.store.object(*oid).is_some_and(|it| self.is_temporary(it.schema()));
+        let becomes_own = !temporary && depends.iter().any(of_own);
+        if becomes_own {
+            self.notice(format!("view \"{}\" will be a temporary view", path.last()));
+        }
+        let schema = self.target_schema(path, temporary || becomes_own);
+        let schema = if becomes_own { schema.map_err(SqlError::nowhere)? } else { schema? };
         if names.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -72,7 +79,7 @@ impl<S: Store> LocalSession<S> {
         }
         self.relation_exists(schema, path.last(), false)?;
         let view = View {
-            oid: self.store.new_oid()?,
+            oid: self.store.new_oid(schema)?,
             name: path.last().to_string(),
             schema,
             owner: self.role(),

@@ -10,6 +10,7 @@ use crate::catalog::object::{Index, IndexColumn, Indexed, Object, RowsAt, Rule, 
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::store::lost;
 use crate::storage::classes::ObjectId;
+use crate::storage::private::is_private;
 use crate::storage::table::{Row, put_edges};
 use crate::storage::{overflow, sizing};
 use crate::types::Oid;
@@ -43,7 +44,7 @@ impl EngineStore {
         let rows = self.all_rows(old)?;
         let width = new.columns.len();
         let oid = new.oid;
-        self.change(|tx, working, _| working.rewrite(tx, new))?;
+        self.change(is_private(oid), |tx, working, _| working.rewrite(tx, new))?;
         let padded = rows.into_iter().map(|mut row| {
             row.values.resize(width, Value::Null);
             row.values
@@ -52,7 +53,7 @@ impl EngineStore {
     }
 
     pub(super) fn create_table(&self, mut table: Table) -> Result<()> {
-        self.change(|tx, working, _| {
+        self.change(is_private(table.oid), |tx, working, _| {
             let (columns, options) = (table.columns.clone(), table.options.clone());
             let new = NewTable { columns, options, ..NewTable::default() };
             let sizes = sizing::of_table(working.catalog(), &new, &[])?;
@@ -61,7 +62,7 @@ impl EngineStore {
             put_edges(tx, &working.catalog().home(table.rows)?)?;
             table.overflow = None;
             if let Some(size) = sizes.overflow {
-                let rows = RowsAt { object: ObjectId(working.take_oids(tx, 1)?), size };
+                let rows = RowsAt { object: ObjectId(working.take_oids(tx, table.oid, 1)?), size };
                 put_edges(tx, &working.catalog().home(rows)?)?;
                 table.overflow = Some(rows);
             }
@@ -72,7 +73,7 @@ impl EngineStore {
     pub(super) fn create_index(&self, mut index: Index) -> Result<()> {
         let Some(table) = self.catalog().table(index.table).cloned() else { return Err(lost(index.table)) };
         if !index.primary {
-            return self.change(|tx, working, _| {
+            return self.change(is_private(index.oid), |tx, working, _| {
                 let size = sizing::of_index(working.catalog(), &table, &index.columns)?;
                 let rows = RowsAt { object: ObjectId(index.oid), size };
                 put_edges(tx, &working.catalog().home(rows)?)?;
@@ -87,7 +88,7 @@ impl EngineStore {
         let key = index.columns.iter().filter_map(column).collect();
         let name = index.name.clone();
         index.rows = None;
-        self.change(|tx, working, _| working.create(tx, Object::Index(index)))?;
+        self.change(is_private(index.oid), |tx, working, _| working.create(tx, Object::Index(index)))?;
         let new = Table { key, ..table.clone() };
         self.rekey(&table, new).map_err(|error| not_unique(error, &name))
     }
@@ -107,10 +108,10 @@ impl EngineStore {
         if sizing::is_too_small(&catalog, &table) && !retyped {
             return self.rekey(&old, table);
         }
-        self.change(|tx, working, _| {
+        self.change(is_private(table.oid), |tx, working, _| {
             let mut table = table;
             if table.overflow.is_none() && sizing::may_lie_outside(working.catalog(), &table) {
-                let object = ObjectId(working.take_oids(tx, 1)?);
+                let object = ObjectId(working.take_oids(tx, table.oid, 1)?);
                 let rows = RowsAt { object, size: overflow::SIZE };
                 put_edges(tx, &working.catalog().home(rows)?)?;
                 table.overflow = Some(rows);

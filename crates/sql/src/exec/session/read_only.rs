@@ -8,7 +8,7 @@ impl<S: Store> LocalSession<S> {
     /// 25006 for a statement that writes where the transaction may only read.
     pub(super) fn refuse_writing(&self, statement: &Statement) -> Result<()> {
         let is_read_only = self.shared.variables.borrow().get("transaction_read_only")? == "on";
-        match written(statement).filter(|_| is_read_only) {
+        match written(statement).filter(|_| is_read_only && !self.writes_temporary(statement)) {
             None => Ok(()),
             Some(what) => {
                 let message = format!("cannot execute {what} in a read-only transaction");

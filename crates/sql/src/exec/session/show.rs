@@ -152,10 +152,14 @@ impl<S: Store> LocalSession<S> {
             self.ensure_open()?;
             self.shared.notify.unlisten(None);
         }
+        if matches!(what, "all" | "temp" | "temporary") {
+            self.store.discard_own()?;
+        }
         if matches!(what, "all" | "sequences") {
             self.shared.current.borrow_mut().clear();
             *self.shared.last.borrow_mut() = None;
         }
-        Ok(format!("DISCARD {}", what.to_uppercase()))
+        let shown = if what == "temporary" { "temp" } else { what };
+        Ok(format!("DISCARD {}", shown.to_uppercase()))
     }
 }

@@ -205,7 +205,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_relation_filenode" => Value::Oid(number),
         "pg_relation_is_updatable" => Value::Int4(on.updatable(number)),
         "pg_column_is_updatable" => Value::Bool(on.updatable(number) & 4 != 0),
-        "pg_my_temp_schema" => Value::Oid(0),
+        "pg_my_temp_schema" => Value::Oid(on.store.own_schema(false)?.unwrap_or(0)),
         "pg_is_other_temp_schema" | "pg_is_in_recovery" => Value::Bool(false),
         "pg_relation_is_publishable" => {
             Value::Bool(matches!(on.store.object(number).as_deref(), Some(Object::Table(_))))

@@ -139,6 +139,7 @@ fn system_table(oid: Oid, name: &str) -> Table {
         row_type: 0,
         grants: Vec::new(),
         options: Vec::new(),
+        on_commit: Default::default(),
         comment: None,
     }
 }

@@ -150,6 +150,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             "reloptions",
         ],
     );
+    let own_schema = look.system.store.own_schema(false).ok().flatten();
     let row = |class: Class<'_>| {
         let options = class.options.iter().map(|(name, value)| format!("{name}={value}"));
         let options: Vec<String> = options.collect();
@@ -163,7 +164,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             Value::Oid(class.rows),
             Value::Float4(if class.kind == 'r' { -1.0 } else { 0.0 }),
             Value::Bool(class.indexed),
-            letter('p'),
+            letter(if own_schema == Some(class.schema) { 't' } else { 'p' }),
             letter(class.kind),
             Value::Int2(class.columns as i16),
             Value::Int2(class.checks as i16),

@@ -1,5 +1,6 @@
 //! The parse tree of statements that define objects and control sessions.
 use super::{Expr, Ident, Path, Statement, TypeName};
+use crate::catalog::object::OnCommit;
 use crate::parse::lexer::Pos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -76,9 +77,17 @@ pub(crate) struct CreateTable {
     pub(crate) if_not_exists: bool,
     pub(crate) elements: Vec<TableElement>,
     pub(crate) options: Vec<(String, String)>,
-    pub(crate) on_commit: Option<&'static str>,
+    pub(crate) on_commit: Option<OnCommit>,
     /// A clause that is not supported, by name.
     pub(crate) unsupported: Option<&'static str>,
+}
+
+/// The table that a query makes: of CREATE TABLE AS and SELECT INTO.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Into {
+    pub(crate) name: Path,
+    pub(crate) temporary: bool,
+    pub(crate) on_commit: Option<OnCommit>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

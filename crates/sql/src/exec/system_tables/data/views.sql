@@ -174,7 +174,8 @@ where n.nspowner = u.oid
 -- information_schema.tables
 select pg_catalog.current_database()::name as table_catalog, n.nspname as table_schema,
   c.relname as table_name,
-  (case c.relkind when 'v' then 'VIEW' when 'f' then 'FOREIGN' else 'BASE TABLE' end)::varchar as table_type,
+  (case when c.relpersistence = 't' then 'LOCAL TEMPORARY' when c.relkind = 'v' then 'VIEW'
+    when c.relkind = 'f' then 'FOREIGN' else 'BASE TABLE' end)::varchar as table_type,
   null::name as self_referencing_column_name, null::varchar as reference_generation,
   null::name as user_defined_type_catalog, null::name as user_defined_type_schema,
   null::name as user_defined_type_name,

@@ -1,0 +1,91 @@
+//! Temporary objects as statements see them: which names are theirs, and what a commit does to them.
+//!
+//! They are in a schema of the session's own, which is looked at before all others unless `search_path` names
+//! it, and which new objects go to when they are said to be temporary, or when the path begins with it.
+use std::sync::Arc;
+
+use crate::catalog::object::{Object, OnCommit};
+use crate::error::Result;
+use crate::exec::session::LocalSession;
+use crate::exec::store::{Cursor, Purpose, Range, Store};
+use crate::parse::ast::{CopySource, ObjectKind, Path, Statement};
+use crate::types::Oid;
+
+impl<S: Store> LocalSession<S> {
+    /// Whether this is the schema of the session's temporary objects.
+    pub(crate) fn is_temporary(&self, schema: Oid) -> bool {
+        self.store.own_schema(false).is_ok_and(|own| own == Some(schema))
+    }
+
+    /// Whether a name leads to a temporary relation.
+    pub(crate) fn names_temporary(&self, path: &Path) -> bool {
+        let Ok(Some(_)) = self.store.own_schema(false) else { return false };
+        let relation = |name: &str| self.store.relation(self.store.schema(name)?, path.last());
+        let found = match path.schema() {
+            Some(schema) => relation(schema),
+            None => self.search_path().iter().find_map(|schema| relation(schema)),
+        };
+        found.is_some_and(|object| self.is_temporary(object.schema()))
+    }
+
+    /// Whether a statement that defines something is about temporary objects only.
+    pub(crate) fn defines_temporary(&self, statement: &Statement) -> bool {
+        let all = |paths: &[Path]| paths.iter().all(|path| self.names_temporary(path));
+        match statement {
+            Statement::CreateTable(table) => table.temporary,
+            Statement::CreateTableAs { into, .. } => into.temporary,
+            Statement::CreateSequence { temporary, .. } | Statement::CreateView { temporary, .. } => {
+                *temporary
+            }
+            Statement::CreateIndex(index) => self.names_temporary(&index.table),
+            Statement::AlterTable { name, .. } | Statement::AlterSequence { name, .. } => {
+                self.names_temporary(name)
+            }
+            Statement::Drop { kind, names, .. } => {
+                use ObjectKind::{Index, Sequence, Table, View};
+                matches!(kind, Table | View | Index | Sequence) && all(names)
+            }
+            Statement::Truncate { tables, .. } => all(tables),
+            _ => false,
+        }
+    }
+
+    /// Whether a statement changes rows of a temporary table, which read-only transactions may do.
+    pub(crate) fn writes_temporary(&self, statement: &Statement) -> bool {
+        let (with, table) = match statement {
+            Statement::Insert(it) => (&it.with, &it.table),
+            Statement::Update(it) => (&it.with, &it.table),
+            Statement::Delete(it) => (&it.with, &it.table),
+            Statement::Merge(it) => (&it.with, &it.table),
+            Statement::Copy(it) => match &it.source {
+                CopySource::Table(table, _) => return self.names_temporary(table),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        with.is_none() && self.names_temporary(table)
+    }
+
+    /// Before a commit: ON COMMIT DROP and ON COMMIT DELETE ROWS.
+    pub(crate) fn settle_temporary(&mut self) -> Result<()> {
+        // Without rows at hand nothing has happened.
+        if !self.store.has_rows_at_hand() || self.store.own_schema(false)?.is_none() {
+            return Ok(());
+        }
+        for object in self.store.own_objects() {
+            let Object::Table(table) = &*object else { continue };
+            match table.on_commit {
+                OnCommit::Preserve => {}
+                OnCommit::DeleteRows => {
+                    let (table, all) = (Arc::new(table.clone()), Range::default());
+                    let first = self.store.scan(&table, &all, Purpose::Read, &mut Cursor::default(), 1)?;
+                    if !first.is_empty() {
+                        self.store.truncate(&table)?;
+                    }
+                }
+                OnCommit::Drop => self.drop_quietly(&object)?,
+            }
+        }
+        Ok(())
+    }
+}
