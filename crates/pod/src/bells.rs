@@ -38,7 +38,7 @@ pub fn bell(plan: &Plan, host: HostId, bell: Bell) -> SyncAddr {
 /// Turns of a wait that are awake in any case: some microseconds, in which another host that runs may have
 /// answered.
 pub const AWAKE_TURNS: u32 = 96;
-/// Turns that are awake as long as nobody else wants the processor: some hundred microseconds.
+/// Turns that are awake as long as nobody else wants the processor: some ten microseconds.
 pub const ALONE_TURNS: u32 = 1024;
 /// How long who waits in the middle of something sleeps at most: nobody rings for all that it waits for.
 pub const REST_NS: u64 = 1_000_000;

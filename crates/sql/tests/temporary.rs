@@ -108,3 +108,26 @@ fn statements_that_were_prepared_follow_the_names() {
         assert_eq!(ask(&mut session, "execute q"), "1");
     });
 }
+
+#[test]
+fn nothing_of_everybody_s_refers_to_them() {
+    with_pod(1, 3, |databases| {
+        let mut session = connect(&databases[0]);
+        ask(&mut session, "create temp sequence s; create type pg_temp.color as enum ('red', 'green')");
+        let refused =
+            |what: &str| format!("0A000 a permanent table that refers to temporary {what} is not supported");
+        for (statement, what) in [
+            ("create table t (a int default nextval('s'))", "sequence \"s\""),
+            ("create table t (a pg_temp.color)", "type \"color\""),
+            ("create table t (a pg_temp.color[])", "type \"color\""),
+        ] {
+            assert_eq!(error_of(&mut session, statement), refused(what));
+        }
+        ask(&mut session, "create table t (a int)");
+        let altered = error_of(&mut session, "alter table t add column b pg_temp.color");
+        assert_eq!(altered, refused("type \"color\""));
+        ask(&mut session, "create temp table own (a int default nextval('s'), b pg_temp.color)");
+        ask(&mut session, "insert into own (b) values ('green')");
+        assert_eq!(ask(&mut session, "select * from own"), "1|green");
+    });
+}

@@ -21,7 +21,7 @@
 use liger_fabric::disk::{DiskFile, Pages};
 use liger_fabric::{Cx, Fabric};
 
-use super::directory::{Directory, replace};
+use super::directory::{Directory, remove_if_there, replace};
 use super::error::RecoveryError;
 use super::image::{BLOCK_BYTES, ImageHead, ImageWriter, REPLICAS};
 use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name, image_numbers};
@@ -282,7 +282,9 @@ impl Image {
         pace: Pace,
     ) -> Result<Self, RecoveryError> {
         let ImageHead { checkpoint, partition, .. } = *head;
-        let file = directory.create_for_long_writes(cx, &image_name(checkpoint, partition))?;
+        let name = image_name(checkpoint, partition);
+        remove_if_there(cx, directory, &name)?;
+        let file = directory.create_for_long_writes(cx, &name)?;
         let relations = host.catalog().relations().iter().rev();
         let tables = relations.filter(|r| is_in_image(r, partition)).map(|r| r.id).collect();
         let writer = ImageWriter::new(head, pace.block_bytes);

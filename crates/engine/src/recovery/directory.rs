@@ -86,8 +86,7 @@ impl Directory {
         self.disk.create(cx, name).map_err(|e| self.failed(name, &e))
     }
 
-    /// As [`Directory::create`], in place of what an earlier try may have left, for long writes of what
-    /// nobody will read soon.
+    /// As [`Directory::create`], for long writes of what nobody will read soon.
     ///
     /// # Errors
     /// Whatever the storage says.
@@ -96,9 +95,6 @@ impl Directory {
         cx: &Cx<F>,
         name: &str,
     ) -> Result<DiskFile, RecoveryError> {
-        if self.open(cx, name)?.is_some() {
-            self.remove(cx, name)?;
-        }
         self.disk.create_for_long_writes(cx, name).map_err(|e| self.failed(name, &e))
     }
 
@@ -281,8 +277,18 @@ pub fn create_anew<F: Fabric>(
     directory: &Directory,
     name: &str,
 ) -> Result<DiskFile, RecoveryError> {
-    if directory.open(cx, name)?.is_some() {
-        directory.remove(cx, name)?;
-    }
+    remove_if_there(cx, directory, name)?;
     directory.create(cx, name)
+}
+
+/// Removes a file that an earlier try may have left.
+///
+/// # Errors
+/// Whatever the storage says.
+pub fn remove_if_there<F: Fabric>(
+    cx: &Cx<F>,
+    directory: &Directory,
+    name: &str,
+) -> Result<(), RecoveryError> {
+    if directory.open(cx, name)?.is_some() { directory.remove(cx, name) } else { Ok(()) }
 }

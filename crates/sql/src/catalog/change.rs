@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::depend::{Goes, Part, closure};
+use super::depend::{self, Goes, Part, closure};
 use super::object::{
     Column, Constraint, Index, IndexColumn, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Sequence, Table,
 };
@@ -158,6 +158,7 @@ impl Working {
         let version = match is_private(object.oid()) {
             true => self.now.version,
             false => {
+                self.refuse_own(&object)?;
                 let version = self.bump(tx)?;
                 saved::save(tx, &self.now.classes, &object, version)?;
                 version
@@ -167,6 +168,14 @@ impl Working {
         next.version = version;
         self.now = Arc::new(next);
         Ok(())
+    }
+
+    /// Refuses an object of the pod that refers to a session's own: others would meet a name of nothing.
+    fn refuse_own(&self, object: &Object) -> Result<()> {
+        let Some(own) = self.now.own_objects().find(|own| depend::refers(object, own)) else { return Ok(()) };
+        let what = format!("a permanent {} that refers to temporary {}", object.kind(), own.kind());
+        let hint = "Make both of them temporary, or both permanent.";
+        Err(SqlError::unsupported(format_args!("{what} \"{}\"", own.name())).hint(hint))
     }
 
     /// Bumps the version at the first change; returns the new one.
@@ -322,7 +331,7 @@ impl Working {
     pub fn drop(&mut self, tx: &mut dyn Access, oids: &[Oid], cascade: bool) -> Result<Vec<String>> {
         let goes = closure(&self.now, oids, cascade)?;
         let besides = goes.iter().filter(|goes| !matches!(goes, Goes::Object(oid) if oids.contains(oid)));
-        let besides = besides.map(|goes| super::depend::describe(&self.now, *goes)).collect();
+        let besides = besides.map(|goes| depend::describe(&self.now, *goes)).collect();
         self.drop_all(tx, &goes)?;
         Ok(besides)
     }
@@ -335,7 +344,7 @@ impl Working {
         if self.now.table(table).is_some_and(|table| table.key.contains(&column)) {
             return Err(SqlError::unsupported("dropping a column of the primary key"));
         }
-        let of = super::depend::closure_of_column(&self.now, table, column, cascade)?;
+        let of = depend::closure_of_column(&self.now, table, column, cascade)?;
         self.drop_all(tx, &of)?;
         self.drop_part(tx, table, Part::Column(column))
     }

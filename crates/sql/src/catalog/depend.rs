@@ -116,6 +116,15 @@ fn mentions(expression: &Expression, oid: Oid) -> bool {
     expression.depends.contains(&oid)
 }
 
+/// Whether an object refers to another one, or to arrays of it.
+pub(super) fn refers(object: &Object, on: &Object) -> bool {
+    let arrays = match on {
+        Object::Type(ty) => !of_object(object, ty.array).is_empty(),
+        _ => false,
+    };
+    arrays || !of_object(object, on.oid()).is_empty()
+}
+
 /// What of `object` refers to `on`.
 fn of_object(object: &Object, on: Oid) -> Vec<(Goes, bool)> {
     let own = object.oid();

@@ -15,6 +15,7 @@ mod computed;
 mod names;
 mod numbers;
 mod own;
+mod points;
 mod shape;
 
 use std::cell::{Cell, RefCell};
@@ -27,7 +28,6 @@ use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::panics::uncaught;
-use crate::session::InterruptReason;
 use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::census::TableCensus;
 use crate::storage::notices::{self, Notice};
@@ -537,32 +537,11 @@ impl Store for EngineStore {
     }
 
     fn mark(&self) -> Mark {
-        let slot = self.slot.borrow_mut();
-        let slot = slot.as_ref().expect("savepoints are made on a worker");
-        let marked = slot.call(|running| Ok((running.undo.mark(), running.catalog.keep())));
-        let mut points = self.points.borrow_mut();
-        let at = points.len();
-        // Where the worker was taken away there is nothing to go back to.
-        points.extend(marked);
-        at
+        self.save_point()
     }
 
     fn undo_to(&self, mark: Mark) -> Result<()> {
-        if self.broken.get() {
-            let message = "could not serialize access due to concurrent update";
-            let detail = "The transaction met a conflict; it can only be rolled back as a whole.";
-            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(detail));
-        }
-        let point = self.points.borrow().get(mark).cloned();
-        let Some((undo, kept)) = point else { return Err(InterruptReason::Terminate.error()) };
-        let of_own = self.changes.get() == 0;
-        self.change(of_own, |tx, working, _| {
-            tx.undo_to(undo)?;
-            working.restore(&kept);
-            Ok(())
-        })?;
-        self.points.borrow_mut().truncate(mark + 1);
-        Ok(())
+        self.back_to(mark)
     }
 
     fn begin(&self) -> Result<()> {
@@ -595,6 +574,7 @@ impl Store for EngineStore {
         self.own.borrow_mut().rows.roll_back();
         if self.own_changed.take() {
             self.own_version.set(self.own_version.get() + 1);
+            self.refresh();
         }
     }
 }

@@ -357,16 +357,8 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    fn run_text(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let parsed = parse(sql)?;
-        if parsed.is_empty() {
-            return sink.empty();
-        }
-        parsed.iter().try_for_each(|one| self.run_one(one, sql, sink))
-    }
-
-    /// Runs one statement of a text, and tells its tag.
-    fn run_one(&mut self, one: &Parsed, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+    /// Runs one statement of a text; its tag.
+    fn run_one(&mut self, one: &Parsed, sql: &str, sink: &mut dyn Sink) -> Result<Option<String>> {
         self.refuse_failed(Some(&one.statement))?;
         let text = &sql[one.start as usize..one.end as usize];
         if one.parameters > 0 && !matches!(one.statement, Statement::Prepare { .. }) {
@@ -377,10 +369,11 @@ impl<S: Store> LocalSession<S> {
         let run = |own: &mut Self| own.run_statement(&one.statement, text, sink);
         let result = self.counting(counted.as_deref(), run);
         self.tell_notices(sink)?;
-        result?.map_or(Ok(()), |tag| sink.command_complete(&tag))
+        result
     }
 
-    /// One of the statements of a text, by itself; after the `last` the implicit transaction ends.
+    /// One of the statements of a text, by itself; after the `last` the implicit transaction ends. Its tag is
+    /// told when that has succeeded, which may find checks that were put off.
     pub(crate) fn simple_one(
         &mut self,
         one: &Parsed,
@@ -390,9 +383,10 @@ impl<S: Store> LocalSession<S> {
     ) -> Result<()> {
         let mut result = self.run_one(one, sql, sink);
         if result.is_ok() && last && self.state == TransactionState::Idle {
-            result = self.end(true);
+            result = self.end(true).and(result);
         }
-        result.map_err(|error| {
+        let told = result.and_then(|tag| tag.map_or(Ok(()), |tag| sink.command_complete(&tag)));
+        told.map_err(|error| {
             self.failed();
             in_characters(error, sql)
         })
@@ -461,14 +455,15 @@ pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
 
 impl<S: Store> Session for LocalSession<S> {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let mut result = self.run_text(sql, sink);
-        if result.is_ok() && self.state == TransactionState::Idle {
-            result = self.end(true);
-        }
-        result.map_err(|error| {
+        let parsed = parse(sql).map_err(|error| {
             self.failed();
             in_characters(error, sql)
-        })
+        })?;
+        if parsed.is_empty() {
+            sink.empty()?;
+        }
+        let last = parsed.len();
+        (1..).zip(&parsed).try_for_each(|(at, one)| self.simple_one(one, sql, at == last, sink))
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {

@@ -119,6 +119,52 @@ pub trait Access {
     ) -> Result<()>;
 }
 
+/// What a transaction over another one, its field `$below`, does not change.
+macro_rules! passes_on {
+    ($below:ident) => {
+        fn places(&self) -> u16 {
+            self.$below.places()
+        }
+
+        fn is_own(&self, place: u16) -> bool {
+            self.$below.is_own(place)
+        }
+
+        fn host(&self) -> u8 {
+            self.$below.host()
+        }
+
+        fn is_member(&self, host: u8) -> bool {
+            self.$below.is_member(host)
+        }
+
+        fn random(&self) -> u64 {
+            self.$below.random()
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.$below.now_ns()
+        }
+
+        fn worker(&self) -> u8 {
+            self.$below.worker()
+        }
+
+        fn traffic(&self) -> $crate::storage::access::Traffic {
+            self.$below.traffic()
+        }
+
+        fn is_left_out(&self, step: &'static str) -> bool {
+            self.$below.is_left_out(step)
+        }
+
+        fn key_of(&self, table: liger_engine::TableId, row: &[u8]) -> liger_engine::Key {
+            self.$below.key_of(table, row)
+        }
+    };
+}
+pub(super) use passes_on;
+
 /// A transaction of the row engine.
 pub struct RowAccess<'a, 'h, F: Fabric> {
     txn: &'a mut RowTxn<'h, F>,

@@ -203,6 +203,11 @@ impl Home {
         key.words()[1..].iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
     }
 
+    /// The object of a row, by its key.
+    pub fn object_of(key: &Key) -> ObjectId {
+        ObjectId(key.extract(0, 4) as u32 ^ 0x8000_0000)
+    }
+
     /// The place of a row of any object, by its key.
     pub fn place_of(key: &Key) -> u16 {
         key.extract(4, 2) as u16 ^ 0x8000
@@ -224,8 +229,7 @@ impl Home {
 
     /// Writes a new row's key columns, from its key, to the first bytes of the row.
     pub fn write_key(key: &Key, row: &mut [u8]) {
-        let object = key.extract(0, 4) as u32 ^ 0x8000_0000;
-        row[..4].copy_from_slice(&object.to_le_bytes());
+        row[..4].copy_from_slice(&Self::object_of(key).0.to_le_bytes());
         for (at, bytes) in [(4, &mut [0; 2]), (6, &mut [0; 2])] {
             *bytes = (key.extract(at, 2) as u16 ^ 0x8000).to_le_bytes();
             row[at..at + 2].copy_from_slice(bytes);

@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use liger_engine::row::Census;
 use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, TableId, change_row};
 
-use super::access::{Access, Traffic};
+use super::access::{Access, passes_on};
+use super::classes::Home;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Oid;
 
@@ -40,7 +41,7 @@ pub fn is_private(oid: Oid) -> bool {
 
 /// The object of a row's key.
 fn object_of(key: &Key) -> Oid {
-    key.extract(0, 4) as u32 ^ 0x8000_0000
+    Home::object_of(key).0
 }
 
 type Rows = BTreeMap<Key, Box<[u8]>>;
@@ -219,33 +220,7 @@ fn is_own(key: &Key) -> bool {
 }
 
 impl Access for Beside<'_> {
-    fn places(&self) -> u16 {
-        self.below.places()
-    }
-
-    fn is_own(&self, place: u16) -> bool {
-        self.below.is_own(place)
-    }
-
-    fn host(&self) -> u8 {
-        self.below.host()
-    }
-
-    fn is_member(&self, host: u8) -> bool {
-        self.below.is_member(host)
-    }
-
-    fn random(&self) -> u64 {
-        self.below.random()
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.below.now_ns()
-    }
-
-    fn worker(&self) -> u8 {
-        self.below.worker()
-    }
+    passes_on!(below);
 
     fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census {
         if !is_own(&range.low) {
@@ -257,18 +232,6 @@ impl Access for Beside<'_> {
             census.bytes += (8 * key.width() + row.len()) as u64;
         }
         census
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.below.traffic()
-    }
-
-    fn is_left_out(&self, step: &'static str) -> bool {
-        self.below.is_left_out(step)
-    }
-
-    fn key_of(&self, table: TableId, row: &[u8]) -> Key {
-        self.below.key_of(table, row)
     }
 
     fn announce(&mut self, rows: &[Announced]) {

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use liger_engine::row::Census;
 use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, TableId};
 
-use super::access::{Access, Traffic};
+use super::access::{Access, passes_on};
 use super::row::differences;
 use crate::error::Result;
 
@@ -115,48 +115,10 @@ pub(super) fn row_of(bytes: &[u8]) -> NewRow {
 }
 
 impl Access for Undoing<'_> {
-    fn places(&self) -> u16 {
-        self.below.places()
-    }
-
-    fn is_own(&self, place: u16) -> bool {
-        self.below.is_own(place)
-    }
-
-    fn host(&self) -> u8 {
-        self.below.host()
-    }
-
-    fn is_member(&self, host: u8) -> bool {
-        self.below.is_member(host)
-    }
-
-    fn random(&self) -> u64 {
-        self.below.random()
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.below.now_ns()
-    }
-
-    fn worker(&self) -> u8 {
-        self.below.worker()
-    }
+    passes_on!(below);
 
     fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census {
         self.below.census(table, place, range)
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.below.traffic()
-    }
-
-    fn is_left_out(&self, step: &'static str) -> bool {
-        self.below.is_left_out(step)
-    }
-
-    fn key_of(&self, table: TableId, row: &[u8]) -> Key {
-        self.below.key_of(table, row)
     }
 
     fn announce(&mut self, rows: &[Announced]) {

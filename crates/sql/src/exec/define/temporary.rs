@@ -4,8 +4,8 @@
 //! it, and which new objects go to when they are said to be temporary, or when the path begins with it.
 use std::sync::Arc;
 
-use crate::catalog::object::{Object, OnCommit};
-use crate::error::Result;
+use crate::catalog::object::{Object, OnCommit, Table};
+use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store};
 use crate::parse::ast::{CopySource, ObjectKind, Path, Statement};
@@ -66,6 +66,20 @@ impl<S: Store> LocalSession<S> {
         with.is_none() && self.names_temporary(table)
     }
 
+    /// Tables that refer to one that is emptied have to be, too.
+    fn refuse_other_ends(&self, table: &Table) -> Result<()> {
+        let children = self.store.referencing(table.oid);
+        let Some(other) = children.iter().find(|child| child.on_commit != table.on_commit) else {
+            return Ok(());
+        };
+        let message = "unsupported ON COMMIT and foreign key combination";
+        let detail = format!(
+            "Table \"{}\" references \"{}\", but they do not have the same ON COMMIT setting.",
+            other.name, table.name
+        );
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail))
+    }
+
     /// Before a commit: ON COMMIT DROP and ON COMMIT DELETE ROWS.
     pub(crate) fn settle_temporary(&mut self) -> Result<()> {
         // Without rows at hand nothing has happened.
@@ -77,6 +91,7 @@ impl<S: Store> LocalSession<S> {
             match table.on_commit {
                 OnCommit::Preserve => {}
                 OnCommit::DeleteRows => {
+                    self.refuse_other_ends(table)?;
                     let (table, all) = (Arc::new(table.clone()), Range::default());
                     let first = self.store.scan(&table, &all, Purpose::Read, &mut Cursor::default(), 1)?;
                     if !first.is_empty() {
