@@ -308,7 +308,8 @@ impl Connection {
         }
         if series {
             self.skipping = true;
-            return Ok(true);
+            // The client need not ask for it: a Flush behind the message that failed is skipped with the others.
+            return self.stream.send().map(|()| true);
         }
         self.ready()
     }

@@ -203,7 +203,7 @@ fn today() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_2000 = (now.as_secs() / 86_400) as i32 - 10_957;
     let mut text = String::new();
-    datetime::write_date(since_2000, &mut text);
+    datetime::date_style::write_date(since_2000, Default::default(), &mut text);
     text
 }
 

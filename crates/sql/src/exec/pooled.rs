@@ -25,8 +25,8 @@ use super::store::Store;
 use super::system::Surroundings;
 use crate::error::{Result, SqlError, SqlState};
 use crate::panics::caught;
+use crate::parse::Parsed;
 use crate::parse::ast::{Statement, Transaction};
-use crate::parse::{Parsed, parse};
 use crate::session::{
     ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Place, Progress,
     Session, SessionStart, Sink, Timeouts, TransactionState,
@@ -307,7 +307,7 @@ impl Drop for PooledSession {
 
 impl Session for PooledSession {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let parsed = match parse(sql) {
+        let parsed = match self.own().parsed(sql) {
             Ok(parsed) => parsed,
             Err(error) => {
                 self.own().failed();

@@ -11,6 +11,7 @@
 use crate::catalog::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, Object};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
+use crate::exec::session::settings::list;
 use crate::exec::store::Store;
 use crate::exec::system::Shared;
 use crate::exec::system_tables;
@@ -189,8 +190,14 @@ pub(crate) fn asks_superuser(store: &dyn Store, shared: &Shared) -> bool {
     answer
 }
 
-/// Refuses a value of `role` or `session_authorization` that the session may not set.
-pub(crate) fn check_role_setting(store: &dyn Store, shared: &Shared, name: &str, value: &str) -> Result<()> {
+/// Refuses a setting that only superusers change, and a value of `role` or `session_authorization` that the session may
+/// not set.
+pub(crate) fn check_setting(store: &dyn Store, shared: &Shared, name: &str, value: &str) -> Result<()> {
+    if list::find(name).is_some_and(|known| known.context == list::Context::Superuser)
+        && !asks_superuser(store, shared)
+    {
+        return Err(refused(format!("permission denied to set parameter \"{name}\"")));
+    }
     let authorization = name.eq_ignore_ascii_case("session_authorization");
     if !(authorization || name.eq_ignore_ascii_case("role") && value != "none") {
         return Ok(());

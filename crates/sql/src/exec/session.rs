@@ -29,7 +29,7 @@ use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
-use crate::parse::{Parsed, parse};
+use crate::parse::{self, Parsed, parse_as};
 use crate::plan::{PlannedStatement, Planner};
 use crate::session::{
     ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
@@ -46,10 +46,21 @@ pub(crate) struct Savepoint {
     pub(crate) name: String,
     pub(crate) mark: Mark,
     pub(crate) waiting: usize,
+    /// The checks that waited, where SET CONSTRAINTS .. IMMEDIATE has made some of them since.
+    pub(crate) were_waiting: Option<Vec<Waiting>>,
+    pub(crate) constraints: Constraints,
+    pub(crate) settings: settings::Point,
     /// Advisory locks of the transaction.
     pub(crate) locks: Counts,
     /// What it will tell others.
     pub(crate) told: Point,
+}
+
+/// What SET CONSTRAINTS has said: of all, and by oid; which of them are checked at the commit.
+#[derive(Clone, Default)]
+pub(crate) struct Constraints {
+    pub(crate) all: Option<bool>,
+    pub(crate) own: BTreeMap<Oid, bool>,
 }
 
 /// A session that runs its statements over `S` itself, without a pod's workers.
@@ -63,9 +74,9 @@ pub struct LocalSession<S> {
     pub(crate) begun_us: i64,
     pub(crate) savepoints: Vec<Savepoint>,
     pub(crate) waiting: Vec<Waiting>,
-    /// SET CONSTRAINTS: all, or by oid.
-    pub(crate) deferred_all: Option<bool>,
-    pub(crate) deferred: BTreeMap<Oid, bool>,
+    pub(crate) constraints: Constraints,
+    /// The transaction has run a plan: too late for some of its modes.
+    pub(crate) has_asked: bool,
     pub(crate) statements: BTreeMap<String, Arc<Prepared>>,
     pub(crate) portals: BTreeMap<String, Portal>,
     /// Rows of the statement that ran last.
@@ -97,8 +108,8 @@ impl<S: Store> LocalSession<S> {
             begun_us: 0,
             savepoints: Vec::new(),
             waiting: Vec::new(),
-            deferred_all: None,
-            deferred: BTreeMap::new(),
+            constraints: Constraints::default(),
+            has_asked: false,
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             rows_ran: 0,
@@ -174,8 +185,8 @@ impl<S: Store> LocalSession<S> {
         self.state = TransactionState::Idle;
         self.savepoints.clear();
         self.waiting.clear();
-        self.deferred.clear();
-        self.deferred_all = None;
+        self.constraints = Constraints::default();
+        self.has_asked = false;
         self.closed = std::mem::take(&mut self.portals);
         self.closed.values_mut().for_each(|portal| portal.kept |= portal.hold && committed);
         if self.closed.values().any(|portal| portal.kept) {
@@ -357,6 +368,18 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
+    /// The statements of a text from the client.
+    pub(crate) fn parsed(&self, sql: &str) -> Result<Vec<Parsed>> {
+        let plain_escapes = self.shared.variables.borrow().plain_escapes;
+        let parsed = parse_as(sql, plain_escapes)?;
+        if plain_escapes && self.shared.variables.borrow().get("escape_string_warning")? == "on" {
+            for (start, warning) in parse::escape_warnings(sql) {
+                self.tell(in_characters(warning.at(start + 1), sql));
+            }
+        }
+        Ok(parsed)
+    }
+
     /// Runs one statement of a text; its tag.
     fn run_one(&mut self, one: &Parsed, sql: &str, sink: &mut dyn Sink) -> Result<Option<String>> {
         self.refuse_failed(Some(&one.statement))?;
@@ -455,7 +478,7 @@ pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
 
 impl<S: Store> Session for LocalSession<S> {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let parsed = parse(sql).map_err(|error| {
+        let parsed = self.parsed(sql).map_err(|error| {
             self.failed();
             in_characters(error, sql)
         })?;
@@ -472,7 +495,7 @@ impl<S: Store> Session for LocalSession<S> {
                 let message = format!("prepared statement \"{name}\" already exists");
                 return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
             }
-            let mut parsed = parse(sql)?;
+            let mut parsed = self.parsed(sql)?;
             if parsed.len() > 1 {
                 let message = "cannot insert multiple commands into a prepared statement";
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -523,6 +546,7 @@ impl<S: Store> Session for LocalSession<S> {
                     hold: false,
                     kept: false,
                     forward: false,
+                    depth: self.savepoints.len(),
                 };
                 self.portals.insert(portal.to_string(), bound);
                 Ok(())

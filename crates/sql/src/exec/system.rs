@@ -307,8 +307,8 @@ impl SessionSystem<'_> {
             "pg_backend_pid" => Value::Int4(shared.process_id),
             "show_config_by_name" => Value::text(shared.variables.borrow().get(text_of(arguments.first()))?),
             "show_config_by_name_missing_ok" => {
-                let value = shared.variables.borrow().get(text_of(arguments.first()));
-                match value {
+                let variables = shared.variables.borrow();
+                match variables.get(text_of(arguments.first())) {
                     Ok(value) => Value::text(value),
                     Err(_) if matches!(arguments.get(1), Some(Value::Bool(true))) => Value::Null,
                     Err(error) => return Err(error),
@@ -317,7 +317,7 @@ impl SessionSystem<'_> {
             _ => {
                 let (name, value) = (text_of(arguments.first()), text_of(arguments.get(1)));
                 let local = matches!(arguments.get(2), Some(Value::Bool(true)));
-                privilege::check_role_setting(self.store, shared, name, value)?;
+                privilege::check_setting(self.store, shared, name, value)?;
                 shared.variables.borrow_mut().set(name, value, local)?;
                 Value::text(shared.variables.borrow().get(name)?)
             }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Result, SqlError};
+use crate::types::datetime::date_style::DateStyle;
 use crate::types::datetime::interval_style::IntervalStyle;
 use crate::types::value::Value;
 use crate::types::{BuiltinTypes, Oid, TypeInfo, Types};
@@ -14,8 +15,8 @@ pub struct Settings {
     pub time_zone: jiff::tz::TimeZone,
     /// The name that `SHOW timezone` gives.
     pub time_zone_name: String,
-    /// `DateStyle`'s order of day, month and year in input.
-    pub date_order: DateOrder,
+    /// `DateStyle`.
+    pub date_style: DateStyle,
     /// `IntervalStyle`.
     pub interval_style: IntervalStyle,
     /// `bytea_output` is `escape` instead of `hex`.
@@ -39,7 +40,7 @@ impl Default for Settings {
         Settings {
             time_zone: jiff::tz::TimeZone::UTC,
             time_zone_name: "UTC".to_string(),
-            date_order: DateOrder::Mdy,
+            date_style: DateStyle::default(),
             interval_style: IntervalStyle::default(),
             bytea_escape: false,
             extra_float_digits: 1,

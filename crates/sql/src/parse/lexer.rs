@@ -5,8 +5,6 @@
 //!    they were not quoted.
 //! 3. An operator ends as scan.l ends it: before a comment, and a trailing `+` or `-` belongs to it only if
 //!    it holds one of `~ ! @ # % ^ & | ? \``.
-//!
-//! Not here: `standard_conforming_strings = off`; it cannot be turned off.
 use super::syntax_error;
 use super::unicode::unicode_escapes;
 use crate::error::{SqlError, SqlState};
@@ -53,7 +51,12 @@ const IDENTIFIER_BYTES_MAX: usize = 63;
 
 /// Cuts the whole text; the last token is [`Tok::End`].
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SqlError> {
-    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
+    tokens_as(text, false)
+}
+
+/// As [`tokens`]; with `plain_escapes` backslashes escape in plain literals too (`standard_conforming_strings` is off).
+pub(crate) fn tokens_as(text: &str, plain_escapes: bool) -> Result<Vec<Token>, SqlError> {
+    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0, plain_escapes };
     let mut tokens = Vec::with_capacity(text.len() / 4 + 2);
     loop {
         lexer.skip_blanks()?;
@@ -71,6 +74,7 @@ struct Lexer<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    plain_escapes: bool,
 }
 
 fn starts_identifier(byte: u8) -> bool {
@@ -147,7 +151,7 @@ impl Lexer<'_> {
         }
         let byte = self.peek(0);
         match (byte, self.peek(1)) {
-            (b'\'', _) => self.string(self.at, false),
+            (b'\'', _) => self.string(self.at, self.plain_escapes),
             (b'e' | b'E', b'\'') => {
                 let start = self.at;
                 self.skip(1).string(start, true)

@@ -30,7 +30,7 @@ mod utility;
 
 use std::ops::ControlFlow;
 
-use crate::error::{SqlError, SqlState};
+use crate::error::{Severity, SqlError, SqlState};
 pub(crate) use unicode::unistr;
 
 use ast::{Expr, Ident, Path, Statement, TypeName};
@@ -97,7 +97,12 @@ pub(crate) fn without_literals(sql: &str) -> String {
 
 /// All statements of a text, without the empty ones.
 pub(crate) fn parse(text: &str) -> Res<Vec<Parsed>> {
-    let mut parser = Parser::new(text)?;
+    parse_as(text, false)
+}
+
+/// As [`parse`]; with `plain_escapes` backslashes escape in plain literals too (`standard_conforming_strings` is off).
+pub(crate) fn parse_as(text: &str, plain_escapes: bool) -> Res<Vec<Parsed>> {
+    let mut parser = Parser { tokens: lexer::tokens_as(text, plain_escapes)?, ..Parser::of(text) };
     let mut statements = Vec::new();
     loop {
         while parser.accept(';') {}
@@ -118,6 +123,35 @@ pub(crate) fn parse(text: &str) -> Res<Vec<Parsed>> {
         let parameters = numbers.max().unwrap_or(0);
         statements.push(Parsed { statement, start, end, parameters });
     }
+}
+
+/// 22P06 for each plain literal with a backslash, where those escape: where it begins, and what is wrong with it.
+pub(crate) fn escape_warnings(text: &str) -> Vec<(u32, SqlError)> {
+    let Ok(tokens) = lexer::tokens_as(text, true) else { return Vec::new() };
+    let plain = |token: &&lexer::Token| {
+        matches!(token.tok, Tok::Str(_)) && text.as_bytes()[token.start as usize] == b'\''
+    };
+    let warn = |token: &lexer::Token| {
+        let literal = &text[token.start as usize..token.end as usize];
+        let at = literal.find('\\')?;
+        let (what, hint) = match literal.as_bytes().get(at + 1) {
+            Some(b'\'') => (
+                "nonstandard use of \\' in a string literal",
+                "Use '' to write quotes in strings, or use the escape string syntax (E'...').",
+            ),
+            Some(b'\\') => (
+                "nonstandard use of \\\\ in a string literal",
+                "Use the escape string syntax for backslashes, e.g., E'\\\\'.",
+            ),
+            _ => (
+                "nonstandard use of escape in a string literal",
+                "Use the escape string syntax for escapes, e.g., E'\\r\\n'.",
+            ),
+        };
+        let state = SqlState::NONSTANDARD_USE_OF_ESCAPE_CHARACTER;
+        Some((token.start, SqlError::notice(Severity::Warning, state, what).hint(hint)))
+    };
+    tokens.iter().filter(plain).filter_map(warn).collect()
 }
 
 /// A text that is one expression: a default, a check, an index expression as the catalog keeps it.
@@ -160,8 +194,12 @@ fn too_deep() -> SqlError {
 }
 
 impl<'a> Parser<'a> {
+    fn of(text: &'a str) -> Parser<'a> {
+        Parser { text, tokens: Vec::new(), at: 0, depth: 0, height: 0 }
+    }
+
     fn new(text: &'a str) -> Res<Parser<'a>> {
-        Ok(Parser { text, tokens: lexer::tokens(text)?, at: 0, depth: 0, height: 0 })
+        Ok(Parser { tokens: lexer::tokens(text)?, ..Parser::of(text) })
     }
 
     fn finish(&self) -> Res<()> {

@@ -180,7 +180,7 @@ impl Parser<'_> {
         if self.accept_word("interval") {
             let text = self.string()?;
             self.interval_fields(&mut super::types::named(super::Path { parts: Vec::new(), pos: 0 }))?;
-            return Ok(SetValue::List(vec![text]));
+            return Ok(SetValue::List(vec![format!("INTERVAL '{text}'")]));
         }
         Ok(SetValue::List(vec![self.set_item()?]))
     }

@@ -43,7 +43,10 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         }
         oid::TIMESTAMP => Value::Timestamp(datetime::parse::timestamp(text, false, ctx)?),
         oid::TIMESTAMPTZ => Value::Timestamptz(datetime::parse::timestamp(text, true, ctx)?),
-        oid::INTERVAL => Value::Interval(datetime::interval::parse(text, ty.modifier)?),
+        oid::INTERVAL => {
+            let style = ctx.settings.interval_style;
+            Value::Interval(datetime::interval::parse(text, ty.modifier, style)?)
+        }
         oid::UUID => Value::Uuid(Arc::new(parse_uuid(text).ok_or_else(|| invalid(ty.oid, text))?)),
         oid::JSON => {
             json::check(text)?;
@@ -238,7 +241,6 @@ pub fn output(ctx: &EvalContext<'_>, ty: Oid, value: &Value) -> Result<String> {
 /// # Errors
 /// As [`output`].
 pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> Result<()> {
-    let zone = &ctx.settings.time_zone;
     match value {
         Value::Null | Value::Void => {}
         Value::Bool(b) => to.push(if *b { 't' } else { 'f' }),
@@ -253,14 +255,19 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
         Value::Numeric(n) => write!(to, "{n}").expect("a string takes it"),
         Value::Text(text) | Value::Json(text) => to.push_str(text),
         Value::Bytea(bytes) => write_bytea(bytes, ctx.settings.bytea_escape, to),
-        Value::Date(date) => datetime::write_date(*date, to),
+        Value::Date(date) => datetime::date_style::write_date(*date, ctx.settings.date_style, to),
         Value::Time(time) => datetime::write_time(*time, to),
         Value::Timetz(time, west) => {
             datetime::write_time(*time, to);
             datetime::write_offset(-west, to);
         }
-        Value::Timestamp(timestamp) => datetime::write_timestamp(*timestamp, None, to),
-        Value::Timestamptz(timestamp) => datetime::write_timestamptz(*timestamp, zone, to),
+        Value::Timestamp(timestamp) => {
+            datetime::date_style::write_timestamp(*timestamp, ctx.settings.date_style, to);
+        }
+        Value::Timestamptz(timestamp) => {
+            let (zone, style) = (&ctx.settings.time_zone, ctx.settings.date_style);
+            datetime::date_style::write_timestamptz(*timestamp, zone, style, to);
+        }
         Value::Interval(interval) => {
             datetime::interval_style::write(*interval, ctx.settings.interval_style, to)
         }

@@ -54,7 +54,7 @@ pub(super) fn begin(store: &dyn Store, shared: &Shared, start: &SessionStart) ->
         variables.force("is_superuser", if role.superuser { "on" } else { "off" });
     }
     for (name, value) in &start.parameters {
-        privilege::check_role_setting(store, shared, name, value)?;
+        privilege::check_setting(store, shared, name, value)?;
         variables.set(name, value, false)?;
     }
     variables.keep_as_start();

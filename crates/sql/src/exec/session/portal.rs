@@ -50,6 +50,8 @@ pub(crate) struct Portal {
     pub(crate) forward: bool,
     /// The transaction that declared it has committed.
     pub(crate) kept: bool,
+    /// How many savepoints there were: those that are rolled back take it with them.
+    pub(crate) depth: usize,
 }
 
 impl<S: Store> LocalSession<S> {
@@ -153,10 +155,10 @@ impl<S: Store> LocalSession<S> {
         let rows = Some((Arc::new(rows), 0));
         let (parameters, formats) = (Arc::default(), Arc::default());
         let prepared = Arc::new(prepared);
-        self.portals.insert(
-            name.text.clone(),
-            Portal { prepared, parameters, formats, rows, columns, done: false, forward, hold, kept: false },
-        );
+        let depth = self.savepoints.len();
+        let (done, kept) = (false, false);
+        let made = Portal { prepared, parameters, formats, rows, columns, done, forward, hold, kept, depth };
+        self.portals.insert(name.text.clone(), made);
         Ok(())
     }
 

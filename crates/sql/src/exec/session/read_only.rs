@@ -7,7 +7,7 @@ use crate::parse::ast::{LockStrength, Query, Statement, With};
 impl<S: Store> LocalSession<S> {
     /// 25006 for a statement that writes where the transaction may only read.
     pub(super) fn refuse_writing(&self, statement: &Statement) -> Result<()> {
-        let is_read_only = self.shared.variables.borrow().get("transaction_read_only")? == "on";
+        let is_read_only = self.shared.variables.borrow().is_read_only();
         match written(statement).filter(|_| is_read_only && !self.writes_temporary(statement)) {
             None => Ok(()),
             Some(what) => {

@@ -153,6 +153,7 @@ impl<S: Store> LocalSession<S> {
         sink: &mut dyn Sink,
     ) -> Result<String> {
         self.allow(&plan.needs)?;
+        self.has_asked = true;
         if let Some(columns) = columns {
             sink.columns(columns, Formats(formats))?;
         }
@@ -191,6 +192,7 @@ impl<S: Store> LocalSession<S> {
         meter: Option<Rc<Meter>>,
     ) -> Result<(Vec<Row>, u64)> {
         self.allow(&plan.needs)?;
+        self.has_asked = true;
         let (rows, count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);
             let mut exec = Exec::new(&self.store, ctx, parameters, &self.start.interrupt, path, sizes);

@@ -5,6 +5,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
+use crate::exec::session::settings::list;
 use crate::exec::store::Store;
 use crate::exec::system::{quoted, text_column};
 use crate::parse::ast::{SetValue, Statement};
@@ -19,8 +20,8 @@ impl<S: Store> LocalSession<S> {
             return Ok(());
         }
         let role = name.eq_ignore_ascii_case("role") || name.eq_ignore_ascii_case("session_authorization");
-        if let (true, SetValue::List(list)) = (role, value) {
-            privilege::check_role_setting(&self.store, &self.shared, name, &list.join(", "))?;
+        if let SetValue::List(list) = value {
+            privilege::check_setting(&self.store, &self.shared, name, &list.join(", "))?;
         }
         self.set_variable(name, value, local)?;
         if name.eq_ignore_ascii_case("session_authorization") {
@@ -34,16 +35,19 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn set_variable(&self, name: &str, value: &SetValue, local: bool) -> Result<()> {
-        let mut variables = self.shared.variables.borrow_mut();
         match value {
-            SetValue::Default => variables.reset(name),
+            SetValue::Default => self.shared.variables.borrow_mut().reset(name),
             SetValue::List(list) => {
                 let joined = if name.eq_ignore_ascii_case("search_path") {
                     list.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(", ")
                 } else {
                     list.join(", ")
                 };
-                variables.set(name, &joined, local)
+                let lower = name.to_ascii_lowercase();
+                self.check_mode(&lower, &joined.to_ascii_lowercase())?;
+                // What a transaction is ends with it.
+                let local = local || lower.starts_with("transaction_");
+                self.shared.variables.borrow_mut().set(name, &joined, local)
             }
         }
     }
@@ -99,9 +103,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn shown_name(&self, name: &str) -> String {
-        let variables = self.shared.variables.borrow();
-        let known = variables.all().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        known.map_or_else(|| name.to_string(), |(known, _)| known.clone())
+        list::find(name).map_or(name, |known| known.name).to_string()
     }
 
     /// Tells texts as rows.
@@ -124,16 +126,15 @@ impl<S: Store> LocalSession<S> {
         if name == "all" {
             let rows: Vec<Vec<String>> = {
                 let variables = self.shared.variables.borrow();
-                variables
-                    .all()
-                    .map(|(name, value)| vec![name.clone(), value.clone(), String::new()])
-                    .collect()
+                let row =
+                    |(name, value): (&str, &str)| vec![name.to_string(), value.to_string(), String::new()];
+                variables.all().into_iter().map(row).collect()
             };
             let columns = [text_column("name"), text_column("setting"), text_column("description")];
             self.tell_rows(&columns, &rows, sink)?;
             return Ok("SHOW".to_string());
         }
-        let value = self.shared.variables.borrow().get(name)?;
+        let value = self.shared.variables.borrow().get(name)?.to_string();
         let column = text_column(&self.shown_name(name));
         self.tell_rows(&[column], &[vec![value]], sink)?;
         Ok("SHOW".to_string())

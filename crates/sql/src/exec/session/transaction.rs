@@ -1,23 +1,33 @@
 //! BEGIN, COMMIT, ROLLBACK, savepoints and SET TRANSACTION; what is put off to the commit.
 //!
-//! 1. A savepoint remembers where the store and the list of waiting checks were; ROLLBACK TO takes both back.
+//! 1. A savepoint remembers where everything was that a statement can change: the store, the list of waiting checks,
+//!    settings with the role among them, SET CONSTRAINTS, cursors, locks, what will be told to others. ROLLBACK TO
+//!    takes all of it back.
 //! 2. Every check that waits is made before the commit, or becomes due by SET CONSTRAINTS .. IMMEDIATE.
+use std::collections::BTreeMap;
+
 use super::run::warning;
 use crate::catalog::object::{Constraint, Object};
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::session::{LocalSession, Savepoint};
+use crate::exec::session::{Constraints, LocalSession, Savepoint};
 use crate::exec::store::Store;
 use crate::exec::{Exec, Waiting};
 use crate::parse::ast::{Ident, Path, Transaction, TransactionMode};
 use crate::session::TransactionState;
+
+impl Constraints {
+    /// Whether a constraint that can be put off is.
+    fn defer(&self, constraint: &Constraint) -> bool {
+        self.own.get(&constraint.oid).copied().or(self.all).unwrap_or(constraint.deferred)
+    }
+}
 
 impl<S: Store> LocalSession<S> {
     pub(crate) fn is_deferred(&self, constraint: &Constraint) -> bool {
         if !constraint.deferrable {
             return false;
         }
-        let own = self.deferred.get(&constraint.oid).copied();
-        own.or(self.deferred_all).unwrap_or(constraint.deferred)
+        self.constraints.defer(constraint)
     }
 
     /// Checks what was put off to the commit.
@@ -43,8 +53,7 @@ impl<S: Store> LocalSession<S> {
 
     pub(super) fn set_constraints(&mut self, names: &[Path], deferred: bool) -> Result<()> {
         if names.is_empty() {
-            self.deferred.clear();
-            self.deferred_all = Some(deferred);
+            self.constraints = Constraints { all: Some(deferred), own: BTreeMap::new() };
         }
         for path in names {
             let mut found = false;
@@ -57,7 +66,7 @@ impl<S: Store> LocalSession<S> {
                         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
                     }
                     found = true;
-                    self.deferred.insert(constraint.oid, deferred);
+                    self.constraints.own.insert(constraint.oid, deferred);
                 }
             }
             if !found {
@@ -66,10 +75,12 @@ impl<S: Store> LocalSession<S> {
             }
         }
         if !deferred {
+            if let Some(savepoint) = self.savepoints.last_mut().filter(|one| one.were_waiting.is_none()) {
+                savepoint.were_waiting = Some(self.waiting[..savepoint.waiting].to_vec());
+            }
             let waiting = std::mem::take(&mut self.waiting);
-            let (all, own) = (self.deferred_all, self.deferred.clone());
-            let still =
-                move |c: &Constraint| c.deferrable && own.get(&c.oid).copied().or(all).unwrap_or(c.deferred);
+            let constraints = self.constraints.clone();
+            let still = move |constraint: &Constraint| constraint.deferrable && constraints.defer(constraint);
             self.waiting = self.check_some(waiting, &still)?;
         }
         Ok(())
@@ -103,42 +114,119 @@ impl<S: Store> LocalSession<S> {
                     self.tell(warning(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
                 }
                 let works = commit && self.state != TransactionState::Failed;
+                let modes = chain.then(|| self.modes());
                 self.end(works)?;
-                if *chain {
+                if let Some(modes) = modes {
                     self.ensure_open()?;
                     self.state = TransactionState::Active;
+                    let mut variables = self.shared.variables.borrow_mut();
+                    for (name, value) in modes {
+                        variables.set(name, &value, true)?;
+                    }
                 }
                 Ok(if works { "COMMIT" } else { "ROLLBACK" })
             }
             Transaction::Savepoint(name) => {
                 self.require_block(block, "SAVEPOINT")?;
-                let mark = self.store.mark();
-                let waiting = self.waiting.len();
-                let (locks, told) = (self.shared.advisory.of_transaction(), self.shared.notify.point());
-                let name = name.text.clone();
-                self.savepoints.push(Savepoint { name, mark, waiting, locks, told });
+                let made = Savepoint {
+                    name: name.text.clone(),
+                    mark: self.store.mark(),
+                    waiting: self.waiting.len(),
+                    were_waiting: None,
+                    constraints: self.constraints.clone(),
+                    settings: self.shared.variables.borrow().point(),
+                    locks: self.shared.advisory.of_transaction(),
+                    told: self.shared.notify.point(),
+                };
+                self.savepoints.push(made);
                 Ok("SAVEPOINT")
             }
             Transaction::Release(name) => {
                 self.require_block(block, "RELEASE SAVEPOINT")?;
                 let at = self.savepoint(name)?;
-                self.savepoints.truncate(at);
+                self.release(at);
                 Ok("RELEASE")
             }
             Transaction::RollbackTo(name) => {
                 self.require_block(block, "ROLLBACK TO SAVEPOINT")?;
                 let at = self.savepoint(name)?;
-                let (mark, waiting) = (self.savepoints[at].mark, self.savepoints[at].waiting);
-                self.store.undo_to(mark)?;
-                self.waiting.truncate(waiting);
-                self.shared.advisory.end_transaction(Some(&self.savepoints[at].locks));
-                self.shared.notify.back_to(self.savepoints[at].told);
-                self.savepoints.truncate(at + 1);
-                self.state = TransactionState::Active;
+                self.roll_back_to(at)?;
                 Ok("ROLLBACK")
             }
             Transaction::Prepared(name) => Err(SqlError::unsupported(name)),
         }
+    }
+
+    /// Takes back what happened behind a savepoint, which stays.
+    fn roll_back_to(&mut self, at: usize) -> Result<()> {
+        self.store.undo_to(self.savepoints[at].mark)?;
+        let were_waiting = self.savepoints[at..].iter_mut().find_map(|one| one.were_waiting.take());
+        self.waiting = were_waiting.unwrap_or_else(|| std::mem::take(&mut self.waiting));
+        self.savepoints.truncate(at + 1);
+        let savepoint = &self.savepoints[at];
+        self.waiting.truncate(savepoint.waiting);
+        self.constraints = savepoint.constraints.clone();
+        self.shared.variables.borrow_mut().back_to(&savepoint.settings);
+        self.shared.advisory.end_transaction(Some(&savepoint.locks));
+        self.shared.notify.back_to(savepoint.told);
+        self.portals.retain(|_, portal| portal.depth <= at);
+        self.state = TransactionState::Active;
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those behind it; what happened since belongs to the one before.
+    fn release(&mut self, at: usize) {
+        let were_waiting = self.savepoints[at..].iter_mut().find_map(|one| one.were_waiting.take());
+        self.shared.variables.borrow_mut().release_to(&self.savepoints[at].settings);
+        self.savepoints.truncate(at);
+        if let (Some(before), Some(mut were)) = (self.savepoints.last_mut(), were_waiting)
+            && before.were_waiting.is_none()
+        {
+            were.truncate(before.waiting);
+            before.were_waiting = Some(were);
+        }
+        self.portals.values_mut().for_each(|portal| portal.depth = portal.depth.min(at));
+    }
+
+    /// The modes of the transaction, for one that is chained to it.
+    fn modes(&self) -> [(&'static str, String); 3] {
+        let variables = self.shared.variables.borrow();
+        ["transaction_isolation", "transaction_read_only", "transaction_deferrable"]
+            .map(|name| (name, variables.get(name).expect("every session has them").to_string()))
+    }
+
+    /// 25001 where it is too late for a mode of the transaction.
+    pub(super) fn check_mode(&self, name: &str, value: &str) -> Result<()> {
+        let variables = self.shared.variables.borrow();
+        let (nested, late) = (!self.savepoints.is_empty(), self.has_asked);
+        let same = variables.get(name).is_ok_and(|now| now == value);
+        if !self.open || same {
+            return Ok(());
+        }
+        let message = match (name, value) {
+            ("transaction_read_only", "off") => {
+                let outer = self.savepoints.last().is_some_and(|one| one.settings.is_read_only());
+                match () {
+                    () if outer => "cannot set transaction read-write mode inside a read-only transaction",
+                    () if late => "transaction read-write mode must be set before any query",
+                    () => return Ok(()),
+                }
+            }
+            ("transaction_isolation", _) if late => {
+                "SET TRANSACTION ISOLATION LEVEL must be called before any query"
+            }
+            ("transaction_isolation", _) if nested => {
+                "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction"
+            }
+            ("transaction_deferrable", _) if nested => {
+                "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction"
+            }
+            ("transaction_deferrable", _) if late => {
+                "SET TRANSACTION [NOT] DEFERRABLE must be called before any query"
+            }
+            _ => return Ok(()),
+        };
+        Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
     }
 
     fn require_block(&self, block: bool, what: &str) -> Result<()> {
@@ -159,14 +247,15 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn set_modes(&mut self, modes: &[TransactionMode], session: bool) -> Result<()> {
         let prefix = if session { "default_transaction" } else { "transaction" };
         let on = |value: bool| if value { "on" } else { "off" };
-        let mut variables = self.shared.variables.borrow_mut();
         for mode in modes {
             let (name, value) = match mode {
                 TransactionMode::Isolation(level) => ("isolation", *level),
                 TransactionMode::ReadOnly(value) => ("read_only", on(*value)),
                 TransactionMode::Deferrable(value) => ("deferrable", on(*value)),
             };
-            variables.set(&format!("{prefix}_{name}"), value, !session)?;
+            let name = format!("{prefix}_{name}");
+            self.check_mode(&name, value)?;
+            self.shared.variables.borrow_mut().set(&name, value, !session)?;
         }
         Ok(())
     }

@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::exec::Row;
 use crate::exec::advisory;
 use crate::exec::privilege;
+use crate::exec::session::settings::list::{self, Kind};
+use crate::exec::session::settings::values::{general, plain};
 use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
 use crate::session::{Activity, ActivityState, Place};
@@ -25,37 +27,47 @@ fn known(text: &str) -> Value {
 /// Rows of `show_all_settings()`.
 pub(super) fn settings(on: &SessionSystem<'_>) -> Vec<Row> {
     let variables = on.shared.variables.borrow();
-    let row = |(name, value): (&String, &String)| {
-        let start = variables.start_of(name).unwrap_or(value).as_str();
-        let kind = match start {
-            "on" | "off" => "bool",
-            start if start.parse::<i64>().is_ok() => "integer",
-            start if start.parse::<f64>().is_ok() => "real",
-            _ => "string",
-        };
-        let context = if variables.may_set(name) { "user" } else { "internal" };
+    let row = |(name, value): (&str, &str)| {
+        let start = variables.start_of(name).unwrap_or(value);
         let source = if start == value { "default" } else { "session" };
+        let known = list::find(name);
+        let plain = |value: &str| text(&known.map_or(value.to_string(), |known| plain(known, value)));
+        let (kind, unit, limits, words) = match known.map(|known| &known.kind) {
+            Some(Kind::Boolean) => ("bool", "", None, None),
+            Some(Kind::Integer(unit, least, most)) => {
+                ("integer", *unit, Some((least.to_string(), most.to_string())), None)
+            }
+            Some(Kind::Real(unit, least, most)) => {
+                ("real", *unit, Some((general(*least), general(*most))), None)
+            }
+            Some(Kind::Words(words)) => ("enum", "", None, Some(words)),
+            Some(Kind::Text) | None => ("string", "", None, None),
+        };
+        let words = words.map_or(Value::Null, |words| {
+            Value::array(oid::TEXT, words.iter().map(|word| text(word)).collect())
+        });
+        let (least, most) = limits.map_or((Value::Null, Value::Null), |(a, b)| (text(&a), text(&b)));
         vec![
             text(name),
-            text(value),
-            Value::Null,
-            text("Settings"),
+            plain(value),
+            self::known(unit),
+            text(if known.is_some() { "Settings" } else { "Customized Options" }),
             text(""),
             Value::Null,
-            text(context),
+            text(known.map_or("user", |known| known.context.name())),
             text(kind),
             text(source),
-            Value::Null,
-            Value::Null,
-            Value::Null,
-            text(start),
-            text(start),
+            least,
+            most,
+            words,
+            plain(known.map_or(start, |known| known.start.as_str())),
+            plain(start),
             Value::Null,
             Value::Null,
             Value::Bool(false),
         ]
     };
-    variables.all().map(row).collect()
+    variables.all().into_iter().map(row).collect()
 }
 
 /// What a session waits for: type and event; empty for nothing.

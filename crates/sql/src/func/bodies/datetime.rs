@@ -9,8 +9,8 @@ use crate::func::context::EvalContext;
 use crate::func::registry::Body;
 use crate::types::datetime::{
     DAY_US, Day, SECOND_US, UNIX_EPOCH_DAYS, abbreviation_at, add_to_timestamp, add_to_timestamptz,
-    date_in_range, day_of, days_of, interval_out_of_range, is_infinite, local_to_utc, month_len, offset_at,
-    split, timestamp_in_range, timestamp_out_of_range, utc_to_local, zone,
+    date_in_range, day_of, days_of, fixed, interval_out_of_range, is_infinite, local_to_utc, month_len,
+    offset_at, parse, split, timestamp_in_range, timestamp_out_of_range, utc_to_local, zone,
 };
 use crate::types::order::interval_span;
 use crate::types::value::{Interval, Value};
@@ -359,7 +359,7 @@ fn make(source: &str) -> Option<Body> {
             let micros = i128::from(make_day(a)?) * i128::from(DAY_US) + i128::from(make_time(&a[3..])?);
             let local = timestamp_in_range(micros)?;
             let zone = match a.get(6) {
-                Some(name) => zone_named(text(name))?,
+                Some(name) => zone_or_offset(text(name))?,
                 None => ctx.settings.time_zone.clone(),
             };
             Ok(Value::Timestamptz(local_to_utc(&zone, local)))
@@ -385,6 +385,22 @@ fn make(source: &str) -> Option<Body> {
 /// The zone with this name.
 pub(super) fn zone_named(name: &str) -> Result<jiff::tz::TimeZone> {
     zone(name).ok_or_else(|| invalid_parameter(format!("time zone \"{name}\" not recognized")))
+}
+
+/// A zone by its name, or by its offset: there a number counts east.
+fn zone_or_offset(name: &str) -> Result<jiff::tz::TimeZone> {
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        let message = format!("invalid input syntax for type numeric time zone: \"{name}\"");
+        let hint = "Numeric time zones must have \"-\" or \"+\" as first character.";
+        return Err(invalid_parameter(message).hint(hint));
+    }
+    if name.starts_with(['+', '-']) && name[1..].bytes().all(|b| b.is_ascii_digit() || b == b':') {
+        return match parse::offset(name) {
+            Some(east) => Ok(fixed(east)),
+            None => Err(invalid_parameter(format!("numeric time zone \"{name}\" out of range"))),
+        };
+    }
+    zone_named(name)
 }
 
 fn fixed_zone(interval: Interval) -> Result<i64> {

@@ -6,6 +6,7 @@ use super::{array, bool_of, invalid_parameter, scalar, texts};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::context::EvalContext;
 use crate::func::registry::Body;
+use crate::types::datetime::date_style::{DateStyle, write_date, write_timestamp, write_timestamptz};
 use crate::types::json::{self, Json, write_string};
 use crate::types::value::{Array, Dimension, Value};
 use crate::types::{Oid, oid, text};
@@ -28,8 +29,21 @@ pub(super) fn write(
             if is_json { to.push_str(&number) } else { write_string(&number, to) }
         }
         Value::Json(_) | Value::Jsonb(_) => text::write(ctx, ty, value, to)?,
+        // JSON has its own form, whatever DateStyle says.
+        Value::Date(date) => {
+            let mut written = String::new();
+            write_date(*date, DateStyle::default(), &mut written);
+            write_string(&written, to);
+        }
         Value::Timestamp(_) | Value::Timestamptz(_) => {
-            let mut written = text::output(ctx, ty, value)?;
+            let mut written = String::new();
+            match value {
+                Value::Timestamptz(utc_us) => {
+                    write_timestamptz(*utc_us, &ctx.settings.time_zone, DateStyle::default(), &mut written);
+                }
+                Value::Timestamp(micros) => write_timestamp(*micros, DateStyle::default(), &mut written),
+                _ => unreachable!("one of the two"),
+            }
             if let Some(blank) = written.find(' ') {
                 written.replace_range(blank..blank + 1, "T");
             }

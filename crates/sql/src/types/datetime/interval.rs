@@ -2,6 +2,7 @@
 //! [`super::interval_style`] writes them.
 
 use super::super::value::Interval;
+use super::interval_style::IntervalStyle;
 use super::parse::fraction;
 use super::{DAY_US, SECOND_US, interval_out_of_range};
 use crate::error::{Result, SqlError, SqlState};
@@ -124,56 +125,90 @@ enum Fault {
     Field,
 }
 
+type Step<T> = std::result::Result<T, Fault>;
+
 /// A sign, a whole number and its fraction.
-fn signed(text: &str) -> std::result::Result<(bool, i64, f64), Fault> {
+fn signed(text: &str) -> Step<(bool, i64, f64)> {
     let negative = text.starts_with('-');
-    let digits = text.trim_start_matches(['+', '-']);
+    let digits = text.strip_prefix(['+', '-']).map_or(text, str::trim_start);
     let (whole, rest) = digits.split_once('.').unwrap_or((digits, ""));
     let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    if digits.len() + 1 < text.len() || digits.is_empty() || digits == "." {
+    if digits.is_empty() || digits == "." || !all_digits(whole) || !all_digits(rest) {
         return Err(Fault::Syntax);
     }
-    if !all_digits(whole) || !all_digits(rest) {
-        return Err(Fault::Syntax);
-    }
-    let number: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Fault::Field)? };
+    let number =
+        if whole.is_empty() { 0 } else { i64::from(whole.parse::<i32>().map_err(|_| Fault::Field)?) };
     let fraction: f64 = if rest.is_empty() { 0.0 } else { format!("0.{rest}").parse().unwrap_or(0.0) };
     Ok(if negative { (true, -number, -fraction) } else { (false, number, fraction) })
 }
 
-/// Splits into words, numbers with signs, and times; blanks between a number and its unit do not matter.
-fn tokens(text: &str) -> Vec<&str> {
+/// A word of an interval, as `ParseDateTime` tells them apart.
+#[derive(Clone, Copy)]
+enum Word<'t> {
+    /// With colons.
+    Clock(&'t str),
+    /// Begins with a sign; a clock if it has colons.
+    Signed(&'t str),
+    Number(&'t str),
+    Letters(&'t str),
+}
+
+/// Cuts the text; signs and what follows them are one, other punctuation only parts words.
+fn words(text: &str) -> Step<Vec<Word<'_>>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if first.is_ascii_whitespace() || first == ',' || first == '@' {
-            rest = &rest[1..];
-            continue;
-        }
-        let is_word = first.is_ascii_alphabetic();
-        let keep = |c: char| {
-            if is_word {
-                c.is_ascii_alphabetic()
-            } else {
-                c.is_ascii_digit() || matches!(c, ':' | '.' | '-' | '+')
-            }
+        let run = |from: usize, keep: &dyn Fn(char) -> bool| {
+            rest[from..].find(|c| !keep(c)).map_or(rest.len(), |end| from + end)
         };
-        let end = rest[first.len_utf8()..].find(|c| !keep(c)).map_or(rest.len(), |at| at + first.len_utf8());
-        found.push(&rest[..end]);
+        let is_number = |c: char| c.is_ascii_digit() || matches!(c, ':' | '.' | '-');
+        let end = match first {
+            '0'..='9' | '.' => {
+                let end = run(0, &|c| c.is_ascii_digit());
+                let end = match rest[end..].chars().next() {
+                    Some(':') => run(end, &|c| c.is_ascii_digit() || matches!(c, ':' | '.')),
+                    Some('-' | '/' | '.') => {
+                        run(end, &|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '.'))
+                    }
+                    _ => end,
+                };
+                let word = &rest[..end];
+                found.push(if word.contains(':') { Word::Clock(word) } else { Word::Number(word) });
+                end
+            }
+            'A'..='Z' | 'a'..='z' => {
+                let end = run(0, &|c| c.is_ascii_alphabetic());
+                found.push(Word::Letters(&rest[..end]));
+                end
+            }
+            '+' | '-' => {
+                let blanks = run(1, &|c| c.is_ascii_whitespace());
+                if !rest[blanks..].starts_with(|c: char| c.is_ascii_digit()) {
+                    return Err(Fault::Syntax);
+                }
+                let end = run(blanks, &is_number);
+                found.push(Word::Signed(&rest[..end]));
+                end
+            }
+            _ if first.is_ascii_whitespace() || first.is_ascii_punctuation() => 1,
+            _ => return Err(Fault::Syntax),
+        };
         rest = &rest[end..];
     }
-    found
+    Ok(found)
 }
 
-/// `[-]H:MM[:SS[.f]]`, or `MM:SS.f`, in microseconds; `minutes_first` where the type says MINUTE TO SECOND.
-fn clock(text: &str, minutes_first: bool) -> std::result::Result<i128, Fault> {
-    let negative = text.starts_with('-');
-    let text = text.trim_start_matches(['-', '+']);
+/// `H:MM[:SS[.f]]`, or `MM:SS.f`, in microseconds; `minutes_first` where the type says MINUTE TO SECOND.
+fn clock(text: &str, minutes_first: bool) -> Step<i128> {
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
-    let parts: std::result::Result<Vec<i64>, _> = whole.split(':').map(str::parse).collect();
-    let parts = parts.map_err(|_| Fault::Syntax)?;
-    let (hours, minutes, seconds) = match parts[..] {
-        [minutes, seconds] if !rest.is_empty() || minutes_first => (0, minutes, seconds),
+    let all_digits = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = whole.split(':').collect();
+    if !parts.iter().all(all_digits) {
+        return Err(Fault::Syntax);
+    }
+    let numbers: std::result::Result<Vec<i32>, _> = parts.iter().map(|part| part.parse()).collect();
+    let (hours, minutes, seconds) = match numbers.map_err(|_| Fault::Field)?[..] {
+        [minutes, seconds] if text.contains('.') || minutes_first => (0, minutes, seconds),
         [hours, minutes] => (hours, minutes, 0),
         [hours, minutes, seconds] => (hours, minutes, seconds),
         _ => return Err(Fault::Syntax),
@@ -182,71 +217,111 @@ fn clock(text: &str, minutes_first: bool) -> std::result::Result<i128, Fault> {
         return Err(Fault::Field);
     }
     let micros = fraction(rest).map_err(|_| Fault::Syntax)?;
-    let time = (i128::from(hours) * 3600 + i128::from(minutes * 60 + seconds)) * i128::from(SECOND_US)
-        + i128::from(micros);
-    Ok(if negative { -time } else { time })
+    let time =
+        (i128::from(hours) * 3600 + i128::from(minutes) * 60 + i128::from(seconds)) * i128::from(SECOND_US);
+    Ok(time + i128::from(micros))
 }
 
-fn postgres_form(text: &str, default: Unit, minutes_first: bool) -> std::result::Result<Sum, Fault> {
-    let words = tokens(text);
+/// The bits of what has been said: nothing may be said twice.
+mod said {
+    pub const MICROSECOND: u32 = 1;
+    pub const MILLISECOND: u32 = 2;
+    pub const SECOND: u32 = 4;
+    pub const SECONDS: u32 = MICROSECOND | MILLISECOND | SECOND;
+    pub const MINUTE: u32 = 8;
+    pub const HOUR: u32 = 16;
+    pub const CLOCK: u32 = SECONDS | MINUTE | HOUR;
+    /// Those of the units from the day on.
+    pub const LARGER: u32 = 32;
+}
+
+fn bit_of(unit: Unit, fraction: f64) -> u32 {
+    match unit {
+        Unit::Microsecond => said::MICROSECOND,
+        Unit::Millisecond => said::MILLISECOND,
+        Unit::Second if fraction != 0.0 => said::SECONDS,
+        Unit::Second => said::SECOND,
+        Unit::Minute => said::MINUTE,
+        Unit::Hour => said::HOUR,
+        larger => said::LARGER << (larger as u32),
+    }
+}
+
+/// PostgreSQL's and SQL's forms, read from the last word to the first, so that a unit is known before its number
+/// (`DecodeInterval`).
+fn postgres_form(text: &str, default: Unit, minutes_first: bool, style: IntervalStyle) -> Step<Sum> {
+    let words = words(text)?;
     let mut sum = Sum::default();
-    let (mut at, mut seen) = (0, false);
-    let ago = words.last().is_some_and(|word| word.eq_ignore_ascii_case("ago"));
-    let end = words.len() - usize::from(ago);
-    // SQL's form has one sign in front of all: `-1-2 3 4:05:06` negates all of it.
-    let all_negative = words.first().is_some_and(|w| w.starts_with('-'))
-        && words[1..end].iter().all(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    let sql_form = words[..end].iter().any(|word| word[1..].contains('-'));
-    while at < end {
-        let word = words[at];
-        let is_number = word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
-        if !is_number {
+    let (mut unit, mut seen, mut ago) = (None, 0, false);
+    for word in words.iter().rev() {
+        let bits = match *word {
+            Word::Letters(letters) if letters.eq_ignore_ascii_case("ago") => {
+                ago = true;
+                continue;
+            }
+            Word::Letters(letters) => {
+                unit = Some(Unit::named(letters).ok_or(Fault::Syntax)?);
+                continue;
+            }
+            Word::Clock(time) => {
+                sum.micros += clock(time, minutes_first)?;
+                unit = Some(Unit::Day);
+                said::CLOCK
+            }
+            Word::Signed(time) if time.contains(':') => {
+                let micros = clock(time[1..].trim_start(), minutes_first)?;
+                sum.micros += if time.starts_with('-') { -micros } else { micros };
+                unit = Some(Unit::Day);
+                said::CLOCK
+            }
+            Word::Signed(number) | Word::Number(number) => {
+                number_of(number, unit.get_or_insert(default), &mut sum)?
+            }
+        };
+        if seen & bits != 0 {
             return Err(Fault::Syntax);
         }
-        let negates = sql_form && all_negative && at > 0;
-        let mut part = Sum::default();
-        if word.contains(':') {
-            part.micros = clock(word, minutes_first)?;
-        } else if let Some((years, months)) = word[1..].split_once('-') {
-            let years = &word[..1 + years.len()];
-            let (negative, years, _) = signed(years)?;
-            let months: i64 = months.parse().map_err(|_| Fault::Syntax)?;
-            if months > 11 {
-                return Err(Fault::Field);
-            }
-            part.months = i128::from(years) * 12 + i128::from(if negative { -months } else { months });
-        } else {
-            let (_, number, rest) = signed(word)?;
-            let unit = match words.get(at + 1) {
-                Some(unit) if at + 1 < end && unit.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-                    at += 1;
-                    Unit::named(unit).ok_or(Fault::Syntax)?
-                }
-                // `3 4:05:06`: days in front of a time.
-                Some(next) if at + 1 < end && next.contains(':') => Unit::Day,
-                // `2 3` as DAY TO HOUR: likewise.
-                Some(_) if at + 2 == end && default == Unit::Hour => Unit::Day,
-                _ => default,
-            };
-            part.add(number, rest, unit);
-        }
-        if negates {
-            part.negate();
-        }
-        sum.months += part.months;
-        sum.days += part.days;
-        sum.micros += part.micros;
-        seen = true;
-        at += 1;
+        seen |= bits;
+    }
+    if seen == 0 {
+        return Err(Fault::Syntax);
+    }
+    // SQL's sign is that of all fields, unless another has its own.
+    let is_signed = |word: &&Word<'_>| matches!(word, Word::Signed(_));
+    let first = words.first().is_some_and(|word| matches!(word, Word::Signed(text) if text.starts_with('-')));
+    if style == IntervalStyle::SqlStandard && first && words.iter().filter(is_signed).count() == 1 {
+        sum = Sum { months: -sum.months.abs(), days: -sum.days.abs(), micros: -sum.micros.abs() };
     }
     if ago {
         sum.negate();
     }
-    if seen { Ok(sum) } else { Err(Fault::Syntax) }
+    Ok(sum)
+}
+
+/// Adds a number of the unit, or years and months (`1-2`); what that says, and the unit of a number in front of it.
+fn number_of(text: &str, unit: &mut Unit, sum: &mut Sum) -> Step<u32> {
+    if let Some((years, months)) = text[1..].split_once('-') {
+        let (negative, years, rest) = signed(&text[..1 + years.len()])?;
+        if rest != 0.0 || months.is_empty() || !months.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(Fault::Syntax);
+        }
+        let months = months.parse::<i32>().ok().filter(|months| *months < 12).ok_or(Fault::Field)?;
+        let months = i128::from(if negative { -months } else { months });
+        sum.months += i128::from(years) * 12 + months;
+        *unit = Unit::Month;
+        return Ok(bit_of(Unit::Month, 0.0));
+    }
+    let (_, number, fraction) = signed(text)?;
+    sum.add(number, fraction, *unit);
+    let bits = bit_of(*unit, fraction);
+    if *unit == Unit::Hour {
+        *unit = Unit::Day;
+    }
+    Ok(bits)
 }
 
 /// `P1Y2M3DT4H5M6S`, and the alternative form `P0001-02-03T04:05:06`.
-fn iso_form(text: &str) -> std::result::Result<Sum, Fault> {
+fn iso_form(text: &str) -> Step<Sum> {
     let (date, time) = text.split_once('T').unwrap_or((text, ""));
     let mut sum = Sum::default();
     let mut seen = false;
@@ -256,7 +331,8 @@ fn iso_form(text: &str) -> std::result::Result<Sum, Fault> {
             let end = rest.find(|c: char| c.is_ascii_alphabetic());
             let Some(end) = end else {
                 if is_time {
-                    sum.micros += clock(rest, false)?;
+                    let micros = clock(rest.trim_start_matches(['+', '-']), false)?;
+                    sum.micros += if rest.starts_with('-') { -micros } else { micros };
                 } else {
                     let fields: Vec<&str> = rest.split('-').collect();
                     let [years, months, days] = fields[..] else { return Err(Fault::Syntax) };
@@ -325,7 +401,7 @@ fn range_of(modifier: i32) -> i32 {
 }
 
 /// Reads an interval; the modifier of its type says what a number without unit means.
-pub fn parse(text: &str, modifier: i32) -> Result<Interval> {
+pub fn parse(text: &str, modifier: i32, style: IntervalStyle) -> Result<Interval> {
     let range = range_of(modifier);
     let default = match range {
         fields::ALL => Unit::Second,
@@ -336,10 +412,10 @@ pub fn parse(text: &str, modifier: i32) -> Result<Interval> {
         _ if range & fields::MONTH != 0 => Unit::Month,
         _ => Unit::Year,
     };
-    let trimmed = text.trim();
-    let sum = match trimmed.strip_prefix('P') {
-        Some(iso) => iso_form(iso),
-        None => postgres_form(trimmed, default, range == fields::MINUTE | fields::SECOND),
+    let minutes_first = range == fields::MINUTE | fields::SECOND;
+    let sum = match (postgres_form(text, default, minutes_first, style), text.trim().strip_prefix('P')) {
+        (Err(Fault::Syntax), Some(iso)) => iso_form(iso),
+        (sum, _) => sum,
     };
     let out_of_range = || {
         let message = format!("interval field value out of range: \"{text}\"");

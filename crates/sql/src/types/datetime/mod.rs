@@ -1,14 +1,15 @@
-//! Dates and times: calendar, time zones, and the text of each type in DateStyle ISO.
+//! Dates and times: calendar, time zones, arithmetic; [`date_style`] and [`interval_style`] write them.
 //!
 //! Units: days and microseconds since 2000-01-01; offsets of zones in seconds east of UTC (a timetz holds
 //! seconds west, as PostgreSQL does). `i64::MAX` and `i64::MIN` (`i32` for dates) are the infinities.
 
+pub mod date_style;
 pub mod interval;
 pub mod interval_style;
 pub mod parse;
 mod words;
 
-pub use words::zone;
+pub use words::{fixed, named_zone, zone};
 
 use std::fmt::Write;
 
@@ -204,55 +205,6 @@ pub fn write_offset(east: i32, to: &mut String) {
     if seconds != 0 {
         write!(to, ":{seconds:02}").expect("a string takes it");
     }
-}
-
-fn write_day(day: Day, to: &mut String) -> bool {
-    let is_bc = day.year <= 0;
-    let year = if is_bc { 1 - day.year } else { day.year };
-    write!(to, "{year:04}-{:02}-{:02}", day.month, day.day).expect("a string takes it");
-    is_bc
-}
-
-/// Appends a date.
-pub fn write_date(date: i32, to: &mut String) {
-    match date {
-        i32::MAX => to.push_str("infinity"),
-        i32::MIN => to.push_str("-infinity"),
-        _ => {
-            if write_day(day_of(i64::from(date)), to) {
-                to.push_str(" BC");
-            }
-        }
-    }
-}
-
-/// Appends a timestamp; with an offset, that of a timestamptz whose local time it is.
-pub fn write_timestamp(micros: i64, offset: Option<i32>, to: &mut String) {
-    match micros {
-        i64::MAX => to.push_str("infinity"),
-        i64::MIN => to.push_str("-infinity"),
-        _ => {
-            let (days, time) = split(micros);
-            let is_bc = write_day(day_of(days), to);
-            to.push(' ');
-            write_time(time, to);
-            if let Some(east) = offset {
-                write_offset(east, to);
-            }
-            if is_bc {
-                to.push_str(" BC");
-            }
-        }
-    }
-}
-
-/// Appends a timestamptz as the zone's clocks show it.
-pub fn write_timestamptz(utc_us: i64, zone: &TimeZone, to: &mut String) {
-    if is_infinite(utc_us) {
-        return write_timestamp(utc_us, None, to);
-    }
-    let east = offset_at(zone, utc_us);
-    write_timestamp(utc_us + i64::from(east) * SECOND_US, Some(east), to);
 }
 
 /// Rounded to a precision of 0 to 6 digits of a second; other precisions change nothing.

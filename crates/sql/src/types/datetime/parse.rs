@@ -242,7 +242,7 @@ impl Read {
             "dst" => {}
             _ if words::is_weekday(&lower) => {}
             _ => match words::month(&lower) {
-                Some(month) => self.name_month(month, ctx.settings.date_order)?,
+                Some(month) => self.name_month(month, ctx.settings.date_style.order)?,
                 None => self.zone_word(word)?,
             },
         }
@@ -304,7 +304,7 @@ fn end_of(text: &str, keep: impl Fn(char) -> bool) -> usize {
 
 fn read(text: &str, ctx: &EvalContext<'_>) -> Step<Read> {
     let mut found = Read::default();
-    let order = ctx.settings.date_order;
+    let order = ctx.settings.date_style.order;
     let mut rest = text.trim();
     let mut after_t = false;
     let mut is_empty = true;
@@ -403,7 +403,7 @@ fn read_word(rest: &str, found: &mut Read, ctx: &EvalContext<'_>) -> Step<usize>
             if rest[end + digits..].starts_with(':') {
                 break;
             }
-            found.part(&rest[end..end + digits], ctx.settings.date_order)?;
+            found.part(&rest[end..end + digits], ctx.settings.date_style.order)?;
             end += digits;
             if rest[end..].starts_with(['-', '/', '.']) {
                 end += 1;

@@ -121,36 +121,56 @@ pub(super) fn abbreviation(word: &str) -> Option<i32> {
     Some(ABBREVIATIONS[at].1 * 60)
 }
 
-/// The zone with this name: of the time zone database (any case), an abbreviation, or a POSIX text like
-/// `UTC+3` or `+05:30` (which counts west, as POSIX does).
+/// The zone with this name: an abbreviation, or what [`named_zone`] finds.
 pub fn zone(name: &str) -> Option<TimeZone> {
-    let lower = name.to_ascii_lowercase();
-    if let Some(east) = abbreviation(&lower) {
-        return Some(fixed(east));
+    match abbreviation(&name.to_ascii_lowercase()) {
+        Some(east) => Some(fixed(east)),
+        None => named_zone(name).map(|(_, zone)| zone),
     }
-    let is_full =
-        name.contains('/') || name.bytes().all(|b| b.is_ascii_alphabetic()) || name.contains("EST5");
-    if is_full && let Ok(zone) = TimeZone::get(name) {
-        return Some(zone);
+}
+
+/// The zone of the time zone database with this name (in any case), or that of a POSIX text like `UTC+3`, `+05:30`
+/// or `EST5EDT,M3.2.0,M11.1.0` (which counts west, as POSIX does); and how it is called (`pg_tzset`).
+pub fn named_zone(name: &str) -> Option<(String, TimeZone)> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
+    if name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(is_name)
+        && let Ok(zone) = TimeZone::get(name)
+    {
+        let called = zone.iana_name().unwrap_or(name).to_string();
+        return Some((called, zone));
     }
-    let digits = name.find(['+', '-']).or_else(|| name.find(|c: char| c.is_ascii_digit()))?;
-    let (word, offset) = name.split_at(digits);
-    if !word.bytes().all(|b| b.is_ascii_alphabetic()) || word.len() == 1 {
+    Some((name.to_ascii_uppercase(), posix(name)?))
+}
+
+/// The daylight saving time of a POSIX text that does not say when it is: that of the United States.
+const DEFAULT_RULE: &str = ",M3.2.0,M11.1.0";
+
+fn posix(text: &str) -> Option<TimeZone> {
+    let named = match text.strip_prefix('<') {
+        Some(quoted) => quoted.find('>')? + 2,
+        None => text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len()),
+    };
+    let (word, rest) = text.split_at(named);
+    let sign = usize::from(rest.starts_with(['+', '-']));
+    let end =
+        sign + rest[sign..].find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(rest.len() - sign);
+    let (offset, saving) = rest.split_at(end);
+    if offset.len() == sign {
         return None;
     }
-    if let Some(zone) = TimeZone::get(name).ok().filter(|_| !word.is_empty()) {
-        return Some(zone);
+    let west = super::parse::offset(&if sign == 0 { format!("+{offset}") } else { offset.to_string() })?;
+    if saving.is_empty() {
+        // The library wants names of three letters, and no colon between < and >.
+        let is_odd = word.len() < 3 || word.starts_with('<');
+        return TimeZone::posix(text).ok().or_else(|| is_odd.then(|| fixed(-west)));
     }
-    let west = if offset.starts_with(['+', '-']) {
-        super::parse::offset(offset)?
-    } else {
-        super::parse::offset(&format!("+{offset}"))?
-    };
-    Some(fixed(-west))
+    let rule = if saving.contains(',') { "" } else { DEFAULT_RULE };
+    TimeZone::posix(&format!("{text}{rule}")).ok()
 }
 
 /// The zone that is always `east` seconds east.
-pub(super) fn fixed(east: i32) -> TimeZone {
+pub fn fixed(east: i32) -> TimeZone {
     match east {
         0 => TimeZone::UTC,
         _ => TimeZone::fixed(Offset::from_seconds(east).expect("offsets are within 26 hours")),
@@ -164,5 +184,17 @@ mod tests {
         assert!(super::ABBREVIATIONS.is_sorted());
         assert_eq!(super::abbreviation("pst"), Some(-8 * 3600));
         assert!(super::zone("europe/berlin").is_some() && super::zone("nowhere").is_none());
+    }
+
+    #[test]
+    fn posix_counts_west() {
+        let east = |name| super::zone(name).map(|zone| super::super::offset_at(&zone, 0));
+        assert_eq!(east("UTC+2"), Some(-7200));
+        assert_eq!(east("GMT-02:00"), Some(7200));
+        assert_eq!(east("+05:30"), Some(-19_800));
+        assert_eq!(east("<-02>+02"), Some(-7200));
+        assert_eq!(east("EST5EDT"), Some(-18_000));
+        assert_eq!(east("FOO5BAR"), Some(-18_000));
+        assert_eq!((east("FOO"), east("5x"), east("UTC+")), (None, None, None));
     }
 }
