@@ -86,6 +86,12 @@ class Dirty:
         text = re.sub(r"--[^\n]*", "", text)
         self.names |= {name.lower().replace('"', "").split(".")[-1] for name in NAMES.findall(text)} - COMMON
 
+    def made_anew(self, text):
+        """What is made or dropped alike on both sides is clean."""
+        found = re.match(r"(?is)(?:\s|--[^\n]*\n)*(create|drop)\b", text)
+        if found:
+            self.names -= {name.lower().replace('"', "").split(".")[-1] for name in NAMES.findall(re.sub(r"--[^\n]*", "", text))[:1]}
+
     def touches(self, text):
         return bool(self.of(text) & self.names)
 
@@ -133,6 +139,8 @@ def compare(name, parts, ours, theirs, dirty):
                 dirty.add(unit)
         elif kind == "rows" and re.match(r"(insert|update|delete|merge|create|alter|drop|\\copy)\b", bare, re.I):
             dirty.add(unit)
+        elif kind in ("same", "words") and ours.state.get(number) == "00000":
+            dirty.made_anew(unit)
         found.append((number, kind))
     return found
 

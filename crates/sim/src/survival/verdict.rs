@@ -20,12 +20,12 @@ use crate::serializability;
 /// Judges what is left.
 pub(crate) fn judge(run: &RowsRun, mut pod: SimPod, world: &World, report: Report) -> SurvivalResult {
     let mut problems: Vec<String> = BTreeSet::from_iter(world.failures.take()).into_iter().collect();
-    let mut extinct = false;
+    let mut extinct = world.extinct.get();
     if !report.completed() {
         let plan = pod.plan.clone();
         pod.sim.end_after(10_000);
         let (told, survivors) = pod.sim.alone(HostId(0), WorkerId(0), move |cx| state(cx, &plan));
-        extinct = survivors == 0;
+        extinct |= survivors == 0;
         if !extinct {
             let troubles = world.troubles.iter().zip(pod.plan.hosts()).flat_map(|(troubles, host)| {
                 let tell = move |trouble| format!("\nhost {} {trouble}", host.0);

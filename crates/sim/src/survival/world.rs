@@ -17,7 +17,7 @@ use liger_engine::recovery::{Identity, create};
 use liger_engine::row::{RowHost, RowSession, RowTxn, Takeover};
 use liger_engine::{Session, TxnError};
 use liger_fabric::disk::SimDisks;
-use liger_fabric::sim::{Sim, SimConfig, Simulation};
+use liger_fabric::sim::{CrashDomain, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::membership::{self, HostState, Slot};
 use liger_pod::plan::Plan;
@@ -63,6 +63,8 @@ pub(crate) struct World {
     running: Cell<u32>,
     /// Everybody has seen, or is about to see, that all is done: who dies now is not waited for.
     over: Cell<bool>,
+    /// The last host has ended by itself: nobody is left to be asked.
+    pub extinct: Cell<bool>,
     /// Grows as long as the pod is not at rest.
     unrest: Cell<u64>,
     /// By host: what that was before its keeper's last look around.
@@ -199,6 +201,7 @@ fn build(
         recorder: Arc::clone(pod.recorder.as_ref().expect("recording is on")),
         running: Cell::new(0),
         over: Cell::new(false),
+        extinct: Cell::new(false),
         unrest: Cell::new(0),
         kept: vec![Cell::new(u64::MAX); usize::from(run.rows.hosts)],
         troubles: vec![RefCell::default(); usize::from(run.rows.hosts)],
@@ -308,6 +311,12 @@ fn keep(cx: &Cx<Sim>, world: &Rc<World>, place: &Place, again: bool) {
             engine.notice_end();
         }
         engine.keep(cx);
+        if engine.is_overruled() && world.is_alone(cx) {
+            // Nobody is left to cut it off: its process ends by itself, and the pod with it.
+            world.over.set(true);
+            world.extinct.set(true);
+            cx.fabric().kill_host(cx.host(), CrashDomain::Process);
+        }
         let mut troubles = engine.troubles(cx);
         world.troubles[usize::from(cx.host().0)].replace(troubles.clone());
         if world.run.room.is_short() {
@@ -459,6 +468,12 @@ impl World {
             && self.plan.hosts().all(rests)
             // A host may have died a moment ago.
             && self.plan.hosts().all(|host| self.is_staffed(cx, host))
+    }
+
+    /// True if no other host counts as alive and is.
+    fn is_alone(&self, cx: &Cx<Sim>) -> bool {
+        let others = || self.plan.hosts().filter(|host| *host != cx.host());
+        others().all(|host| !self.is_alive(cx, host) || !self.is_staffed(cx, host))
     }
 
     /// True if a host that counts as alive is: the test knows what the pod has yet to find out.
