@@ -35,6 +35,7 @@ NAMES = re.compile(
     r"\b(?:table|into|from|update|view|index|on|function|procedure|type|sequence|domain|schema|only|join|aggregate|operator|trigger|rule|policy|"
     r"role|user|group|collation|cast|class|family|statistics|publication|execute|prepare|deallocate|cursor\s+for|declare|fetch|copy|call|cluster|reindex|lock|analyze|vacuum)"
     r"\s+(?:if\s+(?:not\s+)?exists\s+|only\s+|concurrently\s+|all\s+in\s+)*((?:\"[^\"]+\"|[a-z_][\w$]*)(?:\.(?:\"[^\"]+\"|[a-z_][\w$]*))?)", re.I)
+LISTS = re.compile(r"\b(?:inherits|partition\s+of|references|like)\s*\(?\s*([a-z_][\w$., ]*)|\\d\S*\s+([\w.\"]+)", re.I)
 CALLS = re.compile(r"([a-z_]\w*)\s*\(", re.I)
 COMMON = {"select", "if", "not", "exists", "only", "the", "a", "generate_series", "values", "unnest", "lateral", "current_date", "pg_class", "pg_attribute",
           "pg_type", "pg_proc", "pg_namespace", "pg_index", "pg_constraint", "pg_catalog", "information_schema", "each", "public", "in", "where", "set"}
@@ -77,14 +78,19 @@ class Dirty:
         self.names = set()
 
     @staticmethod
+    def named(text):
+        lists = [name for pair in LISTS.findall(text) for part in pair for name in part.split(",")]
+        names = (name.strip().lower().replace('"', "").split(".")[-1] for name in NAMES.findall(text) + lists)
+        return {name.split(" ")[0] for name in names if name}
+
+    @staticmethod
     def of(text):
         text = re.sub(r"--[^\n]*", "", text)
-        names = {name.lower().replace('"', "").split(".")[-1] for name in NAMES.findall(text)}
-        return (names | {name.lower() for name in CALLS.findall(text)}) - COMMON
+        return (Dirty.named(text) | {name.lower() for name in CALLS.findall(text)}) - COMMON
 
     def add(self, text):
         text = re.sub(r"--[^\n]*", "", text)
-        self.names |= {name.lower().replace('"', "").split(".")[-1] for name in NAMES.findall(text)} - COMMON
+        self.names |= self.named(text) - COMMON
 
     def made_anew(self, text):
         """What is made or dropped alike on both sides is clean."""
@@ -101,6 +107,8 @@ def judge(unit, number, ours, theirs, dirty, block_failed):
     if number in ours.ends:
         return ours.ends[number]
     mine, other = ours.text.get(number, ""), theirs.text.get(number, "")
+    if number not in ours.state and number in theirs.state:
+        return "follows"  # psql has left the script before it
     if mine == other:
         return "same"
     my_error, other_error = ("ERROR:" in mine or "FATAL:" in mine), ("ERROR:" in other or "FATAL:" in other)
@@ -118,7 +126,8 @@ def judge(unit, number, ours, theirs, dirty, block_failed):
     if my_error:
         return "feature" if state in ("42601", "42883", "42704") else "state"
     if other_error:
-        return "accepted"
+        ends = re.match(r"\s*(commit|end|savepoint|rollback|release)\b", re.sub(r"--[^\n]*", "", unit), re.I)
+        return "follows" if ends and block_failed else "accepted"
     if sorted(mine.split("\n")) == sorted(other.split("\n")):
         return "order"
     rows, other_rows = (re.sub(r"(?m)^(NOTICE|WARNING|INFO|DETAIL|HINT|LINE \d+|CONTEXT|LOCATION):.*\n?|^ *\^\n", "", text) for text in (mine, other))
@@ -192,7 +201,7 @@ def run(servers, options, folder, known_path):
     environment = {**ENVIRONMENT, "PG_ABS_SRCDIR": str(regress), "PG_ABS_BUILDDIR": str(folder)}
     known, results, wrong, better = load(known_path), {}, [], []
     dirty, begin = Dirty(), time.monotonic()
-    print(f"{'file':24}{'all':>6}" + "".join(f"{kind:>9}" for kind in CLASSES) + f"{'s':>7}", flush=True)
+    print(f"{'file':24}{'all':>6}" + "".join(f"{kind:>9}" for kind in CLASSES) + f"{'s':>7}")
     for name in schedule(regress, *options.files.split("-")):
         if options.only and name not in options.only and name != "test_setup":
             continue
@@ -206,7 +215,7 @@ def run(servers, options, folder, known_path):
         found = compare(name, parts, ours, theirs, dirty)
         results[name] = (checksum, found)
         counts = {kind: sum(1 for _, other in found if other == kind) for kind in CLASSES}
-        print(f"{name:24}{len(parts):6}" + "".join(f"{counts[kind] or '':>9}" for kind in CLASSES) + f"{time.monotonic() - start:7.1f}", flush=True)
+        print(f"{name:24}{len(parts):6}" + "".join(f"{counts[kind] or '':>9}" for kind in CLASSES) + f"{time.monotonic() - start:7.1f}")
         if options.out:
             write_differences(pathlib.Path(options.out) / f"{name}.txt", parts, found, ours, theirs)
         if options.shrink or name not in known and not known:

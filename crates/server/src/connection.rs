@@ -308,7 +308,8 @@ impl Connection {
         }
         if series {
             self.skipping = true;
-            // The client need not ask for it: a Flush behind the message that failed is skipped with the others.
+            // Whoever asks to be sent what there is (asyncpg) would wait: that message is skipped with
+            // the others.
             return self.stream.send().map(|()| true);
         }
         self.ready()

@@ -84,7 +84,7 @@ fn tables_change_while_sessions_of_all_hosts_work() {
                     });
                     let index = made.expect("an index");
                     if round % 2 == 0 {
-                        slots.once(true, move |r| r.catalog.drop(r.tx, &[index], false)).expect("dropped");
+                        slots.once(true, move |r| r.catalog.drop_object(r.tx, index)).expect("dropped");
                     }
                 }
             });

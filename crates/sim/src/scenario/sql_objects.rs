@@ -161,7 +161,10 @@ fn operation(
     let name = NAMES[pick.below(NAMES.len() as u64) as usize];
     let Some(table) = named(working.catalog(), name) else { return create(tx, working, name) };
     match pick.below(16) {
-        0 => working.drop(tx, &[table], false).map(|_| ()),
+        0 => {
+            let indexes: Vec<Oid> = working.catalog().indexes_of(table).map(|index| index.oid).collect();
+            indexes.into_iter().chain([table]).try_for_each(|oid| working.drop_object(tx, oid))
+        }
         1 => working.truncate(tx, table),
         2 => index(tx, working, name, table),
         3 => {
@@ -195,7 +198,7 @@ fn create(tx: &mut dyn Access, working: &mut Working, name: &str) -> Result<()> 
 fn index(tx: &mut dyn Access, working: &mut Working, name: &str, table: Oid) -> Result<()> {
     let name = format!("{name}_n");
     if let Some(there) = named(working.catalog(), &name) {
-        return working.drop(tx, &[there], false).map(|_| ());
+        return working.drop_object(tx, there);
     }
     let new = NewIndex { name, table, columns: vec![IndexColumn::of(1)], ..NewIndex::default() };
     let made = working.create_index(tx, new)?.oid;

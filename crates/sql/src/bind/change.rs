@@ -179,8 +179,13 @@ impl Binder<'_> {
         Ok(found)
     }
 
-    /// A check of a domain over `base`: its value is [`Expr::CaseOperand`].
-    pub(crate) fn domain_check(&self, base: Oid, sql: &str) -> Result<Expr> {
+    /// Binds a check or default of a domain over `base` for its names alone.
+    pub(crate) fn domain_check_text(&self, base: Oid, sql: &str) -> Result<()> {
+        let parsed = crate::parse::parse_expr(sql)?;
+        self.expr(&mut self.domain_scope(base), &parsed).map(|_| ()).map_err(SqlError::nowhere)
+    }
+
+    fn domain_scope(&self, base: Oid) -> Scope<'static> {
         let mut scope = Scope::root();
         let base = Type::of(crate::types::Types::base_of(&self.ctx, base));
         let column = ScopeColumn {
@@ -192,6 +197,12 @@ impl Binder<'_> {
         };
         scope.add_entry(entry("", vec![column], 0), true);
         scope.place = Place::Lasting(super::CHECKS);
+        scope
+    }
+
+    /// A check of a domain over `base`: its value is [`Expr::CaseOperand`].
+    pub(crate) fn domain_check(&self, base: Oid, sql: &str) -> Result<Expr> {
+        let mut scope = self.domain_scope(base);
         let typed = self.expr(&mut scope, &crate::parse::parse_expr(sql)?).map_err(SqlError::nowhere)?;
         self.boolean(typed, "CHECK").map_err(SqlError::nowhere)
     }

@@ -2,7 +2,7 @@
 
 use super::tree::{Const, Expr};
 use super::types::{full_type_text, type_text};
-use super::{Binder, Typed, fail};
+use super::{Binder, Meant, Typed, fail};
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 pub(crate) use crate::func::CastContext as Context;
@@ -63,7 +63,7 @@ impl Binder<'_> {
                 let base = Type { oid: base, modifier };
                 let value = text::input(&self.ctx, base, &literal).map_err(|error| error.at(pos + 1))?;
                 if let (oid::REGCLASS, Value::Oid(relation)) = (base.oid, &value) {
-                    self.spelled(pos, *relation, true);
+                    self.spelled(pos, Meant::Literal(*relation));
                 }
                 let bare = Typed::new(Expr::value(value), Type::of(target.oid), pos);
                 if target.modifier < 0 || explicit {

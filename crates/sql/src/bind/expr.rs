@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::scope::ScopeColumn;
+use super::scope::{Place, ScopeColumn};
 use super::tree::{Expr, Fields};
-use super::{Binder, Scope, Typed, fail};
+use super::{Binder, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, IsTest, Kind, Subscript};
@@ -129,8 +129,21 @@ impl Binder<'_> {
     }
 
     fn column(&self, scope: &mut Scope<'_>, parts: &[String], pos: Pos) -> Result<Typed> {
-        match scope.column(parts, pos) {
-            Ok(typed) => Ok(typed),
+        match scope.column_of(parts, pos) {
+            Ok((typed, (relation, number))) => {
+                // A row goes on without one of its columns.
+                if number != 0 {
+                    self.looks_at((relation, number));
+                }
+                if matches!(scope.place, Place::Lasting(_)) && relation != 0 {
+                    let of_row = number == 0;
+                    self.spelled(
+                        pos,
+                        if of_row { Meant::Row(relation) } else { Meant::Column(relation, number) },
+                    );
+                }
+                Ok(typed)
+            }
             // `table.function`: the field notation for a call is not taken, but a field of a row column is.
             Err(error) if parts.len() >= 2 && error.state != SqlState::AMBIGUOUS_COLUMN => {
                 let (last, base) = parts.split_last().expect("two parts");

@@ -2,16 +2,15 @@
 
 use super::scope::{Entry, Place, ScopeColumn, columns_of, out_columns};
 use super::tree::{Expr, From};
-use super::{Binder, Scope, fail};
+use super::{Binder, Meant, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
+use crate::exec::system::quoted;
 use crate::exec::system_tables::SystemRelation;
 use crate::parse::Pos;
 use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
 use crate::types::{Type, oid};
-
-pub(super) const VIEWS_DEEP: usize = 50;
 
 fn names(alias: Option<&Alias>) -> Vec<String> {
     alias.map_or(Vec::new(), |alias| alias.columns.iter().map(|name| name.text.clone()).collect())
@@ -133,7 +132,7 @@ impl Binder<'_> {
                 if view.name == "pg_shadow" {
                     self.need(view.oid, privilege::SELECT);
                 }
-                let from = self.view(scope, &view, &name, &renamed, path.pos)?;
+                let from = self.view(scope, &view, &name, &renamed)?;
                 if let Some(entry) = scope.entries.last_mut() {
                     entry.schema = system_schema(path, alias);
                 }
@@ -145,9 +144,7 @@ impl Binder<'_> {
         if let Object::Table(_) | Object::View(_) = &*object {
             self.need(object.oid(), privilege::SELECT);
         }
-        if path.schema().is_none() {
-            self.spelled(path.pos, object.oid(), false);
-        }
+        self.spelled(path.pos, Meant::Relation(object.oid()));
         match &*object {
             Object::Sequence(sequence) => {
                 let table = std::sync::Arc::new(crate::exec::system_tables::of_sequence(sequence));
@@ -173,7 +170,7 @@ impl Binder<'_> {
                 Ok(From::Table { table, at })
             }
             Object::View(view) => {
-                let from = self.view(scope, view, &name, &renamed, path.pos)?;
+                let from = self.view(scope, view, &name, &renamed)?;
                 if let Some(entry) = scope.entries.last_mut().filter(|_| alias.is_none()) {
                     entry.schema = self.schema_name(view.schema);
                 }
@@ -190,21 +187,8 @@ impl Binder<'_> {
         self.store.object(oid).map(|object| object.name().to_string())
     }
 
-    fn view(
-        &self,
-        scope: &mut Scope<'_>,
-        view: &View,
-        name: &str,
-        renamed: &[String],
-        pos: Pos,
-    ) -> Result<From> {
-        if self.views.get() >= VIEWS_DEEP {
-            return fail(SqlState::STATEMENT_TOO_COMPLEX, pos, "views are nested too deeply");
-        }
-        self.views.set(self.views.get() + 1);
-        let bound = self.acting_as(view.owner, || self.view_query(view));
-        self.views.set(self.views.get() - 1);
-        let bound = bound?;
+    fn view(&self, scope: &mut Scope<'_>, view: &View, name: &str, renamed: &[String]) -> Result<From> {
+        let bound = self.within_view(view, || self.view_query(view))?;
         let (at, width) = (scope.slots, bound.columns.len());
         let own: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
         let query_name = |i: usize| &bound.columns[i].name;
@@ -404,6 +388,8 @@ impl Binder<'_> {
             let (l, r) = (find(&left, name, "left")?, find(&right, name, "right")?);
             used_left.push(l);
             used_right.push(r);
+            self.looks_at(left[l].0.origin);
+            self.looks_at(right[r].0.origin);
             let (l, r) = (&left[l].0, &right[r].0);
             let typed = |c: &ScopeColumn| super::Typed::new(c.expr.clone(), c.ty, name.pos);
             conditions.push(self.operator("=", Some(typed(l)), typed(r), name.pos)?.expr);
@@ -425,6 +411,26 @@ impl Binder<'_> {
         Ok(Expr::all(conditions))
     }
 
+    /// Takes note of what a `*` stands for: columns, the entries that they are of, and whether there are
+    /// others.
+    fn note_star(&self, pos: Pos, columns: &[ScopeColumn], entries: &[Option<&Entry>], among: bool) {
+        columns.iter().for_each(|column| self.looks_at(column.origin));
+        let once =
+            |name: &str, all: &[ScopeColumn]| all.iter().filter(|column| column.name == name).count() == 1;
+        let shown = |(column, entry): (&ScopeColumn, &Option<&Entry>)| {
+            let name = quoted(&column.name);
+            match entry {
+                Some(entry) if entry.hidden || !once(&column.name, &entry.columns) => None,
+                Some(entry) if among => Some(format!("{}.{name}", quoted(&entry.name))),
+                _ => once(&column.name, columns).then_some(name),
+            }
+        };
+        let all: Option<Vec<String>> = columns.iter().zip(entries).map(shown).collect();
+        if let Some(all) = all.filter(|all| !all.is_empty()) {
+            self.spelled(pos, Meant::Star(all.join(", ")));
+        }
+    }
+
     /// `*` (no parts) or `t.*`.
     pub(crate) fn expand_star(
         &self,
@@ -436,7 +442,10 @@ impl Binder<'_> {
             if scope.entries.is_empty() {
                 return fail(SqlState::SYNTAX_ERROR, pos, "SELECT * with no tables specified is not valid");
             }
-            return Ok(scope.visible.columns.iter().map(|(column, _)| column.clone()).collect());
+            let columns = scope.visible.columns.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>();
+            let entries = scope.visible.columns.iter().map(|(_, entry)| entry.map(|at| &scope.entries[at]));
+            self.note_star(pos, &columns, &entries.collect::<Vec<_>>(), scope.entries.len() > 1);
+            return Ok(columns);
         };
         let schema = schema.last().map(String::as_str);
         let mut level = Some(scope);
@@ -444,6 +453,8 @@ impl Binder<'_> {
         while let Some(outer) = level {
             if let Some(entry) = outer.entry(table, schema, pos)? {
                 let mut columns = entry.columns.clone();
+                let among = depth > 0 || scope.entries.len() > 1;
+                self.note_star(pos, &columns, &vec![Some(entry); columns.len()], among);
                 for column in &mut columns {
                     column.expr.walk(0, &mut |part, _| {
                         if let Expr::Column { depth: own, .. } = part {

@@ -72,16 +72,16 @@ pub(crate) struct Binder<'a> {
     /// Types of parameters, 0 where still open.
     pub(crate) parameters: RefCell<Vec<Oid>>,
     pub(crate) next_cte: std::cell::Cell<usize>,
-    /// Objects that names were found to mean.
-    pub(crate) used: RefCell<Vec<Oid>>,
     /// What a statement must be allowed to do.
     pub(crate) needs: RefCell<Vec<Need>>,
     /// The owner of the view whose query is bound; 0 outside of views.
     pub(crate) acting: std::cell::Cell<Oid>,
-    /// Names in the text, outside of views, that mean something else under another search path.
+    /// Names in the text, outside of views, that may come to mean something else.
     pub(crate) spelled: RefCell<Vec<Spelled>>,
-    /// How deep views are nested.
-    pub(crate) views: std::cell::Cell<usize>,
+    /// The columns in it, outside of views: (relation, number from 1).
+    pub(crate) columns: RefCell<BTreeSet<(Oid, i16)>>,
+    /// The views within whose queries something is bound, the outermost first.
+    pub(crate) views: RefCell<Vec<Oid>>,
     /// The recursive queries whose second part is bound, and where it names them.
     recursing: RefCell<Vec<(usize, Vec<Pos>)>>,
     /// What is bound next is a statement, and not a part of one.
@@ -92,11 +92,29 @@ pub(crate) struct Binder<'a> {
 
 /// A name of a user's object in a statement's text.
 pub(crate) struct Spelled {
-    /// Where it stands: an identifier without a schema, or a literal that became a regclass.
+    /// Where it begins.
     pub(crate) pos: Pos,
-    pub(crate) oid: Oid,
-    pub(crate) literal: bool,
+    pub(crate) meant: Meant,
 }
+
+/// What a name in a text was found to mean.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Meant {
+    /// In FROM.
+    Relation(Oid),
+    /// A literal that became a regclass.
+    Literal(Oid),
+    Type(Oid),
+    /// A column of the only table that an expression is over, from 1.
+    Column(Oid, i16),
+    /// The row of that table.
+    Row(Oid),
+    /// `*`, and the columns that it stands for.
+    Star(String),
+}
+
+/// How deep views may be nested.
+const VIEWS_DEEP: usize = 50;
 
 /// What error messages call checks.
 pub(crate) const CHECKS: &str = "check constraints";
@@ -120,11 +138,11 @@ impl<'a> Binder<'a> {
             search_path,
             parameters,
             next_cte: 0.into(),
-            used: RefCell::default(),
             needs: RefCell::default(),
             acting: 0.into(),
             spelled: RefCell::default(),
-            views: 0.into(),
+            columns: RefCell::default(),
+            views: RefCell::default(),
             recursing: RefCell::default(),
             top: false.into(),
             reads: RefCell::default(),
@@ -162,7 +180,6 @@ impl<'a> Binder<'a> {
             None => self.schemas().into_iter().find_map(|schema| self.store.relation(schema, path.last())),
         };
         if let Some(found) = &found {
-            self.used.borrow_mut().push(found.oid());
             self.need_at(found.schema(), privilege::USAGE, path.pos + 1);
         }
         Ok(found)
@@ -190,10 +207,40 @@ impl<'a> Binder<'a> {
         made
     }
 
-    /// Takes note of a name that the search path has found.
-    pub(crate) fn spelled(&self, pos: Pos, oid: Oid, literal: bool) {
-        if self.views.get() == 0 {
-            self.spelled.borrow_mut().push(Spelled { pos, oid, literal });
+    /// Binds something within a view's query, as the view's owner.
+    ///
+    /// # Errors
+    /// 42P17 for a view that is within itself; 54001 for views that are nested too deeply.
+    pub(crate) fn within_view<T>(
+        &self,
+        view: &crate::catalog::object::View,
+        body: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if self.views.borrow().contains(&view.oid) {
+            let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
+            return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+        }
+        if self.views.borrow().len() >= VIEWS_DEEP {
+            let error = SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded");
+            return Err(error.hint(format!("Views are nested more than {VIEWS_DEEP} deep.")));
+        }
+        self.views.borrow_mut().push(view.oid);
+        let made = self.acting_as(view.owner, body);
+        self.views.borrow_mut().pop();
+        made
+    }
+
+    /// Takes note of what a name means.
+    pub(crate) fn spelled(&self, pos: Pos, meant: Meant) {
+        if self.views.borrow().is_empty() {
+            self.spelled.borrow_mut().push(Spelled { pos, meant });
+        }
+    }
+
+    /// Takes note of a column of a relation that the text looks at.
+    pub(crate) fn looks_at(&self, origin: (Oid, i16)) {
+        if self.views.borrow().is_empty() && origin.0 != 0 {
+            self.columns.borrow_mut().insert(origin);
         }
     }
 

@@ -260,18 +260,31 @@ impl<'p> Scope<'p> {
 
     /// The column that a name means, with `depth` counted from this level.
     pub(crate) fn column(&self, parts: &[String], pos: Pos) -> Result<Typed> {
+        self.column_of(parts, pos).map(|(typed, _)| typed)
+    }
+
+    /// A column, or the row of a table (number 0), and of what relation it is.
+    pub(crate) fn column_of(&self, parts: &[String], pos: Pos) -> Result<(Typed, (Oid, i16))> {
         let mut scope = Some(self);
         let mut depth = 0;
         let mut seen = true;
         while let Some(level) = scope {
             if seen && let Some(found) = level.own_column(parts, pos)? {
-                return Ok(Typed::new(further_out(found.expr, depth), found.ty, pos));
+                let origin = level.origin_of(&found, parts);
+                return Ok((Typed::new(further_out(found.expr, depth), found.ty, pos), origin));
             }
             seen = !level.blocked;
             scope = level.parent;
             depth += 1;
         }
         Err(self.no_column(parts, pos))
+    }
+
+    /// Where a column comes from; of a row of a table, that table and 0.
+    fn origin_of(&self, found: &ScopeColumn, parts: &[String]) -> (Oid, i16) {
+        let is_row = matches!(found.expr, Expr::WholeRow { .. } | Expr::Row { .. });
+        let entry = self.entries.iter().find(|entry| is_row && Some(&entry.name) == parts.last());
+        entry.and_then(|entry| entry.table.as_ref()).map_or(found.origin, |table| (table.oid, 0))
     }
 
     fn own_column(&self, parts: &[String], pos: Pos) -> Result<Option<ScopeColumn>> {

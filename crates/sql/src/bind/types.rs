@@ -1,6 +1,6 @@
 //! Names of types become types.
 
-use super::{Binder, fail};
+use super::{Binder, Meant, fail};
 use crate::error::{Result, SqlState};
 use crate::parse::ast::TypeName;
 use crate::types::{Oid, Type, TypeInfo, Types, builtin_by_name, builtin_types, format_builtin, oid};
@@ -71,9 +71,7 @@ impl Binder<'_> {
             None => self.schemas().into_iter().find_map(|schema| self.store.type_named(schema, last)),
         };
         if let Some(object) = found {
-            if name.name.schema().is_none() {
-                self.spelled(name.name.pos, object.oid(), false);
-            }
+            self.spelled(name.name.pos, Meant::Type(object.oid()));
             return Ok(object.oid());
         }
         let array = last.strip_prefix('_').unwrap_or(last);

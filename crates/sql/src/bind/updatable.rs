@@ -64,7 +64,7 @@ impl Binder<'_> {
             self.need(relation.oid(), what.privilege());
         }
         match found.as_deref() {
-            Some(Object::View(view)) => self.acting_as(view.owner, || self.through(view, what, 0, false)),
+            Some(Object::View(view)) => self.within_view(view, || self.through(view, what, false)),
             _ => self.target_table(path).map(Changed::of),
         }
     }
@@ -96,7 +96,7 @@ impl Binder<'_> {
 
     /// Whether rows may be changed through a view.
     pub(crate) fn is_updatable(&self, view: &View) -> bool {
-        self.through(view, Changing::Update, 0, false).is_ok()
+        self.through(view, Changing::Update, false).is_ok()
     }
 
     /// The scope of what is changed, at slot 0.
@@ -125,7 +125,7 @@ impl Binder<'_> {
     }
 
     /// `cascaded`: a view above asks for the conditions of all those beneath.
-    fn through(&self, view: &View, what: Changing, deep: usize, cascaded: bool) -> Result<Changed> {
+    fn through(&self, view: &View, what: Changing, cascaded: bool) -> Result<Changed> {
         let option = view.options.iter().find(|(name, _)| name == "check_option");
         let cascaded = cascaded || option.is_some_and(|(_, kind)| kind == "cascaded");
         let refused = |why: &str| Err(what.refused(&view.name, why));
@@ -145,18 +145,16 @@ impl Binder<'_> {
         }
         let inner = match found.as_deref() {
             Some(Object::Table(table)) => Changed::of(Arc::new(table.clone())),
-            Some(Object::View(inner)) if deep < super::from::VIEWS_DEEP => {
-                self.acting_as(inner.owner, || self.through(inner, what, deep + 1, cascaded))?
-            }
+            Some(Object::View(inner)) => self.within_view(inner, || self.through(inner, what, cascaded))?,
             _ => return refused(OTHER_SOURCE),
         };
-        if item.alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
-            return Err(SqlError::unsupported(
-                "changing rows through a view that renames all columns at once",
-            ));
-        }
         let mut scope =
             self.target_scope(None, &[], &inner, path, item.alias.as_ref().map(|alias| &alias.name));
+        let renamed = item.alias.iter().flat_map(|alias| &alias.columns);
+        for (at, name) in renamed.enumerate() {
+            scope.entries[0].columns[at].name.clone_from(&name.text);
+            scope.visible.columns[at].0.name.clone_from(&name.text);
+        }
         let own = self.condition(&mut scope, select.filter.as_ref(), Place::Where)?;
         let mut order = columns(&scope, select)?;
         order.truncate(view.columns.len());

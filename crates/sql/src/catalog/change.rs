@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::depend::{self, Goes, Part, closure};
+use super::depend;
 use super::object::{
     Column, Constraint, Index, IndexColumn, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Sequence, Table,
 };
@@ -323,41 +323,11 @@ impl Working {
         Ok(sequence)
     }
 
-    /// Drops objects and what is a part of them, and with `cascade` all that refers to them. Returns what has
-    /// gone besides, as messages name it.
-    ///
-    /// # Errors
-    /// If something refers to them (2BP01); conflicts.
-    pub fn drop(&mut self, tx: &mut dyn Access, oids: &[Oid], cascade: bool) -> Result<Vec<String>> {
-        let goes = closure(&self.now, oids, cascade)?;
-        let besides = goes.iter().filter(|goes| !matches!(goes, Goes::Object(oid) if oids.contains(oid)));
-        let besides = besides.map(|goes| depend::describe(&self.now, *goes)).collect();
-        self.drop_all(tx, &goes)?;
-        Ok(besides)
-    }
-
-    /// Drops a column: it stays as a hole.
-    ///
-    /// # Errors
-    /// As [`Working::drop`]; also if the table's rows are keyed by it.
-    pub fn drop_column(&mut self, tx: &mut dyn Access, table: Oid, column: u16, cascade: bool) -> Result<()> {
-        if self.now.table(table).is_some_and(|table| table.key.contains(&column)) {
-            return Err(SqlError::unsupported("dropping a column of the primary key"));
-        }
-        let of = depend::closure_of_column(&self.now, table, column, cascade)?;
-        self.drop_all(tx, &of)?;
-        self.drop_part(tx, table, Part::Column(column))
-    }
-
-    fn drop_all(&mut self, tx: &mut dyn Access, goes: &[Goes]) -> Result<()> {
-        goes.iter().try_for_each(|goes| match *goes {
-            Goes::Object(oid) => self.drop_object(tx, oid),
-            Goes::Part(table, part) => self.drop_part(tx, table, part),
-        })
-    }
-
     /// Drops one object, whatever refers to it.
-    pub(crate) fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
+    ///
+    /// # Errors
+    /// Conflicts.
+    pub fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
         let Some(object) = self.now.get(oid).cloned() else { return Ok(()) };
         let version = if is_private(oid) { self.now.version } else { self.bump(tx)? };
         for rows in rows_of(&object) {
@@ -378,25 +348,6 @@ impl Working {
     /// Nobody needs these rows any more. A session's own ones go when the transaction commits.
     fn let_go(&self, tx: &mut dyn Access, rows: RowsAt) -> Result<()> {
         if is_private(rows.object.0) { Ok(()) } else { garbage::add(tx, &self.now, rows) }
-    }
-
-    fn drop_part(&mut self, tx: &mut dyn Access, table: Oid, part: Part) -> Result<()> {
-        let Some(table) = self.now.table(table) else { return Ok(()) };
-        let mut table = table.clone();
-        match part {
-            Part::Constraint(oid) => table.constraints.retain(|constraint| constraint.oid != oid),
-            Part::Default(column) => {
-                let column = &mut table.columns[usize::from(column)];
-                (column.default, column.identity) = (None, None);
-            }
-            Part::Column(number) => {
-                let column = &mut table.columns[usize::from(number)];
-                let name = format!("........pg.dropped.{}........", number + 1);
-                let hole = Column { name, dropped: true, ..Column::new("", column.ty()) };
-                *column = Column { missing: column.missing.take(), ..hole };
-            }
-        }
-        self.put(tx, Object::Table(table))
     }
 
     /// Empties a table at once: its rows and entries get new objects, the old ones are garbage.

@@ -12,7 +12,8 @@
 //!    schema; types of a schema.
 
 pub mod change;
-mod depend;
+pub(crate) mod depend;
+mod expression;
 mod first;
 mod host;
 pub mod object;

@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::expression::Expression;
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type};
 
@@ -225,16 +226,6 @@ pub struct Identity {
     pub always: bool,
     /// The sequence behind it.
     pub sequence: Oid,
-}
-
-/// An expression or a query as text, and what it refers to.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Expression {
-    /// The text.
-    pub sql: String,
-    /// The objects in it.
-    #[serde(default)]
-    pub depends: Vec<Oid>,
 }
 
 /// A constraint of a table.

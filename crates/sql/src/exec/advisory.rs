@@ -205,7 +205,7 @@ pub(super) fn wait(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: boo
 fn wait_for(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> Result<()> {
     let now = || shared.surroundings.clock_us();
     let timeout_us = |name| {
-        let set = shared.variables.borrow().get(name).ok().and_then(|value| milliseconds(&value));
+        let set = shared.variables.borrow().get(name).ok().and_then(milliseconds);
         set.map_or(0, |ms| i64::try_from(ms).map_or(i64::MAX, |ms| ms.saturating_mul(1000)))
     };
     let (timeout, deadlock_timeout) = (timeout_us("lock_timeout"), timeout_us("deadlock_timeout").max(1));

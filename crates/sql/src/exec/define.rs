@@ -7,7 +7,7 @@ mod constraint;
 mod drop;
 mod grant;
 mod index;
-mod lasting;
+mod names;
 mod role;
 mod sequence;
 mod table;
@@ -88,9 +88,7 @@ impl<S: Store> LocalSession<S> {
                 return Ok(format!("ALTER {}", kind.word().to_uppercase()));
             }
             Statement::Drop { kind, if_exists, names, cascade } => {
-                for name in names {
-                    self.drop_named(*kind, *if_exists, name, *cascade)?;
-                }
+                self.drop_named(*kind, *if_exists, names, *cascade)?;
                 return Ok(format!("DROP {}", kind.word().to_uppercase()));
             }
             Statement::Truncate { tables, restart, cascade } => {

@@ -21,7 +21,7 @@ mod seed;
 mod session;
 mod sleep;
 pub mod store;
-mod system;
+pub(crate) mod system;
 pub(crate) mod system_tables;
 mod table;
 mod window;

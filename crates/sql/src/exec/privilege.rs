@@ -190,8 +190,8 @@ pub(crate) fn asks_superuser(store: &dyn Store, shared: &Shared) -> bool {
     answer
 }
 
-/// Refuses a setting that only superusers change, and a value of `role` or `session_authorization` that the session may
-/// not set.
+/// Refuses a setting that only superusers change, and a value of `role` or `session_authorization` that
+/// the session may not set.
 pub(crate) fn check_setting(store: &dyn Store, shared: &Shared, name: &str, value: &str) -> Result<()> {
     if list::find(name).is_some_and(|known| known.context == list::Context::Superuser)
         && !asks_superuser(store, shared)

@@ -15,14 +15,13 @@ mod show;
 mod transaction;
 
 pub(crate) use portal::{Portal, Prepared};
+pub(crate) use transaction::{Constraints, Savepoint};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Waiting;
-use super::advisory::Counts;
-use super::notify::Point;
-use super::store::{Mark, Store};
+use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::bind::Binder;
 use crate::bind::tree::OutColumn;
@@ -40,28 +39,6 @@ use crate::types::{Oid, Type, Types, binary, text};
 
 /// The name by which a session finds the schema of its temporary objects, whatever that is called.
 pub(crate) const OWN_SCHEMA: &str = "pg_temp";
-
-/// A savepoint: its name, where it is, and what was set then.
-pub(crate) struct Savepoint {
-    pub(crate) name: String,
-    pub(crate) mark: Mark,
-    pub(crate) waiting: usize,
-    /// The checks that waited, where SET CONSTRAINTS .. IMMEDIATE has made some of them since.
-    pub(crate) were_waiting: Option<Vec<Waiting>>,
-    pub(crate) constraints: Constraints,
-    pub(crate) settings: settings::Point,
-    /// Advisory locks of the transaction.
-    pub(crate) locks: Counts,
-    /// What it will tell others.
-    pub(crate) told: Point,
-}
-
-/// What SET CONSTRAINTS has said: of all, and by oid; which of them are checked at the commit.
-#[derive(Clone, Default)]
-pub(crate) struct Constraints {
-    pub(crate) all: Option<bool>,
-    pub(crate) own: BTreeMap<Oid, bool>,
-}
 
 /// A session that runs its statements over `S` itself, without a pod's workers.
 pub struct LocalSession<S> {

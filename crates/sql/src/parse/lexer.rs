@@ -54,7 +54,8 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SqlError> {
     tokens_as(text, false)
 }
 
-/// As [`tokens`]; with `plain_escapes` backslashes escape in plain literals too (`standard_conforming_strings` is off).
+/// As [`tokens`]; with `plain_escapes` backslashes escape in plain literals too
+/// (`standard_conforming_strings` is off).
 pub(crate) fn tokens_as(text: &str, plain_escapes: bool) -> Result<Vec<Token>, SqlError> {
     let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0, plain_escapes };
     let mut tokens = Vec::with_capacity(text.len() / 4 + 2);

@@ -34,9 +34,9 @@ use crate::error::{Severity, SqlError, SqlState};
 pub(crate) use unicode::unistr;
 
 use ast::{Expr, Ident, Path, Statement, TypeName};
+pub(crate) use keywords::may_name_column;
 pub(crate) use keywords::{keywords, needs_quotes};
-pub(crate) use lexer::{Pos, tokens};
-use lexer::{Tok, Token};
+pub(crate) use lexer::{Pos, Tok, Token, tokens};
 
 pub(crate) type Res<T> = Result<T, SqlError>;
 
@@ -100,7 +100,8 @@ pub(crate) fn parse(text: &str) -> Res<Vec<Parsed>> {
     parse_as(text, false)
 }
 
-/// As [`parse`]; with `plain_escapes` backslashes escape in plain literals too (`standard_conforming_strings` is off).
+/// As [`parse`]; with `plain_escapes` backslashes escape in plain literals too
+/// (`standard_conforming_strings` is off).
 pub(crate) fn parse_as(text: &str, plain_escapes: bool) -> Res<Vec<Parsed>> {
     let mut parser = Parser { tokens: lexer::tokens_as(text, plain_escapes)?, ..Parser::of(text) };
     let mut statements = Vec::new();
@@ -125,7 +126,8 @@ pub(crate) fn parse_as(text: &str, plain_escapes: bool) -> Res<Vec<Parsed>> {
     }
 }
 
-/// 22P06 for each plain literal with a backslash, where those escape: where it begins, and what is wrong with it.
+/// 22P06 for each plain literal with a backslash, where those escape: where it begins, and what is wrong
+/// with it.
 pub(crate) fn escape_warnings(text: &str) -> Vec<(u32, SqlError)> {
     let Ok(tokens) = lexer::tokens_as(text, true) else { return Vec::new() };
     let plain = |token: &&lexer::Token| {

@@ -2,7 +2,8 @@
 use std::sync::Arc;
 
 use super::index_of;
-use crate::catalog::object::{Constraint, Identity, Indexed, Object, Rule, Table};
+use crate::catalog::depend::{Goes, Part};
+use crate::catalog::object::{Constraint, Identity, Object, Rule, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
@@ -32,11 +33,15 @@ impl<S: Store> LocalSession<S> {
             match (action, &*object) {
                 (AlterTable::Rename(name), _) => {
                     self.relation_exists(object.schema(), &name.text, false)?;
-                    self.store.replace(renamed(&object, &name.text))?;
+                    let new = renamed(&object, &name.text);
+                    self.with_names_kept(&object, |own| own.store.replace(new))?;
                 }
                 (AlterTable::SetSchema(schema), _) => self.move_to(&object, schema)?,
                 (AlterTable::Owner(name), _) => self.change_owner(&object, &name.text)?,
                 (AlterTable::Nothing, _) => {}
+                (AlterTable::RenameColumn(from, to), Object::View(view)) => {
+                    self.rename_view_column(view, from, to)?;
+                }
                 (action, Object::Table(table)) => self.alter_one(table.clone(), action)?,
                 _ => {
                     let message = format!("\"{}\" is not a table", path.last());
@@ -61,13 +66,36 @@ impl<S: Store> LocalSession<S> {
         self.must_own(&object)?;
         match action {
             AlterTable::Owner(name) => self.change_owner(&object, &name.text),
-            AlterTable::Rename(name) => self.store.replace(renamed(&object, &name.text)),
+            AlterTable::Rename(name) => {
+                let new = renamed(&object, &name.text);
+                self.with_names_kept(&object, |own| own.store.replace(new))
+            }
             AlterTable::SetSchema(schema) => self.move_to(&object, schema),
             _ => Ok(()),
         }
     }
 
-    fn move_to(&self, object: &Object, schema: &Ident) -> Result<()> {
+    fn rename_view_column(&mut self, view: &View, from: &Ident, to: &Ident) -> Result<()> {
+        let mut new = view.clone();
+        let place = |name: &Ident| view.columns.iter().position(|column| column.name == name.text);
+        let Some(at) = place(from) else {
+            let message = format!("column \"{}\" does not exist", from.text);
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+        };
+        if place(to).is_some() {
+            let message = format!("column \"{}\" of relation \"{}\" already exists", to.text, view.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        new.columns[at].name = to.text.clone();
+        let before = Object::View(view.clone());
+        self.with_names_kept(&before, |own| own.store.replace(Object::View(new)))
+    }
+
+    fn move_to(&mut self, object: &Object, schema: &Ident) -> Result<()> {
+        self.with_names_kept(object, |own| own.move_kept(object, schema))
+    }
+
+    fn move_kept(&self, object: &Object, schema: &Ident) -> Result<()> {
         let Some(oid) = self.store.schema(&schema.text) else {
             let message = format!("schema \"{}\" does not exist", schema.text);
             return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
@@ -121,7 +149,7 @@ impl<S: Store> LocalSession<S> {
                     return Ok(());
                 }
                 let at = self.column_of(&table, name)?;
-                self.alter_drop(table, at, *cascade)
+                self.drop_all(&[Goes::Part(table.oid, Part::Column(at as u16))], *cascade)
             }
             AlterTable::Column(name, change) => {
                 let at = self.column_of(&table, name)?;
@@ -137,7 +165,7 @@ impl<S: Store> LocalSession<S> {
                     return Ok(());
                 }
                 let at = self.constraint_of(&table, name)?;
-                self.drop_constraint(&mut table, at, *cascade)
+                self.drop_all(&[Goes::Part(table.oid, Part::Constraint(table.constraints[at].oid))], *cascade)
             }
             AlterTable::ValidateConstraint(name) => {
                 let at = self.constraint_of(&table, name)?;
@@ -152,8 +180,9 @@ impl<S: Store> LocalSession<S> {
                         format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
                     return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
                 }
+                let before = Object::Table(table.clone());
                 table.columns[at].name = to.text.clone();
-                self.store.replace(Object::Table(table))
+                self.with_names_kept(&before, |own| own.store.replace(Object::Table(table)))
             }
             AlterTable::RenameConstraint(from, to) => {
                 let at = self.constraint_of(&table, from)?;
@@ -182,6 +211,7 @@ impl<S: Store> LocalSession<S> {
         let mut table = old.clone();
         let mut constraints = Vec::new();
         self.add_column(&mut table, column, &mut constraints)?;
+        self.settle_columns(&mut table)?;
         let (old, new) = (Arc::new(old), Arc::new(table.clone()));
         self.store.replace(Object::Table(table.clone()))?;
         self.with_context(|ctx, path| {
@@ -205,80 +235,6 @@ impl<S: Store> LocalSession<S> {
             self.add_constraint(&mut table, constraint, true)?;
         }
         Ok(())
-    }
-
-    pub(super) fn alter_drop(&mut self, mut table: Table, at: usize, cascade: bool) -> Result<()> {
-        let number = at as u16;
-        for child in self.store.referencing(table.oid) {
-            for constraint in &child.constraints {
-                let Rule::ForeignKey { table: parent, references, .. } = &constraint.rule else { continue };
-                if *parent == table.oid && references.contains(&number) && child.oid != table.oid {
-                    if !cascade {
-                        let column = &table.columns[at].name;
-                        let message = format!(
-                            "cannot drop column {column} of table {} because other objects depend on it",
-                            table.name
-                        );
-                        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-                        return Err(
-                            SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint)
-                        );
-                    }
-                    let mut child = (*child).clone();
-                    child.constraints.retain(|other| other.oid != constraint.oid);
-                    self.store.replace(Object::Table(child))?;
-                }
-            }
-        }
-        let shared = Arc::new(table.clone());
-        let mut kept = Vec::new();
-        for constraint in std::mem::take(&mut table.constraints) {
-            let uses = match &constraint.rule {
-                Rule::PrimaryKey { columns, .. }
-                | Rule::Unique { columns, .. }
-                | Rule::ForeignKey { columns, .. } => columns.contains(&number),
-                Rule::Check { condition } => self.with_binder(|binder| {
-                    let mut used = false;
-                    binder.table_expr(&shared, &condition.sql, None, crate::bind::CHECKS)?.walk(
-                        0,
-                        &mut |part, _| {
-                            used |=
-                                matches!(part, crate::bind::tree::Expr::Column { slot, .. } if *slot == at);
-                            false
-                        },
-                    );
-                    Ok(used)
-                })?,
-            };
-            if !uses {
-                kept.push(constraint);
-            }
-        }
-        table.constraints = kept;
-        for index in self.store.indexes(table.oid) {
-            let uses =
-                index.columns.iter().any(|column| matches!(column.of, Indexed::Column(own) if own == number));
-            if uses || index.include.contains(&number) {
-                self.store.remove(index.oid)?;
-            }
-        }
-        for object in self.store.objects() {
-            if let Object::Sequence(sequence) = &*object
-                && sequence.owned_by == Some((table.oid, number))
-            {
-                self.store.remove(sequence.oid)?;
-            }
-        }
-        let column = &mut table.columns[at];
-        column.name = format!("........pg.dropped.{}........", at + 1);
-        (column.dropped, column.not_null) = (true, false);
-        (column.default, column.identity, column.generated) = (None, None, None);
-        let new = Arc::new(table.clone());
-        self.store.replace(Object::Table(table))?;
-        self.store.rewrite(&shared, &new, &mut |mut row| {
-            row[at] = Value::Null;
-            Ok(row)
-        })
     }
 
     fn alter_column(&mut self, mut table: Table, at: usize, change: &AlterColumn) -> Result<()> {
@@ -361,38 +317,6 @@ impl<S: Store> LocalSession<S> {
                 Ok(row)
             })
         })
-    }
-
-    fn drop_constraint(&mut self, table: &mut Table, at: usize, cascade: bool) -> Result<()> {
-        let constraint = table.constraints.remove(at);
-        if let Some(index) = index_of(&constraint.rule) {
-            for child in self.store.referencing(table.oid) {
-                let depends = |other: &Constraint| match other.rule {
-                    Rule::ForeignKey { index: own, .. } => own == index,
-                    _ => false,
-                };
-                if let Some(key) = child.constraints.iter().find(|other| depends(other)) {
-                    if !cascade {
-                        let message = format!(
-                            "cannot drop constraint {} on table {} because other objects depend on it",
-                            constraint.name, table.name
-                        );
-                        let detail = format!(
-                            "constraint {} on table {} depends on index {}",
-                            key.name, child.name, constraint.name
-                        );
-                        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-                        let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
-                        return Err(error.detail(detail).hint(hint));
-                    }
-                    let mut child = (*child).clone();
-                    child.constraints.retain(|other| !depends(other));
-                    self.store.replace(Object::Table(child))?;
-                }
-            }
-            self.store.remove(index)?;
-        }
-        self.store.replace(Object::Table(table.clone()))
     }
 
     /// Refuses NULLs in a column's rows.

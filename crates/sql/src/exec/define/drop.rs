@@ -1,53 +1,63 @@
 //! DROP and what depends on what is dropped; TRUNCATE.
 //!
-//! 1. An object goes after those that could not be without it (CASCADE), or not at all (2BP01).
+//! 1. All that one statement names goes at once. What else could not be without it goes before it
+//!    (CASCADE), or nothing does (2BP01); catalog/depend.rs finds it.
 use std::sync::Arc;
 
 use super::index_of;
-use crate::catalog::object::{Column, Index, Object, Rule, UserType, UserTypeKind};
+use crate::catalog::depend::{Found, Goes, Objects, Part};
+use crate::catalog::object::{Index, Object, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::parse::ast::{ObjectKind, Path};
-use crate::types::Oid;
-
-/// What could not be without an object that is dropped.
-enum Dependent {
-    View(Arc<Object>),
-    /// A constraint of a table.
-    Constraint(Oid, Oid),
-    /// Defaults of a table's columns.
-    Defaults(Oid),
-}
+use crate::types::value::Value;
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn drop_named(
         &mut self,
         kind: ObjectKind,
         if_exists: bool,
-        path: &Path,
+        paths: &[Path],
         cascade: bool,
     ) -> Result<()> {
-        match kind {
-            ObjectKind::Schema => return self.drop_schema(path, if_exists, cascade),
-            ObjectKind::Role => {
-                return self.drop_role(path, if_exists);
-            }
-            ObjectKind::Type | ObjectKind::Domain => return self.drop_type(kind, path, if_exists, cascade),
-            ObjectKind::Table
-            | ObjectKind::View
-            | ObjectKind::Index
-            | ObjectKind::Sequence
-            | ObjectKind::MaterializedView => {}
-            _ if if_exists => {
-                self.notice(format!("{} \"{}\" does not exist, skipping", kind.word(), path.shown()));
-                return Ok(());
-            }
-            _ => return Err(SqlError::unsupported(format_args!("DROP {}", kind.word().to_uppercase()))),
+        if kind == ObjectKind::Role {
+            return paths.iter().try_for_each(|path| self.drop_role(path, if_exists));
         }
+        let mut first = Vec::new();
+        for path in paths {
+            let object = match kind {
+                ObjectKind::Schema => self.schema_to_drop(path, if_exists)?,
+                ObjectKind::Type | ObjectKind::Domain => self.type_to_drop(kind, path, if_exists)?,
+                ObjectKind::Table
+                | ObjectKind::View
+                | ObjectKind::Index
+                | ObjectKind::Sequence
+                | ObjectKind::MaterializedView => self.relation_to_drop(kind, path, if_exists)?,
+                _ if if_exists => {
+                    self.notice(format!("{} \"{}\" does not exist, skipping", kind.word(), path.shown()));
+                    None
+                }
+                _ => {
+                    return Err(SqlError::unsupported(format_args!("DROP {}", kind.word().to_uppercase())));
+                }
+            };
+            let goes = object.map(|object| Goes::Object(object.oid()));
+            first.extend(goes.filter(|goes| !first.contains(goes)));
+        }
+        self.drop_all(&first, cascade)
+    }
+
+    fn relation_to_drop(
+        &self,
+        kind: ObjectKind,
+        path: &Path,
+        if_exists: bool,
+    ) -> Result<Option<Arc<Object>>> {
         let Some(object) = self.find(path)? else {
-            return self.missing(kind.word(), SqlState::UNDEFINED_TABLE, path, if_exists);
+            self.missing(kind.word(), SqlState::UNDEFINED_TABLE, path, if_exists)?;
+            return Ok(None);
         };
         let fits = matches!(
             (kind, &*object),
@@ -68,7 +78,36 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
         }
         self.must_own_or_schema(&object)?;
-        self.drop_object(&object, cascade)
+        match &*object {
+            Object::Index(index) => self.refuse_constraint_index(index)?,
+            Object::Sequence(sequence) => self.refuse_identity(sequence.oid, &object)?,
+            _ => {}
+        }
+        Ok(Some(object))
+    }
+
+    fn schema_to_drop(&self, path: &Path, if_exists: bool) -> Result<Option<Arc<Object>>> {
+        let Some(object) = self.store.schema(path.last()).and_then(|oid| self.store.object(oid)) else {
+            self.missing("schema", SqlState::INVALID_SCHEMA_NAME, path, if_exists)?;
+            return Ok(None);
+        };
+        self.must_own(&object)?;
+        Ok(Some(object))
+    }
+
+    fn type_to_drop(&self, kind: ObjectKind, path: &Path, if_exists: bool) -> Result<Option<Arc<Object>>> {
+        let Ok(user) = self.user_type(path) else {
+            self.missing("type", SqlState::UNDEFINED_OBJECT, path, if_exists)?;
+            return Ok(None);
+        };
+        if kind == ObjectKind::Domain && !matches!(user.kind, UserTypeKind::Domain { .. }) {
+            let message = format!("\"{}\" is not a domain", path.last());
+            let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+            return Err(error.hint("Use DROP TYPE to remove a type."));
+        }
+        let object = Arc::new(Object::Type(user));
+        self.must_own_or_schema(&object)?;
+        Ok(Some(object))
     }
 
     /// The owner of a schema may drop what is in it.
@@ -80,43 +119,6 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    /// Drops an object and, if they may go with it, those that depend on it.
-    pub(crate) fn drop_object(&mut self, object: &Object, cascade: bool) -> Result<()> {
-        let mut gone = Vec::new();
-        self.drop_with(object, cascade, &mut gone)?;
-        self.tell_cascade(&gone);
-        Ok(())
-    }
-
-    /// Drops an object with all that depends on it, and tells nobody.
-    pub(super) fn drop_quietly(&mut self, object: &Object) -> Result<()> {
-        if self.store.object(object.oid()).is_some() {
-            self.drop_with(object, true, &mut Vec::new())?;
-        }
-        Ok(())
-    }
-
-    fn drop_with(&mut self, object: &Object, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
-        let oid = object.oid();
-        if let Object::Index(index) = object {
-            self.refuse_constraint_index(index)?;
-        }
-        self.drop_dependents(object, cascade, gone)?;
-        if let Object::Table(_) = object {
-            for index in self.store.indexes(oid) {
-                self.store.remove(index.oid)?;
-            }
-            for other in self.store.objects() {
-                if let Object::Sequence(sequence) = &*other
-                    && sequence.owned_by.is_some_and(|(table, _)| table == oid)
-                {
-                    self.store.remove(sequence.oid)?;
-                }
-            }
-        }
-        self.store.remove(oid)
-    }
-
     fn refuse_constraint_index(&self, index: &Index) -> Result<()> {
         let owner = self.store.object(index.table);
         if let Some(Object::Table(table)) = owner.as_deref()
@@ -124,176 +126,128 @@ impl<S: Store> LocalSession<S> {
         {
             let (name, constraint) = (&index.name, &constraint.name);
             let own = self.visible_name(owner.as_ref().expect("it is there"));
-            let message = format!(
-                "cannot drop index {name} because constraint {constraint} on table {own} requires it"
-            );
-            let hint = format!("You can drop constraint {constraint} on table {own} instead.");
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
+            return Err(required(
+                &format!("index {name}"),
+                &format!("constraint {constraint} on table {own}"),
+            ));
         }
         Ok(())
     }
 
-    /// Refuses to drop something on which these depend.
-    fn depended_on(&self, what: &str, details: &[String]) -> SqlError {
-        let message = format!("cannot drop {what} because other objects depend on it");
-        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
-        let error = SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message);
-        error.detail(details.join("\n")).hint(hint)
-    }
-
-    /// Objects that could not be without this one: refused, or dropped with it.
-    fn drop_dependents(&mut self, object: &Object, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
-        let oid = object.oid();
-        let mut dependents = Vec::new();
+    fn refuse_identity(&self, sequence: u32, object: &Object) -> Result<()> {
         for other in self.store.objects() {
-            match &*other {
-                Object::View(view) if view.query.depends.contains(&oid) => {
-                    dependents.push((self.spelled(&other), Dependent::View(other.clone())));
-                }
-                Object::Table(table) if table.oid != oid => {
-                    let own = self.visible_name(&other);
-                    for constraint in &table.constraints {
-                        if let Rule::ForeignKey { table: parent, .. } = constraint.rule
-                            && parent == oid
-                        {
-                            let what = format!("constraint {} on table {own}", constraint.name);
-                            dependents.push((what, Dependent::Constraint(table.oid, constraint.oid)));
-                        }
-                    }
-                    if !matches!(object, Object::Sequence(_)) {
-                        continue;
-                    }
-                    for column in table.columns.iter().filter(|column| !column.dropped) {
-                        if column.default.as_ref().is_some_and(|default| default.depends.contains(&oid)) {
-                            let what = format!("default value for column {} of table {own}", column.name);
-                            dependents.push((what, Dependent::Defaults(table.oid)));
-                        }
-                    }
-                }
-                _ => {}
+            let Object::Table(table) = &*other else { continue };
+            let mine = |column: &&crate::catalog::object::Column| {
+                column.identity.is_some_and(|identity| identity.sequence == sequence)
+            };
+            if let Some(column) = table.columns.iter().find(mine) {
+                let needs = format!("column {} of table {}", column.name, self.visible_name(&other));
+                return Err(required(&self.spelled(object), &needs));
             }
         }
-        if dependents.is_empty() {
+        Ok(())
+    }
+
+    /// Drops an object and, if they may go with it, those that depend on it.
+    pub(crate) fn drop_object(&mut self, object: &Object, cascade: bool) -> Result<()> {
+        self.drop_all(&[Goes::Object(object.oid())], cascade)
+    }
+
+    /// Drops an object with all that depends on it, and tells nobody.
+    pub(super) fn drop_quietly(&mut self, object: &Object) -> Result<()> {
+        let objects = Objects::new(self.store.objects());
+        let first = [Goes::Object(object.oid())];
+        self.remove_all(&first, &objects.dependents_of(&first))
+    }
+
+    /// Drops things, and what depends on them if it may go with them.
+    pub(super) fn drop_all(&mut self, first: &[Goes], cascade: bool) -> Result<()> {
+        let objects = Objects::new(self.store.objects());
+        let found = objects.dependents_of(first);
+        let asked: Vec<&Found> = found.iter().filter(|one| !one.is_part).collect();
+        if !cascade && !asked.is_empty() {
+            let what = match first {
+                [only] => self.depended_name(&objects, *only),
+                _ => "desired object(s)".to_string(),
+            };
+            let them = if first.len() > 1 { "them" } else { "it" };
+            let line = |one: &&Found| {
+                let (what, on) =
+                    (self.depended_name(&objects, one.what), self.depended_name(&objects, one.on));
+                format!("{what} depends on {on}{}", if is_array(&objects, one) { "[]" } else { "" })
+            };
+            let lines: Vec<String> = asked.iter().map(line).collect();
+            let message = format!("cannot drop {what} because other objects depend on {them}");
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .detail(lines.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let gone: Vec<String> = asked.iter().map(|one| self.depended_name(&objects, one.what)).collect();
+        self.remove_all(first, &found)?;
+        self.tell_cascade(&gone);
+        Ok(())
+    }
+
+    fn remove_all(&mut self, first: &[Goes], found: &[Found]) -> Result<()> {
+        let all = first.iter().copied().chain(found.iter().map(|one| one.what));
+        let all: Vec<Goes> = all.collect();
+        all.into_iter().rev().try_for_each(|goes| self.remove(goes))
+    }
+
+    fn remove(&mut self, goes: Goes) -> Result<()> {
+        let (table, part) = match goes {
+            Goes::Object(oid) if self.store.object(oid).is_some() => return self.store.remove(oid),
+            Goes::Object(_) => return Ok(()),
+            Goes::Part(table, part) => (table, part),
+        };
+        let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() else {
             return Ok(());
-        }
-        let shown = self.spelled(object);
-        if !cascade {
-            let lines: Vec<String> =
-                dependents.iter().map(|(what, _)| format!("{what} depends on {shown}")).collect();
-            return Err(self.depended_on(&shown, &lines));
-        }
-        for (what, dependent) in dependents {
-            match dependent {
-                Dependent::View(view) if self.store.object(view.oid()).is_some() => {
-                    gone.push(what);
-                    self.drop_with(&view, true, gone)?;
-                }
-                Dependent::View(_) => {}
-                Dependent::Constraint(table, constraint) => {
-                    gone.push(what);
-                    if let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() {
-                        table.constraints.retain(|other| other.oid != constraint);
-                        self.store.replace(Object::Table(table))?;
-                    }
-                }
-                Dependent::Defaults(table) => {
-                    gone.push(what);
-                    if let Some(Object::Table(mut table)) = self.store.object(table).as_deref().cloned() {
-                        for column in &mut table.columns {
-                            column.default =
-                                column.default.take().filter(|default| !default.depends.contains(&oid));
-                        }
-                        self.store.replace(Object::Table(table))?;
-                    }
-                }
+        };
+        match part {
+            Part::Constraint(oid) => table.constraints.retain(|constraint| constraint.oid != oid),
+            Part::Default(column) => {
+                let column = &mut table.columns[usize::from(column)];
+                (column.default, column.identity) = (None, None);
             }
+            Part::Column(column) => return self.remove_column(table, usize::from(column)),
         }
-        Ok(())
+        self.store.replace(Object::Table(table))
     }
 
-    fn drop_schema(&mut self, path: &Path, if_exists: bool, cascade: bool) -> Result<()> {
-        let name = path.last();
-        let Some(schema) = self.store.schema(name) else {
-            return self.missing("schema", SqlState::INVALID_SCHEMA_NAME, path, if_exists);
-        };
-        if let Some(object) = self.store.object(schema) {
-            self.must_own(&object)?;
-        }
-        let owned = |object: &Object| {
-            matches!(object, Object::Index(_))
-                || matches!(object, Object::Sequence(sequence) if sequence.owned_by.is_some())
-        };
-        let within: Vec<_> = self
-            .store
-            .objects()
-            .into_iter()
-            .filter(|object| object.schema() == schema && !owned(object))
-            .collect();
-        if !within.is_empty() && !cascade {
-            let line = |object: &Arc<Object>| format!("{} depends on schema {name}", self.spelled(object));
-            let lines: Vec<String> = within.iter().map(line).collect();
-            return Err(self.depended_on(&format!("schema {name}"), &lines));
-        }
-        let mut gone = Vec::new();
-        for object in within {
-            let what = self.spelled(&object);
-            if self.store.object(object.oid()).is_some() {
-                gone.push(what);
-                match &*object {
-                    Object::Type(user) => self.drop_type_with(user, true, &mut gone)?,
-                    other => self.drop_with(other, true, &mut gone)?,
-                }
-            }
-        }
-        self.tell_cascade(&gone);
-        self.store.remove(schema)
+    /// A column becomes a hole; what referred to it is gone.
+    fn remove_column(&mut self, mut table: Table, at: usize) -> Result<()> {
+        let before = Object::Table(table.clone());
+        let old = Arc::new(table.clone());
+        let column = &mut table.columns[at];
+        column.name = format!("........pg.dropped.{}........", at + 1);
+        (column.dropped, column.not_null) = (true, false);
+        (column.default, column.identity, column.generated) = (None, None, None);
+        let new = Arc::new(table.clone());
+        // Views name the columns behind it by their places in lists of aliases.
+        self.with_names_kept(&before, |own| own.store.replace(Object::Table(table)))?;
+        self.store.rewrite(&old, &new, &mut |mut row| {
+            row[at] = Value::Null;
+            Ok(row)
+        })
     }
 
-    fn drop_type(&mut self, kind: ObjectKind, path: &Path, if_exists: bool, cascade: bool) -> Result<()> {
-        let Ok(user) = self.user_type(path) else {
-            return self.missing("type", SqlState::UNDEFINED_OBJECT, path, if_exists);
-        };
-        if kind == ObjectKind::Domain && !matches!(user.kind, UserTypeKind::Domain { .. }) {
-            let message = format!("\"{}\" is not a domain", path.last());
-            let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
-            return Err(error.hint("Use DROP TYPE to remove a type."));
-        }
-        self.must_own_or_schema(&Object::Type(user.clone()))?;
-        let mut gone = Vec::new();
-        self.drop_type_with(&user, cascade, &mut gone)?;
-        self.tell_cascade(&gone);
-        Ok(())
-    }
-
-    fn drop_type_with(&mut self, user: &UserType, cascade: bool, gone: &mut Vec<String>) -> Result<()> {
-        let shown = format!("type {}", self.visible_name(&Object::Type(user.clone())));
-        let mut columns = Vec::new();
-        for object in self.store.objects() {
-            let Object::Table(table) = &*object else { continue };
-            let uses = |column: &Column| {
-                !column.dropped && (column.type_oid == user.oid || column.type_oid == user.array)
-            };
-            let own = self.visible_name(&object);
-            for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| uses(column)) {
-                let what = format!("column {} of table {own}", column.name);
-                columns.push((table.oid, at, column.type_oid == user.array, what));
+    /// As messages about dependencies name it.
+    fn depended_name(&self, objects: &Objects, what: Goes) -> String {
+        let named =
+            |oid| objects.get(oid).map_or_else(|| format!("object {oid}"), |object| self.spelled(object));
+        match what {
+            Goes::Object(oid) => named(oid),
+            Goes::Part(table, Part::Constraint(oid)) => {
+                let name = objects.constraint(table, oid).map_or("?", |constraint| &constraint.name);
+                format!("constraint {name} on {}", named(table))
+            }
+            Goes::Part(table, Part::Default(column) | Part::Column(column)) => {
+                let of = objects.table(table).and_then(|table| table.columns.get(usize::from(column)));
+                let is_default = matches!(what, Goes::Part(_, Part::Default(_)));
+                let word = if is_default { "default value for column" } else { "column" };
+                format!("{word} {} of {}", of.map_or("?", |column| &column.name), named(table))
             }
         }
-        columns.sort_by_key(|(.., array, _)| !array);
-        if !columns.is_empty() && !cascade {
-            let line = |(_, _, array, what): &(Oid, usize, bool, String)| {
-                format!("{what} depends on {shown}{}", if *array { "[]" } else { "" })
-            };
-            let lines: Vec<String> = columns.iter().map(line).collect();
-            return Err(self.depended_on(&shown, &lines));
-        }
-        for (table, at, _, what) in columns {
-            if let Some(Object::Table(table)) = self.store.object(table).as_deref().cloned() {
-                gone.push(what);
-                self.alter_drop(table, at, true)?;
-            }
-        }
-        self.store.remove(user.oid)
     }
 
     pub(super) fn truncate(&mut self, paths: &[Path], restart: bool, cascade: bool) -> Result<()> {
@@ -339,4 +293,19 @@ impl<S: Store> LocalSession<S> {
         }
         Ok(())
     }
+}
+
+fn required(what: &str, by: &str) -> SqlError {
+    let message = format!("cannot drop {what} because {by} requires it");
+    let hint = format!("You can drop {by} instead.");
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint)
+}
+
+/// Whether a column has the array type of what it depends on.
+fn is_array(objects: &Objects, found: &Found) -> bool {
+    let (Goes::Part(table, Part::Column(column)), Goes::Object(on)) = (found.what, found.on) else {
+        return false;
+    };
+    let of = objects.table(table).and_then(|table| table.columns.get(usize::from(column)));
+    matches!((of, objects.get(on)), (Some(of), Some(Object::Type(ty))) if of.type_oid == ty.array)
 }

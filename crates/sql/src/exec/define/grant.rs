@@ -298,15 +298,7 @@ impl<S: Store> LocalSession<S> {
                 match &to {
                     Some(to) if mine => self.give_to(&object, to.oid)?,
                     Some(_) => {}
-                    None if mine && !matches!(*object, Object::Schema(_)) => {
-                        self.drop_object(&object, owned.cascade)?;
-                    }
-                    None if mine => self.drop_named(
-                        crate::parse::ast::ObjectKind::Schema,
-                        false,
-                        &Path { parts: vec![object.name().to_string()], pos: 0 },
-                        owned.cascade,
-                    )?,
+                    None if mine => self.drop_object(&object, owned.cascade)?,
                     None => self.forget_role(&object, role.oid)?,
                 }
             }

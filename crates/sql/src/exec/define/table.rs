@@ -83,6 +83,7 @@ impl<S: Store> LocalSession<S> {
                 table.key = columns;
             }
         }
+        self.settle_columns(&mut table)?;
         self.store.create(Object::Table(table.clone()))?;
         for constraint in &constraints {
             self.add_constraint(&mut table, constraint, false)?;
@@ -153,7 +154,7 @@ impl<S: Store> LocalSession<S> {
         if serial {
             let sequence = self.owned_sequence(table, name, at, ty.oid, &[])?;
             let sql = format!("nextval({}::regclass)", quote_literal(&sequence.1));
-            column.default = Some(Expression { sql, depends: vec![sequence.0] });
+            column.default = Some(Expression { depends: vec![sequence.0], ..Expression::plain(sql) });
             column.not_null = true;
         }
         for constraint in &ast.constraints {
@@ -164,7 +165,7 @@ impl<S: Store> LocalSession<S> {
                 ConstraintKind::Null => {}
                 ConstraintKind::Default(_, sql) => column.default = Some(self.lasting(table, sql)?),
                 ConstraintKind::Generated(_, sql) => {
-                    column.generated = Some(Expression { sql: sql.clone(), depends: Vec::new() });
+                    column.generated = Some(Expression::plain(sql.clone()));
                 }
                 ConstraintKind::Identity { always, options } => {
                     let sequence = self.owned_sequence(table, name, at, ty.oid, options)?.0;

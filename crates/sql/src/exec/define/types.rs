@@ -1,5 +1,5 @@
 //! CREATE TYPE, CREATE DOMAIN and the labels of enums.
-use crate::catalog::object::{Expression, Object, UserType, UserTypeKind};
+use crate::catalog::object::{Object, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -57,7 +57,7 @@ impl<S: Store> LocalSession<S> {
             match &constraint.kind {
                 ast::ConstraintKind::NotNull => not_null = true,
                 ast::ConstraintKind::Default(_, sql) => {
-                    default = Some(Expression { sql: sql.clone(), depends: Vec::new() });
+                    default = Some(self.lasting_of_domain(base.oid, sql)?);
                 }
                 ast::ConstraintKind::Check(_, sql) => {
                     let name = match (&constraint.name, checks.len()) {
@@ -66,7 +66,7 @@ impl<S: Store> LocalSession<S> {
                         (None, more) => format!("{}_check{more}", path.last()),
                     };
                     self.with_binder(|binder| binder.domain_check(base.oid, sql).map(|_| ()))?;
-                    checks.push((name, Expression { sql: sql.clone(), depends: Vec::new() }));
+                    checks.push((name, self.lasting_of_domain(base.oid, sql)?));
                 }
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
 use crate::bind::Binder;
-use crate::catalog::object::{Column, Expression, Object, View};
+use crate::catalog::object::{Column, Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -21,12 +21,12 @@ impl<S: Store> LocalSession<S> {
             let message = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        let (columns, depends) = self.with_binder(|binder| {
-            let bound = binder.query(None, false, query)?;
-            Ok((Binder::output_columns(&bound), binder.used.borrow().clone()))
+        let columns = self.with_binder(|binder| {
+            binder.query(None, false, query).map(|bound| Binder::output_columns(&bound))
         })?;
+        let kept = self.lasting_query(text)?;
         let of_own = |oid: &Oid| self.store.object(*oid).is_some_and(|it| self.is_temporary(it.schema()));
-        let becomes_own = !temporary && depends.iter().any(of_own);
+        let becomes_own = !temporary && kept.depends.iter().any(of_own);
         if becomes_own {
             self.notice(format!("view \"{}\" will be a temporary view", path.last()));
         }
@@ -46,7 +46,7 @@ impl<S: Store> LocalSession<S> {
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
             }
         }
-        let query = Expression { sql: self.lasting_query(text)?, depends };
+        let query = kept;
         let existing = self.store.relation(schema, path.last());
         if let (true, Some(Object::View(old))) = (replace, existing.as_deref()) {
             self.must_own(&Object::View(old.clone()))?;

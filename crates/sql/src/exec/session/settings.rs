@@ -1,8 +1,9 @@
 //! Settings of a session: what SET, SHOW, RESET and set_config change and read.
 //!
-//! 1. Kept are only values that differ from those that [`list`] has for the start; [`values`] says what texts mean.
-//! 2. What a transaction has set goes back at its end if that fails, what it has set for itself (SET LOCAL) in
-//!    any case; a savepoint gives back what was set behind it.
+//! 1. Kept are only values that differ from those that [`list`] has for the start; [`values`] says what
+//!    texts mean.
+//! 2. What a transaction has set goes back at its end if that fails, what it has set for itself (SET
+//!    LOCAL) in any case; a savepoint gives back what was set behind it.
 
 pub(crate) mod list;
 pub(crate) mod values;

@@ -1,19 +1,45 @@
 //! BEGIN, COMMIT, ROLLBACK, savepoints and SET TRANSACTION; what is put off to the commit.
 //!
-//! 1. A savepoint remembers where everything was that a statement can change: the store, the list of waiting checks,
-//!    settings with the role among them, SET CONSTRAINTS, cursors, locks, what will be told to others. ROLLBACK TO
-//!    takes all of it back.
+//! 1. A savepoint remembers where everything was that a statement can change: the store, the list of
+//!    waiting checks, settings with the role among them, SET CONSTRAINTS, cursors, locks, what will be
+//!    told to others. ROLLBACK TO takes all of it back.
 //! 2. Every check that waits is made before the commit, or becomes due by SET CONSTRAINTS .. IMMEDIATE.
 use std::collections::BTreeMap;
 
 use super::run::warning;
 use crate::catalog::object::{Constraint, Object};
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::session::{Constraints, LocalSession, Savepoint};
-use crate::exec::store::Store;
+use crate::exec::advisory::Counts;
+use crate::exec::notify::Point;
+use crate::exec::session::LocalSession;
+use crate::exec::session::settings;
+use crate::exec::store::{Mark, Store};
 use crate::exec::{Exec, Waiting};
 use crate::parse::ast::{Ident, Path, Transaction, TransactionMode};
 use crate::session::TransactionState;
+use crate::types::Oid;
+
+/// A savepoint: its name, where it is, and what was set then.
+pub(crate) struct Savepoint {
+    pub(crate) name: String,
+    pub(crate) mark: Mark,
+    pub(crate) waiting: usize,
+    /// The checks that waited, where SET CONSTRAINTS .. IMMEDIATE has made some of them since.
+    pub(crate) were_waiting: Option<Vec<Waiting>>,
+    pub(crate) constraints: Constraints,
+    pub(crate) settings: settings::Point,
+    /// Advisory locks of the transaction.
+    pub(crate) locks: Counts,
+    /// What it will tell others.
+    pub(crate) told: Point,
+}
+
+/// What SET CONSTRAINTS has said: of all, and by oid; which of them are checked at the commit.
+#[derive(Clone, Default)]
+pub(crate) struct Constraints {
+    pub(crate) all: Option<bool>,
+    pub(crate) own: BTreeMap<Oid, bool>,
+}
 
 impl Constraints {
     /// Whether a constraint that can be put off is.

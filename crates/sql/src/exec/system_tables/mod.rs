@@ -110,7 +110,7 @@ fn system() -> &'static System {
             let schema = if schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
             let oid = FIRST_VIEW + at as Oid;
             names.insert((schema, name), oid);
-            let query = Expression { sql: sql.trim_end().trim_end_matches(';').to_string(), depends: vec![] };
+            let query = Expression::plain(sql.trim_end().trim_end_matches(';'));
             let (name, owner) = (name.to_string(), BOOTSTRAP_ROLE);
             let view = View { oid, name, schema, owner, query, ..View::default() };
             relations.insert(oid, SystemRelation::View(Arc::new(view)));

@@ -1,4 +1,5 @@
-//! Dates and timestamps as text, in each DateStyle (`EncodeDateOnly`, `EncodeDateTime` of PostgreSQL's datetime.c).
+//! Dates and timestamps as text, in each DateStyle (`EncodeDateOnly`, `EncodeDateTime` of PostgreSQL's
+//! datetime.c).
 
 use std::fmt::Write;
 

@@ -247,8 +247,8 @@ fn bit_of(unit: Unit, fraction: f64) -> u32 {
     }
 }
 
-/// PostgreSQL's and SQL's forms, read from the last word to the first, so that a unit is known before its number
-/// (`DecodeInterval`).
+/// PostgreSQL's and SQL's forms, read from the last word to the first, so that a unit is known before its
+/// number (`DecodeInterval`).
 fn postgres_form(text: &str, default: Unit, minutes_first: bool, style: IntervalStyle) -> Step<Sum> {
     let words = words(text)?;
     let mut sum = Sum::default();
@@ -298,7 +298,8 @@ fn postgres_form(text: &str, default: Unit, minutes_first: bool, style: Interval
     Ok(sum)
 }
 
-/// Adds a number of the unit, or years and months (`1-2`); what that says, and the unit of a number in front of it.
+/// Adds a number of the unit, or years and months (`1-2`); what that says, and the unit of a number in
+/// front of it.
 fn number_of(text: &str, unit: &mut Unit, sum: &mut Sum) -> Step<u32> {
     if let Some((years, months)) = text[1..].split_once('-') {
         let (negative, years, rest) = signed(&text[..1 + years.len()])?;

@@ -129,8 +129,9 @@ pub fn zone(name: &str) -> Option<TimeZone> {
     }
 }
 
-/// The zone of the time zone database with this name (in any case), or that of a POSIX text like `UTC+3`, `+05:30`
-/// or `EST5EDT,M3.2.0,M11.1.0` (which counts west, as POSIX does); and how it is called (`pg_tzset`).
+/// The zone of the time zone database with this name (in any case), or that of a POSIX text like `UTC+3`,
+/// `+05:30` or `EST5EDT,M3.2.0,M11.1.0` (which counts west, as POSIX does); and how it is called
+/// (`pg_tzset`).
 pub fn named_zone(name: &str) -> Option<(String, TimeZone)> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
     if name.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,5 +1,5 @@
-//! The settings that there are: PostgreSQL 15's. Most of them mean nothing here; they are taken and kept, so that scripts
-//! and tools that set them go on (docs/limitations.md names those that do something).
+//! The settings that there are: PostgreSQL 15's. Most of them mean nothing here; they are taken and kept,
+//! so that scripts and tools that set them go on (docs/limitations.md names those that do something).
 
 use std::sync::LazyLock;
 

@@ -122,7 +122,7 @@ pub(super) fn checked(known: &Known, given: &str, value: &str) -> Result<String>
         }),
         Kind::Integer(unit, least, greatest) => {
             let whole = number(known, unit, value)?.round_ties_even();
-            if whole < -2_147_483_648.0 || whole > 2_147_483_647.0 {
+            if !(-2_147_483_648.0..=2_147_483_647.0).contains(&whole) {
                 let message = format!("invalid value for parameter \"{}\": \"{value}\"", known.name);
                 return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                     .hint("Value exceeds integer range."));
@@ -228,8 +228,8 @@ pub(super) fn zone(value: &str) -> Option<(String, jiff::tz::TimeZone)> {
     named_zone(plain)
 }
 
-/// What the words of a value say; what they leave open is as it was `before`. A form and an order may be said once.
-/// An error is PostgreSQL's detail.
+/// What the words of a value say; what they leave open is as it was `before`. A form and an order may be
+/// said once. An error is PostgreSQL's detail.
 pub(super) fn date_style(value: &str, before: DateStyle) -> std::result::Result<DateStyle, String> {
     let (mut form, mut order, mut is_default) = (None, None, false);
     let put_order = |found: &mut Option<DateOrder>, new| {
