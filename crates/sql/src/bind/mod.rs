@@ -43,7 +43,7 @@ use crate::types::{Oid, Type, Types, oid};
 pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
 pub(crate) use scope::Scope;
-pub(crate) use types::type_text;
+pub(crate) use types::{full_type_text, type_text};
 
 /// A bound expression with its type.
 #[derive(Clone, Debug)]

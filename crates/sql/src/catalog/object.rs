@@ -72,6 +72,10 @@ pub struct Role {
     pub create_role: bool,
     /// It may create databases.
     pub create_db: bool,
+    /// It may begin replication. Kept and shown: there is none.
+    pub replication: bool,
+    /// It may bypass row security. Kept and shown: there is none.
+    pub bypass_rls: bool,
     /// What its password is checked against, as PostgreSQL's `rolpassword`: `SCRAM-SHA-256$...`.
     pub verifier: Option<String>,
     /// When the password ends to be valid, in microseconds since 2000-01-01.

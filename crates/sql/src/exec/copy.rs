@@ -7,6 +7,7 @@ use super::session::LocalSession;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
 use crate::bind::tree::{Expr, Target};
+use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{Copy, CopySource, Statement};
@@ -35,6 +36,13 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn copy_to(&mut self, copy: &Copy, options: CopyOptions, sink: &mut dyn Sink) -> Result<String> {
+        if let CopySource::Table(path, _) = &copy.source
+            && let Some(Object::View(view)) = self.find(path)?.as_deref()
+        {
+            let message = format!("cannot copy from view \"{}\"", view.name);
+            let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+            return Err(error.hint("Try the COPY (SELECT ...) TO variant."));
+        }
         let statement = copied_query(copy)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
         self.allow(&plan.needs)?;

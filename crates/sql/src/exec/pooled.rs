@@ -101,10 +101,13 @@ fn needs_no_worker(statement: &Statement, portals: &BTreeMap<String, Portal>) ->
         // A portal of the protocol may have no rows yet.
         return portals.get(&name.text).is_none_or(|portal| portal.rows.is_some());
     }
+    if let Statement::Set { name, .. } = statement {
+        // What roles there are only a transaction sees for certain.
+        return !matches!(&*name.to_ascii_lowercase(), "role" | "session_authorization");
+    }
     matches!(
         statement,
         Statement::Transaction(Transaction::Begin { .. })
-            | Statement::Set { .. }
             | Statement::SetTransaction { .. }
             | Statement::Show(_)
             | Statement::Reset(_)
@@ -126,6 +129,7 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
         && !matches!(
             statement,
             Statement::Query(_)
+                | Statement::Set { .. }
                 | Statement::Insert(_)
                 | Statement::Update(_)
                 | Statement::Delete(_)

@@ -140,6 +140,7 @@ fn default_of(ty: Oid, function: &Function, parameter: usize) -> Value {
     match ty {
         oid::BOOL => Value::Bool(is_true),
         oid::INT4 => Value::Int4(0),
+        oid::INT8 => Value::Int8(0),
         oid::FLOAT8 => Value::Float8(0.0),
         oid::TEXT if function.name == "jsonb_set_lax" => Value::text("use_json_null"),
         oid::TEXT if function.name == "normalize" || function.name == "is_normalized" => Value::text("NFC"),

@@ -3,7 +3,7 @@
 //! Computed with integers scaled by a power of ten and some digits to spare, then rounded to the scale that
 //! PostgreSQL's `numeric.c` chooses (at least 16 significant digits).
 
-use num_bigint::{BigInt, Sign};
+use num_bigint::{BigInt, BigUint, Sign};
 
 use super::numeric::{Numeric, RESULT_SCALE_MAX, divide_rounded, overflow, ten};
 use crate::error::{Result, SqlError, SqlState};
@@ -306,8 +306,52 @@ fn power_int(base: &Numeric, exponent: i32, least: i64) -> Result<Numeric> {
         let above = ten(u32::from(own) * exponent.unsigned_abs()) * ten(scale as u32);
         return Numeric::checked(divide_rounded(&above, &unscaled.pow(exponent.unsigned_abs())), scale);
     }
-    let digits = scale + 2 * SPARE + places.abs() as i64;
-    let product = ln_fixed(&magnitude, digits) * exponent;
-    let positive = at_scale(exp_fixed(&product, digits), digits, scale)?;
+    // (u / 10^s)^n by squaring, with as many bits as the result has, and some for what is cut off on the way.
+    let digits = scale + SPARE + places.max(0.0) as i64;
+    let bits = (digits as f64 * std::f64::consts::LOG2_10) as u64 + 64;
+    let number = Truncated::power(unscaled.magnitude(), exponent.unsigned_abs(), bits);
+    let point = Truncated::power(ten(u32::from(own)).magnitude(), exponent.unsigned_abs(), bits);
+    let (above, below) = if exponent < 0 { (point, number) } else { (number, point) };
+    let positive = at_scale(above.quotient(&below, digits), digits, scale)?;
     Ok(if base.signum() < 0 && exponent % 2 != 0 { positive.neg() } else { positive })
+}
+
+/// A number as its first bits, times 2 to the `shift`.
+struct Truncated {
+    bits: BigUint,
+    shift: i64,
+}
+
+impl Truncated {
+    fn times(&self, other: &Truncated, most: u64) -> Truncated {
+        let product = &self.bits * &other.bits;
+        let over = product.bits().saturating_sub(most);
+        Truncated { bits: product >> over, shift: self.shift + other.shift + over as i64 }
+    }
+
+    fn power(base: &BigUint, exponent: u32, most: u64) -> Truncated {
+        let mut square = Truncated { bits: base.clone(), shift: 0 };
+        let mut made = Truncated { bits: BigUint::from(1u32), shift: 0 };
+        let mut left = exponent;
+        while left > 0 {
+            if left & 1 == 1 {
+                made = made.times(&square, most);
+            }
+            left >>= 1;
+            if left > 0 {
+                square = square.times(&square, most);
+            }
+        }
+        made
+    }
+
+    /// `self / below`, times 10^`digits`.
+    fn quotient(self, below: &Truncated, digits: i64) -> BigInt {
+        let shift = self.shift - below.shift;
+        let above = BigInt::from(self.bits) * ten(digits as u32);
+        match shift >= 0 {
+            true => divide_rounded(&(above << shift), &below.bits.clone().into()),
+            false => divide_rounded(&above, &(BigInt::from(below.bits.clone()) << -shift)),
+        }
+    }
 }

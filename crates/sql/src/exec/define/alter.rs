@@ -240,6 +240,32 @@ impl<S: Store> LocalSession<S> {
     fn alter_column(&mut self, mut table: Table, at: usize, change: &AlterColumn) -> Result<()> {
         let name = table.columns[at].name.clone();
         match change {
+            AlterColumn::SetDefault(..) | AlterColumn::DropDefault
+                if table.columns[at].identity.is_some() =>
+            {
+                let message =
+                    format!("column \"{name}\" of relation \"{}\" is an identity column", table.name);
+                let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
+                let drops = matches!(change, AlterColumn::DropDefault);
+                return Err(if drops {
+                    error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+                } else {
+                    error
+                });
+            }
+            AlterColumn::SetDefault(..) | AlterColumn::DropDefault
+                if table.columns[at].generated.is_some() =>
+            {
+                let message =
+                    format!("column \"{name}\" of relation \"{}\" is a generated column", table.name);
+                let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
+                let drops = matches!(change, AlterColumn::DropDefault);
+                return Err(if drops {
+                    error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
+                } else {
+                    error
+                });
+            }
             AlterColumn::SetDefault(_, sql) => {
                 table.columns[at].default = Some(self.lasting(&table, sql)?);
                 let shared = Arc::new(table.clone());
@@ -265,6 +291,26 @@ impl<S: Store> LocalSession<S> {
                 return self.alter_type_of(table, at, type_name, using.as_ref());
             }
             AlterColumn::AddIdentity { always, options } => {
+                let (column, own) = (&table.columns[at], &table.name);
+                let refused = |state, what: String| {
+                    Err(SqlError::new(state, format!("column \"{name}\" of relation \"{own}\" {what}")))
+                };
+                let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+                match () {
+                    () if !column.not_null => {
+                        return refused(
+                            state,
+                            "must be declared NOT NULL before identity can be added".into(),
+                        );
+                    }
+                    () if column.identity.is_some() => {
+                        return refused(state, "is already an identity column".into());
+                    }
+                    () if column.default.is_some() => {
+                        return refused(state, "already has a default value".into());
+                    }
+                    () => super::table::check_identity_type(column.type_oid)?,
+                }
                 let ty = table.columns[at].type_oid;
                 let sequence = self.owned_sequence(&table, &name, at as u16, ty, options)?.0;
                 table.columns[at].identity = Some(Identity { always: *always, sequence });

@@ -7,8 +7,9 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
+use crate::func::{CastContext, find_cast};
 use crate::parse::ast::{self, ConstraintKind, Ident};
-use crate::types::{Oid, Type};
+use crate::types::{Oid, Type, Types, oid};
 
 impl<S: Store> LocalSession<S> {
     fn constraint_name(
@@ -173,7 +174,7 @@ impl<S: Store> LocalSession<S> {
         let name = self.constraint_name(table, ast.name.as_ref(), &shown, "fkey")?;
         for (own, other) in columns.iter().zip(&wanted) {
             let (own, other) = (&table.columns[usize::from(*own)], &parent.columns[usize::from(*other)]);
-            if self.with_binder(|binder| binder.head("=", other.type_oid, own.type_oid, 0)).is_err() {
+            if !self.with_binder(|binder| Ok(fits_key(binder.types(), other.type_oid, own.type_oid)))? {
                 let message = format!("foreign key constraint \"{name}\" cannot be implemented");
                 let shown = |ty: Type| {
                     self.with_binder(|b| Ok(crate::bind::type_text(b.types(), ty.oid))).unwrap_or_default()
@@ -258,4 +259,20 @@ impl<S: Store> LocalSession<S> {
         }
         Ok(numbers)
     }
+}
+
+/// Whether a column of one type may refer to one of another: they are of a kind that has an equality of its
+/// own, or the one is cast to the other without being asked.
+fn fits_key(types: &dyn Types, referenced: Oid, own: Oid) -> bool {
+    let (to, from) = (types.base_of(referenced), types.base_of(own));
+    let kind = |ty: Oid| match ty {
+        oid::INT2 | oid::INT4 | oid::INT8 => 1,
+        oid::FLOAT4 | oid::FLOAT8 => 2,
+        oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ => 3,
+        oid::TEXT | oid::VARCHAR | oid::NAME => 4,
+        _ => 0,
+    };
+    to == from
+        || kind(to) != 0 && kind(to) == kind(from)
+        || find_cast(types, from, to, CastContext::Implicit).is_some()
 }

@@ -39,7 +39,7 @@ impl<S: Store> LocalSession<S> {
         Ok(oid)
     }
 
-    fn install_index(&self, table: &Table, index: Index) -> Result<()> {
+    pub(super) fn install_index(&self, table: &Table, index: Index) -> Result<()> {
         self.store.create(Object::Index(index.clone()))?;
         self.store.build(&Arc::new(table.clone()), &Arc::new(index))
     }
@@ -67,16 +67,14 @@ impl<S: Store> LocalSession<S> {
                             .table_ast(&table, &column.expr, None, "index expressions")
                             .and_then(|typed| binder.settled(typed))
                     })?;
-                    shown.push(match &column.expr.kind {
-                        ast::Kind::Func(call) => call.name.last().to_string(),
-                        _ => "expr".to_string(),
-                    });
+                    shown.push(shown_expression(&column.expr));
                     let expression = self.lasting(&table, text.as_deref().unwrap_or_default())?;
                     Indexed::Expression { expression, type_oid: typed.ty.oid, modifier: typed.ty.modifier }
                 }
             };
             parts.push(IndexColumn { of, descending: column.descending, nulls_first });
         }
+        shown.extend(ast.include.iter().map(|column| column.text.clone()));
         let name = match &ast.name {
             Some(name) => {
                 if self.relation_exists(table.schema, &name.text, ast.if_not_exists)? {
@@ -113,5 +111,13 @@ impl<S: Store> LocalSession<S> {
             comment: None,
         };
         self.install_index(&table, index)
+    }
+}
+
+/// What the name of an index is made of for an expression.
+pub(super) fn shown_expression(expr: &ast::Expr) -> String {
+    match &expr.kind {
+        ast::Kind::Func(call) => call.name.last().to_string(),
+        _ => "expr".to_string(),
     }
 }

@@ -54,6 +54,11 @@ impl<S: Store> LocalSession<S> {
         if superuser && !self.is_superuser() {
             return Err(refused("must be superuser to create superusers"));
         }
+        for flag in ["replication", "bypassrls"] {
+            if options.contains(&RoleOption::Flag(flag, true)) && !self.is_superuser() {
+                return Err(refused(format!("must be superuser to create {flag} users")));
+            }
+        }
         if !self.makes_roles() {
             return Err(refused("permission denied to create role"));
         }
@@ -131,7 +136,8 @@ impl<S: Store> LocalSession<S> {
                     "createdb" => role.create_db = *on,
                     "createrole" => role.create_role = *on,
                     "inherit" => role.inherit = *on,
-                    // There is neither replication nor row security that one could bypass.
+                    "replication" => role.replication = *on,
+                    "bypassrls" => role.bypass_rls = *on,
                     _ => {}
                 },
                 RoleOption::Password(None) => role.verifier = None,

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::catalog::object::{
-    Column, Constraint, Expression, Identity, Object, OnCommit, Placing, RowsAt, Rule, Table,
+    Column, Constraint, Expression, Identity, Index, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Table,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -25,6 +25,44 @@ pub(super) fn joined(table: &str, columns: &str, suffix: &str) -> String {
         };
     }
     if columns.is_empty() { format!("{table}_{suffix}") } else { format!("{table}_{columns}_{suffix}") }
+}
+
+/// Refuses an identity where there is another value already, or numbers do not fit.
+fn check_identity(table: &Table, column: &Column, serial: bool, ast: &ColumnDef) -> Result<()> {
+    let (name, own) = (&column.name, &table.name);
+    let of = |wanted: &dyn Fn(&ConstraintKind) -> bool| -> Vec<u32> {
+        ast.constraints.iter().filter(|one| wanted(&one.kind)).map(|one| one.pos).collect()
+    };
+    let identities = of(&|kind| matches!(kind, ConstraintKind::Identity { .. }));
+    let defaults = of(&|kind| matches!(kind, ConstraintKind::Default(..)));
+    let generated = of(&|kind| matches!(kind, ConstraintKind::Generated(..)));
+    let syntax = |pos: Option<&u32>, what: &str| {
+        let message = format!("{what} specified for column \"{name}\" of table \"{own}\"");
+        let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
+        Err(pos.map_or(error.clone(), |pos| error.at(pos + 1)))
+    };
+    let later = |others: &[u32]| identities.iter().chain(others).max().copied();
+    match () {
+        () if identities.len() > 1 => {
+            let message =
+                format!("multiple identity specifications for column \"{name}\" of table \"{own}\"");
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(identities[1] + 1))
+        }
+        () if serial => syntax(None, "both default and identity"),
+        () if !defaults.is_empty() => syntax(later(&defaults).as_ref(), "both default and identity"),
+        () if !generated.is_empty() => {
+            syntax(later(&generated).as_ref(), "both identity and generation expression")
+        }
+        () => check_identity_type(column.type_oid),
+    }
+}
+
+pub(super) fn check_identity_type(ty: Oid) -> Result<()> {
+    if matches!(ty, oid::INT2 | oid::INT4 | oid::INT8) {
+        return Ok(());
+    }
+    let message = "identity column type must be smallint, integer, or bigint";
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
 pub(super) fn duplicate_column(name: &str) -> SqlError {
@@ -68,12 +106,15 @@ impl<S: Store> LocalSession<S> {
         let mut table = self.empty_table(schema, ast.name.last())?;
         table.options = ast.options.clone();
         table.on_commit = ast.on_commit.unwrap_or_default();
-        let mut constraints = Vec::new();
+        let (mut constraints, mut likes) = (Vec::new(), Vec::new());
         for element in &ast.elements {
             match element {
                 TableElement::Column(column) => self.add_column(&mut table, column, &mut constraints)?,
                 TableElement::Constraint(constraint) => constraints.push(constraint.clone()),
-                TableElement::Like(path, options) => self.like(&mut table, path, options)?,
+                TableElement::Like(path, options) => {
+                    let source = self.like(&mut table, path, options, &mut constraints)?;
+                    likes.extend(source);
+                }
             }
         }
         for constraint in constraints.iter().filter(|c| matches!(c.kind, ConstraintKind::PrimaryKey(_))) {
@@ -87,6 +128,9 @@ impl<S: Store> LocalSession<S> {
         self.store.create(Object::Table(table.clone()))?;
         for constraint in &constraints {
             self.add_constraint(&mut table, constraint, false)?;
+        }
+        for source in &likes {
+            self.copy_indexes(&table, source)?;
         }
         self.with_binder(|binder| {
             let table = Arc::new(table.clone());
@@ -103,15 +147,34 @@ impl<S: Store> LocalSession<S> {
         Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
     }
 
-    fn like(&self, table: &mut Table, path: &Path, options: &[(bool, String)]) -> Result<()> {
+    /// Takes the columns of another table over; that table, if its indexes are to follow.
+    fn like(
+        &self,
+        table: &mut Table,
+        path: &Path,
+        options: &[(bool, String)],
+        constraints: &mut Vec<ast::Constraint>,
+    ) -> Result<Option<Arc<Table>>> {
         let source = self.with_binder(|binder| binder.target_table(path))?;
         let including = |what: &str| {
             let last = options.iter().rev().find(|(_, name)| name == what || name == "all");
             last.is_some_and(|(including, _)| *including)
         };
         for column in source.columns.iter().filter(|column| !column.dropped) {
+            if table.columns.iter().any(|other| other.name == column.name) {
+                return Err(duplicate_column(&column.name));
+            }
             let mut copy = Column::new(&column.name, column.ty());
             copy.not_null = column.not_null;
+            if let (Some(identity), true) = (column.identity, including("identity")) {
+                let at = table.columns.len() as u16;
+                let options = self.sequence_options(identity.sequence);
+                let sequence = self.owned_sequence(table, &column.name, at, column.type_oid, &options)?.0;
+                copy.identity = Some(Identity { always: identity.always, sequence });
+            }
+            if including("comments") {
+                copy.comment.clone_from(&column.comment);
+            }
             if including("defaults") {
                 copy.default = column.default.clone();
             }
@@ -128,6 +191,96 @@ impl<S: Store> LocalSession<S> {
                         .push(Constraint { oid: self.store.new_oid(table.oid)?, ..constraint.clone() });
                 }
             }
+        }
+        if !including("indexes") {
+            return Ok(None);
+        }
+        for constraint in &source.constraints {
+            let named = |columns: &[u16]| -> Vec<Ident> {
+                let ident = |at: &u16| Ident { text: source.columns[usize::from(*at)].name.clone(), pos: 0 };
+                columns.iter().map(ident).collect()
+            };
+            let kind = match &constraint.rule {
+                Rule::PrimaryKey { columns, .. } => ConstraintKind::PrimaryKey(named(columns)),
+                Rule::Unique { columns, index } => {
+                    let equal = matches!(
+                        self.store.object(*index).as_deref(),
+                        Some(Object::Index(index)) if index.nulls_not_distinct
+                    );
+                    ConstraintKind::Unique(named(columns), equal)
+                }
+                Rule::Check { .. } | Rule::ForeignKey { .. } => continue,
+            };
+            constraints.push(ast::Constraint {
+                name: None,
+                kind,
+                deferrable: constraint.deferrable,
+                deferred: constraint.deferred,
+                not_valid: false,
+                pos: 0,
+            });
+        }
+        Ok(Some(source))
+    }
+
+    /// What a sequence was made with.
+    fn sequence_options(&self, sequence: Oid) -> Vec<ast::SequenceOption> {
+        let object = self.store.object(sequence);
+        let Some(Object::Sequence(it)) = object.as_deref() else { return Vec::new() };
+        vec![
+            ast::SequenceOption::Increment(it.increment),
+            ast::SequenceOption::Min(Some(it.min)),
+            ast::SequenceOption::Max(Some(it.max)),
+            ast::SequenceOption::Start(it.start),
+            ast::SequenceOption::Cache(it.cache),
+            ast::SequenceOption::Cycle(it.cycle),
+        ]
+    }
+
+    /// Gives a table those indexes of another that are of no constraint.
+    fn copy_indexes(&self, table: &Table, source: &Table) -> Result<()> {
+        let of_constraint = |index: &Index| {
+            source.constraints.iter().any(|constraint| super::index_of(&constraint.rule) == Some(index.oid))
+        };
+        for index in self.store.indexes(source.oid).into_iter().filter(|index| !of_constraint(index)) {
+            let place = |at: u16| {
+                let name = &source.columns[usize::from(at)].name;
+                let found = table.columns.iter().position(|column| column.name == *name);
+                found.map(|at| at as u16).ok_or_else(|| duplicate_column(name))
+            };
+            let mut shown = Vec::new();
+            let mut columns = index.columns.clone();
+            for column in &mut columns {
+                match &mut column.of {
+                    Indexed::Column(at) => {
+                        *at = place(*at)?;
+                        shown.push(table.columns[usize::from(*at)].name.clone());
+                    }
+                    Indexed::Expression { expression, .. } => {
+                        *expression = self.lasting(table, &expression.sql)?;
+                        shown.push(super::index::shown_expression(&crate::parse::parse_expr(
+                            &expression.sql,
+                        )?));
+                    }
+                }
+            }
+            let predicate =
+                index.predicate.as_ref().map(|text| self.lasting(table, &text.sql)).transpose()?;
+            let include = index.include.iter().map(|at| place(*at)).collect::<Result<Vec<_>>>()?;
+            shown.extend(include.iter().map(|at| table.columns[usize::from(*at)].name.clone()));
+            let name = self.free_name(table.schema, &joined(&table.name, &shown.join("_"), "idx"));
+            let (oid, schema) = (self.store.new_oid(table.oid)?, table.schema);
+            let copy = Index {
+                oid,
+                name,
+                schema,
+                table: table.oid,
+                columns,
+                predicate,
+                include,
+                ..(*index).clone()
+            };
+            self.install_index(table, Index { rows: None, comment: None, ..copy })?;
         }
         Ok(())
     }
@@ -168,6 +321,7 @@ impl<S: Store> LocalSession<S> {
                     column.generated = Some(Expression::plain(sql.clone()));
                 }
                 ConstraintKind::Identity { always, options } => {
+                    check_identity(table, &column, serial, ast)?;
                     let sequence = self.owned_sequence(table, name, at, ty.oid, options)?.0;
                     column.identity = Some(Identity { always: *always, sequence });
                     column.not_null = true;

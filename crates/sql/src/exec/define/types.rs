@@ -10,6 +10,7 @@ impl<S: Store> LocalSession<S> {
         let kind = match kind {
             CreateType::Enum(labels) => {
                 for (at, label) in labels.iter().enumerate() {
+                    check_label(label)?;
                     if labels[..at].contains(label) {
                         let message = format!("enum label \"{label}\" used more than once");
                         return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
@@ -103,6 +104,7 @@ impl<S: Store> LocalSession<S> {
         place: Option<&(bool, String)>,
     ) -> Result<()> {
         let mut user = self.user_type(path)?;
+        check_label(label)?;
         let UserTypeKind::Enum(labels) = &mut user.kind else {
             return Err(SqlError::unsupported("this type"));
         };
@@ -155,4 +157,12 @@ impl<S: Store> LocalSession<S> {
         }
         self.store.replace(Object::Type(user))
     }
+}
+
+fn check_label(label: &str) -> Result<()> {
+    if label.len() < 64 {
+        return Ok(());
+    }
+    let error = SqlError::new(SqlState::INVALID_NAME, format!("invalid enum label \"{label}\""));
+    Err(error.detail("Labels must be 63 bytes or less."))
 }

@@ -63,8 +63,18 @@ impl<S: Store> LocalSession<S> {
                         );
                         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                     }
-                    Some(new) if new.type_oid != column.type_oid => {
-                        let message = format!("cannot change data type of view column \"{}\"", column.name);
+                    Some(new) if new.ty() != column.ty() => {
+                        let shown = |column: &Column| {
+                            self.with_binder(|binder| {
+                                Ok(crate::bind::full_type_text(binder.types(), column.ty()))
+                            })
+                        };
+                        let message = format!(
+                            "cannot change data type of view column \"{}\" from {} to {}",
+                            column.name,
+                            shown(column)?,
+                            shown(new)?
+                        );
                         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                     }
                     Some(_) => {}
@@ -102,7 +112,12 @@ fn check_options(options: &[(String, String)]) -> Result<()> {
                 let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
                 return Err(error.detail("Valid values are \"local\" and \"cascaded\"."));
             }
-            "security_barrier" | "security_invoker" => {}
+            "security_barrier" | "security_invoker" => {
+                if crate::exec::session::settings::values::boolean(value).is_none() {
+                    let message = format!("invalid value for boolean option \"{name}\": {value}");
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                }
+            }
             _ => {
                 let message = format!("unrecognized parameter \"{name}\"");
                 return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));

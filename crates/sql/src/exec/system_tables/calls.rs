@@ -6,7 +6,7 @@ use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
 use crate::bind::Binder;
 use crate::catalog::object::{Index, Object, PG_CATALOG};
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::privilege;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
@@ -73,6 +73,7 @@ const ONE: &[&str] = &[
     "obj_description/2",
     "col_description/2",
     "shobj_description/2",
+    "pg_size_bytes",
     "pg_relation_size/1",
     "pg_relation_size",
     "pg_total_relation_size",
@@ -216,9 +217,19 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         },
         "pg_trigger_depth" => Value::Int4(0),
         "pg_column_size" => return Err(SqlError::unsupported(source)),
+        "pg_size_bytes" => Value::Int8(super::sizes::bytes_of(text_of(first))?),
         source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
         "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
-        "pg_terminate_backend" => on.interrupt(number, InterruptReason::Terminate)?,
+        "pg_terminate_backend" => {
+            let timeout_ms = second.and_then(Value::as_i64).unwrap_or(0);
+            if timeout_ms != 0 {
+                let what = "waiting for the end of a session that is terminated";
+                return Err(
+                    SqlError::unsupported(what).hint("Leave the timeout out, and look at pg_stat_activity.")
+                );
+            }
+            on.interrupt(number, InterruptReason::Terminate)?
+        }
         "pg_collation_for" => Value::text("\"default\""),
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
         "_pg_index_position/2" => on.index_position(number, second.and_then(Value::as_i64).unwrap_or(0)),
@@ -444,7 +455,14 @@ impl SessionSystem<'_> {
                 return Err(privilege::refused(message));
             }
         }
-        Ok(Value::Bool(self.shared.server.interrupt(process as i32, reason)))
+        let found = self.shared.server.interrupt(process as i32, reason);
+        if !found {
+            let message = format!("PID {process} is not a session of this host");
+            let warning = SqlError::notice(Severity::Warning, SqlState::WARNING, message);
+            let hint = "Sessions of another host are cancelled and ended there; pod_sessions names the host.";
+            self.shared.notices.borrow_mut().push(warning.hint(hint));
+        }
+        Ok(Value::Bool(found))
     }
 
     fn index_position(&self, index: Oid, column: i64) -> Value {

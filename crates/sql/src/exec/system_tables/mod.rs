@@ -24,6 +24,7 @@ mod pods;
 mod privileges;
 mod relations;
 pub(crate) mod roles;
+mod sizes;
 mod types;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
-//! Intervals: reading PostgreSQL's, SQL's and ISO 8601's forms, arithmetic.
+//! Intervals: reading PostgreSQL's and SQL's forms ([`super::interval_iso`]: ISO 8601's), arithmetic.
 //! [`super::interval_style`] writes them.
 
 use super::super::value::Interval;
+use super::interval_iso::iso_form;
 use super::interval_style::IntervalStyle;
 use super::parse::fraction;
 use super::{DAY_US, SECOND_US, interval_out_of_range};
@@ -29,12 +30,11 @@ pub enum Unit {
 impl Unit {
     /// The unit that a word names, in any of its short forms.
     pub fn named(word: &str) -> Option<Unit> {
-        let word = word.to_ascii_lowercase();
+        // PostgreSQL looks at the first ten letters.
+        let word = word.get(..10).unwrap_or(word).to_ascii_lowercase();
         Some(match word.as_str() {
-            "microsecond" | "microseconds" | "us" | "usec" | "usecs" | "useconds" | "usecond"
-            | "microsecon" => Unit::Microsecond,
-            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" | "mseconds" | "msecond"
-            | "millisecon" => Unit::Millisecond,
+            "microsecon" | "us" | "usec" | "usecs" | "useconds" | "usecond" => Unit::Microsecond,
+            "millisecon" | "ms" | "msec" | "msecs" | "mseconds" | "msecond" => Unit::Millisecond,
             "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
             "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
             "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
@@ -53,25 +53,29 @@ impl Unit {
 
 /// Sums in wide numbers, checked once at the end.
 #[derive(Default)]
-struct Sum {
+pub(super) struct Sum {
+    years: i128,
     months: i128,
     days: i128,
     micros: i128,
 }
 
 impl Sum {
-    fn add(&mut self, number: i64, fraction: f64, unit: Unit) {
+    pub(super) fn add(&mut self, number: i64, fraction: f64, unit: Unit) {
         let whole = i128::from(number);
-        let mut months = |count: i128| {
-            self.months += whole * count;
-            self.months += (fraction * count as f64).round_ties_even() as i128;
+        let mut years = |count: i128| {
+            self.years += whole * count;
+            self.months += (fraction * count as f64 * 12.0).round_ties_even() as i128;
         };
         match unit {
-            Unit::Year => months(12),
-            Unit::Decade => months(120),
-            Unit::Century => months(1200),
-            Unit::Millennium => months(12_000),
-            Unit::Quarter => months(3),
+            Unit::Year => years(1),
+            Unit::Decade => years(10),
+            Unit::Century => years(100),
+            Unit::Millennium => years(1000),
+            Unit::Quarter => {
+                self.months += whole * 3;
+                self.months += (fraction * 3.0).round_ties_even() as i128;
+            }
             Unit::Month => {
                 self.months += whole;
                 self.add_days(fraction * 30.0);
@@ -108,24 +112,28 @@ impl Sum {
     }
 
     fn negate(&mut self) {
-        *self = Sum { months: -self.months, days: -self.days, micros: -self.micros };
+        *self = Sum { years: -self.years, months: -self.months, days: -self.days, micros: -self.micros };
     }
 
-    fn interval(&self) -> Option<Interval> {
-        Some(Interval {
-            months: self.months.try_into().ok()?,
-            days: self.days.try_into().ok()?,
-            micros: self.micros.try_into().ok()?,
+    fn interval(&self) -> Step<Interval> {
+        let field = |number: i128| i32::try_from(number).map_err(|_| Fault::Field);
+        let months = i64::from(field(self.years)?) * 12 + i64::from(field(self.months)?);
+        Ok(Interval {
+            months: i32::try_from(months).map_err(|_| Fault::Range)?,
+            days: field(self.days)?,
+            micros: self.micros.try_into().map_err(|_| Fault::Field)?,
         })
     }
 }
 
-enum Fault {
+pub(super) enum Fault {
     Syntax,
     Field,
+    /// Years and months together.
+    Range,
 }
 
-type Step<T> = std::result::Result<T, Fault>;
+pub(super) type Step<T> = std::result::Result<T, Fault>;
 
 /// A sign, a whole number and its fraction.
 fn signed(text: &str) -> Step<(bool, i64, f64)> {
@@ -136,10 +144,10 @@ fn signed(text: &str) -> Step<(bool, i64, f64)> {
     if digits.is_empty() || digits == "." || !all_digits(whole) || !all_digits(rest) {
         return Err(Fault::Syntax);
     }
-    let number =
-        if whole.is_empty() { 0 } else { i64::from(whole.parse::<i32>().map_err(|_| Fault::Field)?) };
+    let number: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Fault::Field)? };
+    let number = i64::try_from(if negative { -number } else { number }).map_err(|_| Fault::Field)?;
     let fraction: f64 = if rest.is_empty() { 0.0 } else { format!("0.{rest}").parse().unwrap_or(0.0) };
-    Ok(if negative { (true, -number, -fraction) } else { (false, number, fraction) })
+    Ok((negative, number, if negative { -fraction } else { fraction }))
 }
 
 /// A word of an interval, as `ParseDateTime` tells them apart.
@@ -206,7 +214,7 @@ fn clock(text: &str, minutes_first: bool) -> Step<i128> {
     if !parts.iter().all(all_digits) {
         return Err(Fault::Syntax);
     }
-    let numbers: std::result::Result<Vec<i32>, _> = parts.iter().map(|part| part.parse()).collect();
+    let numbers: std::result::Result<Vec<i64>, _> = parts.iter().map(|part| part.parse()).collect();
     let (hours, minutes, seconds) = match numbers.map_err(|_| Fault::Field)?[..] {
         [minutes, seconds] if text.contains('.') || minutes_first => (0, minutes, seconds),
         [hours, minutes] => (hours, minutes, 0),
@@ -290,7 +298,12 @@ fn postgres_form(text: &str, default: Unit, minutes_first: bool, style: Interval
     let is_signed = |word: &&Word<'_>| matches!(word, Word::Signed(_));
     let first = words.first().is_some_and(|word| matches!(word, Word::Signed(text) if text.starts_with('-')));
     if style == IntervalStyle::SqlStandard && first && words.iter().filter(is_signed).count() == 1 {
-        sum = Sum { months: -sum.months.abs(), days: -sum.days.abs(), micros: -sum.micros.abs() };
+        sum = Sum {
+            years: -sum.years.abs(),
+            months: -sum.months.abs(),
+            days: -sum.days.abs(),
+            micros: -sum.micros.abs(),
+        };
     }
     if ago {
         sum.negate();
@@ -319,48 +332,6 @@ fn number_of(text: &str, unit: &mut Unit, sum: &mut Sum) -> Step<u32> {
         *unit = Unit::Day;
     }
     Ok(bits)
-}
-
-/// `P1Y2M3DT4H5M6S`, and the alternative form `P0001-02-03T04:05:06`.
-fn iso_form(text: &str) -> Step<Sum> {
-    let (date, time) = text.split_once('T').unwrap_or((text, ""));
-    let mut sum = Sum::default();
-    let mut seen = false;
-    for (part, is_time) in [(date, false), (time, true)] {
-        let mut rest = part;
-        while !rest.is_empty() {
-            let end = rest.find(|c: char| c.is_ascii_alphabetic());
-            let Some(end) = end else {
-                if is_time {
-                    let micros = clock(rest.trim_start_matches(['+', '-']), false)?;
-                    sum.micros += if rest.starts_with('-') { -micros } else { micros };
-                } else {
-                    let fields: Vec<&str> = rest.split('-').collect();
-                    let [years, months, days] = fields[..] else { return Err(Fault::Syntax) };
-                    sum.add(signed(years)?.1, 0.0, Unit::Year);
-                    sum.add(signed(months)?.1, 0.0, Unit::Month);
-                    sum.add(signed(days)?.1, 0.0, Unit::Day);
-                }
-                seen = true;
-                break;
-            };
-            let (_, number, fraction) = signed(&rest[..end])?;
-            let unit = match (rest.as_bytes()[end], is_time) {
-                (b'Y', false) => Unit::Year,
-                (b'M', false) => Unit::Month,
-                (b'W', false) => Unit::Week,
-                (b'D', false) => Unit::Day,
-                (b'H', true) => Unit::Hour,
-                (b'M', true) => Unit::Minute,
-                (b'S', true) => Unit::Second,
-                _ => return Err(Fault::Syntax),
-            };
-            sum.add(number, fraction, unit);
-            seen = true;
-            rest = &rest[end + 1..];
-        }
-    }
-    if seen { Ok(sum) } else { Err(Fault::Syntax) }
 }
 
 /// Fields of an interval type's modifier (`INTERVAL DAY TO SECOND`).
@@ -418,20 +389,13 @@ pub fn parse(text: &str, modifier: i32, style: IntervalStyle) -> Result<Interval
         (Err(Fault::Syntax), Some(iso)) => iso_form(iso),
         (sum, _) => sum,
     };
-    let out_of_range = || {
-        let message = format!("interval field value out of range: \"{text}\"");
-        SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, message)
-    };
-    match sum {
-        Ok(sum) => sum.interval().ok_or_else(|| {
-            let years = sum.months / 12;
-            if i32::try_from(years).is_ok() && i32::try_from(sum.months).is_err() {
-                interval_out_of_range()
-            } else {
-                out_of_range()
-            }
-        }),
-        Err(Fault::Field) => Err(out_of_range()),
+    match sum.and_then(|sum| sum.interval()) {
+        Ok(interval) => Ok(interval),
+        Err(Fault::Range) => Err(interval_out_of_range()),
+        Err(Fault::Field) => {
+            let message = format!("interval field value out of range: \"{text}\"");
+            Err(SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, message))
+        }
         Err(Fault::Syntax) => {
             let message = format!("invalid input syntax for type interval: \"{text}\"");
             Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message))

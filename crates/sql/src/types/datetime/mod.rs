@@ -5,6 +5,7 @@
 
 pub mod date_style;
 pub mod interval;
+mod interval_iso;
 pub mod interval_style;
 pub mod parse;
 mod words;

@@ -170,7 +170,7 @@ fn switch(on: bool) -> &'static str {
 }
 
 /// `on`, `yes`, `t` and the other spellings, down to unambiguous beginnings.
-pub(super) fn boolean(value: &str) -> Option<bool> {
+pub(crate) fn boolean(value: &str) -> Option<bool> {
     let word = value.to_ascii_lowercase();
     let begins = |whole: &str, least: usize| word.len() >= least && whole.starts_with(&word);
     match word.as_str() {
