@@ -15,7 +15,9 @@ use databases::{with_hosts, with_pod};
 use liger_sql::error::{Severity, SqlState};
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::panics::is_caught;
-use liger_sql::session::{Database, Formats, InterruptReason, Parameters, Session, TransactionState};
+use liger_sql::session::{
+    Database, Formats, InterruptReason, Parameters, Session, SessionStart, TransactionState,
+};
 
 /// Its random numbers are a fault of the server.
 struct Faulty;
@@ -42,6 +44,25 @@ fn rows(session: &mut Connected, sql: &str) -> Vec<String> {
     let mut printed = Printed::default();
     session.simple(sql, &mut printed).unwrap_or_else(|error| panic!("{sql}: {error} {:?}", error.detail));
     printed.lines
+}
+
+/// ALTER ROLE .. SET is everybody's right for himself, also where what it sets is not.
+#[test]
+fn a_role_does_not_log_in_as_somebody_else() {
+    with_hosts(1, 2, |hosts| {
+        let database = EngineDatabase::new(hosts[0].clone(), || Box::new(Fixed));
+        let mut owner = connect(&database);
+        rows(&mut owner, "create role low login; create role team; grant team to low");
+        let log_in = || {
+            database.login_role("low").expect("no conflict").expect("there is such a role");
+            database.open(SessionStart { user: "low".to_string(), ..start() }).expect("it may")
+        };
+        let mut low = log_in();
+        for (role, found) in [("postgres", "low|low"), ("team", "team|low")] {
+            rows(&mut low, &format!("alter role low set role = '{role}'"));
+            assert_eq!(rows(&mut log_in(), "select current_user, session_user")[0], found);
+        }
+    });
 }
 
 #[test]

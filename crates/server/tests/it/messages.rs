@@ -118,6 +118,15 @@ fn output_comes_before_sync_when_it_is_asked_for() {
 }
 
 #[test]
+fn an_error_of_a_series_comes_before_sync() {
+    let (_server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    client.send(&[parse("", "wrong"), named(b'D', b'S', ""), message(b'H', b"")].concat());
+    assert_eq!(kinds(&client.next().into_iter().collect::<Vec<_>>()), "E");
+    assert_eq!(kinds(&client.ask(&sync())), "Z");
+}
+
+#[test]
 fn a_long_pipeline_holds() {
     let (_server, address) = start(|_| {});
     let mut client = Client::new(address);

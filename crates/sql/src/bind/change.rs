@@ -180,9 +180,13 @@ impl Binder<'_> {
     }
 
     /// Binds a check or default of a domain over `base` for its names alone.
-    pub(crate) fn domain_check_text(&self, base: Oid, sql: &str) -> Result<()> {
+    pub(crate) fn domain_text(&self, base: Oid, sql: &str, target: Option<Type>) -> Result<()> {
         let parsed = crate::parse::parse_expr(sql)?;
-        self.expr(&mut self.domain_scope(base), &parsed).map(|_| ()).map_err(SqlError::nowhere)
+        let typed = self.expr(&mut self.domain_scope(base), &parsed).map_err(SqlError::nowhere)?;
+        match target {
+            Some(ty) => self.coerce_assign(typed, ty, None).map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     fn domain_scope(&self, base: Oid) -> Scope<'static> {

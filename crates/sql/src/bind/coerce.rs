@@ -65,6 +65,9 @@ impl Binder<'_> {
                 if let (oid::REGCLASS, Value::Oid(relation)) = (base.oid, &value) {
                     self.spelled(pos, Meant::Literal(*relation));
                 }
+                if let Some(text) = text::unmistakable(&self.ctx, base.oid, &value) {
+                    self.spelled(pos, Meant::Moment(text));
+                }
                 let bare = Typed::new(Expr::value(value), Type::of(target.oid), pos);
                 if target.modifier < 0 || explicit {
                     return self.folded(self.with_modifier(bare, target, explicit));

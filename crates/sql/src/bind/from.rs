@@ -6,8 +6,8 @@ use super::{Binder, Meant, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
-use crate::exec::system::quoted;
 use crate::exec::system_tables::SystemRelation;
+use crate::func::quote_ident;
 use crate::parse::Pos;
 use crate::parse::ast::{self, Alias, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
 use crate::types::{Type, oid};
@@ -418,10 +418,10 @@ impl Binder<'_> {
         let once =
             |name: &str, all: &[ScopeColumn]| all.iter().filter(|column| column.name == name).count() == 1;
         let shown = |(column, entry): (&ScopeColumn, &Option<&Entry>)| {
-            let name = quoted(&column.name);
+            let name = quote_ident(&column.name);
             match entry {
                 Some(entry) if entry.hidden || !once(&column.name, &entry.columns) => None,
-                Some(entry) if among => Some(format!("{}.{name}", quoted(&entry.name))),
+                Some(entry) if among => Some(format!("{}.{name}", quote_ident(&entry.name))),
                 _ => once(&column.name, columns).then_some(name),
             }
         };

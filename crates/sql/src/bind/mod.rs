@@ -111,6 +111,8 @@ pub(crate) enum Meant {
     Row(Oid),
     /// `*`, and the columns that it stands for.
     Star(String),
+    /// A literal that became a date, a time or an interval, as every session reads it.
+    Moment(String),
 }
 
 /// How deep views may be nested.

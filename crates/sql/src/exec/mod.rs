@@ -21,7 +21,7 @@ mod seed;
 mod session;
 mod sleep;
 pub mod store;
-pub(crate) mod system;
+mod system;
 pub(crate) mod system_tables;
 mod table;
 mod window;

@@ -311,8 +311,8 @@ impl Drop for PooledSession {
 
 impl Session for PooledSession {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let parsed = match self.own().parsed(sql) {
-            Ok(parsed) => parsed,
+        let (sql, parsed) = match self.own().parsed(sql) {
+            Ok(read) => read,
             Err(error) => {
                 self.own().failed();
                 return Err(in_characters(error, sql));
@@ -322,7 +322,7 @@ impl Session for PooledSession {
             sink.empty()?;
         }
         let last = parsed.len();
-        (1..).zip(&parsed).try_for_each(|(at, one)| self.run_one(one, sql, at == last, sink))
+        (1..).zip(&parsed).try_for_each(|(at, one)| self.run_one(one, &sql, at == last, sink))
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {

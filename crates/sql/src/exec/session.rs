@@ -17,6 +17,7 @@ mod transaction;
 pub(crate) use portal::{Portal, Prepared};
 pub(crate) use transaction::{Constraints, Savepoint};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +29,7 @@ use crate::bind::tree::OutColumn;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
-use crate::parse::{self, Parsed, parse_as};
+use crate::parse::{self, Parsed, parse};
 use crate::plan::{PlannedStatement, Planner};
 use crate::session::{
     ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
@@ -345,16 +346,19 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    /// The statements of a text from the client.
-    pub(crate) fn parsed(&self, sql: &str) -> Result<Vec<Parsed>> {
-        let plain_escapes = self.shared.variables.borrow().plain_escapes;
-        let parsed = parse_as(sql, plain_escapes)?;
-        if plain_escapes && self.shared.variables.borrow().get("escape_string_warning")? == "on" {
-            for (start, warning) in parse::escape_warnings(sql) {
+    /// A text from the client as it is read under the session's settings, and its statements.
+    pub(crate) fn parsed<'q>(&self, sql: &'q str) -> Result<(Cow<'q, str>, Vec<Parsed>)> {
+        if !self.shared.variables.borrow().plain_escapes {
+            return parse(sql).map(|parsed| (Cow::Borrowed(sql), parsed));
+        }
+        let (text, warnings) = parse::with_escapes(sql);
+        if self.shared.variables.borrow().get("escape_string_warning")? == "on" {
+            for (start, warning) in warnings {
                 self.tell(in_characters(warning.at(start + 1), sql));
             }
         }
-        Ok(parsed)
+        let parsed = parse(&text)?;
+        Ok((Cow::Owned(text), parsed))
     }
 
     /// Runs one statement of a text; its tag.
@@ -455,7 +459,7 @@ pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
 
 impl<S: Store> Session for LocalSession<S> {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let parsed = self.parsed(sql).map_err(|error| {
+        let (sql, parsed) = self.parsed(sql).map_err(|error| {
             self.failed();
             in_characters(error, sql)
         })?;
@@ -463,7 +467,7 @@ impl<S: Store> Session for LocalSession<S> {
             sink.empty()?;
         }
         let last = parsed.len();
-        (1..).zip(&parsed).try_for_each(|(at, one)| self.simple_one(one, sql, at == last, sink))
+        (1..).zip(&parsed).try_for_each(|(at, one)| self.simple_one(one, &sql, at == last, sink))
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {
@@ -472,14 +476,14 @@ impl<S: Store> Session for LocalSession<S> {
                 let message = format!("prepared statement \"{name}\" already exists");
                 return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
             }
-            let mut parsed = self.parsed(sql)?;
+            let (sql, mut parsed) = self.parsed(sql)?;
             if parsed.len() > 1 {
                 let message = "cannot insert multiple commands into a prepared statement";
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
             let parsed = parsed.pop();
             self.refuse_failed(parsed.as_ref().map(|parsed| &parsed.statement))?;
-            self.prepare(sql, parsed, parameter_types)
+            self.prepare(&sql, parsed, parameter_types)
         };
         match prepare() {
             Ok(prepared) => {

@@ -97,13 +97,7 @@ pub(crate) fn without_literals(sql: &str) -> String {
 
 /// All statements of a text, without the empty ones.
 pub(crate) fn parse(text: &str) -> Res<Vec<Parsed>> {
-    parse_as(text, false)
-}
-
-/// As [`parse`]; with `plain_escapes` backslashes escape in plain literals too
-/// (`standard_conforming_strings` is off).
-pub(crate) fn parse_as(text: &str, plain_escapes: bool) -> Res<Vec<Parsed>> {
-    let mut parser = Parser { tokens: lexer::tokens_as(text, plain_escapes)?, ..Parser::of(text) };
+    let mut parser = Parser::new(text)?;
     let mut statements = Vec::new();
     loop {
         while parser.accept(';') {}
@@ -126,16 +120,20 @@ pub(crate) fn parse_as(text: &str, plain_escapes: bool) -> Res<Vec<Parsed>> {
     }
 }
 
-/// 22P06 for each plain literal with a backslash, where those escape: where it begins, and what is wrong
-/// with it.
-pub(crate) fn escape_warnings(text: &str) -> Vec<(u32, SqlError)> {
-    let Ok(tokens) = lexer::tokens_as(text, true) else { return Vec::new() };
-    let plain = |token: &&lexer::Token| {
-        matches!(token.tok, Tok::Str(_)) && text.as_bytes()[token.start as usize] == b'\''
-    };
-    let warn = |token: &lexer::Token| {
-        let literal = &text[token.start as usize..token.end as usize];
-        let at = literal.find('\\')?;
+/// A text in whose plain literals backslashes escape (`standard_conforming_strings` is off), with an E in
+/// front of those that have any: so it means the same everywhere, also where it is kept. And for each of them
+/// where it begins, and the warning of it (22P06).
+pub(crate) fn with_escapes(text: &str) -> (String, Vec<(Pos, SqlError)>) {
+    // What cannot be cut is told of when it is parsed.
+    let Ok(tokens) = lexer::tokens_as(text, true) else { return (text.to_string(), Vec::new()) };
+    let (mut made, mut warnings, mut copied) = (String::with_capacity(text.len() + 8), Vec::new(), 0);
+    for token in tokens.iter().filter(|token| matches!(token.tok, Tok::Str(_))) {
+        let (start, end) = (token.start as usize, token.end as usize);
+        let literal = &text[start..end];
+        let Some(at) = literal.find('\\').filter(|_| literal.starts_with('\'')) else { continue };
+        made.push_str(&text[copied..start]);
+        made.push('E');
+        copied = start;
         let (what, hint) = match literal.as_bytes().get(at + 1) {
             Some(b'\'') => (
                 "nonstandard use of \\' in a string literal",
@@ -151,9 +149,9 @@ pub(crate) fn escape_warnings(text: &str) -> Vec<(u32, SqlError)> {
             ),
         };
         let state = SqlState::NONSTANDARD_USE_OF_ESCAPE_CHARACTER;
-        Some((token.start, SqlError::notice(Severity::Warning, state, what).hint(hint)))
-    };
-    tokens.iter().filter(plain).filter_map(warn).collect()
+        warnings.push((token.start, SqlError::notice(Severity::Warning, state, what).hint(hint)));
+    }
+    (made + &text[copied..], warnings)
 }
 
 /// A text that is one expression: a default, a check, an index expression as the catalog keeps it.
@@ -196,12 +194,8 @@ fn too_deep() -> SqlError {
 }
 
 impl<'a> Parser<'a> {
-    fn of(text: &'a str) -> Parser<'a> {
-        Parser { text, tokens: Vec::new(), at: 0, depth: 0, height: 0 }
-    }
-
     fn new(text: &'a str) -> Res<Parser<'a>> {
-        Ok(Parser { tokens: lexer::tokens(text)?, ..Parser::of(text) })
+        Ok(Parser { text, tokens: lexer::tokens(text)?, at: 0, depth: 0, height: 0 })
     }
 
     fn finish(&self) -> Res<()> {

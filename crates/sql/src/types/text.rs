@@ -3,11 +3,12 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use super::datetime::interval_style::IntervalStyle;
 use super::numeric::Numeric;
 use super::value::{Array, Dimension, Value};
 use super::{Oid, Type, TypeKind, Types, array, cast, datetime, format_builtin, json, oid};
 use crate::error::{Result, SqlError, SqlState};
-use crate::func::EvalContext;
+use crate::func::{EvalContext, Settings};
 
 #[cold]
 pub(crate) fn invalid(ty: Oid, text: &str) -> SqlError {
@@ -224,6 +225,37 @@ fn reg_in(ctx: &EvalContext<'_>, ty: Oid, text: &str) -> Result<Value> {
         Ok(number) => Ok(Value::Oid(number)),
         Err(_) => ctx.system.reg_in(ty, text).map(Value::Oid),
     }
+}
+
+/// Where the number at the beginning of a text ends: its whole part, sign included, and all of it, with a
+/// fraction and an exponent if it has them.
+pub(crate) fn number_end(text: &str) -> (usize, usize) {
+    let digits =
+        |from: usize| text[from..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| from + at);
+    let whole = digits(usize::from(text.starts_with(['-', '+'])));
+    let end = if text[whole..].starts_with('.') { digits(whole + 1) } else { whole };
+    if !text[end..].starts_with(['e', 'E']) {
+        return (whole, end);
+    }
+    let from = end + 1 + usize::from(text[end + 1..].starts_with(['-', '+']));
+    (whole, if digits(from) > from { digits(from) } else { end })
+}
+
+/// The text of a date, a time or an interval that every session reads alike, whatever its settings; none for
+/// values of other types.
+pub(crate) fn unmistakable(ctx: &EvalContext<'_>, ty: Oid, value: &Value) -> Option<String> {
+    let settings = Settings { interval_style: IntervalStyle::Iso8601, ..Settings::default() };
+    let of_time = matches!(
+        value,
+        Value::Date(_)
+            | Value::Time(_)
+            | Value::Timetz(..)
+            | Value::Timestamp(_)
+            | Value::Timestamptz(_)
+            | Value::Interval(_)
+    );
+    let plain = EvalContext { settings: &settings, ..*ctx };
+    of_time.then(|| output(&plain, ty, value).ok()).flatten()
 }
 
 /// The text of a value that is not NULL.

@@ -211,7 +211,7 @@ impl<S: Store> LocalSession<S> {
         let mut table = old.clone();
         let mut constraints = Vec::new();
         self.add_column(&mut table, column, &mut constraints)?;
-        self.settle_columns(&mut table)?;
+        self.settle_texts(&mut table)?;
         let (old, new) = (Arc::new(old), Arc::new(table.clone()));
         self.store.replace(Object::Table(table.clone()))?;
         self.with_context(|ctx, path| {
@@ -241,33 +241,23 @@ impl<S: Store> LocalSession<S> {
         let name = table.columns[at].name.clone();
         match change {
             AlterColumn::SetDefault(..) | AlterColumn::DropDefault
-                if table.columns[at].identity.is_some() =>
+                if table.columns[at].identity.is_some() || table.columns[at].generated.is_some() =>
             {
-                let message =
-                    format!("column \"{name}\" of relation \"{}\" is an identity column", table.name);
+                let (kind, word) = match table.columns[at].identity {
+                    Some(_) => ("an identity", "IDENTITY"),
+                    None => ("a generated", "EXPRESSION"),
+                };
+                let message = format!("column \"{name}\" of relation \"{}\" is {kind} column", table.name);
                 let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
-                let drops = matches!(change, AlterColumn::DropDefault);
-                return Err(if drops {
-                    error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
-                } else {
-                    error
-                });
-            }
-            AlterColumn::SetDefault(..) | AlterColumn::DropDefault
-                if table.columns[at].generated.is_some() =>
-            {
-                let message =
-                    format!("column \"{name}\" of relation \"{}\" is a generated column", table.name);
-                let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
-                let drops = matches!(change, AlterColumn::DropDefault);
-                return Err(if drops {
-                    error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
+                let hint = format!("Use ALTER TABLE ... ALTER COLUMN ... DROP {word} instead.");
+                return Err(if matches!(change, AlterColumn::DropDefault) {
+                    error.hint(hint)
                 } else {
                     error
                 });
             }
             AlterColumn::SetDefault(_, sql) => {
-                table.columns[at].default = Some(self.lasting(&table, sql)?);
+                table.columns[at].default = Some(self.lasting(&table, sql, Some(table.columns[at].ty()))?);
                 let shared = Arc::new(table.clone());
                 self.with_binder(|binder| binder.default_of(&shared, at).map(|_| ()))?;
             }

@@ -95,7 +95,7 @@ impl<S: Store> LocalSession<S> {
             ConstraintKind::Check(expr, sql) => {
                 let shown = self.only_column(table, expr);
                 let name = self.constraint_name(table, ast.name.as_ref(), &shown, "check")?;
-                let condition = self.lasting(table, sql)?;
+                let condition = self.lasting(table, sql, None)?;
                 (name, Rule::Check { condition })
             }
             ConstraintKind::ForeignKey(list, references) => self.foreign_key(table, ast, list, references)?,

@@ -68,7 +68,7 @@ impl<S: Store> LocalSession<S> {
                             .and_then(|typed| binder.settled(typed))
                     })?;
                     shown.push(shown_expression(&column.expr));
-                    let expression = self.lasting(&table, text.as_deref().unwrap_or_default())?;
+                    let expression = self.lasting(&table, text.as_deref().unwrap_or_default(), None)?;
                     Indexed::Expression { expression, type_oid: typed.ty.oid, modifier: typed.ty.modifier }
                 }
             };
@@ -91,7 +91,7 @@ impl<S: Store> LocalSession<S> {
                     let typed = binder.table_ast(&table, expr, None, "index predicates")?;
                     binder.boolean(typed, "WHERE").map(|_| ())
                 })?;
-                Some(self.lasting(&table, sql)?)
+                Some(self.lasting(&table, sql, None)?)
             }
         };
         let index = Index {

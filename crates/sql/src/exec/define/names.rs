@@ -12,11 +12,11 @@
 //!    is written anew with the names that the same things have then. A view goes on to call a table and
 //!    its columns as it did: they get aliases, as in PostgreSQL.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bind::{Binder, CHECKS, Meant, Spelled};
-use crate::catalog::object::{Column, Expression, Object, Table, UserTypeKind};
+use crate::catalog::object::{Column, Expression, Object, Rule, Table, UserTypeKind};
 use crate::error::Result;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -24,41 +24,54 @@ use crate::exec::system::quoted;
 use crate::func::quote_literal;
 use crate::parse::ast;
 use crate::parse::{Tok, Token, may_name_column};
-use crate::types::Oid;
+use crate::types::{Oid, Type};
 
-/// A text of an object, and what its names mean.
+/// A text of an object as it was, and what its names mean.
 struct Kept {
     holder: Oid,
-    /// Which of the holder's texts it is.
-    at: usize,
+    sql: String,
     names: Vec<Spelled>,
 }
 
 impl<S: Store> LocalSession<S> {
-    /// An expression over a table's columns. One that cannot be bound (yet) stays as it is: its first use
-    /// tells why.
-    pub(super) fn lasting(&self, table: &Table, sql: &str) -> Result<Expression> {
+    /// An expression over a table's columns, made for a column of type `target` if that is known. One that
+    /// cannot be bound (yet) stays as it is: its first use tells why.
+    pub(super) fn lasting(&self, table: &Table, sql: &str, target: Option<Type>) -> Result<Expression> {
         self.with_binder(|binder| {
-            let bound = bind_over(binder, table, sql);
+            let bound = bind_over(binder, table, sql, target);
             Ok(if bound.is_err() { Expression::plain(sql) } else { self.resolved(binder, sql, Some(table)) })
         })
     }
 
-    /// Keeps the expressions of a table's columns once all columns are there: they may refer to later ones.
-    pub(super) fn settle_columns(&self, table: &mut Table) -> Result<()> {
+    /// Keeps a table's own texts once all columns are there: they may refer to later ones, or come from
+    /// another table.
+    pub(super) fn settle_texts(&self, table: &mut Table) -> Result<()> {
         let shared = table.clone();
+        let settle = |text: &mut Expression, target: Option<Type>| -> Result<()> {
+            let settled = self.lasting(&shared, &text.sql, target)?;
+            // What cannot be bound keeps what it depended on.
+            if !settled.depends.is_empty() || !settled.columns.is_empty() || text.depends.is_empty() {
+                *text = settled;
+            }
+            Ok(())
+        };
         for column in &mut table.columns {
-            for text in column.default.iter_mut().chain(&mut column.generated) {
-                *text = self.lasting(&shared, &text.sql)?;
+            let target = Some(column.ty());
+            let mut texts = column.default.iter_mut().chain(&mut column.generated);
+            texts.try_for_each(|text| settle(text, target))?;
+        }
+        for constraint in &mut table.constraints {
+            if let Rule::Check { condition } = &mut constraint.rule {
+                settle(condition, None)?;
             }
         }
         Ok(())
     }
 
-    /// A check or default of a domain over a type.
-    pub(super) fn lasting_of_domain(&self, base: Oid, sql: &str) -> Result<Expression> {
+    /// A check of a domain over a type, or its default, which is made for that type (`target`).
+    pub(super) fn lasting_of_domain(&self, base: Oid, sql: &str, target: Option<Type>) -> Result<Expression> {
         self.with_binder(|binder| {
-            binder.domain_check_text(base, sql)?;
+            binder.domain_text(base, sql, target)?;
             Ok(self.resolved(binder, sql, None))
         })
     }
@@ -89,45 +102,45 @@ impl<S: Store> LocalSession<S> {
     ) -> Result<()> {
         let kept = self.texts_about(object);
         change(self)?;
-        let mut changed: BTreeMap<Oid, Object> = BTreeMap::new();
-        for Kept { holder, at, names } in kept {
+        let holders: BTreeSet<Oid> = kept.iter().map(|kept| kept.holder).collect();
+        for holder in holders {
             let Some(now) = self.store.object(holder) else { continue };
-            let own = match &*now {
-                Object::Table(table) => Some(table.clone()),
-                Object::Index(index) => match self.store.object(index.table).as_deref() {
-                    Some(Object::Table(table)) => Some(table.clone()),
-                    _ => None,
-                },
-                _ => None,
-            };
-            let entry = changed.entry(holder).or_insert_with(|| Object::clone(&now));
-            let mut texts = entry.expressions_mut();
-            let Some(text) = texts.get_mut(at) else { continue };
-            text.sql = self.rewritten(&text.sql, &names, (Some(object), own.as_ref()));
-        }
-        for (oid, new) in changed {
-            if self.store.object(oid).is_some_and(|old| *old != new) {
+            let own = self.table_of(&now);
+            let mut new = Object::clone(&now);
+            for text in new.expressions_mut() {
+                // By what it said: some of its neighbours may be gone.
+                let was = kept.iter().find(|kept| kept.holder == holder && kept.sql == text.sql);
+                if let Some(kept) = was {
+                    text.sql = self.rewritten(&text.sql, &kept.names, (Some(object), own.as_ref()));
+                }
+            }
+            if *now != new {
                 self.store.replace(new)?;
             }
         }
         Ok(())
     }
 
+    /// The table that an object's expressions are over.
+    fn table_of(&self, object: &Object) -> Option<Table> {
+        match object {
+            Object::Table(table) => Some(table.clone()),
+            Object::Index(index) => match self.store.object(index.table).as_deref() {
+                Some(Object::Table(table)) => Some(table.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The texts that refer to an object, or to what is in it where it is a schema.
     fn texts_about(&self, object: &Object) -> Vec<Kept> {
         let mut found = Vec::new();
         for holder in self.store.objects() {
-            let table = match &*holder {
-                Object::Table(table) => Some(table.clone()),
-                Object::Index(index) => match self.store.object(index.table).as_deref() {
-                    Some(Object::Table(table)) => Some(table.clone()),
-                    _ => None,
-                },
-                _ => None,
-            };
+            let table = self.table_of(&holder);
             let is_own = table.as_ref().is_some_and(|table| table.oid == object.oid());
             let mut copy = Object::clone(&holder);
-            for (at, text) in copy.expressions_mut().into_iter().enumerate() {
+            for text in copy.expressions_mut() {
                 let in_schema =
                     |oid: &Oid| self.store.object(*oid).is_some_and(|it| it.schema() == object.oid());
                 let concerned = is_own
@@ -139,10 +152,10 @@ impl<S: Store> LocalSession<S> {
                 let names = self.with_binder(|binder| {
                     match (&*holder, &table) {
                         (Object::View(_), _) => bind_query(binder, &text.sql)?,
-                        (_, Some(table)) => bind_over(binder, table, &text.sql)?,
+                        (_, Some(table)) => bind_over(binder, table, &text.sql, None)?,
                         (Object::Type(ty), None) => {
                             if let UserTypeKind::Domain { base, .. } = &ty.kind {
-                                binder.domain_check_text(*base, &text.sql)?;
+                                binder.domain_text(*base, &text.sql, None)?;
                             }
                         }
                         _ => {}
@@ -150,7 +163,8 @@ impl<S: Store> LocalSession<S> {
                     Ok(binder.spelled.take())
                 });
                 // What cannot be bound means nothing that could be kept.
-                found.extend(names.ok().map(|names| Kept { holder: holder.oid(), at, names }));
+                let sql = text.sql.clone();
+                found.extend(names.ok().map(|names| Kept { holder: holder.oid(), sql, names }));
             }
         }
         found
@@ -174,7 +188,7 @@ impl<S: Store> LocalSession<S> {
             let star = &sql[start..tokens[end - 1].end as usize];
             let fits = |name: &&Spelled| {
                 name.pos == tokens[at].start
-                    && matches!(name.meant, Meant::Literal(_)) == literal
+                    && matches!(name.meant, Meant::Literal(_) | Meant::Moment(_)) == literal
                     && matches!(name.meant, Meant::Star(_)) == star.ends_with('*')
             };
             let Some(name) = names.iter().find(fits) else {
@@ -184,6 +198,7 @@ impl<S: Store> LocalSession<S> {
             let (new, end) = match &name.meant {
                 Meant::Star(columns) => (Some(columns.clone()), end),
                 Meant::Literal(oid) => (self.full_name(*oid).map(|name| quote_literal(&name)), end),
+                Meant::Moment(text) => (Some(quote_literal(text)), end),
                 Meant::Type(oid) => (self.full_name(*oid), end),
                 Meant::Column(_, number) => (own.and_then(|table| column_name(table, *number)), end),
                 Meant::Row(_) => (own.map(|table| quoted(&table.name)), end),
@@ -250,13 +265,13 @@ impl<S: Store> LocalSession<S> {
 fn depended(meant: &Meant) -> Option<Oid> {
     match meant {
         Meant::Relation(oid) | Meant::Literal(oid) | Meant::Type(oid) => Some(*oid),
-        Meant::Column(..) | Meant::Row(_) | Meant::Star(_) => None,
+        Meant::Column(..) | Meant::Row(_) | Meant::Star(_) | Meant::Moment(_) => None,
     }
 }
 
-fn bind_over(binder: &Binder<'_>, table: &Table, sql: &str) -> Result<()> {
+fn bind_over(binder: &Binder<'_>, table: &Table, sql: &str, target: Option<Type>) -> Result<()> {
     let ast = crate::parse::parse_expr(sql)?;
-    binder.table_ast(&Arc::new(table.clone()), &ast, None, CHECKS).map(|_| ())
+    binder.table_ast(&Arc::new(table.clone()), &ast, target, CHECKS).map(|_| ())
 }
 
 fn bind_query(binder: &Binder<'_>, sql: &str) -> Result<()> {

@@ -124,7 +124,7 @@ impl<S: Store> LocalSession<S> {
                 table.key = columns;
             }
         }
-        self.settle_columns(&mut table)?;
+        self.settle_texts(&mut table)?;
         self.store.create(Object::Table(table.clone()))?;
         for constraint in &constraints {
             self.add_constraint(&mut table, constraint, false)?;
@@ -257,7 +257,7 @@ impl<S: Store> LocalSession<S> {
                         shown.push(table.columns[usize::from(*at)].name.clone());
                     }
                     Indexed::Expression { expression, .. } => {
-                        *expression = self.lasting(table, &expression.sql)?;
+                        *expression = self.lasting(table, &expression.sql, None)?;
                         shown.push(super::index::shown_expression(&crate::parse::parse_expr(
                             &expression.sql,
                         )?));
@@ -265,7 +265,7 @@ impl<S: Store> LocalSession<S> {
                 }
             }
             let predicate =
-                index.predicate.as_ref().map(|text| self.lasting(table, &text.sql)).transpose()?;
+                index.predicate.as_ref().map(|text| self.lasting(table, &text.sql, None)).transpose()?;
             let include = index.include.iter().map(|at| place(*at)).collect::<Result<Vec<_>>>()?;
             shown.extend(include.iter().map(|at| table.columns[usize::from(*at)].name.clone()));
             let name = self.free_name(table.schema, &joined(&table.name, &shown.join("_"), "idx"));
@@ -316,7 +316,9 @@ impl<S: Store> LocalSession<S> {
             match &constraint.kind {
                 ConstraintKind::NotNull => column.not_null = true,
                 ConstraintKind::Null => {}
-                ConstraintKind::Default(_, sql) => column.default = Some(self.lasting(table, sql)?),
+                ConstraintKind::Default(_, sql) => {
+                    column.default = Some(self.lasting(table, sql, Some(ty))?)
+                }
                 ConstraintKind::Generated(_, sql) => {
                     column.generated = Some(Expression::plain(sql.clone()));
                 }

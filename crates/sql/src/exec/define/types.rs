@@ -58,7 +58,7 @@ impl<S: Store> LocalSession<S> {
             match &constraint.kind {
                 ast::ConstraintKind::NotNull => not_null = true,
                 ast::ConstraintKind::Default(_, sql) => {
-                    default = Some(self.lasting_of_domain(base.oid, sql)?);
+                    default = Some(self.lasting_of_domain(base.oid, sql, Some(base))?);
                 }
                 ast::ConstraintKind::Check(_, sql) => {
                     let name = match (&constraint.name, checks.len()) {
@@ -67,7 +67,7 @@ impl<S: Store> LocalSession<S> {
                         (None, more) => format!("{}_check{more}", path.last()),
                     };
                     self.with_binder(|binder| binder.domain_check(base.oid, sql).map(|_| ()))?;
-                    checks.push((name, self.lasting_of_domain(base.oid, sql)?));
+                    checks.push((name, self.lasting_of_domain(base.oid, sql, None)?));
                 }
                 _ => {}
             }

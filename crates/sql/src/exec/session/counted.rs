@@ -48,8 +48,10 @@ pub(super) fn begin(store: &dyn Store, shared: &Shared, start: &SessionStart) ->
     let own = store.role(&start.user).and_then(|oid| store.object(oid));
     if let Some(Object::Role(role)) = own.as_deref() {
         for (name, value) in &role.settings {
-            // A setting that has become invalid keeps nobody out.
-            let _ = variables.set(name, value, false);
+            // A setting that has become invalid, or that the role may not set, keeps nobody out.
+            if privilege::check_setting(store, shared, name, value).is_ok() {
+                let _ = variables.set(name, value, false);
+            }
         }
         variables.force("is_superuser", if role.superuser { "on" } else { "off" });
     }

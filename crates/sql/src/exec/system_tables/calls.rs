@@ -459,7 +459,7 @@ impl SessionSystem<'_> {
         if !found {
             let message = format!("PID {process} is not a session of this host");
             let warning = SqlError::notice(Severity::Warning, SqlState::WARNING, message);
-            let hint = "Sessions of another host are cancelled and ended there; pod_sessions names the host.";
+            let hint = "Sessions of another host are cancelled and ended at that host.";
             self.shared.notices.borrow_mut().push(warning.hint(hint));
         }
         Ok(Value::Bool(found))

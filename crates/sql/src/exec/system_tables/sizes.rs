@@ -4,6 +4,7 @@ use num_bigint::BigInt;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::numeric::Numeric;
+use crate::types::text::number_end;
 
 /// Units in bytes, as a shift.
 const UNITS: &[(&str, u32)] =
@@ -19,20 +20,10 @@ fn invalid(text: &str) -> SqlError {
 /// 22023 for what is none; 22003 if it is too large.
 pub(super) fn bytes_of(text: &str) -> Result<i64> {
     let plain = text.trim();
-    let sign = usize::from(plain.starts_with(['-', '+']));
-    let digits =
-        |from: usize| plain[from..].find(|c: char| !c.is_ascii_digit()).map_or(plain.len(), |at| from + at);
-    let whole = digits(sign);
-    let mut end = whole;
-    if plain[end..].starts_with('.') {
-        end = digits(end + 1);
-    }
-    if end - sign - usize::from(end > whole) == 0 {
+    let (_, end) = number_end(plain);
+    // PostgreSQL wants a digit before it looks further.
+    if !plain[..end].contains(|c: char| c.is_ascii_digit()) {
         return Err(invalid(text));
-    }
-    if plain[end..].starts_with(['e', 'E']) {
-        let from = end + 1 + usize::from(plain[end + 1..].starts_with(['-', '+']));
-        end = if digits(from) > from { digits(from) } else { end };
     }
     let number = Numeric::parse(&plain[..end]).unwrap_or_else(|| Err(invalid(text)))?;
     let unit = plain[end..].trim();

@@ -1,21 +1,12 @@
 //! Intervals as ISO 8601 writes them.
 
+use super::super::text::number_end;
 use super::interval::{Fault, Step, Sum, Unit};
 
 /// A number of ISO 8601's forms: whole, fraction, how many digits the whole has, and what is behind it.
 fn iso_number(text: &str) -> Step<(i64, f64, usize, &str)> {
+    let (whole, end) = number_end(text);
     let sign = usize::from(text.starts_with(['+', '-']));
-    let digits =
-        |from: usize| text[from..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| from + at);
-    let whole = digits(sign);
-    let mut end = whole;
-    if text[end..].starts_with('.') {
-        end = digits(end + 1);
-    }
-    if text[end..].starts_with(['e', 'E']) {
-        let from = end + 1 + usize::from(text[end + 1..].starts_with(['+', '-']));
-        end = if digits(from) > from { digits(from) } else { end };
-    }
     let value: f64 = text[..end].parse().map_err(|_| Fault::Syntax)?;
     if value.abs() > 1e18 {
         return Err(Fault::Field);

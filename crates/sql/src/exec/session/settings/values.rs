@@ -6,6 +6,7 @@ use crate::func::DateOrder;
 use crate::types::datetime::date_style::{DateForm, DateStyle};
 use crate::types::datetime::interval_style::IntervalStyle;
 use crate::types::datetime::{SECOND_US, interval, named_zone};
+use crate::types::text::number_end;
 
 const MEMORY: &[(&str, f64)] = &[
     ("TB", (1u64 << 40) as f64),
@@ -71,24 +72,17 @@ fn number(known: &Known, unit: &str, value: &str) -> Result<f64> {
         SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
     };
     let text = value.trim();
-    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));
-    let is_number = |c: char| match radix {
-        16 => c.is_ascii_hexdigit(),
-        _ => c.is_ascii_digit() || matches!(c, '.' | '-' | '+'),
+    let (number, given) = match text.strip_prefix("0x") {
+        Some(hex) => {
+            let end = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
+            (i64::from_str_radix(&hex[..end], 16).map_err(|_| invalid())? as f64, &hex[end..])
+        }
+        None => {
+            let (_, end) = number_end(text);
+            (text[..end].parse::<f64>().map_err(|_| invalid())?, &text[end..])
+        }
     };
-    let end = digits.find(|c| !is_number(c)).unwrap_or(digits.len());
-    // An exponent, where what follows is one.
-    let exponent = digits[end..].strip_prefix(['e', 'E']).filter(|_| radix == 10).and_then(|rest| {
-        let sign = usize::from(rest.starts_with(['-', '+']));
-        let len = rest[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - sign);
-        (len > 0).then_some(end + 1 + sign + len)
-    });
-    let end = exponent.unwrap_or(end);
-    let number = match radix {
-        16 => i64::from_str_radix(&digits[..end], 16).map_err(|_| invalid())? as f64,
-        _ => digits[..end].parse::<f64>().map_err(|_| invalid())?,
-    };
-    let given = digits[end..].trim();
+    let given = given.trim();
     if given.is_empty() {
         return Ok(number);
     }
