@@ -14,9 +14,15 @@ TAG = re.compile(r"\$([A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?\$")
 GONE = ("server closed the connection unexpectedly", "connection to server was lost", "terminating connection", "could not connect", "Connection refused")
 
 
-def units(text, folder):
+SET_FILE = re.compile(r"^\\set (\w+) :abs_srcdir '([^']+)'\s*$", re.M)
+FROM_FILE = re.compile(r"^\s*copy\b([^;]*?)\bfrom\s+:'(\w+)'([^;]*);\s*$", re.I)
+
+
+def units(text, folder, sources=""):
     """The statements and commands of a script, in order. Rows that follow a COPY FROM STDIN go to a file, so that they are not taken for
-    statements where the COPY is refused."""
+    statements where the COPY is refused; a COPY from a file of the server is one from a file of the client on both sides, so that what
+    follows it has rows to look at."""
+    sets = list(SET_FILE.finditer(text))
     found, start, at, lines = [], 0, 0, 0
     depth = blocks = 0
     while at < len(text):
@@ -62,6 +68,9 @@ def units(text, folder):
                     rows.write_text(text[text.index("\n", at) + 1:end.start()])
                     unit = "\\" + re.sub(r"(?i)\bfrom\s+stdin\b", f"from '{rows}'", " ".join(bare.split()), 1).rstrip(";") + "\n"
                     start = at = end.end()
+                elif copy := FROM_FILE.match(bare):
+                    file = next((set_[2] for set_ in reversed(sets) if set_.start() < at and set_[1] == copy[2]), None)
+                    unit = f"\\copy {' '.join(copy[1].split())} from '{sources}{file}' {' '.join(copy[3].split())}\n" if file else unit
                 found.append(unit)
     if text[start:].strip():
         found.append(text[start:] + "\n")

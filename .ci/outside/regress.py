@@ -208,7 +208,7 @@ def run(servers, options, folder, known_path):
         text = (regress / "sql" / f"{name}.sql").read_text(errors="surrogateescape").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         checksum = hashlib.sha256(text.encode()).hexdigest()[:8]
         with tempfile.TemporaryDirectory(prefix="rows-") as rows:
-            parts = psql.units(text, rows)
+            parts = psql.units(text, rows, regress)
             theirs = psql.run(servers.oracle_port, parts, environment, 60)
             start = time.monotonic()
             ours = psql.run(servers.pod_ports[0], parts, environment, options.patience, lambda: servers.wait(0))
