@@ -25,6 +25,7 @@
 //! 1. Without anything left out, a run of any seed has no problem.
 //! 2. What a scenario does is decided by the seed alone; it looks at no clock but the simulated one.
 
+mod again;
 mod agreement;
 pub mod bells;
 pub mod checkpoint;

@@ -184,7 +184,11 @@ impl Random {
 
 /// Runs it.
 pub fn run(run: &SurvivalRun) -> SurvivalResult {
-    let script = Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) });
+    run_script(run, Box::new(Random { run: run.clone(), follows: Cell::new(Follows::Waits) }))
+}
+
+/// The same where workers follow another script.
+pub(crate) fn run_script(run: &SurvivalRun, script: Box<dyn Script>) -> SurvivalResult {
     // Hosts learn of an end at once, or by the silence alone.
     let ends_show = run.rows.seed.is_multiple_of(2);
     let (mut pod, world) =

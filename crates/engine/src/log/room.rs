@@ -24,8 +24,13 @@ use liger_fabric::HostId;
 use super::segment::FRAME_HEAD_BYTES;
 
 /// Protocol steps that a test can leave out.
-pub const SABOTAGE_STEPS: &[&str] =
-    &["log.promise", "log.refuse", "space.leave-segments", "space.marks-beside-checkpoints"];
+pub const SABOTAGE_STEPS: &[&str] = &[
+    "log.promise",
+    "log.refuse",
+    "space.leave-segments",
+    "space.marks-beside-checkpoints",
+    "space.use-reserve",
+];
 
 /// How a host takes space for its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -314,6 +314,9 @@ impl Space {
     /// # Errors
     /// If the disk fails.
     pub(super) fn begin_cleaning<F: Fabric>(&mut self, cx: &Cx<F>) -> Result<bool, DiskError> {
+        if cx.sabotaged("space.use-reserve") {
+            return Ok(false);
+        }
         let Some(file) = self.reserve.take().filter(|_| self.reserved > 0) else { return Ok(false) };
         file.truncate(cx, 0)?;
         (self.reserve, self.reserved, self.cleaning) = (Some(file), 0, true);

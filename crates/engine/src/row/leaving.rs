@@ -8,7 +8,9 @@
 //! 3. An insert whose answer never came (the owner died) is remembered as *unanswered*: the row may have been
 //!    made or not. It is asked about when the partition has its next owner, and forgotten when the shared
 //!    index shows that no such row is there, or that somebody here holds it, so that it is another one.
-//! 4. Both may be so of one key: a row was given away, the owner removed it, made the next one, and died with
+//! 4. What the owner before was told of may have gone, and the next row with that key be in the same place,
+//!    used by this host. So a next owner is told that it is told *again*, and looks which one it is.
+//! 5. Both may be so of one key: a row was given away, the owner removed it, made the next one, and died with
 //!    its answer. That is one entry and one message, for whichever of the two rows is there.
 
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use liger_pod::heap::TupleAddr;
 use liger_pod::watch::Owner;
 
 use super::host::RowHost;
-use super::message::Message;
+use super::message::{Message, Removal};
 use super::remote::{Entry, LEAVING, Shard};
 use crate::key::Key;
 use crate::txn::TableId;
@@ -85,17 +87,16 @@ impl Leaving {
 }
 
 impl Given {
-    fn removal(&self, name: &Name) -> Message {
-        let &Name { table, partition, key, .. } = name;
-        Message::Remove { table, partition, key, at: self.at, unborn: self.unanswered, llsn: self.llsn }
+    fn which(&self, again: bool) -> Removal {
+        Removal { at: self.at, unborn: self.unanswered, again, llsn: self.llsn }
     }
 }
 
 impl RowHost {
     /// Removes a row that this host had given away; it owns the partition by now.
-    fn remove_given<F: Fabric>(&self, cx: &Cx<F>, name: &Name, given: &Given) {
+    fn remove_given<F: Fabric>(&self, cx: &Cx<F>, name: &Name, which: Removal) {
         let Name { table, partition, ref key, .. } = *name;
-        self.remove_for(cx, self.me, (partition, table), key, (given.at, given.unanswered), given.llsn);
+        self.remove_for(cx, self.me, (partition, table), key, which);
     }
 
     /// Gives a row whose write lock a worker of this host has to its owner to remove, in version `llsn`, and
@@ -119,13 +120,13 @@ impl RowHost {
             }
             self.leaving.lock(cx).remove(name);
             drop(shard);
-            return self.remove_given(cx, name, &given);
+            return self.remove_given(cx, name, given.which(false));
         }
         if is_its {
             shard.insert(name.hash, Entry { at, readers: 0, writer: LEAVING });
         }
         let owner = self.owners.now(cx, &self.plan, name.partition);
-        self.tell(cx, name, owner.expect("a row that was locked has an owner"));
+        self.tell(cx, name, owner.expect("a row that was locked has an owner"), false);
     }
 
     /// Remembers an insert whose answer will not come.
@@ -140,13 +141,14 @@ impl RowHost {
     }
 
     /// Tells an owner of a row that was given away; its shard is latched.
-    fn tell<F: Fabric>(&self, cx: &Cx<F>, name: &Name, owner: Owner) {
+    fn tell<F: Fabric>(&self, cx: &Cx<F>, name: &Name, owner: Owner, again: bool) {
         let mut leaving = self.leaving.lock(cx);
         let Some(given) = leaving.rows.get_mut(name) else { return };
         given.told = Some(owner);
-        let removal = given.removal(name);
+        let which = given.which(again);
         drop(leaving);
-        self.post(cx, owner, &removal);
+        let &Name { table, partition, key, .. } = name;
+        self.post(cx, owner, &Message::Remove { table, partition, key, which });
     }
 
     /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or
@@ -170,14 +172,14 @@ impl RowHost {
                 // It is another one by now.
                 self.leaving.lock(cx).remove(&name);
             } else if to.host != self.me {
-                self.tell(cx, &name, to);
+                self.tell(cx, &name, to, true);
             } else {
                 if held.is_none() {
                     shard.remove(&name.hash);
                 }
                 self.leaving.lock(cx).remove(&name);
                 drop(shard);
-                self.remove_given(cx, &name, &given);
+                self.remove_given(cx, &name, given.which(true));
             }
         }
     }

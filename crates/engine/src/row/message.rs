@@ -34,13 +34,8 @@ pub enum Message {
         partition: u16,
         /// The row's key.
         key: Key,
-        /// Where the row is, if the sender knows.
-        at: Option<TupleAddr>,
-        /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody
-        /// told the sender, for the owner died).
-        unborn: bool,
-        /// Version of the removal: a later row with this key gets a greater one.
-        llsn: u64,
+        /// Which of the rows that have, or had, this key.
+        which: Removal,
     },
     /// The pod is beyond its budget, and the sender has nothing left to move out: the receiver looks at its
     /// own rows.
@@ -52,6 +47,20 @@ pub enum Message {
         /// What came of it.
         answer: Answer,
     },
+}
+
+/// Which row must go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Removal {
+    /// Where the row is, if the sender knows.
+    pub at: Option<TupleAddr>,
+    /// Or whatever it is, if the row was made for this sender's insert and is not its own yet (nobody told
+    /// the sender, for the owner died).
+    pub unborn: bool,
+    /// The owner before this one was told, too, and may have removed the row: only one of its time is meant.
+    pub again: bool,
+    /// Version of the removal, 0 for the undo of an insert: a later row with this key gets a greater one.
+    pub llsn: u64,
 }
 
 /// What a requester wants of the owner.
@@ -208,9 +217,10 @@ impl Message {
                     }
                 };
             }
-            Self::Remove { table, partition, key, at, unborn, llsn } => {
+            Self::Remove { table, partition, key, which: Removal { at, unborn, again, llsn } } => {
                 out.number(REMOVE.into(), 1).place(*table, *partition).key(key);
-                out.number(at.map_or(0, TupleAddr::raw), 8).number((*unborn).into(), 1).number(*llsn, 8);
+                let flags = u64::from(*unborn) | u64::from(*again) << 1;
+                out.number(at.map_or(0, TupleAddr::raw), 8).number(flags, 1).number(*llsn, 8);
             }
             Self::Evict => {
                 out.number(EVICT.into(), 1);
@@ -243,12 +253,14 @@ impl Message {
                 table: TableId(input.number(2)? as u16),
                 partition: input.number(2)? as u16,
                 key: input.key()?,
-                at: match input.number(8)? {
-                    0 => None,
-                    raw => Some(TupleAddr::from_raw(raw)?),
+                which: {
+                    let at = match input.number(8)? {
+                        0 => None,
+                        raw => Some(TupleAddr::from_raw(raw)?),
+                    };
+                    let flags = input.number(1)?;
+                    Removal { at, unborn: flags & 1 != 0, again: flags & 2 != 0, llsn: input.number(8)? }
                 },
-                unborn: input.number(1)? == 1,
-                llsn: input.number(8)?,
             },
             EVICT => Self::Evict,
             _ => Self::Reply { to: input.asker()?, answer: decode_answer(kind, &mut input)? },
@@ -376,17 +388,16 @@ mod tests {
             request(Wish::MoveInRange { range, limit: 12 }),
             request(Wish::MoveInRange { range: KeyRange { low: key, high: None }, limit: 1 }),
             request(Wish::Create(key)),
-            Message::Remove {
-                table: TableId(1),
-                partition: 2,
-                key,
-                at: Some(row(64)),
-                unborn: false,
-                llsn: u64::MAX,
-            },
-            Message::Remove { table: TableId(1), partition: 2, key, at: None, unborn: true, llsn: 0 },
             Message::Evict,
         ];
+        let at = Some(row(64));
+        let removals = [
+            Removal { at, unborn: false, again: false, llsn: u64::MAX },
+            Removal { at, unborn: true, again: true, llsn: 7 },
+            Removal { at, unborn: false, again: true, llsn: 7 },
+            Removal { at: None, unborn: true, again: false, llsn: 0 },
+        ];
+        all.extend(removals.map(|which| Message::Remove { table: TableId(1), partition: 2, key, which }));
         all.extend(answers.map(|answer| Message::Reply { to: from, answer }));
         all
     }

@@ -17,10 +17,10 @@ use liger_pod::heap::{BlockClass, OutOfMemory, TupleAddr};
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Failure, Wish};
+use super::message::{Answer, Failure, Removal, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
-use super::shared::{Held, ROW_MAGIC, RowHead, UNBORN, VERSION, read_key};
+use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNBORN, VERSION, read_key};
 use super::shortage::{Outcome, Relief};
 use crate::key::{Key, KeyRange};
 use crate::txn::TableId;
@@ -31,6 +31,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "moves.copy-back",
     "moves.kill-before-copy-back",
     "moves.remember-removed-version",
+    "moves.only-rows-of-before",
 ];
 
 /// The key of the sentinel row in the shared index: no row has it.
@@ -385,27 +386,43 @@ impl RowHost {
         from: HostId,
         (partition, table): (u16, TableId),
         key: &Key,
-        (named, unborn): (Option<TupleAddr>, bool),
-        llsn: u64,
+        which: Removal,
     ) {
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table.0);
         let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.address(row)?))) else {
             return count(&self.moves.messages_dropped, 1);
         };
-        let now = self.shared.peek(cx, at);
         // It may have been removed already: by the owner that died, or by whoever swept up after the sender.
-        let was_made_before = || {
-            self.shared.freshen(cx, at.block(), part.block_len());
-            // A later one is another insert's: mail of one host may be handled side by side.
-            let llsn = cx.read_layout::<RowHead>(at.block()).llsn;
-            llsn & UNBORN != 0 && llsn & VERSION < part.adopted_llsn
+        let is_its = self.shared.peek(cx, at).writer() == Some(from);
+        let is_meant = || match which.again {
+            false => which.at == Some(at),
+            true => self.is_of_before(cx, part, at, which),
         };
-        let is_it = now.writer() == Some(from) && (named == Some(at) || unborn && was_made_before());
-        match is_it {
-            true => self.remove_row(cx, part, key, row, from, llsn),
+        match is_its && is_meant() {
+            true => self.remove_row(cx, part, key, row, from, which.llsn),
             false => count(&self.moves.messages_dropped, 1),
         }
+    }
+
+    /// True if the row there, whose write lock the giver's host has, is what it had given to the owner before
+    /// this one. It can be a later one, in the same place: then that owner had removed the row, and the
+    /// giver's host, which did not know, uses another one now.
+    fn is_of_before<F: Fabric>(&self, cx: &Cx<F>, part: &TablePart, at: TupleAddr, which: Removal) -> bool {
+        let Removal { at: named, unborn, llsn, .. } = which;
+        if named == Some(at) && cx.sabotaged("moves.only-rows-of-before") {
+            return true;
+        }
+        // Whoever uses a later one may be writing it; nobody writes the row that is meant.
+        cx.begin_unsure();
+        self.shared.freshen(cx, at.block(), part.block_len());
+        let now = cx.read_layout::<RowHead>(at.block()).llsn;
+        let is_deleted = named == Some(at) && llsn != 0 && now == llsn | DELETED;
+        // One that was made later is another insert's: mail of one host may be handled side by side.
+        let is_unborn = now & UNBORN != 0 && now & VERSION < part.adopted_llsn;
+        let is_meant = is_deleted || is_unborn && (unborn || named == Some(at) && llsn == 0);
+        cx.end_unsure(is_meant);
+        is_meant
     }
 }
 

@@ -66,11 +66,11 @@ impl RowHost {
                 let (host, incarnation) = from;
                 self.post(cx, Owner { host, incarnation }, &Message::Reply { to: asker, answer });
             }
-            Message::Remove { table, partition, key, at, unborn, llsn } => {
+            Message::Remove { table, partition, key, which } => {
                 if self.catalog.relation(table).is_err() || !self.holds(partition) {
                     return count(&self.moves.messages_dropped, 1);
                 }
-                self.remove_for(cx, from.0, (partition, table), &key, (at, unborn), llsn);
+                self.remove_for(cx, from.0, (partition, table), &key, which);
             }
             Message::Evict => _ = self.move_out_to_budget(cx),
             Message::Reply { to, answer } => self.deliver(cx, to, answer),

@@ -3,12 +3,12 @@
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
 use crate::rows::{Mix, RowsRun};
-use crate::survival::{Death, Room, SurvivalRun, run};
+use crate::survival::{Death, Room, SurvivalResult, SurvivalRun, run};
 
 /// The mixed bag; few rows that come and go; one row of each host that everybody replaces; rows that another
 /// host replaces when their owner dies; logs that checkpoints make short all the time; shared memory that is
-/// full; a host that has changed a dead one's rows and dies while these are taken over; disks that are full;
-/// the same when heirs die one after the other.
+/// full; a host that has changed a dead one's rows and dies while these are taken over; a row that its next
+/// owner hears of again ([`super::again`]); disks that are full; the same when heirs die one after the other.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival", run: mixed },
     Scenario { name: "survival-churn", run: churn },
@@ -17,6 +17,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "survival-short-logs", run: short_logs },
     Scenario { name: "survival-full-memory", run: full_memory },
     Scenario { name: "survival-follow", run: follow },
+    Scenario { name: "survival-again", run: super::again::again },
     Scenario { name: "survival-full-disks", run: full_disks },
     Scenario { name: "survival-full-heirs", run: full_heirs },
 ];
@@ -26,6 +27,15 @@ const MAX_VERBS: u64 = 3_000_000;
 const MAX_VERBS_OF_WAITING: u64 = 20_000_000;
 
 pub(super) fn ran(shape: SurvivalRun, left_out: Option<&LeftOut>) -> Ran {
+    ran_by(run, shape, left_out)
+}
+
+/// The same by another script than random transactions.
+pub(super) fn ran_by(
+    run: impl FnOnce(&SurvivalRun) -> SurvivalResult,
+    shape: SurvivalRun,
+    left_out: Option<&LeftOut>,
+) -> Ran {
     let max_verbs = if shape.room == Room::Late { MAX_VERBS_OF_WAITING } else { MAX_VERBS };
     let mut rows = RowsRun { max_verbs, ..shape.rows };
     match left_out {
