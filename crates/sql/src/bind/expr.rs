@@ -8,6 +8,7 @@ use super::{Binder, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, IsTest, Kind, Subscript};
+use crate::types::array::{DIMENSIONS_MAX, too_many_dimensions};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid, text};
 
@@ -341,6 +342,9 @@ impl Binder<'_> {
             let message = format!("cannot subscript type {name} because it does not support subscripting");
             return fail(SqlState::DATATYPE_MISMATCH, base.pos, message);
         }
+        if list.len() > DIMENSIONS_MAX {
+            return Err(too_many_dimensions(list.len()));
+        }
         let base_expr = Box::new(base.expr);
         if list.iter().any(|subscript| matches!(subscript, Subscript::Slice(..))) {
             let mut bounds = Vec::new();
@@ -478,27 +482,24 @@ impl Binder<'_> {
     fn collate(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::Path, pos: Pos) -> Result<Typed> {
         let typed = self.expr(scope, inner)?;
         let typed = self.settled(typed)?;
-        let collatable = self
-            .types()
-            .type_info(typed.ty.oid)
-            .is_some_and(|info| info.category == 'S' || info.collation != 0);
-        if !collatable {
-            let ty = super::type_text(self.types(), typed.ty.oid);
-            return fail(
-                SqlState::DATATYPE_MISMATCH,
-                pos,
-                format!("collations are not supported by type {ty}"),
-            );
-        }
+        self.check_collation(typed.ty.oid, name, pos).map(|()| typed)
+    }
+
+    /// Refuses a collation that there is not, or of a type that has none.
+    pub(crate) fn check_collation(&self, ty: Oid, name: &ast::Path, pos: Pos) -> Result<()> {
         match name.last() {
-            "default" | "C" | "POSIX" | "ucs_basic" | "en_US" | "en_US.utf8" | "C.utf8" | "C.UTF-8" => {
-                Ok(typed)
-            }
+            "default" | "C" | "POSIX" | "ucs_basic" | "en_US" | "en_US.utf8" | "C.utf8" | "C.UTF-8" => {}
             other => {
                 let message = format!("collation \"{other}\" for encoding \"UTF8\" does not exist");
-                fail(SqlState::UNDEFINED_OBJECT, pos, message)
+                return fail(SqlState::UNDEFINED_OBJECT, pos, message);
             }
         }
+        let info = self.types().type_info(ty);
+        if info.is_some_and(|info| info.category == 'S' || info.collation != 0) {
+            return Ok(());
+        }
+        let ty = super::type_text(self.types(), ty);
+        fail(SqlState::DATATYPE_MISMATCH, pos, format!("collations are not supported by type {ty}"))
     }
 }
 

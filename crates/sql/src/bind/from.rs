@@ -306,6 +306,7 @@ impl Binder<'_> {
         if let JoinCondition::Using(_, Some(name)) = condition {
             let merged = scope.visible.columns[first..].iter().take_while(|(_, entry)| entry.is_none());
             let columns = merged.map(|(column, _)| column.clone()).collect();
+            self.check_free(scope, &name.text, None)?;
             let entry = Entry {
                 name: name.text.clone(),
                 schema: None,

@@ -158,8 +158,8 @@ impl Binder<'_> {
                 .is_some_and(|table| (entry.at..entry.at + table.columns.len()).contains(&slot))
         })?;
         let table = entry.table.as_ref()?;
-        let key = table.constraints.iter().find_map(|constraint| match &constraint.rule {
-            crate::catalog::object::Rule::PrimaryKey { columns, .. } => Some(columns),
+        let (constraint, key) = table.constraints.iter().find_map(|constraint| match &constraint.rule {
+            crate::catalog::object::Rule::PrimaryKey { columns, .. } => Some((constraint.oid, columns)),
             _ => None,
         })?;
         let grouped = |column: &u16| {
@@ -168,6 +168,9 @@ impl Binder<'_> {
         };
         if group.sets.len() != 1 || !key.iter().all(grouped) {
             return None;
+        }
+        if self.views.borrow().is_empty() {
+            self.grouped.borrow_mut().insert(constraint);
         }
         group.keys.push((Expr::slot(slot), table.columns[slot - entry.at].type_oid));
         let at = group.keys.len() - 1;

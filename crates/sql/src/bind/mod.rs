@@ -80,6 +80,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) spelled: RefCell<Vec<Spelled>>,
     /// The columns in it, outside of views: (relation, number from 1).
     pub(crate) columns: RefCell<BTreeSet<(Oid, i16)>>,
+    /// Primary keys by which it groups, outside of views: other columns follow from them.
+    pub(crate) grouped: RefCell<BTreeSet<Oid>>,
     /// The views within whose queries something is bound, the outermost first.
     pub(crate) views: RefCell<Vec<Oid>>,
     /// The recursive queries whose second part is bound, and where it names them.
@@ -144,6 +146,7 @@ impl<'a> Binder<'a> {
             acting: 0.into(),
             spelled: RefCell::default(),
             columns: RefCell::default(),
+            grouped: RefCell::default(),
             views: RefCell::default(),
             recursing: RefCell::default(),
             top: false.into(),

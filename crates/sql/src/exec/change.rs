@@ -279,15 +279,7 @@ impl<'p> Exec<'p> {
             row[*column] = self.eval(expr, &Env { row, outer: None })?;
         }
         let table = &target.table;
-        for check in &target.domains {
-            match &row[check.column] {
-                Value::Array(array) if check.each => {
-                    array.elements.iter().try_for_each(|element| self.domain(element.clone(), check))?;
-                }
-                _ if check.each => {}
-                value => self.domain(value.clone(), check)?,
-            }
-        }
+        self.in_domains(target, row, |_| true)?;
         for (value, column) in row.iter().zip(&table.columns) {
             if column.not_null && !column.dropped && value.is_null() {
                 let (name, relation) = (&column.name, &table.name);
@@ -316,6 +308,25 @@ impl<'p> Exec<'p> {
                 let message = format!("new row violates check option for view \"{view}\"");
                 let error = SqlError::new(SqlState::WITH_CHECK_OPTION_VIOLATION, message);
                 return Err(error.detail(self.failing(table, row)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks those columns of a row whose types are domains, or arrays of them.
+    pub(crate) fn in_domains(
+        &self,
+        target: &'p Target,
+        row: &[Value],
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        for check in target.domains.iter().filter(|check| is_asked(check.column)) {
+            match &row[check.column] {
+                Value::Array(array) if check.each => {
+                    array.elements.iter().try_for_each(|element| self.domain(element.clone(), check))?;
+                }
+                _ if check.each => {}
+                value => self.domain(value.clone(), check)?,
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::bind::tree::{Expr, Target};
 use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::ast::{Copy, CopySource, Statement};
+use crate::parse::ast::{Body, Copy, CopySource, Query, Statement};
 use crate::session::{CopyInput, Sink};
 use crate::types::value::Value;
 use crate::types::{Type, Types, binary, text};
@@ -42,6 +42,10 @@ impl<S: Store> LocalSession<S> {
             let message = format!("cannot copy from view \"{}\"", view.name);
             let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
             return Err(error.hint("Try the COPY (SELECT ...) TO variant."));
+        }
+        if options.header == Header::Match {
+            let message = "cannot use \"match\" with HEADER in COPY TO";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         let statement = copied_query(copy)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
@@ -167,9 +171,26 @@ impl<S: Store> LocalSession<S> {
 }
 
 /// The query whose rows are copied.
+const WITHOUT_ROWS: &str = "COPY query must have a RETURNING clause";
+
 fn copied_query(copy: &Copy) -> Result<Statement> {
     let (path, columns) = match &copy.source {
-        CopySource::Query(statement) => return Ok((**statement).clone()),
+        CopySource::Query(statement) => {
+            let refused = match &**statement {
+                Statement::Query(Query { body: Body::Select(select), .. }) if select.into.is_some() => {
+                    Some("COPY (SELECT INTO) is not supported")
+                }
+                Statement::Merge(_) => Some("MERGE not supported in COPY"),
+                Statement::Insert(it) if it.returning.is_empty() => Some(WITHOUT_ROWS),
+                Statement::Update(it) if it.returning.is_empty() => Some(WITHOUT_ROWS),
+                Statement::Delete(it) if it.returning.is_empty() => Some(WITHOUT_ROWS),
+                _ => None,
+            };
+            return match refused {
+                Some(message) => Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)),
+                None => Ok((**statement).clone()),
+            };
+        }
         CopySource::Table(path, columns) => (path, columns),
     };
     let names: Vec<String> = columns.iter().map(|name| super::system::quoted(&name.text)).collect();

@@ -4,12 +4,14 @@
 mod alter;
 mod comment;
 mod constraint;
+mod domain;
 mod drop;
 mod grant;
 mod index;
 mod names;
 mod role;
 mod sequence;
+pub(crate) mod storing;
 mod table;
 mod temporary;
 mod types;
@@ -55,9 +57,13 @@ impl<S: Store> LocalSession<S> {
                 self.create_type(name, kind)?;
                 "CREATE TYPE"
             }
-            Statement::CreateDomain { name, base, constraints } => {
-                self.create_domain(name, base, constraints)?;
+            Statement::CreateDomain { name, base, collation, constraints } => {
+                self.create_domain(name, base, collation.as_ref(), constraints)?;
                 "CREATE DOMAIN"
+            }
+            Statement::AlterDomain(name, change) => {
+                self.alter_domain(name, change)?;
+                "ALTER DOMAIN"
             }
             Statement::AlterTypeAddValue { name, if_not_exists, label, place } => {
                 self.add_label(name, *if_not_exists, label, place.as_ref())?;
@@ -87,7 +93,7 @@ impl<S: Store> LocalSession<S> {
                 self.alter_table(*kind, name, *if_exists, actions)?;
                 return Ok(format!("ALTER {}", kind.word().to_uppercase()));
             }
-            Statement::Drop { kind, if_exists, names, cascade } => {
+            Statement::Drop { kind, if_exists, names, cascade, .. } => {
                 self.drop_named(*kind, *if_exists, names, *cascade)?;
                 return Ok(format!("DROP {}", kind.word().to_uppercase()));
             }
@@ -95,7 +101,10 @@ impl<S: Store> LocalSession<S> {
                 self.truncate(tables, *restart, *cascade)?;
                 "TRUNCATE TABLE"
             }
-            Statement::Comment { kind, name, of, text } => {
+            Statement::Comment { name, arguments: Some((word, types)), .. } => {
+                return Err(self.no_comment_on_function(word, name, types)?);
+            }
+            Statement::Comment { kind, name, of, text, .. } => {
                 self.comment(*kind, name, of.as_ref(), text.clone())?;
                 "COMMENT"
             }
@@ -186,6 +195,11 @@ impl<S: Store> LocalSession<S> {
 
     /// Refuses a name that a relation of the schema has; true: it has, and that is fine.
     pub(crate) fn relation_exists(&self, schema: Oid, name: &str, fine: bool) -> Result<bool> {
+        if schema == crate::catalog::object::PG_CATALOG {
+            let message = format!("permission denied to create \"pg_catalog.{name}\"");
+            let detail = "System catalog modifications are currently disallowed.";
+            return Err(privilege::refused(message).detail(detail));
+        }
         if self.store.relation(schema, name).is_none() {
             return Ok(false);
         }

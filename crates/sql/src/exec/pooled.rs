@@ -113,7 +113,6 @@ fn needs_no_worker(statement: &Statement, portals: &BTreeMap<String, Portal>) ->
             | Statement::Reset(_)
             | Statement::Deallocate(_)
             | Statement::Close(_)
-            | Statement::Lock { .. }
             | Statement::Unsupported(_)
     ) || matches!(statement, Statement::Discard(what) if !matches!(&**what, "temp" | "temporary"))
 }
@@ -145,6 +144,8 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
                 | Statement::Unlisten(_)
                 | Statement::Notify(..)
                 | Statement::Maintenance { .. }
+                | Statement::Rebuild(_)
+                | Statement::Lock { .. }
                 | Statement::Do(_)
                 | Statement::Discard(_)
         )

@@ -1,6 +1,6 @@
 //! ALTER.
 
-use super::ast::{AlterColumn, AlterRole, AlterTable, ObjectKind, Path, Statement};
+use super::ast::{AlterColumn, AlterDomain, AlterRole, AlterTable, ObjectKind, Path, Statement, Storing};
 use super::lexer::Tok;
 use super::{Parser, Res};
 
@@ -127,12 +127,52 @@ impl Parser<'_> {
             let to = self.string()?;
             return Ok(Statement::AlterTypeRenameValue { name, from, to });
         }
-        if self.is_any(&["rename", "owner"]) || self.are_words(&["set", "schema"]) {
+        if kind == ObjectKind::Domain
+            && let Some(change) = self.domain_change()?
+        {
+            return Ok(Statement::AlterDomain(name, change));
+        }
+        if self.are_words(&["rename", "to"])
+            || self.are_words(&["owner", "to"])
+            || self.are_words(&["set", "schema"])
+        {
             let action = self.alter_action()?;
             return Ok(Statement::AlterTable { kind, name, if_exists: false, actions: vec![action] });
         }
         self.skip_statement();
         Ok(Statement::Unsupported(format!("this form of ALTER {}", kind.word().to_uppercase())))
+    }
+
+    fn domain_change(&mut self) -> Res<Option<AlterDomain>> {
+        Ok(Some(if self.accept_words(&["set", "default"]) {
+            let from = self.pos();
+            let expr = self.expr()?;
+            AlterDomain::Default(Some((expr, self.text_since(from))))
+        } else if self.accept_words(&["drop", "default"]) {
+            AlterDomain::Default(None)
+        } else if self.accept_words(&["set", "not", "null"]) {
+            AlterDomain::NotNull(true)
+        } else if self.accept_words(&["drop", "not", "null"]) {
+            AlterDomain::NotNull(false)
+        } else if self.accept_word("add") {
+            match self.table_constraint()? {
+                Some(constraint) => AlterDomain::Add(constraint),
+                None => return self.error(),
+            }
+        } else if self.accept_words(&["drop", "constraint"]) {
+            let if_exists = self.if_exists();
+            let name = self.name()?;
+            self.cascade();
+            AlterDomain::Drop { if_exists, name }
+        } else if self.accept_words(&["validate", "constraint"]) {
+            AlterDomain::Validate(self.name()?)
+        } else if self.accept_words(&["rename", "constraint"]) {
+            let from = self.name()?;
+            self.expect_word("to")?;
+            AlterDomain::RenameConstraint(from, self.name()?)
+        } else {
+            return Ok(None);
+        }))
     }
 
     fn alter_sequence(&mut self) -> Res<Statement> {
@@ -188,24 +228,74 @@ impl Parser<'_> {
         if self.accept_words(&["owner", "to"]) {
             return Ok(AlterTable::Owner(self.label()?));
         }
-        let harmless =
-            ["set", "reset", "cluster", "replica", "enable", "disable", "attach", "inherit", "no", "force"];
-        if !self.is_any(&harmless) {
-            return self.error();
-        }
-        if self.is_word("attach") || self.is_word("inherit") {
+        self.alter_storage()
+    }
+
+    /// What is neither columns nor constraints nor names.
+    fn alter_storage(&mut self) -> Res<AlterTable> {
+        if self.is_any(&["attach", "detach", "inherit"]) {
             return Err(crate::error::SqlError::unsupported("partitioned and inheriting tables"));
         }
         // To be let in and not kept out would be worse than to be refused.
         if self.are_words(&["enable", "row"]) || self.are_words(&["force", "row"]) {
             return Err(crate::error::SqlError::unsupported("ROW LEVEL SECURITY"));
         }
-        let mut depth = 0;
-        while self.peek() != &Tok::End && !self.is(';') && (depth > 0 || !self.is(',')) {
-            depth += i32::from(self.is('(')) - i32::from(self.is(')'));
-            self.advance();
+        if self.accept_words(&["disable", "row", "level", "security"])
+            || self.accept_words(&["no", "force", "row", "level", "security"])
+            || self.accept_words(&["set", "without", "oids"])
+            || self.accept_words(&["set", "without", "cluster"])
+            || self.accept_words(&["set", "logged"])
+            || self.accept_words(&["set", "unlogged"])
+        {
+            return Ok(AlterTable::Nothing);
         }
-        Ok(AlterTable::Nothing)
+        if self.accept_words(&["no", "inherit"]) {
+            return Ok(AlterTable::NoInherit(self.path()?));
+        }
+        if self.accept_words(&["cluster", "on"]) {
+            return Ok(AlterTable::ClusterOn(self.name()?));
+        }
+        if self.accept_words(&["replica", "identity"]) {
+            if self.accept_words(&["using", "index"]) {
+                self.name()?;
+            } else if !self.accept_any(&["default", "full", "nothing"]) {
+                return self.error();
+            }
+            return Ok(AlterTable::Nothing);
+        }
+        if self.is_any(&["enable", "disable"]) {
+            return self.switch();
+        }
+        if self.accept_word("reset") {
+            return Ok(AlterTable::ResetOptions(self.storage_options()?));
+        }
+        self.expect_word("set")?;
+        let mut storing = Storing::default();
+        if self.accept_word("tablespace") {
+            storing.tablespace = Some(self.name()?.text);
+        } else if self.accept_words(&["access", "method"]) {
+            storing.method = Some(self.name()?.text);
+        } else if self.is('(') {
+            storing.options = self.storage_options()?;
+        } else {
+            return self.error();
+        }
+        Ok(AlterTable::Store(storing))
+    }
+
+    fn switch(&mut self) -> Res<AlterTable> {
+        let enable = self.is_word("enable");
+        self.advance();
+        if enable {
+            self.accept_any(&["replica", "always"]);
+        }
+        if self.accept_word("rule") {
+            return Ok(AlterTable::SwitchRule(self.name()?));
+        }
+        self.expect_word("trigger")?;
+        let (all, user) = (self.accept_word("all"), self.accept_word("user"));
+        let name = if all || user { None } else { Some(self.name()?) };
+        Ok(AlterTable::Triggers { enable, name, keys: all })
     }
 
     fn rename(&mut self) -> Res<AlterTable> {
@@ -241,6 +331,27 @@ impl Parser<'_> {
         if self.accept_words(&["drop", "identity"]) {
             return Ok(AlterColumn::DropIdentity { if_exists: self.if_exists() });
         }
+        let sets = |parser: &Self| {
+            parser.is_word("restart")
+                || parser.is_word("set")
+                    && ["generated", "increment", "start", "minvalue", "maxvalue", "no", "cycle", "cache"]
+                        .iter()
+                        .any(|word| parser.are_words(&["set", word]))
+        };
+        if sets(self) {
+            let (mut always, mut options) = (None, Vec::new());
+            while sets(self) {
+                if self.accept_words(&["set", "generated"]) {
+                    always = Some(self.accept_word("always"));
+                    if always == Some(false) {
+                        self.expect_words(&["by", "default"])?;
+                    }
+                } else {
+                    options.extend(self.sequence_option()?);
+                }
+            }
+            return Ok(AlterColumn::SetIdentity { always, options });
+        }
         if self.accept_words(&["add", "generated"]) {
             let always = self.accept_word("always");
             if !always {
@@ -257,9 +368,7 @@ impl Parser<'_> {
         if self.accept_words(&["set", "data"]) || self.is_word("type") {
             self.expect_word("type")?;
             let name = self.type_name()?;
-            if self.accept_word("collate") {
-                self.path()?;
-            }
+            let collation = if self.accept_word("collate") { Some(self.path()?) } else { None };
             let using = if self.accept_word("using") {
                 let from = self.pos();
                 let expr = self.expr()?;
@@ -267,9 +376,12 @@ impl Parser<'_> {
             } else {
                 None
             };
-            return Ok(AlterColumn::Type(name, using));
+            return Ok(AlterColumn::Type { name, collation, using });
         }
-        if self.accept_word("set") && self.accept_any(&["statistics", "storage", "compression"]) {
+        if self.accept_words(&["set", "compression"]) {
+            return Ok(AlterColumn::Compression(self.label()?.text));
+        }
+        if self.accept_word("set") && self.accept_any(&["statistics", "storage"]) {
             if !matches!(self.peek(), Tok::Word(_)) {
                 self.integer()?;
             } else {
@@ -283,9 +395,13 @@ impl Parser<'_> {
     /// COMMENT ON.
     pub(super) fn comment(&mut self) -> Res<Statement> {
         self.expect_words(&["comment", "on"])?;
+        let word = match self.peek() {
+            Tok::Word(word) => word.clone(),
+            _ => String::new(),
+        };
         let kind = self.object_kind()?;
         let mut name = self.path()?;
-        let mut of = None;
+        let (mut of, mut arguments) = (None, None);
         if matches!(kind, ObjectKind::Constraint | ObjectKind::Trigger) {
             self.expect_word("on")?;
             of = Some(self.path()?);
@@ -293,12 +409,16 @@ impl Parser<'_> {
             let column = name.parts.pop().unwrap_or_default();
             of = Some(Path { parts: std::mem::replace(&mut name.parts, vec![column]), pos: name.pos });
         } else if kind == ObjectKind::Function {
-            while !self.is_word("is") && self.peek() != &Tok::End {
-                self.advance();
+            let mut types = Vec::new();
+            if self.accept('(') {
+                let any = !self.is(')') && !self.accept_op("*");
+                types = if any { self.list(Parser::type_name)? } else { types };
+                self.expect(')')?;
             }
+            arguments = Some((word, types));
         }
         self.expect_word("is")?;
         let text = if self.accept_word("null") { None } else { Some(self.string()?) };
-        Ok(Statement::Comment { kind, name, of, text })
+        Ok(Statement::Comment { kind, name, of, arguments, text })
     }
 }

@@ -319,9 +319,11 @@ pub(crate) enum Statement {
         from: String,
         to: String,
     },
+    AlterDomain(Path, AlterDomain),
     CreateDomain {
         name: Path,
         base: TypeName,
+        collation: Option<Path>,
         constraints: Vec<Constraint>,
     },
     CreateSchema {
@@ -357,6 +359,7 @@ pub(crate) enum Statement {
         if_exists: bool,
         names: Vec<Path>,
         cascade: bool,
+        concurrently: bool,
     },
     Truncate {
         tables: Vec<Path>,
@@ -414,6 +417,8 @@ pub(crate) enum Statement {
         kind: ObjectKind,
         name: Path,
         of: Option<Path>,
+        /// Of a function: what it is called there, and its arguments.
+        arguments: Option<(String, Vec<TypeName>)>,
         text: Option<String>,
     },
     Grant(Box<Grant>),
@@ -426,11 +431,13 @@ pub(crate) enum Statement {
     Unlisten(Option<Ident>),
     Notify(Ident, Option<String>),
     Do(String),
-    /// VACUUM, ANALYZE, CLUSTER, CHECKPOINT, REINDEX...: accepted, by the tag that answers.
+    /// VACUUM, ANALYZE, CHECKPOINT: accepted, by the tag that answers.
     Maintenance {
         tag: &'static str,
         tables: Vec<Path>,
     },
+    /// REINDEX, CLUSTER.
+    Rebuild(Rebuild),
     /// By name: not there.
     Unsupported(String),
 }

@@ -1,7 +1,7 @@
 //! CREATE and DROP.
 use super::ast::{
     CreateIndex, CreateType, Ident, IndexColumn, Kind, ObjectKind, Owned, Path, RoleOption, SequenceOption,
-    Statement,
+    Statement, Storing,
 };
 use super::lexer::Tok;
 use super::{Parser, Res};
@@ -13,10 +13,16 @@ impl Parser<'_> {
         let replace = self.accept_words(&["or", "replace"]);
         self.accept_any(&["global", "local"]);
         let temporary = self.accept_any(&["temporary", "temp"]);
-        if !temporary {
-            self.accept_word("unlogged");
-        }
+        let unlogged = !temporary && self.accept_word("unlogged");
         if self.accept_word("table") {
+            let at = self.at;
+            self.if_not_exists();
+            let name = self.path()?;
+            if unlogged && name.schema().is_some_and(|schema| schema == "pg_temp") {
+                let message = "only temporary relations may be created in temporary schemas";
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).at(name.pos + 1));
+            }
+            self.at = at;
             return self.create_table(temporary);
         }
         if self.is_word("materialized") {
@@ -97,50 +103,55 @@ impl Parser<'_> {
 
     pub(super) fn sequence_options(&mut self) -> Res<Vec<SequenceOption>> {
         let mut options = Vec::new();
-        loop {
-            options.push(if self.accept_words(&["sequence", "name"]) {
-                SequenceOption::Name(self.path()?)
-            } else if self.accept_word("as") {
-                SequenceOption::As(self.type_name()?)
-            } else if self.accept_word("increment") {
-                self.accept_word("by");
-                SequenceOption::Increment(self.integer()?)
-            } else if self.accept_word("start") {
-                self.accept_word("with");
-                SequenceOption::Start(self.integer()?)
-            } else if self.accept_word("restart") {
-                let with = self.accept_word("with");
-                let number = with || matches!(self.peek(), Tok::Integer(_));
-                SequenceOption::Restart(if number { Some(self.integer()?) } else { None })
-            } else if self.accept_word("minvalue") {
-                SequenceOption::Min(Some(self.integer()?))
-            } else if self.accept_word("maxvalue") {
-                SequenceOption::Max(Some(self.integer()?))
-            } else if self.accept_words(&["no", "minvalue"]) {
-                SequenceOption::Min(None)
-            } else if self.accept_words(&["no", "maxvalue"]) {
-                SequenceOption::Max(None)
-            } else if self.accept_words(&["no", "cycle"]) {
-                SequenceOption::Cycle(false)
-            } else if self.accept_word("cycle") {
-                SequenceOption::Cycle(true)
-            } else if self.accept_word("cache") {
-                SequenceOption::Cache(self.integer()?)
-            } else if self.accept_words(&["owned", "by"]) {
-                let none = self.accept_word("none");
-                SequenceOption::OwnedBy(if none { None } else { Some(self.path()?) })
-            } else if self.accept_word("set") {
-                continue;
-            } else {
-                return Ok(options);
-            });
+        while let Some(option) = self.sequence_option()? {
+            options.push(option);
         }
+        Ok(options)
+    }
+
+    /// One option of a sequence, SET in front of it or not; none if something else follows.
+    pub(super) fn sequence_option(&mut self) -> Res<Option<SequenceOption>> {
+        self.accept_word("set");
+        Ok(Some(if self.accept_words(&["sequence", "name"]) {
+            SequenceOption::Name(self.path()?)
+        } else if self.accept_word("as") {
+            SequenceOption::As(self.type_name()?)
+        } else if self.accept_word("increment") {
+            self.accept_word("by");
+            SequenceOption::Increment(self.integer()?)
+        } else if self.accept_word("start") {
+            self.accept_word("with");
+            SequenceOption::Start(self.integer()?)
+        } else if self.accept_word("restart") {
+            let with = self.accept_word("with");
+            let number = with || matches!(self.peek(), Tok::Integer(_));
+            SequenceOption::Restart(if number { Some(self.integer()?) } else { None })
+        } else if self.accept_word("minvalue") {
+            SequenceOption::Min(Some(self.integer()?))
+        } else if self.accept_word("maxvalue") {
+            SequenceOption::Max(Some(self.integer()?))
+        } else if self.accept_words(&["no", "minvalue"]) {
+            SequenceOption::Min(None)
+        } else if self.accept_words(&["no", "maxvalue"]) {
+            SequenceOption::Max(None)
+        } else if self.accept_words(&["no", "cycle"]) {
+            SequenceOption::Cycle(false)
+        } else if self.accept_word("cycle") {
+            SequenceOption::Cycle(true)
+        } else if self.accept_word("cache") {
+            SequenceOption::Cache(self.integer()?)
+        } else if self.accept_words(&["owned", "by"]) {
+            let none = self.accept_word("none");
+            SequenceOption::OwnedBy(if none { None } else { Some(self.path()?) })
+        } else {
+            return Ok(None);
+        }))
     }
 
     fn create_index(&mut self) -> Res<Statement> {
         let unique = self.accept_word("unique");
         self.expect_word("index")?;
-        self.accept_word("concurrently");
+        let concurrently = self.accept_word("concurrently");
         let if_not_exists = self.if_not_exists();
         let name = if self.is_word("on") { None } else { Some(self.name()?) };
         self.expect_word("on")?;
@@ -152,11 +163,12 @@ impl Parser<'_> {
         self.expect(')')?;
         let include = if self.accept_word("include") { self.names_in_parens()? } else { Vec::new() };
         let nulls_equal = self.nulls_clause();
+        let mut storing = Storing::default();
         if self.accept_word("with") {
-            self.storage_options()?;
+            storing.options = self.storage_options()?;
         }
         if self.accept_word("tablespace") {
-            self.name()?;
+            storing.tablespace = Some(self.name()?.text);
         }
         let filter = if self.accept_word("where") {
             let from = self.pos();
@@ -165,9 +177,19 @@ impl Parser<'_> {
         } else {
             None
         };
-        let index =
-            CreateIndex { name, if_not_exists, unique, nulls_equal, table, method, columns, include, filter };
-        Ok(Statement::CreateIndex(Box::new(index)))
+        Ok(Statement::CreateIndex(Box::new(CreateIndex {
+            name,
+            if_not_exists,
+            unique,
+            nulls_equal,
+            table,
+            method,
+            columns,
+            include,
+            filter,
+            storing,
+            concurrently,
+        })))
     }
 
     fn index_column(&mut self) -> Res<IndexColumn> {
@@ -246,11 +268,16 @@ impl Parser<'_> {
         let name = self.path()?;
         self.accept_word("as");
         let base = self.type_name()?;
-        let mut constraints = Vec::new();
-        while let Some(constraint) = self.column_constraint()? {
-            constraints.push(constraint);
+        let (mut constraints, mut collation) = (Vec::new(), None);
+        loop {
+            if self.accept_word("collate") {
+                collation = Some(self.path()?);
+            } else if let Some(constraint) = self.column_constraint()? {
+                constraints.push(constraint);
+            } else {
+                return Ok(Statement::CreateDomain { name, base, collation, constraints });
+            }
         }
-        Ok(Statement::CreateDomain { name, base, constraints })
     }
 
     pub(super) fn role_options(&mut self) -> Res<Vec<RoleOption>> {
@@ -331,7 +358,7 @@ impl Parser<'_> {
             return Ok(Statement::Unsupported(format!("DROP {}", word.to_uppercase())));
         }
         let kind = self.object_kind()?;
-        self.accept_word("concurrently");
+        let concurrently = kind == ObjectKind::Index && self.accept_word("concurrently");
         let if_exists = self.if_exists();
         let names: Vec<Path> = if kind == ObjectKind::Role {
             let names = self.list(Parser::label)?;
@@ -343,7 +370,7 @@ impl Parser<'_> {
             self.skip_statement();
         }
         let cascade = self.cascade();
-        Ok(Statement::Drop { kind, if_exists, names, cascade })
+        Ok(Statement::Drop { kind, if_exists, names, cascade, concurrently })
     }
 }
 

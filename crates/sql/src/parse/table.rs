@@ -1,5 +1,5 @@
 //! CREATE TABLE: its elements and what follows them.
-use super::ast::{ColumnDef, CreateTable, Into, Statement, TableElement};
+use super::ast::{ColumnDef, CreateTable, Into, Path, Statement, Storing, TableElement};
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::catalog::object::OnCommit;
@@ -26,7 +26,7 @@ impl Parser<'_> {
             temporary,
             if_not_exists,
             elements,
-            options: Vec::new(),
+            storing: Storing::default(),
             on_commit: None,
             unsupported: None,
         };
@@ -45,7 +45,7 @@ impl Parser<'_> {
     fn table_tail(&mut self, table: &mut CreateTable) -> Res<()> {
         loop {
             if self.accept_word("with") {
-                table.options = self.storage_options()?;
+                table.storing.options = self.storage_options()?;
             } else if self.accept_words(&["without", "oids"]) {
             } else if self.accept_words(&["on", "commit"]) {
                 table.on_commit = Some(if self.accept_word("drop") {
@@ -56,8 +56,10 @@ impl Parser<'_> {
                     self.expect_words(&["preserve", "rows"])?;
                     OnCommit::Preserve
                 });
-            } else if self.accept_word("using") || self.accept_word("tablespace") {
-                self.name()?;
+            } else if self.accept_word("using") {
+                table.storing.method = Some(self.name()?.text);
+            } else if self.accept_word("tablespace") {
+                table.storing.tablespace = Some(self.name()?.text);
             } else {
                 return Ok(());
             }
@@ -96,7 +98,7 @@ impl Parser<'_> {
             temporary,
             if_not_exists,
             elements: Vec::new(),
-            options: Vec::new(),
+            storing: Storing::default(),
             on_commit: None,
             unsupported: None,
         };
@@ -113,7 +115,7 @@ impl Parser<'_> {
             self.expect_word("data")?;
         }
         let query = Box::new(query);
-        let into = Into { name, temporary, on_commit: ignored.on_commit };
+        let into = Into { name, temporary, on_commit: ignored.on_commit, storing: ignored.storing };
         Ok(Statement::CreateTableAs { into, columns, if_not_exists, query, with_data, materialized })
     }
 
@@ -137,11 +139,15 @@ impl Parser<'_> {
     pub(super) fn column_def(&mut self) -> Res<ColumnDef> {
         let name = self.name()?;
         let type_name = self.type_name()?;
-        let mut column = ColumnDef { name, type_name, collation: None, constraints: Vec::new() };
+        let (collation, compression) = Default::default();
+        let mut column = ColumnDef { name, type_name, collation, compression, constraints: Vec::new() };
         loop {
+            let pos = self.pos();
             if self.accept_word("collate") {
-                column.collation = Some(self.path()?);
-            } else if self.accept_any(&["storage", "compression"]) {
+                column.collation = Some(Path { pos, ..self.path()? });
+            } else if self.accept_word("compression") {
+                column.compression = Some(self.label()?.text);
+            } else if self.accept_word("storage") {
                 self.label()?;
             } else if let Some(constraint) = self.column_constraint()? {
                 column.constraints.push(constraint);

@@ -1,6 +1,6 @@
 //! The other statements: SHOW, PREPARE, cursors, EXPLAIN, GRANT, LOCK, VACUUM and their kin.
 
-use super::ast::{FetchCount, Grant, Owned, Path, Statement};
+use super::ast::{FetchCount, Grant, ObjectKind, Owned, Path, Rebuild, Statement};
 use super::lexer::Tok;
 use super::{Parser, Res};
 
@@ -53,17 +53,16 @@ impl Parser<'_> {
             "do" => self.do_block()?,
             "vacuum" => self.maintenance("VACUUM")?,
             "analyze" | "analyse" => self.maintenance("ANALYZE")?,
-            "cluster" => self.ignored("CLUSTER"),
-            "checkpoint" => self.ignored("CHECKPOINT"),
-            "reindex" => self.ignored("REINDEX"),
-            "load" => self.ignored("LOAD"),
+            "cluster" => self.cluster()?,
+            "checkpoint" => Statement::Maintenance { tag: "CHECKPOINT", tables: Vec::new() },
+            "reindex" => self.reindex()?,
             "reassign" => {
                 self.expect_words(&["owned", "by"])?;
                 let roles = self.role_names()?;
                 self.expect_word("to")?;
                 Statement::Owned(Owned { roles, to: Some(self.label()?.text), cascade: false })
             }
-            "call" | "security" | "import" | "refresh" => {
+            "call" | "security" | "import" | "refresh" | "load" => {
                 self.skip_statement();
                 Statement::Unsupported(word.to_uppercase())
             }
@@ -74,9 +73,35 @@ impl Parser<'_> {
         })
     }
 
-    fn ignored(&mut self, tag: &'static str) -> Statement {
-        self.skip_statement();
-        Statement::Maintenance { tag, tables: Vec::new() }
+    fn reindex(&mut self) -> Res<Statement> {
+        let mut flags = if self.is('(') { self.storage_or_flags()? } else { Vec::new() };
+        let word = self.label()?.text;
+        let system = word == "system";
+        let kind = match word.as_str() {
+            "index" => ObjectKind::Index,
+            "table" => ObjectKind::Table,
+            "schema" => ObjectKind::Schema,
+            "database" | "system" => ObjectKind::Database,
+            _ => {
+                self.at -= 1;
+                return self.error();
+            }
+        };
+        flags.retain(|(name, value)| name == "concurrently" && !matches!(value.as_str(), "false" | "off"));
+        let concurrently = self.accept_word("concurrently") || !flags.is_empty();
+        let name = Some(self.path()?);
+        Ok(Statement::Rebuild(Rebuild { tag: "REINDEX", kind, name, index: None, system, concurrently }))
+    }
+
+    fn cluster(&mut self) -> Res<Statement> {
+        if self.is('(') {
+            self.storage_or_flags()?;
+        }
+        self.accept_word("verbose");
+        let name = if self.peek() == &Tok::End || self.is(';') { None } else { Some(self.path()?) };
+        let index = if self.accept_word("using") { Some(self.name()?) } else { None };
+        let (kind, system, concurrently) = (ObjectKind::Table, false, false);
+        Ok(Statement::Rebuild(Rebuild { tag: "CLUSTER", kind, name, index, system, concurrently }))
     }
 
     fn maintenance(&mut self, tag: &'static str) -> Res<Statement> {

@@ -9,7 +9,14 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 
 /// Most dimensions of an array.
-const DIMENSIONS_MAX: usize = 6;
+pub const DIMENSIONS_MAX: usize = 6;
+
+/// The error about an array of more.
+#[cold]
+pub fn too_many_dimensions(count: usize) -> SqlError {
+    let message = format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+}
 
 fn malformed(text: &str, detail: &str) -> SqlError {
     let message = format!("malformed array literal: \"{text}\"");
@@ -46,17 +53,18 @@ impl Reader<'_> {
     /// Reads `{...}` at this depth.
     fn level(&mut self, depth: usize) -> Result<()> {
         if depth >= DIMENSIONS_MAX {
-            let message = format!(
-                "number of array dimensions ({}) exceeds the maximum allowed ({DIMENSIONS_MAX})",
-                depth + 1
-            );
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            return Err(too_many_dimensions(depth + 1));
         }
         if self.lengths.len() == depth {
             self.lengths.push(None);
         }
         let mut len = 0;
-        if !self.eat('}') {
+        if self.eat('}') {
+            // No array but the whole one is empty.
+            if depth > 0 {
+                return Err(malformed(self.text, "Unexpected \"}\" character."));
+            }
+        } else {
             loop {
                 self.blanks();
                 if self.next() == Some('{') {

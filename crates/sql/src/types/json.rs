@@ -60,6 +60,8 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    /// Escapes have to stand for characters, also where nobody wants these.
+    decodes: bool,
 }
 
 fn invalid(detail: impl Into<String>) -> SqlError {
@@ -69,7 +71,7 @@ fn invalid(detail: impl Into<String>) -> SqlError {
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str) -> Reader<'a> {
-        Reader { text, at: 0, depth: 0 }
+        Reader { text, at: 0, depth: 0, decodes: false }
     }
 
     fn peek(&mut self) -> Option<u8> {
@@ -182,7 +184,7 @@ impl<'a> Reader<'a> {
             match rest.as_bytes()[stop] {
                 b'"' => return Ok(()),
                 b'\\' => {
-                    let c = self.escape(to.is_some())?;
+                    let c = self.escape(to.is_some() || self.decodes)?;
                     if let Some(to) = to.as_deref_mut() {
                         to.push(c);
                     }
@@ -225,6 +227,10 @@ impl<'a> Reader<'a> {
                         }
                         self.at += 2;
                         match self.hex()? {
+                            0xd800..0xdc00 => {
+                                let twice = "Unicode high surrogate must not follow a high surrogate.";
+                                return Err(invalid(twice));
+                            }
                             second @ 0xdc00..0xe000 => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
                             _ => return Err(invalid(low)),
                         }
@@ -395,7 +401,7 @@ pub fn check(text: &str) -> Result<Span> {
 /// 22P02 if the text is not JSON.
 pub fn members(text: &str) -> Result<Option<Vec<(String, Span)>>> {
     let mut found = Vec::new();
-    let span = Reader::new(text).skip(&mut |key, span| {
+    let span = Reader { decodes: true, ..Reader::new(text) }.skip(&mut |key, span| {
         if let Some(key) = key {
             found.push((key.to_string(), span));
         }
@@ -409,7 +415,8 @@ pub fn members(text: &str) -> Result<Option<Vec<(String, Span)>>> {
 /// 22P02 if the text is not JSON.
 pub fn elements(text: &str) -> Result<Option<Vec<Span>>> {
     let mut found = Vec::new();
-    let span = Reader::new(text).skip(&mut |_, span| found.push(span))?;
+    let mut reader = Reader { decodes: true, ..Reader::new(text) };
+    let span = reader.skip(&mut |_, span| found.push(span))?;
     Ok((span.kind == Kind::Array).then_some(found))
 }
 

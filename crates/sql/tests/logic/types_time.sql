@@ -150,3 +150,12 @@ select timeofday() is not null, now() - now(), date_part('day', now() - now()), 
 select date(timestamp '2024-01-01 10:00'), "time"('10:00:01.5'), timestamp with time zone '2024-01-01 00:00+00' - interval '1 second';
 select date '2024-01-01' - time '10:00', date '2024-01-01' + time '10:00', date '2024-01-01' + timetz '10:00+02';
 select least(date '2024-01-01', timestamp '2023-01-01'), coalesce(null::date, now()::date) = current_date, greatest('2024-01-01'::date, '2024-06-01');
+-- Months with names, whatever the order of numbers.
+set datestyle = 'iso, ymd';
+select date 'January 8, 1999', date '08-Jan-1999', date 'Jan-08-1999', date '99-Jan-08', date '1999 08 Jan', date '99 08 Jan', date '08 Jan 1999', date 'Jan 08 1999';
+select date '08-Jan-99';
+set datestyle = 'iso, dmy';
+select date '1999 08 Jan', date '08 Jan 99', date 'Jan 8 99', date '1999 Jan 8';
+select date '99 08 Jan';
+reset datestyle;
+select date '1999 08 Jan', date '08 Jan 99', date 'Jan 8 99', date '1999 Jan 8';

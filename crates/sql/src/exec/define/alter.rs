@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use super::index_of;
+use super::storing::check_column_name;
 use crate::catalog::depend::{Goes, Part};
 use crate::catalog::object::{Constraint, Identity, Object, Rule, Table, View};
 use crate::error::{Result, SqlError, SqlState};
@@ -28,8 +29,23 @@ impl<S: Store> LocalSession<S> {
             return self.missing(what, SqlState::UNDEFINED_TABLE, path, if_exists);
         };
         self.must_own(&object)?;
+        let is_name = |action: &AlterTable| {
+            matches!(
+                action,
+                AlterTable::Rename(_)
+                    | AlterTable::RenameColumn(..)
+                    | AlterTable::RenameConstraint(..)
+                    | AlterTable::SetSchema(_)
+            )
+        };
+        if !actions.iter().all(is_name) {
+            self.refuse_waiting(&object, "ALTER TABLE")?;
+        }
         for action in actions {
             let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
+            if self.alter_storing(&object, action)? {
+                continue;
+            }
             match (action, &*object) {
                 (AlterTable::Rename(name), _) => {
                     self.relation_exists(object.schema(), &name.text, false)?;
@@ -38,7 +54,6 @@ impl<S: Store> LocalSession<S> {
                 }
                 (AlterTable::SetSchema(schema), _) => self.move_to(&object, schema)?,
                 (AlterTable::Owner(name), _) => self.change_owner(&object, &name.text)?,
-                (AlterTable::Nothing, _) => {}
                 (AlterTable::RenameColumn(from, to), Object::View(view)) => {
                     self.rename_view_column(view, from, to)?;
                 }
@@ -71,7 +86,10 @@ impl<S: Store> LocalSession<S> {
                 self.with_names_kept(&object, |own| own.store.replace(new))
             }
             AlterTable::SetSchema(schema) => self.move_to(&object, schema),
-            _ => Ok(()),
+            _ => Err(SqlError::unsupported(format_args!(
+                "this form of ALTER {}",
+                kind.word().to_uppercase()
+            ))),
         }
     }
 
@@ -180,6 +198,7 @@ impl<S: Store> LocalSession<S> {
                         format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
                     return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
                 }
+                check_column_name(&to.text)?;
                 let before = Object::Table(table.clone());
                 table.columns[at].name = to.text.clone();
                 self.with_names_kept(&before, |own| own.store.replace(Object::Table(table)))
@@ -199,6 +218,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn alter_add(&mut self, old: Table, fine: bool, column: &ColumnDef) -> Result<()> {
+        check_column_name(&column.name.text)?;
         if old.columns.iter().any(|c| !c.dropped && c.name == column.name.text) {
             let message =
                 format!("column \"{}\" of relation \"{}\" already exists", column.name.text, old.name);
@@ -228,6 +248,7 @@ impl<S: Store> LocalSession<S> {
                 if row[at].is_null() && new.columns[at].not_null {
                     return Err(contains_null(&new, at));
                 }
+                exec.in_domains(&target, &row, |column| column == at)?;
                 Ok(row)
             })
         })?;
@@ -267,6 +288,11 @@ impl<S: Store> LocalSession<S> {
                 table.columns[at].not_null = true;
             }
             AlterColumn::DropNotNull => {
+                if table.columns[at].identity.is_some() {
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" is an identity column", table.name);
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                }
                 let is_key = |constraint: &Constraint| match &constraint.rule {
                     Rule::PrimaryKey { columns, .. } => columns.contains(&(at as u16)),
                     _ => false,
@@ -277,8 +303,13 @@ impl<S: Store> LocalSession<S> {
                 }
                 table.columns[at].not_null = false;
             }
-            AlterColumn::Type(type_name, using) => {
-                return self.alter_type_of(table, at, type_name, using.as_ref());
+            AlterColumn::Type { name, collation, using } => {
+                let ty = self.column_type(name)?.0;
+                self.check_collation(ty.oid, collation.as_ref()).map_err(SqlError::nowhere)?;
+                return self.alter_type_of(table, at, ty, using.as_ref());
+            }
+            AlterColumn::Compression(method) => {
+                self.check_compression(table.columns[at].type_oid, Some(method))?;
             }
             AlterColumn::AddIdentity { always, options } => {
                 let (column, own) = (&table.columns[at], &table.name);
@@ -305,6 +336,16 @@ impl<S: Store> LocalSession<S> {
                 let sequence = self.owned_sequence(&table, &name, at as u16, ty, options)?.0;
                 table.columns[at].identity = Some(Identity { always: *always, sequence });
             }
+            AlterColumn::SetIdentity { always, options } => {
+                let Some(identity) = &mut table.columns[at].identity else {
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
+                    return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+                };
+                identity.always = always.unwrap_or(identity.always);
+                let sequence = identity.sequence;
+                self.change_sequence(sequence, options)?;
+            }
             AlterColumn::DropIdentity { if_exists } => match table.columns[at].identity.take() {
                 Some(identity) => self.store.remove(identity.sequence)?,
                 None if *if_exists => {}
@@ -323,17 +364,17 @@ impl<S: Store> LocalSession<S> {
         &mut self,
         old: Table,
         at: usize,
-        type_name: &ast::TypeName,
+        ty: Type,
         using: Option<&(ast::Expr, String)>,
     ) -> Result<()> {
         let mut table = old.clone();
         let old = Arc::new(old);
         let column = &mut table.columns[at];
-        let ty: Type = self.column_type(type_name)?.0;
         let from = column.ty();
         (column.type_oid, column.modifier) = (ty.oid, ty.modifier);
         let new = Arc::new(table.clone());
         self.store.replace(Object::Table(table))?;
+        self.check_keys_of(&new)?;
         self.with_context(|ctx, path| {
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
             let typed = match using {
@@ -355,13 +396,30 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
+    /// Looks whether the foreign keys of a table, and those that refer to it, still fit its columns.
+    fn check_keys_of(&self, table: &Arc<Table>) -> Result<()> {
+        let mut children = self.store.referencing(table.oid);
+        children.push(Arc::clone(table));
+        for child in &children {
+            for constraint in &child.constraints {
+                let Rule::ForeignKey { columns, table: to, references, .. } = &constraint.rule else { continue };
+                let parent = self.store.object(*to);
+                let Some(Object::Table(parent)) = parent.as_deref() else { continue };
+                if child.oid == table.oid || parent.oid == table.oid {
+                    self.check_key_types(&constraint.name, (child, columns), (parent, references))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses NULLs in a column's rows.
     pub(super) fn check_not_null(&self, table: &Table, at: usize) -> Result<()> {
         let table = Arc::new(table.clone());
         self.each_row(&table, |row| if row[at].is_null() { Err(contains_null(&table, at)) } else { Ok(()) })
     }
 
-    fn each_row(&self, table: &Arc<Table>, mut check: impl FnMut(&[Value]) -> Result<()>) -> Result<()> {
+    pub(super) fn each_row(&self, table: &Arc<Table>, mut check: impl FnMut(&[Value]) -> Result<()>) -> Result<()> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.start.interrupt.check()?;

@@ -3,7 +3,8 @@ use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::parse::ast::{ObjectKind, Path};
+use crate::func::resolve_function;
+use crate::parse::ast::{ObjectKind, Path, TypeName};
 
 fn undefined(what: &str, path: &Path) -> SqlError {
     let message = format!("{what} \"{}\" does not exist", path.shown());
@@ -26,8 +27,10 @@ impl<S: Store> LocalSession<S> {
                 let ty = self.user_type(path)?;
                 self.store.object(ty.oid)
             }
-            ObjectKind::Database | ObjectKind::Extension | ObjectKind::Function | ObjectKind::Trigger => {
-                return Ok(());
+            ObjectKind::Database | ObjectKind::Extension => return Ok(()),
+            ObjectKind::Trigger => {
+                let message = format!("trigger \"{}\" for table \"{}\" does not exist", name.last(), path.last());
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
             }
             _ => self.find(path)?,
         };
@@ -61,5 +64,25 @@ impl<S: Store> LocalSession<S> {
         };
         *place = text.filter(|text| !text.is_empty());
         self.store.replace(object)
+    }
+
+    /// There are no functions but the built-in ones, which keep their comments.
+    pub(super) fn no_comment_on_function(
+        &self,
+        word: &str,
+        name: &Path,
+        types: &[TypeName],
+    ) -> Result<SqlError> {
+        self.with_binder(|binder| {
+            let types = types.iter().map(|ty| binder.resolve_type(ty).map(|ty| ty.oid));
+            let types = types.collect::<Result<Vec<_>>>()?;
+            if resolve_function(binder.types(), name.last(), &types, &[], false).is_ok() {
+                return Ok(SqlError::unsupported("COMMENT on a built-in function"));
+            }
+            let shown: Vec<String> =
+                types.iter().map(|ty| crate::bind::type_text(binder.types(), *ty)).collect();
+            let message = format!("{word} {}({}) does not exist", name.last(), shown.join(", "));
+            Ok(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
+        })
     }
 }

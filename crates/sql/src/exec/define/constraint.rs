@@ -103,8 +103,9 @@ impl<S: Store> LocalSession<S> {
             _ => return Ok(()),
         };
         let (deferrable, deferred) = (ast.deferrable, ast.deferred);
-        let constraint =
-            Constraint { oid, name, rule, deferrable, deferred, not_valid: ast.not_valid, comment: None };
+        // A new table has no rows that could break it.
+        let not_valid = ast.not_valid && check;
+        let constraint = Constraint { oid, name, rule, deferrable, deferred, not_valid, comment: None };
         table.constraints.push(constraint.clone());
         self.store.replace(Object::Table(table.clone()))?;
         if check && !ast.not_valid {
@@ -172,7 +173,27 @@ impl<S: Store> LocalSession<S> {
             .collect::<Vec<_>>()
             .join("_");
         let name = self.constraint_name(table, ast.name.as_ref(), &shown, "fkey")?;
-        for (own, other) in columns.iter().zip(&wanted) {
+        self.check_key_types(&name, (table, &columns), (&parent, &wanted))?;
+        let action = |action: ast::Action| match action {
+            ast::Action::Nothing => Action::NoAction,
+            ast::Action::Restrict => Action::Restrict,
+            ast::Action::Cascade => Action::Cascade,
+            ast::Action::SetNull => Action::SetNull,
+            ast::Action::SetDefault => Action::SetDefault,
+        };
+        let (on_delete, on_update) = (action(references.on_delete), action(references.on_update));
+        let (table, references, full) = (parent.oid, wanted, references.match_full);
+        Ok((name, Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full }))
+    }
+
+    /// Refuses a foreign key between columns that cannot be compared.
+    pub(super) fn check_key_types(
+        &self,
+        name: &str,
+        (table, columns): (&Table, &[u16]),
+        (parent, wanted): (&Table, &[u16]),
+    ) -> Result<()> {
+        for (own, other) in columns.iter().zip(wanted) {
             let (own, other) = (&table.columns[usize::from(*own)], &parent.columns[usize::from(*other)]);
             if !self.with_binder(|binder| Ok(fits_key(binder.types(), other.type_oid, own.type_oid)))? {
                 let message = format!("foreign key constraint \"{name}\" cannot be implemented");
@@ -189,16 +210,7 @@ impl<S: Store> LocalSession<S> {
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).detail(detail));
             }
         }
-        let action = |action: ast::Action| match action {
-            ast::Action::Nothing => Action::NoAction,
-            ast::Action::Restrict => Action::Restrict,
-            ast::Action::Cascade => Action::Cascade,
-            ast::Action::SetNull => Action::SetNull,
-            ast::Action::SetDefault => Action::SetDefault,
-        };
-        let (on_delete, on_update) = (action(references.on_delete), action(references.on_update));
-        let (table, references, full) = (parent.oid, wanted, references.match_full);
-        Ok((name, Rule::ForeignKey { columns, table, references, index, on_delete, on_update, full }))
+        Ok(())
     }
 
     /// The columns that a foreign key refers to, and the unique index over them.

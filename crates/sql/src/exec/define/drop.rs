@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::index_of;
 use crate::catalog::depend::{Found, Goes, Objects, Part};
-use crate::catalog::object::{Index, Object, Table, UserTypeKind};
+use crate::catalog::object::{Index, Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::Waiting;
 use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -59,6 +60,9 @@ impl<S: Store> LocalSession<S> {
             self.missing(kind.word(), SqlState::UNDEFINED_TABLE, path, if_exists)?;
             return Ok(None);
         };
+        if kind == ObjectKind::Table {
+            self.refuse_waiting(&object, "DROP TABLE")?;
+        }
         let fits = matches!(
             (kind, &*object),
             (ObjectKind::Table, Object::Table(_))
@@ -117,6 +121,25 @@ impl<S: Store> LocalSession<S> {
             Some(_) => Ok(()),
             None => self.must_own(object),
         }
+    }
+
+    /// Refuses to change a table whose rows foreign keys wait to look at, at the end of the transaction.
+    pub(super) fn refuse_waiting(&self, object: &Object, what: &str) -> Result<()> {
+        let parent = |waiting: &Waiting| {
+            let child = self.store.object(waiting.table);
+            let Some(Object::Table(child)) = child.as_deref() else { return None };
+            let mut constraints = child.constraints.iter();
+            match constraints.find(|constraint| constraint.oid == waiting.constraint)?.rule {
+                Rule::ForeignKey { table, .. } => Some(table),
+                _ => None,
+            }
+        };
+        let on = |waiting: &Waiting| if waiting.child { Some(waiting.table) } else { parent(waiting) };
+        if !self.waiting.iter().any(|waiting| on(waiting) == Some(object.oid())) {
+            return Ok(());
+        }
+        let message = format!("cannot {what} \"{}\" because it has pending trigger events", object.name());
+        Err(SqlError::new(SqlState::OBJECT_IN_USE, message))
     }
 
     fn refuse_constraint_index(&self, index: &Index) -> Result<()> {
@@ -278,7 +301,9 @@ impl<S: Store> LocalSession<S> {
             at += 1;
         }
         for table in &tables {
-            self.allow_on(&Object::Table((**table).clone()), privilege::TRUNCATE)?;
+            let object = Object::Table((**table).clone());
+            self.allow_on(&object, privilege::TRUNCATE)?;
+            self.refuse_waiting(&object, "TRUNCATE")?;
         }
         for table in &tables {
             self.store.truncate(table)?;

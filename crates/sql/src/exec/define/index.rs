@@ -1,6 +1,7 @@
 //! CREATE INDEX, and the indexes behind keys.
 use std::sync::Arc;
 
+use super::storing::check_storing;
 use super::table::joined;
 use crate::catalog::object::{Index, IndexColumn, Indexed, Object, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -47,6 +48,8 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn create_index(&mut self, ast: &ast::CreateIndex) -> Result<()> {
         let table = self.with_binder(|binder| binder.target_table(&ast.table))?;
         self.must_own(&Object::Table((*table).clone()))?;
+        self.refuse_waiting(&Object::Table((*table).clone()), "CREATE INDEX")?;
+        check_storing(&ast.method, &ast.storing)?;
         let mut parts = Vec::new();
         let mut shown = Vec::new();
         for column in &ast.columns {

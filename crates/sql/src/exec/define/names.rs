@@ -88,6 +88,7 @@ impl<S: Store> LocalSession<S> {
     fn resolved(&self, binder: &Binder<'_>, sql: &str, table: Option<&Table>) -> Expression {
         let names = binder.spelled.borrow();
         let mut depends: Vec<Oid> = names.iter().filter_map(|name| depended(&name.meant)).collect();
+        depends.extend(binder.grouped.borrow().iter());
         depends.sort_unstable();
         depends.dedup();
         let columns = binder.columns.borrow().iter().copied().collect();

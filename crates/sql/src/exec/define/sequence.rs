@@ -2,7 +2,7 @@
 use crate::catalog::object::{Object, Sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
-use crate::exec::store::Store;
+use crate::exec::store::{Store, lost};
 use crate::parse::ast::{Path, SequenceOption};
 use crate::types::{Oid, oid};
 
@@ -131,6 +131,19 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
+    /// The sequence of an identity column stays with it.
+    fn stays_with_column(&self, sequence: &Sequence) -> Result<()> {
+        let Some((table, at)) = sequence.owned_by else { return Ok(()) };
+        let object = self.store.object(table);
+        let Some(Object::Table(table)) = object.as_deref() else { return Ok(()) };
+        if table.columns[usize::from(at)].identity.is_none() {
+            return Ok(());
+        }
+        let message = "cannot change ownership of identity sequence";
+        let detail = format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name);
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail))
+    }
+
     pub(super) fn alter_sequence(
         &self,
         path: &Path,
@@ -141,10 +154,20 @@ impl<S: Store> LocalSession<S> {
             return self.missing("relation", SqlState::UNDEFINED_TABLE, path, if_exists);
         };
         self.must_own(&Object::Sequence(sequence.clone()))?;
+        if options.iter().any(|option| matches!(option, SequenceOption::OwnedBy(_))) {
+            self.stays_with_column(&sequence)?;
+        }
+        self.change_sequence(sequence.oid, options)
+    }
+
+    pub(super) fn change_sequence(&self, oid: Oid, options: &[SequenceOption]) -> Result<()> {
+        let object = self.store.object(oid).ok_or_else(|| lost(oid))?;
+        let Object::Sequence(sequence) = &*object else { return Err(lost(oid)) };
+        let mut sequence = sequence.clone();
         self.apply_sequence(&mut sequence, options, false)?;
         for option in options {
             if let SequenceOption::Restart(value) = option {
-                self.store.set_value(sequence.oid, value.unwrap_or(sequence.start), false)?;
+                self.store.set_value(oid, value.unwrap_or(sequence.start), false)?;
             }
         }
         self.store.replace(Object::Sequence(sequence))

@@ -1,6 +1,7 @@
 //! CREATE TABLE in its forms: columns and their sequences, LIKE, AS, and SELECT INTO.
 use std::sync::Arc;
 
+use super::storing::{check_column_name, store_in};
 use crate::catalog::object::{
     Column, Constraint, Expression, Identity, Index, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Table,
 };
@@ -104,7 +105,7 @@ impl<S: Store> LocalSession<S> {
             return Ok(());
         }
         let mut table = self.empty_table(schema, ast.name.last())?;
-        table.options = ast.options.clone();
+        store_in(&mut table, &ast.storing)?;
         table.on_commit = ast.on_commit.unwrap_or_default();
         let (mut constraints, mut likes) = (Vec::new(), Vec::new());
         for element in &ast.elements {
@@ -296,7 +297,10 @@ impl<S: Store> LocalSession<S> {
         if table.columns.iter().any(|column| !column.dropped && column.name == *name) {
             return Err(duplicate_column(name));
         }
+        check_column_name(name)?;
         let (ty, serial) = self.column_type(&ast.type_name)?;
+        self.check_collation(ty.oid, ast.collation.as_ref())?;
+        self.check_compression(ty.oid, ast.compression.as_deref())?;
         if crate::types::builtin(ty.oid).is_some_and(|info| info.kind == crate::types::TypeKind::Pseudo) {
             let shown = crate::types::format_builtin(ty).unwrap_or_default();
             let message = format!("column \"{name}\" has pseudo-type {shown}");
@@ -304,6 +308,7 @@ impl<S: Store> LocalSession<S> {
         }
         let mut column = Column::new(name, ty);
         let at = table.columns.len() as u16;
+        let mut says_null = None;
         if serial {
             let sequence = self.owned_sequence(table, name, at, ty.oid, &[])?;
             let sql = format!("nextval({}::regclass)", quote_literal(&sequence.1));
@@ -315,7 +320,7 @@ impl<S: Store> LocalSession<S> {
             let mut table_constraint = constraint.clone();
             match &constraint.kind {
                 ConstraintKind::NotNull => column.not_null = true,
-                ConstraintKind::Null => {}
+                ConstraintKind::Null => says_null = Some(constraint.pos),
                 ConstraintKind::Default(_, sql) => {
                     column.default = Some(self.lasting(table, sql, Some(ty))?)
                 }
@@ -359,6 +364,16 @@ impl<S: Store> LocalSession<S> {
             if whole {
                 constraints.push(table_constraint);
             }
+        }
+        if let Some(pos) = says_null.filter(|_| column.not_null) {
+            let message = format!(
+                "conflicting NULL/NOT NULL declarations for column \"{name}\" of table \"{}\"",
+                table.name
+            );
+            let error = SqlError::new(SqlState::SYNTAX_ERROR, message);
+            let later = ast.constraints.iter().rfind(|c| matches!(c.kind, ConstraintKind::NotNull));
+            let pos = later.map_or(pos, |later| later.pos.max(pos));
+            return Err(if serial { error } else { error.at(pos + 1) });
         }
         table.columns.push(column);
         Ok(())
@@ -415,7 +430,7 @@ impl<S: Store> LocalSession<S> {
 
     fn fill_table(
         &mut self,
-        ast::Into { name: path, temporary, on_commit }: &ast::Into,
+        ast::Into { name: path, temporary, on_commit, storing }: &ast::Into,
         names: &[Ident],
         fine: bool,
         query: &Statement,
@@ -434,12 +449,14 @@ impl<S: Store> LocalSession<S> {
         }
         let mut table = self.empty_table(schema, path.last())?;
         table.on_commit = on_commit.unwrap_or_default();
+        store_in(&mut table, storing)?;
         for (at, column) in columns.iter().enumerate() {
             let name = names.get(at).map_or(&column.name, |name| &name.text);
             if table.columns.iter().any(|other| other.name == *name) {
                 return Err(duplicate_column(name));
             }
             let ty = if column.ty.oid == oid::UNKNOWN { Type::of(oid::TEXT) } else { column.ty };
+            check_column_name(name)?;
             table.columns.push(Column::new(name, ty));
         }
         self.allow(&plan.needs)?;

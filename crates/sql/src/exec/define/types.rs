@@ -1,4 +1,4 @@
-//! CREATE TYPE, CREATE DOMAIN and the labels of enums.
+//! CREATE TYPE and the labels of enums.
 use crate::catalog::object::{Object, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -25,7 +25,7 @@ impl<S: Store> LocalSession<S> {
         self.add_type(path, kind)
     }
 
-    fn add_type(&self, path: &Path, kind: UserTypeKind) -> Result<()> {
+    pub(super) fn add_type(&self, path: &Path, kind: UserTypeKind) -> Result<()> {
         let schema = self.target_schema(path, false)?;
         let name = path.last().to_string();
         if self.store.type_named(schema, &name).is_some() {
@@ -44,38 +44,6 @@ impl<S: Store> LocalSession<S> {
             grants,
             comment: None,
         })))
-    }
-
-    pub(super) fn create_domain(
-        &self,
-        path: &Path,
-        base: &ast::TypeName,
-        constraints: &[ast::Constraint],
-    ) -> Result<()> {
-        let base = self.with_binder(|binder| binder.resolve_type(base)).map_err(SqlError::nowhere)?;
-        let (mut not_null, mut default, mut checks) = (false, None, Vec::new());
-        for constraint in constraints {
-            match &constraint.kind {
-                ast::ConstraintKind::NotNull => not_null = true,
-                ast::ConstraintKind::Default(_, sql) => {
-                    default = Some(self.lasting_of_domain(base.oid, sql, Some(base))?);
-                }
-                ast::ConstraintKind::Check(_, sql) => {
-                    let name = match (&constraint.name, checks.len()) {
-                        (Some(name), _) => name.clone(),
-                        (None, 0) => format!("{}_check", path.last()),
-                        (None, more) => format!("{}_check{more}", path.last()),
-                    };
-                    self.with_binder(|binder| binder.domain_check(base.oid, sql).map(|_| ()))?;
-                    checks.push((name, self.lasting_of_domain(base.oid, sql, None)?));
-                }
-                _ => {}
-            }
-        }
-        self.add_type(
-            path,
-            UserTypeKind::Domain { base: base.oid, modifier: base.modifier, not_null, default, checks },
-        )
     }
 
     pub(super) fn user_type(&self, path: &Path) -> Result<UserType> {

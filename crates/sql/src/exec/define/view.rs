@@ -1,5 +1,6 @@
 //! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
 use crate::bind::Binder;
+use super::storing::check_options;
 use crate::catalog::object::{Column, Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -16,7 +17,7 @@ impl<S: Store> LocalSession<S> {
         options: &[(String, String)],
         (query, text): (&ast::Query, &str),
     ) -> Result<()> {
-        check_options(options)?;
+        check_options("view", options)?;
         if query.changes_rows() {
             let message = "views must not contain data-modifying statements in WITH";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -100,29 +101,4 @@ impl<S: Store> LocalSession<S> {
         };
         self.store.create(self.own(Object::View(view)))
     }
-}
-
-/// Refuses what is no option of a view.
-fn check_options(options: &[(String, String)]) -> Result<()> {
-    for (name, value) in options {
-        match name.as_str() {
-            "check_option" if matches!(value.as_str(), "local" | "cascaded") => {}
-            "check_option" => {
-                let message = format!("invalid value for enum option \"check_option\": {value}");
-                let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-                return Err(error.detail("Valid values are \"local\" and \"cascaded\"."));
-            }
-            "security_barrier" | "security_invoker" => {
-                if crate::exec::session::settings::values::boolean(value).is_none() {
-                    let message = format!("invalid value for boolean option \"{name}\": {value}");
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                }
-            }
-            _ => {
-                let message = format!("unrecognized parameter \"{name}\"");
-                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-            }
-        }
-    }
-    Ok(())
 }

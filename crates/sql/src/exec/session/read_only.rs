@@ -58,6 +58,7 @@ fn written(statement: &Statement) -> Option<String> {
         Statement::CreateView { .. } => "CREATE VIEW",
         Statement::CreateType { .. } => "CREATE TYPE",
         Statement::CreateDomain { .. } => "CREATE DOMAIN",
+        Statement::AlterDomain(..) => "ALTER DOMAIN",
         Statement::AlterTypeAddValue { .. } | Statement::AlterTypeRenameValue { .. } => "ALTER TYPE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateRole { .. } => "CREATE ROLE",

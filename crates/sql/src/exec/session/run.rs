@@ -43,6 +43,24 @@ impl PlannedStatement {
     }
 }
 
+/// What runs in no transaction block, by the name that PostgreSQL gives it.
+fn alone(statement: &Statement) -> Option<&'static str> {
+    use ast::ObjectKind::{Database, Schema};
+    match statement {
+        Statement::Maintenance { tag: "VACUUM", .. } => Some("VACUUM"),
+        Statement::CreateIndex(index) if index.concurrently => Some("CREATE INDEX CONCURRENTLY"),
+        Statement::Drop { concurrently: true, .. } => Some("DROP INDEX CONCURRENTLY"),
+        Statement::Rebuild(it) if it.tag == "CLUSTER" => it.name.is_none().then_some("CLUSTER"),
+        Statement::Rebuild(it) => match it.kind {
+            _ if it.system => Some("REINDEX SYSTEM"),
+            Schema => Some("REINDEX SCHEMA"),
+            Database => Some("REINDEX DATABASE"),
+            _ => it.concurrently.then_some("REINDEX CONCURRENTLY"),
+        },
+        _ => None,
+    }
+}
+
 pub(crate) fn warning(state: SqlState, message: &str) -> SqlError {
     SqlError::notice(Severity::Warning, state, message)
 }
@@ -56,6 +74,10 @@ impl<S: Store> LocalSession<S> {
         sink: &mut dyn Sink,
     ) -> Result<Option<String>> {
         self.refuse_writing(statement)?;
+        if let Some(what) = alone(statement).filter(|_| self.state != TransactionState::Idle) {
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
         let tag = |tag: &str| Ok(Some(tag.to_string()));
         match statement {
             Statement::Query(query) => {
@@ -118,10 +140,17 @@ impl<S: Store> LocalSession<S> {
                 let message = "LOCK TABLE can only be used in transaction blocks";
                 Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
             }
-            Statement::Lock { .. } => tag("LOCK TABLE"),
-            Statement::Maintenance { tag: "VACUUM", .. } if self.state != TransactionState::Idle => {
-                let message = "VACUUM cannot run inside a transaction block";
-                Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
+            Statement::Lock { tables, mode, .. } => {
+                self.maintain(tables)?;
+                // The weaker modes keep nobody out who reads or writes.
+                if !matches!(mode.as_str(), "access share" | "row share" | "row exclusive") {
+                    self.notice("LOCK TABLE keeps nobody out: rows are locked as they are used".to_string());
+                }
+                tag("LOCK TABLE")
+            }
+            Statement::Rebuild(rebuild) => {
+                self.rebuild(rebuild)?;
+                tag(rebuild.tag)
             }
             Statement::Maintenance { tag: name, tables } => {
                 self.maintain(tables)?;

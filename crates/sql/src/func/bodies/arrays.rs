@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{array, int4, invalid_parameter, rows, scalar, set};
+use super::{array, int4, rows, scalar, set};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::context::EvalContext;
 use crate::func::registry::Body;
@@ -240,10 +240,14 @@ fn fill(ctx: &EvalContext<'_>, a: &[Value]) -> Result<Value> {
         }
         array(value).elements.iter().map(|e| if e.is_null() { Err(null()) } else { Ok(int4(e)) }).collect()
     };
+    let wrong = |detail: &str| bad_subscript("wrong number of array subscripts").detail(detail);
     let lens = numbers(&a[1])?;
+    if a[1..].iter().any(|bounds| array(bounds).dimensions.len() > 1) {
+        return Err(wrong("Dimension array must be one dimensional."));
+    }
     let lowers = a.get(2).map_or(Ok(vec![1; lens.len()]), numbers)?;
     if lens.len() != lowers.len() {
-        return Err(bad_subscript("wrong number of array subscripts"));
+        return Err(wrong("Low bound array has different size than dimensions array."));
     }
     let mut count: i64 = 1;
     for len in &lens {
@@ -278,16 +282,10 @@ pub fn subscript(array: &Array, subscripts: &[i32]) -> Value {
 }
 
 /// The part of an array between these bounds of each dimension (`array[a:b]`); empty where there is none.
-///
-/// # Errors
-/// 2202E for more bounds than dimensions can be.
-pub fn slice(array: &Array, bounds: &[(Option<i32>, Option<i32>)]) -> Result<Array> {
+pub fn slice(array: &Array, bounds: &[(Option<i32>, Option<i32>)]) -> Array {
     let empty = Array { element: array.element, dimensions: Vec::new(), elements: Vec::new() };
-    if bounds.len() > 6 {
-        return Err(invalid_parameter("number of array dimensions exceeds the maximum allowed (6)"));
-    }
     if bounds.len() > array.dimensions.len() {
-        return Ok(empty);
+        return empty;
     }
     let mut ranges = Vec::new();
     for (i, dimension) in array.dimensions.iter().enumerate() {
@@ -296,7 +294,7 @@ pub fn slice(array: &Array, bounds: &[(Option<i32>, Option<i32>)]) -> Result<Arr
         let (low, high) =
             (low.unwrap_or(dimension.lower).max(dimension.lower), high.unwrap_or(last).min(last));
         if low > high {
-            return Ok(empty);
+            return empty;
         }
         ranges.push((low - dimension.lower, high - dimension.lower));
     }
@@ -307,5 +305,5 @@ pub fn slice(array: &Array, bounds: &[(Option<i32>, Option<i32>)]) -> Result<Arr
     }
     let dimensions = ranges.iter().map(|(low, high)| Dimension { len: high - low + 1, lower: 1 }).collect();
     let elements = places.into_iter().map(|place| array.elements[place].clone()).collect();
-    Ok(Array { element: array.element, dimensions, elements })
+    Array { element: array.element, dimensions, elements }
 }

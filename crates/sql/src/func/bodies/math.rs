@@ -96,7 +96,7 @@ fn power(base: f64, exponent: f64) -> Result<f64> {
         let message = "zero raised to a negative power is undefined";
         return Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER, message));
     }
-    if base < 0.0 && base.is_finite() && exponent.is_finite() && exponent.fract() != 0.0 {
+    if base < 0.0 && exponent.is_finite() && exponent.fract() != 0.0 {
         let message = "a negative number raised to a non-integer power yields a complex result";
         return Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER, message));
     }

@@ -22,8 +22,10 @@ pub(super) const KEYWORDS: &[&str] = &[
 pub(super) enum Piece {
     /// A key word (upper case), how it is written, FM in front, TH or th behind.
     Field { word: &'static str, given: String, fill: bool, ordinal: Option<bool> },
-    /// Anything else.
-    Literal(char),
+    /// Anything else, in quotes or not.
+    Literal(char, bool),
+    /// FX: from here on nothing is passed over that the pattern does not name.
+    Fixed,
 }
 
 fn names_follow(rest: &str) -> bool {
@@ -32,7 +34,7 @@ fn names_follow(rest: &str) -> bool {
         .any(|word| rest.get(..word.len()).is_some_and(|s| s.eq_ignore_ascii_case(word)))
 }
 
-/// Splits a pattern; the last TM and FX prefixes are passed over.
+/// Splits a pattern; TM prefixes are passed over.
 pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut rest = pattern;
@@ -44,6 +46,9 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
         while let Some(prefix) = ["FM", "TM", "FX"].iter().find(|prefix| starts(tail, prefix)) {
             // Names of a locale (TM) are not filled up either.
             fill |= *prefix == "FM" || *prefix == "TM" && names_follow(&tail[2..]);
+            if *prefix == "FX" {
+                found.push(Piece::Fixed);
+            }
             tail = &tail[2..];
         }
         if let Some(word) = KEYWORDS.iter().find(|word| starts(tail, word)) {
@@ -68,17 +73,17 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
                         '"' if !escaped => break,
                         '\\' if !escaped => escaped = true,
                         c => {
-                            found.push(Piece::Literal(c));
+                            found.push(Piece::Literal(c, true));
                             escaped = false;
                         }
                     }
                 }
             }
             '\\' if rest.starts_with('"') => {
-                found.push(Piece::Literal('"'));
+                found.push(Piece::Literal('"', true));
                 rest = &rest[1..];
             }
-            c => found.push(Piece::Literal(c)),
+            c => found.push(Piece::Literal(c, false)),
         }
     }
     found
@@ -227,7 +232,8 @@ fn format(moment: &Moment, pattern: &str) -> String {
     let mut made = String::new();
     for piece in pieces(pattern) {
         match piece {
-            Piece::Literal(c) => made.push(c),
+            Piece::Literal(c, _) => made.push(c),
+            Piece::Fixed => {}
             Piece::Field { word, given, fill, ordinal: ending } => match number(moment, word) {
                 Some((value, width)) => {
                     let width = match () {

@@ -1,49 +1,64 @@
 //! Times out of texts by a pattern: `to_date`, `to_timestamp`.
+//!
+//! A text is read from left to right, field by field of the pattern, and the pattern ends where the text ends.
+//! Outside of FX mode spaces and separators of the text may be more, fewer or others than the pattern has. As
+//! PostgreSQL has it, 0 and "not told" are the same of most fields.
 
 use super::time_format::{DAYS, MONTHS, Piece, pieces};
 use super::{scalar, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
 use crate::types::datetime::{
-    DAY_US, Day, EPOCH_JULIAN, SECOND_US, date_in_range, days_of, local_to_utc, month_len,
-    timestamp_in_range, weekday,
+    DAY_US, Day, EPOCH_JULIAN, SECOND_US, date_in_range, day_of, days_of, local_to_utc, month_len,
+    round_micros, timestamp_in_range, weekday,
 };
 use crate::types::value::Value;
 
-/// What a text gives, as far as it has been read.
+/// Which calendar a pattern speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Convention {
+    Gregorian,
+    IsoWeek,
+}
+
+/// What a text gives, as far as it has been read. Days of the week are counted from Sunday, 1.
 #[derive(Default)]
 struct Fields {
-    year: Option<i64>,
-    month: Option<i64>,
-    day: Option<i64>,
-    of_year: Option<i64>,
-    julian: Option<i64>,
-    iso_year: Option<i64>,
-    iso_week: Option<i64>,
-    iso_day: Option<i64>,
-    week_of_month: Option<i64>,
-    week_of_year: Option<i64>,
-    quarter: Option<i64>,
-    century: Option<i64>,
+    convention: Option<Convention>,
+    year: i64,
+    year_digits: usize,
+    century: i64,
+    is_bc: i64,
+    month: i64,
+    day: i64,
+    of_year: i64,
+    of_week: i64,
+    week_of_month: i64,
+    week: i64,
+    julian: i64,
     hour: i64,
     twelve_hours: bool,
+    pm: i64,
     minute: i64,
     second: i64,
-    seconds_of_day: Option<i64>,
+    seconds_of_day: i64,
+    millis: i64,
     micros: i64,
-    pm: Option<bool>,
-    is_bc: bool,
+    /// Digits of a fraction that count, 0: all.
+    precision: i32,
     zone_sign: i64,
-    zone_hours: Option<i64>,
+    zone_hours: i64,
     zone_minutes: i64,
 }
 
 #[cold]
-fn bad_value(text: &str, word: &str) -> SqlError {
-    let text = text.split_whitespace().next().unwrap_or_default();
-    let message = format!("invalid value \"{text}\" for \"{word}\"");
+fn format_error(message: String) -> SqlError {
     SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
-        .detail("The given value did not match any of the allowed values for this field.")
+}
+
+#[cold]
+fn bad_value(text: &str, word: &str) -> SqlError {
+    format_error(format!("invalid value \"{text}\" for \"{word}\""))
 }
 
 #[cold]
@@ -52,296 +67,433 @@ fn out_of_range(text: &str) -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
 }
 
-/// Most digits that a field takes when another number follows it.
-fn digits_max(word: &str) -> usize {
+/// Characters that a number has where the next field begins with a digit.
+fn width(word: &str) -> usize {
     match word {
-        "YYYY" | "IYYY" | "SSSS" | "SSSSS" => {
-            if word.len() == 5 {
-                5
-            } else {
-                4
+        "HH24" | "HH12" => 2,
+        "IDDD" | "MS" => 3,
+        "ID" | "J" => 1,
+        "US" => 6,
+        "TZH" | "TZM" => 2,
+        fraction if fraction.starts_with("FF") => usize::from(fraction.as_bytes()[2] - b'0'),
+        other => other.len(),
+    }
+}
+
+fn starts_with_digit(piece: &Piece) -> bool {
+    match piece {
+        Piece::Literal(c, _) => c.is_ascii_digit(),
+        Piece::Fixed => false,
+        Piece::Field { word, .. } => {
+            let is_name = matches!(
+                *word,
+                "A.D." | "AD" | "B.C." | "BC" | "A.M." | "AM" | "P.M." | "PM" | "DAY" | "DY" | "MONTH" | "MON"
+            );
+            !is_name && !matches!(*word, "RM" | "OF" | "TZ" | "TZH") && !word.starts_with("FF")
+        }
+    }
+}
+
+fn convention_of(word: &str) -> Option<Convention> {
+    match word {
+        "IDDD" | "ID" | "IW" | "IYYY" | "IYY" | "IY" | "I" => Some(Convention::IsoWeek),
+        "DDD" | "DD" | "D" | "MM" | "MONTH" | "MON" | "RM" | "WW" | "W" | "Y,YYY" | "YYYY" | "YYY" | "YY"
+        | "Y" => Some(Convention::Gregorian),
+        _ => None,
+    }
+}
+
+fn is_space(c: char) -> bool {
+    c.is_ascii_whitespace() || c == '\x0b'
+}
+
+/// A field of the pattern.
+struct Field<'p> {
+    word: &'static str,
+    given: &'p str,
+    /// Its number ends where its digits do.
+    is_open: bool,
+}
+
+impl Field<'_> {
+    /// Sets a field that is told once, or twice alike.
+    fn set(&self, field: &mut i64, value: i64) -> Result<()> {
+        if *field != 0 && *field != value {
+            let message = format!("conflicting values for \"{}\" field in formatting string", self.given);
+            let detail = "This value contradicts a previous setting for the same field type.";
+            return Err(format_error(message).detail(detail));
+        }
+        *field = value;
+        Ok(())
+    }
+
+    /// Reads a number of at most `width` characters, its sign among them, into a field; how many it had.
+    fn number(&self, rest: &mut &str, width: usize, field: &mut i64) -> Result<usize> {
+        const FIXED: &str = "If your source string is not fixed-width, try using the \"FM\" modifier.";
+        let init = *rest;
+        let text = init.trim_start_matches(is_space);
+        let shown: String = text.chars().take(width).collect();
+        let signed = |text: &str| {
+            let sign = usize::from(text.starts_with(['-', '+']));
+            let digits = text[sign..].bytes().take_while(u8::is_ascii_digit).count();
+            if digits == 0 { 0 } else { sign + digits }
+        };
+        let used = if self.is_open {
+            signed(text)
+        } else {
+            let remain = text.chars().count();
+            if remain < width {
+                let message = format!("source string too short for \"{}\" formatting field", self.given);
+                let detail = format!("Field requires {width} characters, but only {remain} remain.");
+                return Err(format_error(message).detail(detail).hint(FIXED));
+            }
+            let used = signed(&shown);
+            if used > 0 && used < width {
+                let detail = format!("Field requires {width} characters, but only {used} could be parsed.");
+                return Err(bad_value(&shown, self.given).detail(detail).hint(FIXED));
+            }
+            used
+        };
+        if used == 0 {
+            return Err(bad_value(&shown, self.given).detail("Value must be an integer."));
+        }
+        let number = text[..used].parse::<i64>().ok().filter(|number| i32::try_from(*number).is_ok());
+        let Some(number) = number else {
+            let message = format!("value for \"{}\" in source string is out of range", self.given);
+            let error = SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message);
+            return Err(error.detail("Value must be in the range -2147483648 to 2147483647."));
+        };
+        *rest = &text[used..];
+        self.set(field, number)?;
+        Ok(init.len() - rest.len())
+    }
+
+    /// Reads one of these words, and tells which.
+    fn one_of(&self, rest: &mut &str, words: &[&str]) -> Result<i64> {
+        let is_here = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let Some(at) = words.iter().position(is_here) else {
+            let shown = rest.split(is_space).next().unwrap_or_default();
+            return Err(bad_value(shown, self.given)
+                .detail("The given value did not match any of the allowed values for this field."));
+        };
+        *rest = &rest[words[at].len()..];
+        Ok(at as i64)
+    }
+
+    /// Reads a year of fewer than four digits, which is one near 2020.
+    fn short_year(&self, rest: &mut &str, fields: &mut Fields) -> Result<()> {
+        let digits = self.word.len();
+        let read = self.number(rest, digits, &mut fields.year)?;
+        if read < 4 {
+            fields.year += match fields.year {
+                ..70 => 2000,
+                70..100 => 1900,
+                100..520 => 2000,
+                520..1000 => 1000,
+                _ => 0,
+            };
+        }
+        fields.year_digits = digits;
+        Ok(())
+    }
+
+    fn millennia(&self, rest: &mut &str, fields: &mut Fields) -> Result<()> {
+        let bad = || format_error("invalid input string for \"Y,YYY\"".to_string());
+        let (thousands, behind) = rest.split_once(',').ok_or_else(bad)?;
+        let thousands: i64 = thousands.trim_start_matches(is_space).parse().map_err(|_| bad())?;
+        let len = behind.bytes().take(3).take_while(u8::is_ascii_digit).count();
+        let years: i64 = behind[..len].parse().map_err(|_| bad())?;
+        self.set(&mut fields.year, thousands * 1000 + years)?;
+        fields.year_digits = 4;
+        *rest = &behind[len..];
+        Ok(())
+    }
+
+    fn zone_hours(&self, rest: &mut &str, fields: &mut Fields, passed: Option<char>) -> Result<()> {
+        let sign = rest.chars().next().filter(|c| matches!(c, '+' | '-' | ' '));
+        *rest = &rest[usize::from(sign.is_some())..];
+        // What was passed over as a separator may have been the sign.
+        fields.zone_sign = if sign.or(passed) == Some('-') { -1 } else { 1 };
+        self.number(rest, 2, &mut fields.zone_hours).map(drop)
+    }
+
+    fn fraction(&self, rest: &mut &str, places: usize, field: &mut i64) -> Result<()> {
+        let read = self.number(rest, width(self.word), field)?;
+        *field *= 10i64.pow(places.saturating_sub(read) as u32);
+        Ok(())
+    }
+
+    /// Reads the field. `passed`: what the text had in front of it beyond what the pattern has.
+    fn read(&self, rest: &mut &str, fields: &mut Fields, passed: Option<char>) -> Result<()> {
+        let width = width(self.word);
+        match self.word {
+            "A.M." | "P.M." => self.half_day(rest, fields, &["a.m.", "p.m."])?,
+            "AM" | "PM" => self.half_day(rest, fields, &["am", "pm"])?,
+            "A.D." | "B.C." => {
+                let is_bc = self.one_of(rest, &["a.d.", "b.c."])?;
+                self.set(&mut fields.is_bc, is_bc)?;
+            }
+            "AD" | "BC" => {
+                let is_bc = self.one_of(rest, &["ad", "bc"])?;
+                self.set(&mut fields.is_bc, is_bc)?;
+            }
+            "MONTH" | "MON" => {
+                let month = self.one_of(rest, &names(&MONTHS, self.word == "MON"))? + 1;
+                self.set(&mut fields.month, month)?;
+            }
+            "RM" => {
+                let numerals = ["xii", "xi", "x", "ix", "viii", "vii", "vi", "v", "iv", "iii", "ii", "i"];
+                let month = 12 - self.one_of(rest, &numerals)?;
+                self.set(&mut fields.month, month)?;
+            }
+            "DAY" | "DY" => {
+                let day = self.one_of(rest, &names(&DAYS, self.word == "DY"))?;
+                self.set(&mut fields.of_week, day)?;
+                fields.of_week += 1;
+            }
+            "TZ" | "OF" => {
+                let message = format!("formatting field \"{}\" is only supported in to_char", self.given);
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            "HH" | "HH12" => {
+                self.number(rest, width, &mut fields.hour)?;
+                fields.twelve_hours = true;
+            }
+            "HH24" => drop(self.number(rest, width, &mut fields.hour)?),
+            "MI" => drop(self.number(rest, width, &mut fields.minute)?),
+            "SS" => drop(self.number(rest, width, &mut fields.second)?),
+            "SSSS" | "SSSSS" => drop(self.number(rest, width, &mut fields.seconds_of_day)?),
+            "MS" => self.fraction(rest, 3, &mut fields.millis)?,
+            "US" => self.fraction(rest, 6, &mut fields.micros)?,
+            "TZH" => self.zone_hours(rest, fields, passed)?,
+            "TZM" => {
+                fields.zone_sign = if fields.zone_sign == 0 { 1 } else { fields.zone_sign };
+                self.number(rest, width, &mut fields.zone_minutes)?;
+            }
+            "MM" => drop(self.number(rest, width, &mut fields.month)?),
+            "DD" => drop(self.number(rest, width, &mut fields.day)?),
+            "DDD" | "IDDD" => drop(self.number(rest, width, &mut fields.of_year)?),
+            "D" => drop(self.number(rest, width, &mut fields.of_week)?),
+            "ID" => {
+                self.number(rest, width, &mut fields.of_week)?;
+                fields.of_week = if fields.of_week >= 7 { 1 } else { fields.of_week + 1 };
+            }
+            "WW" | "IW" => drop(self.number(rest, width, &mut fields.week)?),
+            "W" => drop(self.number(rest, width, &mut fields.week_of_month)?),
+            // It does not say which day.
+            "Q" => drop(self.number(rest, width, &mut 0)?),
+            "CC" => drop(self.number(rest, width, &mut fields.century)?),
+            "Y,YYY" => self.millennia(rest, fields)?,
+            "YYYY" | "IYYY" => {
+                self.number(rest, width, &mut fields.year)?;
+                fields.year_digits = 4;
+            }
+            "YYY" | "IYY" | "YY" | "IY" | "Y" | "I" => self.short_year(rest, fields)?,
+            "J" => drop(self.number(rest, width, &mut fields.julian)?),
+            fraction => {
+                debug_assert!(fraction.starts_with("FF"), "a key word that nobody reads: {fraction}");
+                fields.precision = width as i32;
+                self.fraction(rest, 6, &mut fields.micros)?;
             }
         }
-        "YYY" | "IYY" | "DDD" | "IDDD" | "MS" | "FF3" => 3,
-        "Y" | "I" | "D" | "ID" | "W" | "Q" | "FF1" => 1,
-        "J" => 7,
-        "US" | "FF6" => 6,
-        "FF4" => 4,
-        "FF5" => 5,
-        _ => 2,
+        Ok(())
+    }
+
+    fn half_day(&self, rest: &mut &str, fields: &mut Fields, words: &[&str]) -> Result<()> {
+        let pm = self.one_of(rest, words)?;
+        fields.twelve_hours = true;
+        self.set(&mut fields.pm, pm)
     }
 }
 
-fn name_at(rest: &str, names: &[&str], short: bool) -> Option<(usize, usize)> {
-    names
-        .iter()
-        .position(|name| {
-            let name = if short { &name[..3] } else { name };
-            rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
-        })
-        .map(|at| (at, if short { 3 } else { names[at].len() }))
-}
-
-/// The error about a field, whose name is shown as the pattern has it.
-fn as_given(mut error: SqlError, word: &str, given: &str) -> SqlError {
-    error.message = error.message.replace(&format!("for \"{word}\""), &format!("for \"{given}\""));
-    error
-}
-
-/// Weeks as ISO counts them go with years that it counts, and the others with the others.
-fn one_convention(pieces: &[Piece]) -> Result<()> {
-    const ISO: &[&str] = &["IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I"];
-    const GREGORIAN: &[&str] = &[
-        "CC", "DDD", "DD", "D", "MM", "MONTH", "MON", "Q", "RM", "WW", "W", "Y,YYY", "YYYY", "YYY", "YY",
-        "Y", "BC", "AD", "B.C.", "A.D.",
-    ];
-    let any = |list: &[&str]| {
-        pieces.iter().any(|piece| matches!(piece, Piece::Field { word, .. } if list.contains(word)))
-    };
-    if !any(ISO) || !any(GREGORIAN) {
-        return Ok(());
-    }
-    Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, "invalid combination of date conventions")
-        .hint("Do not mix Gregorian and ISO week date conventions in a formatting template."))
+fn names<const N: usize>(names: &[&'static str; N], short: bool) -> [&'static str; N] {
+    names.map(|name| if short { &name[..3] } else { name })
 }
 
 fn read(whole: &str, pattern: &str) -> Result<Fields> {
-    let mut fields = Fields { zone_sign: 1, ..Fields::default() };
-    let mut rest = whole;
+    let (mut fields, mut rest, mut is_fixed) = (Fields::default(), whole, false);
     let pieces = pieces(pattern);
-    one_convention(&pieces)?;
-    let is_separator = |c: char| !c.is_alphanumeric();
+    // Characters that were passed over beyond what the pattern has.
+    let mut extra = 0i64;
+    let mut before = None;
     for (i, piece) in pieces.iter().enumerate() {
-        let (word, given, fill, ending) = match piece {
-            Piece::Literal(c) => {
-                if is_separator(*c) {
-                    // Separators of the text and of the pattern may differ in kind and number.
-                    rest = match rest.chars().next() {
-                        Some(own)
-                            if is_separator(own)
-                                && !(matches!(own, '-' | '+') && next_is_zone(&pieces, i)) =>
-                        {
-                            &rest[own.len_utf8()..]
-                        }
-                        _ => rest,
-                    };
-                } else {
-                    rest = rest.chars().next().map_or(rest, |own| &rest[own.len_utf8()..]);
+        if rest.is_empty() {
+            break;
+        }
+        let is_field = matches!(piece, Piece::Field { .. });
+        if !is_fixed && (is_field || i == 0) {
+            extra += pass_spaces(&mut rest, &mut before);
+        }
+        let own = rest.chars().next();
+        match piece {
+            Piece::Fixed => is_fixed = true,
+            Piece::Literal(c, false) if is_space(*c) || c.is_ascii_punctuation() => {
+                let is_taken = own.is_some_and(|own| is_space(own) || own.is_ascii_punctuation());
+                extra -= i64::from(!is_fixed && !is_taken);
+                if is_taken || is_fixed {
+                    before = own;
+                    rest = &rest[own.map_or(0, char::len_utf8)..];
                 }
-                continue;
             }
-            Piece::Field { word, given, fill, ordinal } => (*word, given, *fill, ordinal.is_some()),
-        };
-        rest = rest.trim_start();
-        if !matches!(word, "TZH" | "OF" | "YYYY" | "Y,YYY") {
-            rest = rest.trim_start_matches(|c: char| is_separator(c) && !matches!(c, '-' | '+'));
-        }
-        if let Some(taken) =
-            read_word(rest, word, &mut fields).map_err(|error| as_given(error, word, given))?
-        {
-            rest = &rest[taken..];
-            continue;
-        }
-        let signed = matches!(word, "TZH") && rest.starts_with(['-', '+']);
-        if signed {
-            fields.zone_sign = if rest.starts_with('-') { -1 } else { 1 };
-            rest = &rest[1..];
-        }
-        let followed = matches!(pieces.get(i + 1), Some(Piece::Field { .. }));
-        let limit = if fill || !followed {
-            if followed { usize::MAX } else { limit_alone(word) }
-        } else {
-            digits_max(word)
-        };
-        let len = rest.bytes().take(limit).take_while(u8::is_ascii_digit).count();
-        if len == 0 {
-            if rest.is_empty() {
-                break;
+            Piece::Literal(..) => {
+                if !is_fixed && extra > 0 {
+                    extra -= 1;
+                } else {
+                    rest = &rest[own.map_or(0, char::len_utf8)..];
+                }
             }
-            let shown: String = rest.chars().take(digits_max(word)).collect();
-            return Err(bad_value(&shown, given).detail("Value must be an integer."));
-        }
-        let digits = &rest[..len];
-        let number: i64 = digits.parse().map_err(|_| out_of_range(whole))?;
-        store(&mut fields, word, digits, number, whole)?;
-        rest = &rest[len..];
-        if ending {
-            rest = rest.get(2..).unwrap_or("");
+            Piece::Field { word, given, fill, ordinal } => {
+                let convention = convention_of(word);
+                if convention.is_some() && fields.convention.is_some_and(|other| Some(other) != convention) {
+                    let message = "invalid combination of date conventions".to_string();
+                    let hint =
+                        "Do not mix Gregorian and ISO week date conventions in a formatting template.";
+                    return Err(format_error(message).hint(hint));
+                }
+                fields.convention = fields.convention.or(convention);
+                let is_open = *fill || ordinal.is_some() || !pieces.get(i + 1).is_some_and(starts_with_digit);
+                let field = Field { word, given, is_open };
+                field.read(&mut rest, &mut fields, before.filter(|_| extra > 0))?;
+                if ordinal.is_some() {
+                    rest = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+                }
+                if !is_fixed {
+                    extra = pass_spaces(&mut rest, &mut before);
+                }
+            }
         }
     }
     Ok(fields)
 }
 
-fn next_is_zone(pieces: &[Piece], at: usize) -> bool {
-    matches!(pieces.get(at + 1), Some(Piece::Field { word: "TZH" | "OF", .. }))
-}
-
-/// Digits that a field takes when none follows: years may be longer.
-fn limit_alone(word: &str) -> usize {
-    match word {
-        "YYYY" | "IYYY" | "J" => 9,
-        other => digits_max(other),
-    }
-}
-
-/// Fields that are words; the number of bytes read.
-fn read_word(rest: &str, word: &str, fields: &mut Fields) -> Result<Option<usize>> {
-    let one_of = |options: &[&str]| {
-        options.iter().position(|o| rest.get(..o.len()).is_some_and(|start| start.eq_ignore_ascii_case(o)))
-    };
-    Ok(Some(match word {
-        "MONTH" | "MON" => {
-            let full = if word == "MONTH" { name_at(rest, &MONTHS, false) } else { None };
-            let (at, len) =
-                full.or_else(|| name_at(rest, &MONTHS, true)).ok_or_else(|| bad_value(rest, word))?;
-            fields.month = Some(at as i64 + 1);
-            len
-        }
-        "DAY" | "DY" => {
-            let full = if word == "DAY" { name_at(rest, &DAYS, false) } else { None };
-            full.or_else(|| name_at(rest, &DAYS, true)).ok_or_else(|| bad_value(rest, word))?.1
-        }
-        "AM" | "PM" => {
-            let at = one_of(&["am", "pm"]).ok_or_else(|| bad_value(rest, word))?;
-            (fields.pm, fields.twelve_hours) = (Some(at == 1), true);
-            2
-        }
-        "A.M." | "P.M." => {
-            let at = one_of(&["a.m.", "p.m."]).ok_or_else(|| bad_value(rest, word))?;
-            (fields.pm, fields.twelve_hours) = (Some(at == 1), true);
-            4
-        }
-        "BC" | "AD" => {
-            fields.is_bc = one_of(&["ad", "bc"]).ok_or_else(|| bad_value(rest, word))? == 1;
-            2
-        }
-        "B.C." | "A.D." => {
-            fields.is_bc = one_of(&["a.d.", "b.c."]).ok_or_else(|| bad_value(rest, word))? == 1;
-            4
-        }
-        "RM" => {
-            let numerals = ["viii", "vii", "iii", "xii", "vi", "iv", "ix", "ii", "xi", "v", "x", "i"];
-            let values = [8, 7, 3, 12, 6, 4, 9, 2, 11, 5, 10, 1];
-            let at = one_of(&numerals).ok_or_else(|| bad_value(rest, word))?;
-            fields.month = Some(values[at]);
-            numerals[at].len()
-        }
-        "TZ" | "OF" => {
-            let message = format!("formatting field \"{word}\" is only supported in to_char");
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        _ => return Ok(None),
-    }))
-}
-
-fn short_year(digits: &str, number: i64) -> i64 {
-    match digits.len() {
-        1 | 2 => number + if number < 70 { 2000 } else { 1900 },
-        3 => {
-            number
-                + if number < 100 {
-                    2000
-                } else if number >= 520 {
-                    1000
-                } else {
-                    2000
-                }
-        }
-        _ => number,
-    }
-}
-
-fn store(fields: &mut Fields, word: &str, digits: &str, number: i64, whole: &str) -> Result<()> {
-    let scaled = |places: usize| {
-        let cut: String = format!("{digits:0<places$}").chars().take(places).collect();
-        cut.parse::<i64>().unwrap_or(0)
-    };
-    match word {
-        "YYYY" => fields.year = Some(number),
-        "YYY" | "YY" | "Y" => fields.year = Some(short_year(digits, number)),
-        "IYYY" => fields.iso_year = Some(number),
-        "IYY" | "IY" | "I" => fields.iso_year = Some(short_year(digits, number)),
-        "MM" => fields.month = Some(number),
-        "DD" => fields.day = Some(number),
-        "DDD" => fields.of_year = Some(number),
-        "J" => fields.julian = Some(number),
-        "IW" => fields.iso_week = Some(number),
-        "ID" => fields.iso_day = Some(number),
-        "W" => fields.week_of_month = Some(number),
-        "WW" => fields.week_of_year = Some(number),
-        "Q" => fields.quarter = Some(number),
-        "CC" => fields.century = Some(number),
-        "HH24" => fields.hour = number,
-        "HH" | "HH12" => {
-            if !(1..=12).contains(&number) {
-                let message = format!("hour \"{number}\" is invalid for the 12-hour clock");
-                return Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
-                    .hint("Use the 24-hour clock, or give an hour between 1 and 12."));
-            }
-            (fields.hour, fields.twelve_hours) = (number, true);
-        }
-        "MI" => fields.minute = number,
-        "SS" => fields.second = number,
-        "SSSS" | "SSSSS" => fields.seconds_of_day = Some(number),
-        "MS" | "FF3" => fields.micros += scaled(3) * 1000,
-        "US" | "FF6" => fields.micros += scaled(6),
-        "FF1" | "FF2" | "FF4" | "FF5" => fields.micros += scaled(6),
-        "TZH" => fields.zone_hours = Some(number),
-        "TZM" => fields.zone_minutes = number,
-        _ => {}
-    }
-    if fields.hour > 23 || fields.minute > 59 || fields.second > 59 {
-        return Err(out_of_range(whole));
-    }
-    Ok(())
+fn pass_spaces(rest: &mut &str, before: &mut Option<char>) -> i64 {
+    let behind = rest.trim_start_matches(is_space);
+    let passed = &rest[..rest.len() - behind.len()];
+    *before = passed.chars().last().or(*before);
+    *rest = behind;
+    passed.len() as i64
 }
 
 impl Fields {
-    fn days(&self, whole: &str) -> Result<i64> {
-        if let Some(julian) = self.julian {
-            return Ok(julian - i64::from(EPOCH_JULIAN));
-        }
-        if let Some(iso_year) = self.iso_year {
-            let fourth = days_of(Day { year: iso_year, month: 1, day: 4 });
-            let monday = fourth - (weekday(fourth) + 6) % 7;
-            return Ok(monday + (self.iso_week.unwrap_or(1) - 1) * 7 + self.iso_day.unwrap_or(1) - 1);
-        }
-        let mut year = self.year.or(self.century.map(|century| (century - 1) * 100 + 1)).unwrap_or(0);
-        if self.is_bc {
-            year = 1 - year;
-        } else if year == 0 && self.year.is_none() {
-            // Without a year it is 1 BC.
-            year = 0;
-        }
-        let of_year = self.of_year.or(self.week_of_year.map(|week| (week - 1) * 7 + 1));
-        if let Some(of_year) = of_year {
-            let len =
-                days_of(Day { year: year + 1, month: 1, day: 1 }) - days_of(Day { year, month: 1, day: 1 });
-            if !(1..=len).contains(&of_year) {
-                return Err(out_of_range(whole));
+    /// The year as the calendar counts it, 0 for 1 BC; none if nothing says which.
+    fn calendar_year(&self) -> Option<i64> {
+        let century = if self.is_bc != 0 { -self.century } else { self.century };
+        match () {
+            () if self.year != 0 && self.century != 0 && self.year_digits <= 2 => {
+                let of_century = self.year % 100;
+                Some(match (of_century, century >= 0) {
+                    (0, true) => century * 100,
+                    (0, false) => century * 100 + 1,
+                    (_, true) => of_century + (century - 1) * 100,
+                    (_, false) => (century + 1) * 100 - of_century + 1,
+                })
             }
-            return Ok(days_of(Day { year, month: 1, day: 1 }) + of_year - 1);
+            () if self.year != 0 => {
+                let year = if self.is_bc != 0 { -self.year } else { self.year };
+                Some(if year < 0 { year + 1 } else { year })
+            }
+            // The 21st century began in 2001, and the sixth before Christ in 600.
+            () if century > 0 => Some((century - 1) * 100 + 1),
+            () if century < 0 => Some(century * 100 + 1),
+            () => None,
         }
-        let month = self.month.unwrap_or(1);
-        let day = self.day.or(self.week_of_month.map(|week| (week - 1) * 7 + 1)).unwrap_or(1);
-        if !(1..=12).contains(&month) || day < 1 || day > month_len(year, month) {
-            return Err(out_of_range(whole));
-        }
-        debug_assert!(self.quarter.is_none_or(|quarter| quarter >= 0));
-        Ok(days_of(Day { year, month, day }))
     }
 
-    fn time(&self) -> i64 {
-        if let Some(seconds) = self.seconds_of_day {
-            return seconds * SECOND_US + self.micros;
-        }
-        let hour = match self.pm {
-            Some(true) if self.hour < 12 => self.hour + 12,
-            Some(false) if self.hour == 12 => 0,
-            None if self.twelve_hours && self.hour == 12 => 0,
-            _ => self.hour,
+    fn days(&self, whole: &str) -> Result<i64> {
+        let told_year = self.calendar_year();
+        let mut date = Day { year: told_year.unwrap_or(0), month: 1, day: 1 };
+        let (mut has_year, mut has_month, mut has_day) = (told_year.is_some(), false, false);
+        let is_iso = self.convention == Some(Convention::IsoWeek);
+        let (mut of_year, mut day) = (self.of_year, self.day);
+        let monday_of = |year: i64, week: i64| {
+            let fourth = days_of(Day { year, month: 1, day: 4 });
+            fourth - (weekday(fourth) + 6) % 7 + (week - 1) * 7
         };
-        ((hour * 60 + self.minute) * 60 + self.second) * SECOND_US + self.micros
+        if self.julian != 0 {
+            date = day_of(self.julian - i64::from(EPOCH_JULIAN));
+            (has_year, has_month, has_day) = (true, true, true);
+        }
+        if self.week != 0 && is_iso {
+            let monday = monday_of(date.year, self.week);
+            let behind = match self.of_week {
+                0 => 0,
+                1 => 6,
+                day => day - 2,
+            };
+            date = day_of(monday + behind);
+            (has_year, has_month, has_day) = (true, true, true);
+        } else if self.week != 0 {
+            of_year = (self.week - 1) * 7 + 1;
+        }
+        if self.week_of_month != 0 {
+            day = (self.week_of_month - 1) * 7 + 1;
+        }
+        if day != 0 {
+            (date.day, has_day) = (day, true);
+        }
+        if self.month != 0 {
+            (date.month, has_month) = (self.month, true);
+        }
+        if of_year != 0 && (date.month <= 1 || date.day <= 1) {
+            if date.year == 0 && self.is_bc == 0 {
+                let message = "cannot calculate day of year without year information";
+                return Err(format_error(message.to_string()));
+            }
+            if is_iso {
+                date = day_of(monday_of(date.year, 1) - 1 + of_year);
+                has_year = true;
+            } else {
+                let (mut month, mut left) = (1, of_year);
+                while month <= 12 && left > month_len(date.year, month) {
+                    left -= month_len(date.year, month);
+                    month += 1;
+                }
+                date.month = if date.month <= 1 { month } else { date.month };
+                date.day = if date.day <= 1 { left } else { date.day };
+            }
+            (has_month, has_day) = (true, true);
+        }
+        let is_whole = has_year && has_month && has_day;
+        let bad_month = has_month && !(1..=12).contains(&date.month);
+        let bad_day = has_day && !(1..=31).contains(&date.day);
+        if bad_month || bad_day || is_whole && date.day > month_len(date.year, date.month) {
+            return Err(out_of_range(whole));
+        }
+        // Without a year a month may end too late; the days go on in the next.
+        Ok(days_of(Day { day: 1, ..date }) + date.day - 1)
+    }
+
+    fn time(&self, whole: &str) -> Result<i64> {
+        let of_day = self.seconds_of_day;
+        let (mut hour, mut minute, mut second) = (of_day / 3600, of_day % 3600 / 60, of_day % 60);
+        let told = |field: i64, into: &mut i64| *into = if field != 0 { field } else { *into };
+        told(self.second, &mut second);
+        told(self.minute, &mut minute);
+        told(self.hour, &mut hour);
+        if self.twelve_hours {
+            if !(1..=12).contains(&hour) {
+                let message = format!("hour \"{hour}\" is invalid for the 12-hour clock");
+                let hint = "Use the 24-hour clock, or give an hour between 1 and 12.";
+                return Err(format_error(message).hint(hint));
+            }
+            hour = hour % 12 + if self.pm != 0 { 12 } else { 0 };
+        }
+        let micros = self.millis * 1000 + self.micros;
+        let is_in = |value: i64, end: i64| (0..end).contains(&value);
+        if !(is_in(hour, 24) && is_in(minute, 60) && is_in(second, 60) && is_in(micros, SECOND_US)) {
+            return Err(out_of_range(whole));
+        }
+        Ok(((hour * 60 + minute) * 60 + second) * SECOND_US + micros)
+    }
+
+    /// Seconds that the zone is east of UTC, if the text says so.
+    fn zone(&self, whole: &str) -> Result<Option<i64>> {
+        if !(0..=15).contains(&self.zone_hours) || !(0..60).contains(&self.zone_minutes) {
+            let message = format!("time zone displacement out of range: \"{whole}\"");
+            return Err(SqlError::new(SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE, message));
+        }
+        let east = self.zone_sign * (self.zone_hours * 3600 + self.zone_minutes * 60);
+        Ok((self.zone_sign != 0).then_some(east))
     }
 }
 
@@ -349,20 +501,26 @@ pub(super) fn find(source: &str) -> Option<Body> {
     match source {
         "to_date" => scalar(|_, a| {
             let whole = text(&a[0]);
-            date_in_range(read(whole, text(&a[1]))?.days(whole)?).map(Value::Date)
+            let fields = read(whole, text(&a[1]))?;
+            let days = fields.days(whole)?;
+            fields.time(whole)?;
+            let told = |mut error: SqlError| {
+                error.message = format!("{}: \"{whole}\"", error.message);
+                error
+            };
+            date_in_range(days).map(Value::Date).map_err(told)
         }),
         "to_timestamp" => scalar(|ctx, a| {
             let whole = text(&a[0]);
             let fields = read(whole, text(&a[1]))?;
-            let micros = i128::from(fields.days(whole)?) * i128::from(DAY_US) + i128::from(fields.time());
-            let local = timestamp_in_range(micros)?;
-            Ok(Value::Timestamptz(match fields.zone_hours {
-                Some(hours) => {
-                    let east = fields.zone_sign * (hours * 3600 + fields.zone_minutes * 60);
-                    local - east * SECOND_US
-                }
+            let (days, time) = (fields.days(whole)?, fields.time(whole)?);
+            let local = timestamp_in_range(i128::from(days) * i128::from(DAY_US) + i128::from(time))?;
+            let at = match fields.zone(whole)? {
+                Some(east) => local - east * SECOND_US,
                 None => local_to_utc(&ctx.settings.time_zone, local),
-            }))
+            };
+            let counts = fields.precision > 0;
+            Ok(Value::Timestamptz(if counts { round_micros(at, fields.precision) } else { at }))
         }),
         _ => None,
     }

@@ -60,7 +60,18 @@ pub(crate) struct ColumnDef {
     pub(crate) name: Ident,
     pub(crate) type_name: TypeName,
     pub(crate) collation: Option<Path>,
+    pub(crate) compression: Option<String>,
     pub(crate) constraints: Vec<Constraint>,
+}
+
+/// How something is to be stored: of what PostgreSQL has, Liger takes what a dump may say, and refuses what
+/// there is not.
+#[derive(Clone, Default, Debug, PartialEq)]
+pub(crate) struct Storing {
+    pub(crate) options: Vec<(String, String)>,
+    /// USING, of a table.
+    pub(crate) method: Option<String>,
+    pub(crate) tablespace: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +87,7 @@ pub(crate) struct CreateTable {
     pub(crate) temporary: bool,
     pub(crate) if_not_exists: bool,
     pub(crate) elements: Vec<TableElement>,
-    pub(crate) options: Vec<(String, String)>,
+    pub(crate) storing: Storing,
     pub(crate) on_commit: Option<OnCommit>,
     /// A clause that is not supported, by name.
     pub(crate) unsupported: Option<&'static str>,
@@ -88,6 +99,7 @@ pub(crate) struct Into {
     pub(crate) name: Path,
     pub(crate) temporary: bool,
     pub(crate) on_commit: Option<OnCommit>,
+    pub(crate) storing: Storing,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +124,8 @@ pub(crate) struct CreateIndex {
     pub(crate) columns: Vec<IndexColumn>,
     pub(crate) include: Vec<Ident>,
     pub(crate) filter: Option<(Expr, String)>,
+    pub(crate) storing: Storing,
+    pub(crate) concurrently: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -135,7 +149,17 @@ pub(crate) enum AlterColumn {
     DropDefault,
     SetNotNull,
     DropNotNull,
-    Type(TypeName, Option<(Expr, String)>),
+    Type {
+        name: TypeName,
+        collation: Option<Path>,
+        using: Option<(Expr, String)>,
+    },
+    Compression(String),
+    /// SET GENERATED, SET INCREMENT BY .. and RESTART of an identity column.
+    SetIdentity {
+        always: Option<bool>,
+        options: Vec<SequenceOption>,
+    },
     AddIdentity {
         always: bool,
         options: Vec<SequenceOption>,
@@ -171,7 +195,23 @@ pub(crate) enum AlterTable {
     Rename(Ident),
     SetSchema(Ident),
     Owner(Ident),
-    /// SET (fillfactor = ..), CLUSTER, REPLICA IDENTITY, ENABLE/DISABLE TRIGGER: accepted, nothing is done.
+    /// SET (fillfactor = ..), SET TABLESPACE, SET ACCESS METHOD.
+    Store(Storing),
+    /// RESET (fillfactor).
+    ResetOptions(Vec<(String, String)>),
+    /// CLUSTER ON an index.
+    ClusterOn(Ident),
+    /// ENABLE or DISABLE TRIGGER: of this name; `None`: all, of users, or those of foreign keys too.
+    Triggers {
+        enable: bool,
+        name: Option<Ident>,
+        keys: bool,
+    },
+    /// ENABLE or DISABLE RULE.
+    SwitchRule(Ident),
+    NoInherit(Path),
+    /// What is so already, whatever is said: REPLICA IDENTITY, SET WITHOUT OIDS or CLUSTER, NO ROW LEVEL
+    /// SECURITY, SET LOGGED.
     Nothing,
 }
 
@@ -317,4 +357,32 @@ pub(crate) struct Grant {
     pub(crate) cascade: bool,
     /// ALTER DEFAULT PRIVILEGES: for objects that these roles (empty: the current one) make in these schemas.
     pub(crate) default: Option<(Vec<String>, Vec<String>)>,
+}
+
+/// REINDEX of an index, a table or all in a schema, and CLUSTER of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rebuild {
+    pub(crate) tag: &'static str,
+    /// What is named.
+    pub(crate) kind: ObjectKind,
+    pub(crate) name: Option<Path>,
+    /// CLUSTER: USING an index.
+    pub(crate) index: Option<Ident>,
+    /// REINDEX SYSTEM.
+    pub(crate) system: bool,
+    pub(crate) concurrently: bool,
+}
+
+/// What ALTER DOMAIN changes, beside its name, owner and schema.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterDomain {
+    Default(Option<(Expr, String)>),
+    NotNull(bool),
+    Add(Constraint),
+    Drop {
+        if_exists: bool,
+        name: Ident,
+    },
+    RenameConstraint(Ident, Ident),
+    Validate(Ident),
 }

@@ -156,6 +156,11 @@ impl Read {
                 DateOrder::Mdy => self.month = Some(value),
             },
             (true, false, false) => self.month = Some(value),
+            // The first number was the day after all: 08-Jan-1999, where years come first.
+            (true, true, false) if self.text_month && !is_short && self.year.is_some_and(|year| year.1) => {
+                self.day = self.year.map(|year| year.0);
+                self.year = year;
+            }
             (true, true, false) => self.day = Some(value),
             (false, true, false) if self.text_month && (!is_short || order == DateOrder::Ymd) => {
                 self.year = year;
@@ -169,11 +174,9 @@ impl Read {
         Ok(())
     }
 
-    fn name_month(&mut self, month: i64, order: DateOrder) -> Step<()> {
-        // A number that was taken for the month because it came first is the day after all.
-        if let (Some(earlier), None, false) = (self.month, self.day, self.text_month)
-            && order == DateOrder::Mdy
-        {
+    fn name_month(&mut self, month: i64) -> Step<()> {
+        // A number that was taken for the month is the day after all.
+        if let (Some(earlier @ 1..=31), None, false) = (self.month, self.day, self.text_month) {
             self.day = Some(earlier);
         } else if self.month.is_some() {
             return Err(Fault::Syntax);
@@ -193,10 +196,14 @@ impl Read {
             self.days = Some(first + number(parts[1])? - 1);
             return Ok(());
         }
+        let is_number = |at: usize| parts.get(at).is_some_and(|part| number(part).is_ok());
+        if is_number(0) && is_number(1) && parts.len() == 3 && !is_number(2) {
+            return Err(Fault::Syntax);
+        }
         let is_word = |part: &&&str| part.starts_with(|c: char| c.is_ascii_alphabetic());
         for word in parts.iter().filter(is_word) {
             let month = words::month(&word.to_ascii_lowercase()).ok_or(Fault::Syntax)?;
-            self.name_month(month, order)?;
+            self.name_month(month)?;
         }
         for digits in parts.iter().filter(|part| !is_word(part)) {
             self.part(digits, order)?;
@@ -242,7 +249,7 @@ impl Read {
             "dst" => {}
             _ if words::is_weekday(&lower) => {}
             _ => match words::month(&lower) {
-                Some(month) => self.name_month(month, ctx.settings.date_style.order)?,
+                Some(month) => self.name_month(month)?,
                 None => self.zone_word(word)?,
             },
         }

@@ -2,6 +2,7 @@
 
 use super::list::{Kind, Known};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::define::storing::check_method;
 use crate::func::DateOrder;
 use crate::types::datetime::date_style::{DateForm, DateStyle};
 use crate::types::datetime::interval_style::IntervalStyle;
@@ -144,6 +145,20 @@ pub(super) fn checked(known: &Known, given: &str, value: &str) -> Result<String>
                 SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                     .hint(format!("Available values: {}.", words.join(", ")))
             })
+        }
+        Kind::Text if known.name == "default_table_access_method" => {
+            let invalid = |detail: String| {
+                let message = format!("invalid value for parameter \"{given}\": \"{value}\"");
+                SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).detail(detail)
+            };
+            if value.is_empty() {
+                return Err(invalid(format!("{given} cannot be empty.")));
+            }
+            let none = SqlState::UNDEFINED_OBJECT;
+            let detail = format!("Table access method \"{value}\" does not exist.");
+            let checked = check_method(value);
+            checked.map_err(|error| if error.state == none { invalid(detail) } else { error })?;
+            Ok(value.to_string())
         }
         Kind::Text => Ok(value.to_string()),
     }

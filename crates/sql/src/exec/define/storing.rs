@@ -1,0 +1,322 @@
+//! How objects are stored, as definitions say it: storage parameters, access methods, tablespaces, collations
+//! and compression of columns.
+//!
+//! Liger stores everything in its one way, and only how long rows are can be chosen. So what PostgreSQL would keep as a hint is checked as it checks it,
+//! kept where a dump asks for it (`pg_class.reloptions`), and changes nothing; what there is not is refused.
+use crate::catalog::object::{Object, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::session::LocalSession;
+use crate::exec::session::settings::values::boolean;
+use crate::exec::store::Store;
+use crate::parse::ast::{AlterTable, ObjectKind, Path, Rebuild, Storing};
+use crate::types::Oid;
+
+/// Columns that every table has in PostgreSQL, whose names none may have.
+const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
+
+/// What values a storage parameter may have.
+enum Allowed {
+    Bool,
+    Integer(i64, i64),
+    Real(f64, f64),
+    /// One of these words; which ones, for whoever gives another.
+    Word(&'static [&'static str], &'static str),
+}
+
+use Allowed::{Bool, Integer, Real, Word};
+
+const MOST: i64 = i32::MAX as i64;
+const SWITCH: &str = "\"on\", \"off\", and \"auto\"";
+
+/// Parameters of tables, and (behind `toast.`) of what lies outside of them; the first five are of tables
+/// only. `row_bytes` is Liger's own: the length of a row that is to fit without values outside.
+const OF_TABLES: &[(&str, Allowed)] = &[
+    ("row_bytes", Integer(1, 65_535)),
+    ("fillfactor", Integer(10, 100)),
+    ("toast_tuple_target", Integer(128, 8160)),
+    ("parallel_workers", Integer(0, 1024)),
+    ("user_catalog_table", Bool),
+    ("autovacuum_enabled", Bool),
+    ("autovacuum_vacuum_threshold", Integer(0, MOST)),
+    ("autovacuum_vacuum_insert_threshold", Integer(-1, MOST)),
+    ("autovacuum_analyze_threshold", Integer(0, MOST)),
+    ("autovacuum_vacuum_scale_factor", Real(0.0, 100.0)),
+    ("autovacuum_vacuum_insert_scale_factor", Real(0.0, 100.0)),
+    ("autovacuum_analyze_scale_factor", Real(0.0, 100.0)),
+    ("autovacuum_vacuum_cost_delay", Real(0.0, 100.0)),
+    ("autovacuum_vacuum_cost_limit", Integer(1, 10_000)),
+    ("autovacuum_freeze_min_age", Integer(0, 1_000_000_000)),
+    ("autovacuum_freeze_max_age", Integer(100_000, 2_000_000_000)),
+    ("autovacuum_freeze_table_age", Integer(0, 2_000_000_000)),
+    ("autovacuum_multixact_freeze_min_age", Integer(0, 1_000_000_000)),
+    ("autovacuum_multixact_freeze_max_age", Integer(10_000, 2_000_000_000)),
+    ("autovacuum_multixact_freeze_table_age", Integer(0, 2_000_000_000)),
+    ("log_autovacuum_min_duration", Integer(-1, MOST)),
+    ("vacuum_truncate", Bool),
+    ("vacuum_index_cleanup", Word(&["auto", "on", "off", "true", "false", "yes", "no", "1", "0"], SWITCH)),
+];
+const OF_VIEWS: &[(&str, Allowed)] =
+    &[("security_barrier", Bool), ("security_invoker", Bool), ("check_option", Word(&["local", "cascaded"], "\"local\" and \"cascaded\""))];
+const OF_BTREES: &[(&str, Allowed)] = &[("fillfactor", Integer(10, 100)), ("deduplicate_items", Bool)];
+const OF_HASHES: &[(&str, Allowed)] = &[("fillfactor", Integer(10, 100))];
+const OF_GINS: &[(&str, Allowed)] = &[("fastupdate", Bool), ("gin_pending_list_limit", Integer(64, MOST))];
+const OF_BRINS: &[(&str, Allowed)] = &[("pages_per_range", Integer(1, 131_072)), ("autosummarize", Bool)];
+const OF_GISTS: &[(&str, Allowed)] =
+    &[("fillfactor", Integer(10, 100)), ("buffering", Word(&["auto", "on", "off"], SWITCH))];
+
+#[cold]
+fn bad(message: String) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+impl Allowed {
+    fn check(&self, name: &str, value: &str) -> Result<()> {
+        let invalid = |kind: &str| -> Result<()> { Err(bad(format!("invalid value for {kind} option \"{name}\": {value}"))) };
+        let outside = |low: String, high: String| {
+            let message = format!("value {value} out of bounds for option \"{name}\"");
+            Err(bad(message).detail(format!("Valid values are between \"{low}\" and \"{high}\".")))
+        };
+        match self {
+            Bool if value.is_empty() || boolean(value).is_some() => Ok(()),
+            Bool => invalid("boolean"),
+            Integer(low, high) => match value.parse::<i64>() {
+                Ok(number) if (*low..=*high).contains(&number) => Ok(()),
+                Ok(_) => outside(low.to_string(), high.to_string()),
+                Err(_) => invalid("integer"),
+            },
+            Real(low, high) => match value.parse::<f64>() {
+                Ok(number) if (*low..=*high).contains(&number) => Ok(()),
+                Ok(_) => outside(format!("{low:.6}"), format!("{high:.6}")),
+                Err(_) => invalid("floating point"),
+            },
+            Word(words, _) if words.contains(&value.to_ascii_lowercase().as_str()) => Ok(()),
+            Word(_, which) => {
+                invalid("enum").map_err(|error| error.detail(format!("Valid values are {which}.")))
+            }
+        }
+    }
+}
+
+/// Checks storage parameters of an object whose kind, or access method, is named.
+pub(super) fn check_options(of: &str, options: &[(String, String)]) -> Result<()> {
+    let known = match of {
+        "table" => OF_TABLES,
+        "view" => OF_VIEWS,
+        "btree" => OF_BTREES,
+        "hash" => OF_HASHES,
+        "gin" => OF_GINS,
+        "brin" => OF_BRINS,
+        _ => OF_GISTS,
+    };
+    for (at, (name, value)) in options.iter().enumerate() {
+        if options[..at].iter().any(|(other, _)| other == name) {
+            return Err(bad(format!("parameter \"{name}\" specified more than once")));
+        }
+        if of == "table" && name == "oids" {
+            match value.as_str() {
+                "false" | "off" | "0" => continue,
+                _ => {
+                    let message = "tables declared WITH OIDS are not supported";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+            }
+        }
+        let (bare, known) = match name.strip_prefix("toast.").filter(|_| of == "table") {
+            Some(bare) => (bare, &known[5..]),
+            None => (name.as_str(), known),
+        };
+        match known.iter().find(|(known, _)| *known == bare) {
+            Some((_, allowed)) => allowed.check(bare, value)?,
+            None => return Err(bad(format!("unrecognized parameter \"{bare}\""))),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an access method that no table has.
+pub(crate) fn check_method(method: &str) -> Result<()> {
+    match method {
+        "heap" => Ok(()),
+        "btree" | "hash" | "gist" | "gin" | "spgist" | "brin" => {
+            let message = format!("access method \"{method}\" is not of type TABLE");
+            Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+        }
+        _ => {
+            let message = format!("access method \"{method}\" does not exist");
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+        }
+    }
+}
+
+fn check_tablespace(name: &str) -> Result<()> {
+    match name {
+        "pg_default" => Ok(()),
+        "pg_global" => Err(bad("only shared relations can be placed in pg_global tablespace".to_string())),
+        _ => {
+            let message = format!("tablespace \"{name}\" does not exist");
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+        }
+    }
+}
+
+pub(super) fn check_storing(of: &str, storing: &Storing) -> Result<()> {
+    check_options(of, &storing.options)?;
+    storing.method.as_deref().map_or(Ok(()), check_method)?;
+    storing.tablespace.as_deref().map_or(Ok(()), check_tablespace)
+}
+
+/// What a table keeps of its parameters.
+pub(super) fn kept(options: &[(String, String)]) -> impl Iterator<Item = (String, String)> {
+    let value = |value: &String| if value.is_empty() { "true".to_string() } else { value.clone() };
+    let kept = options.iter().filter(|(name, _)| name != "oids");
+    kept.map(|(name, text)| (name.clone(), value(text))).collect::<Vec<_>>().into_iter()
+}
+
+/// Refuses a name of a column that PostgreSQL's tables have anyway.
+pub(super) fn check_column_name(name: &str) -> Result<()> {
+    if !SYSTEM_COLUMNS.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("column name \"{name}\" conflicts with a system column name");
+    Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message))
+}
+
+impl<S: Store> LocalSession<S> {
+    /// Refuses a collation that there is not, or of a type that has none.
+    pub(super) fn check_collation(&self, ty: Oid, collation: Option<&Path>) -> Result<()> {
+        let Some(collation) = collation else { return Ok(()) };
+        self.with_binder(|binder| binder.check_collation(ty, collation, collation.pos))
+    }
+
+    pub(super) fn check_compression(&self, ty: Oid, method: Option<&str>) -> Result<()> {
+        let Some(method) = method.filter(|method| *method != "default") else { return Ok(()) };
+        self.with_binder(|binder| {
+            let is_long = binder.types().type_info(ty).is_some_and(|info| info.len < 0);
+            if !is_long {
+                let shown = crate::bind::type_text(binder.types(), ty);
+                let message = format!("column data type {shown} does not support compression");
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            if !matches!(method, "pglz" | "lz4") {
+                return Err(bad(format!("invalid compression method \"{method}\"")));
+            }
+            Ok(())
+        })
+    }
+
+    /// Carries out what ALTER TABLE says of how a relation is stored; false: it says something else.
+    pub(super) fn alter_storing(&mut self, object: &Object, action: &AlterTable) -> Result<bool> {
+        match action {
+            AlterTable::Store(storing) => {
+                let of = match object {
+                    Object::View(_) => "view",
+                    Object::Index(index) => index.method.as_str(),
+                    _ => "table",
+                };
+                check_storing(of, storing)?;
+                self.set_options(object, |options| {
+                    for (name, value) in kept(&storing.options) {
+                        options.retain(|(other, _)| *other != name);
+                        options.push((name, value));
+                    }
+                })?;
+            }
+            AlterTable::ResetOptions(names) => {
+                self.set_options(object, |options| {
+                    options.retain(|(own, _)| !names.iter().any(|(name, _)| name == own));
+                })?;
+            }
+            AlterTable::ClusterOn(name) => {
+                self.index_of_table(object, &name.text)?;
+            }
+            AlterTable::Triggers { name: Some(name), .. } => {
+                let message =
+                    format!("trigger \"{}\" for table \"{}\" does not exist", name.text, object.name());
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+            AlterTable::Triggers { enable: false, keys: true, .. } => {
+                let message = "foreign keys go on to be checked: they are no triggers";
+                let warning = crate::exec::session::run::warning(SqlState::WARNING, message);
+                self.shared.notices.borrow_mut().push(warning);
+            }
+            AlterTable::SwitchRule(name) => {
+                let message =
+                    format!("rule \"{}\" for relation \"{}\" does not exist", name.text, object.name());
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+            AlterTable::NoInherit(parent) => {
+                let parent = self.with_binder(|binder| binder.target_table(parent))?;
+                let message =
+                    format!("relation \"{}\" is not a parent of relation \"{}\"", parent.name, object.name());
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+            }
+            AlterTable::Triggers { .. } | AlterTable::Nothing => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_options(&self, object: &Object, change: impl FnOnce(&mut Vec<(String, String)>)) -> Result<()> {
+        let mut new = object.clone();
+        match &mut new {
+            Object::Table(table) => change(&mut table.options),
+            Object::View(view) => change(&mut view.options),
+            _ => return Ok(()),
+        }
+        self.store.replace(new)
+    }
+
+    /// An index of a table, by its name.
+    fn index_of_table(&self, table: &Object, name: &str) -> Result<()> {
+        if self.store.indexes(table.oid()).iter().any(|index| index.name == name) {
+            return Ok(());
+        }
+        let message = format!("index \"{name}\" for table \"{}\" does not exist", table.name());
+        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+    }
+
+    /// CLUSTER and REINDEX, for which there is nothing to do: rows lie in the order of their keys, and indexes
+    /// are never bloated. What they name has to be there.
+    pub(crate) fn rebuild(&self, rebuild: &Rebuild) -> Result<()> {
+        if rebuild.system && rebuild.concurrently {
+            let message = "cannot reindex system catalogs concurrently";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let Some(path) = &rebuild.name else { return Ok(()) };
+        match rebuild.kind {
+            ObjectKind::Schema if self.store.schema(path.last()).is_none() => {
+                let message = format!("schema \"{}\" does not exist", path.last());
+                Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message))
+            }
+            ObjectKind::Database if path.last() != self.shared.database => {
+                let message = "can only reindex the currently open database";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+            ObjectKind::Schema | ObjectKind::Database => Ok(()),
+            ObjectKind::Index => match self.find(path)?.as_deref() {
+                Some(Object::Index(_)) => Ok(()),
+                Some(_) => {
+                    let message = format!("\"{}\" is not an index", path.last());
+                    Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+                }
+                None => self.missing("relation", SqlState::UNDEFINED_TABLE, path, false),
+            },
+            _ => {
+                let object = self.find(path)?;
+                let Some(object) = object else {
+                    return self.missing("relation", SqlState::UNDEFINED_TABLE, path, false);
+                };
+                self.must_own(&object)?;
+                rebuild.index.as_ref().map_or(Ok(()), |index| self.index_of_table(&object, &index.text))
+            }
+        }
+    }
+}
+
+/// Adds the parameters of a definition to a new table.
+pub(super) fn store_in(table: &mut Table, storing: &Storing) -> Result<()> {
+    check_storing("table", storing)?;
+    table.options = kept(&storing.options).collect();
+    Ok(())
+}
+
