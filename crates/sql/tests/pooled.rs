@@ -16,7 +16,7 @@ use liger_sql::error::{Severity, SqlState};
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::panics::is_caught;
 use liger_sql::session::{
-    Database, Formats, InterruptReason, Parameters, Session, SessionStart, TransactionState,
+    Database, Formats, InterruptReason, Parameters, Progress, Session, SessionStart, TransactionState,
 };
 
 /// Its random numbers are a fault of the server.
@@ -439,5 +439,61 @@ fn preparing_and_logging_in_wait_for_nobody_s_transaction() {
             let role = prepared.expect("all workers were lent").expect("there is such a table");
             assert!(role.is_some(), "and one may log in");
         });
+    });
+}
+
+/// A partial index holds what its predicate is true for, whichever way a row comes to it.
+#[test]
+fn an_update_brings_rows_into_a_partial_index_and_out_of_it() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        rows(&mut a, "create table t (id int primary key, name text, live bool)");
+        rows(&mut a, "create unique index on t (name) where live");
+        rows(&mut a, "insert into t values (1, 'x', true), (2, 'x', false), (3, 'y', false)");
+        let taken =
+            |session: &mut Connected, sql: &str| assert_eq!(answer(&mut **session, sql), ["ERROR 23505"]);
+        taken(&mut b, "update t set live = true where id = 2");
+        rows(&mut b, "update t set live = true where id = 3");
+        taken(&mut a, "insert into t values (4, 'y', true)");
+        rows(&mut a, "update t set live = false where id = 1; update t set live = true where id = 2");
+        taken(&mut b, "update t set live = not live where id = 1");
+        assert_eq!(rows(&mut b, "select id from t where live order by id"), ["2", "3"]);
+    });
+}
+
+/// What a host has taken beforehand it gives up, as PostgreSQL's session does; what others have is theirs.
+#[test]
+fn a_sequence_that_is_set_goes_on_from_there() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        rows(&mut a, "create sequence s cache 10");
+        let next = |session: &mut Connected| rows(session, "select nextval('s')").remove(0);
+        assert_eq!([next(&mut a), next(&mut b)], ["1", "11"]);
+        rows(&mut a, "select setval('s', 100)");
+        assert_eq!([next(&mut a), next(&mut b)], ["101", "12"]);
+        rows(&mut b, "alter sequence s restart with 500");
+        assert_eq!([next(&mut b), next(&mut a)], ["500", "102"]);
+        rows(&mut a, "alter sequence s restart");
+        rows(&mut b, "select setval('s', 700, false)");
+        assert_eq!([next(&mut b), next(&mut a)], ["700", "710"]);
+    });
+}
+
+#[test]
+fn a_portal_that_stops_goes_on_with_the_next_row() {
+    with_pod(1, 3, |databases| {
+        let mut session = connect(&databases[0]);
+        rows(&mut session, "create table t (id int primary key)");
+        rows(&mut session, "insert into t select generate_series(1, 7); begin");
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        session.parse("", "select id from t order by id", &[]).expect("well formed");
+        session.bind("p", "", none, Formats(&[])).expect("no parameters");
+        let mut printed = Printed::default();
+        for (most, progress) in [(2, Progress::Suspended), (3, Progress::Suspended), (3, Progress::Complete)]
+        {
+            assert_eq!(session.execute("p", most, false, &mut printed), Ok(progress));
+        }
+        assert_eq!(printed.lines, ["1", "2", "3", "4", "5", "6", "7"]);
+        rows(&mut session, "commit");
     });
 }

@@ -11,7 +11,7 @@ mod support;
 use std::time::Duration;
 
 use client::Printed;
-use sessions::{Connected, ask, connect, error_of, with_pod};
+use sessions::{Connected, ask, connect, error_of, until, with_pod};
 
 #[test]
 fn rows_that_others_hold_are_passed_over() {
@@ -146,6 +146,27 @@ fn what_is_sorted_or_joined_is_locked_when_it_is_given() {
         ask(&mut a, "update q set due = 'NaN' where id = 5");
         assert_eq!(ask(&mut a, "select id from q order by due desc for update skip locked limit 1"), "5");
         assert_eq!(ask(&mut a, "select count(*) from q where due >= 0"), "30");
+    });
+}
+
+/// A row is looked at first and locked later: what it has become meanwhile decides.
+#[test]
+fn what_does_not_fit_any_more_when_it_is_locked_is_not_given() {
+    with_pod(2, 3, |databases| {
+        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
+        ask(&mut a, "create table q (id int primary key, status text)");
+        ask(&mut a, "insert into q select g, 'new' from generate_series(1, 4) g");
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(move || {
+                let stop = "case when id = 1 then concat(pg_advisory_xact_lock(1), pg_sleep(0.7)) end";
+                let jobs = "from q where status = 'new' order by id for update skip locked";
+                ask(&mut b, &format!("select id, {stop} {jobs}"))
+            });
+            let stopped = "select count(*) from pg_locks where locktype = 'advisory'";
+            until("it stops at the first row", || ask(&mut a, stopped) == "1");
+            ask(&mut a, "update q set status = 'done' where id = 3; delete from q where id = 4");
+            assert_eq!(taken.join().expect("no panic"), "1| 2|NULL");
+        });
     });
 }
 

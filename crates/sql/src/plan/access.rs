@@ -137,9 +137,7 @@ fn path(
         return Some((Path::Elements { index, equal, array, most, element, column }, score));
     }
     let (mut low, mut high) = (None, None);
-    if let Some(column) = next
-        && !index.columns[equal.len()].descending
-    {
+    if let Some(column) = next {
         for narrow in narrowing(table, at, column, conjuncts, bound) {
             match narrow.op {
                 ">" | ">=" if low.is_none() => low = Some((narrow.part, narrow.op == ">=")),

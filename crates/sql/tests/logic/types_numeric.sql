@@ -29,6 +29,8 @@ select 1::float8 / 0;
 select mod(10.5, 3), mod(-10.5, 3), mod(10, 4), div(10.5, 3), div(-7, 2);
 select 0.1 + 0.2, 0.1::float8 + 0.2::float8, 0.1::float4 + 0.2::float4;
 select 1.0 / 3, 10 / 3.0, 2::numeric / 3, 1e10 / 7, 1 / 1e10;
+select 393217::numeric / 131072, -393217::numeric / 131072, 393217::numeric / -131072, -393219::numeric / -131072;
+select 393217e32 / 131072e32, -393217e32 / 131072e32, 393215e32 / 131072e32;
 select 1.10 * 2.20, 1.1 * 1.1 * 1.1, 123456789.123456789 * 987654321.987654321;
 select 12345678901234567890.123456789 - 0.000000001, 1e-20 + 1;
 select 1.500::numeric(10,1), 2.5::numeric(10,0), -2.5::numeric(10,0), 3.5::numeric::int, 2.5::float8::int, -0.5::numeric::int;

@@ -11,6 +11,9 @@ select id, ntile(3) over (order by id), ntile(2) over (partition by team order b
 select id, sum(score) over (order by id rows between 1 preceding and 1 following), sum(score) over (order by id rows 2 preceding), count(*) over (order by id rows between 1 following and 2 following) from runs order by id;
 select id, sum(score) over (order by day range between interval '1 day' preceding and current row) from runs order by id;
 select id, array_agg(id) over (order by score range between 5 preceding and 5 following) from runs where score is not null order by id;
+select id, sum(score) over (order by day desc range between interval '1 day' preceding and current row) from runs order by id;
+select id, count(*) over (order by score desc range between 5 preceding and 2 following) from runs order by id;
+select id, sum(id) over (order by score desc range between 12 following and 20 following) from runs order by id;
 select id, count(*) over (order by score groups between 1 preceding and current row), array_agg(id) over (order by score groups 1 preceding) from runs where score is not null order by id;
 select id, sum(score) over (order by id rows between unbounded preceding and current row exclude current row), array_agg(id) over (order by score rows between unbounded preceding and unbounded following exclude ties), count(*) over (partition by team rows between unbounded preceding and unbounded following exclude group) from runs where team = 'a' order by id;
 select id, score - lag(score) over (partition by team order by id) as delta from runs order by id;
