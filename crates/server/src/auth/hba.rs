@@ -10,10 +10,11 @@
 //! Invariants:
 //! 1. The first rule that fits decides; if none fits, nobody comes in.
 //! 2. A line that cannot be read is an error of the whole file: rules are never left out silently.
+//! 3. In quotes a word means itself: `"all"` is a database of that name.
 //!
 //! There are no methods but `trust`, `reject`, `scram-sha-256` (also written `md5`, as in PostgreSQL for
-//! roles that have such a verifier) and `password`; no `samerole`, no included files, no regular
-//! expressions.
+//! roles that have such a verifier) and `password`; no `samerole`, no members of roles (`+role`), no included
+//! files, no regular expressions. `replication` is no database, and no client replicates.
 
 use std::net::IpAddr;
 
@@ -46,14 +47,24 @@ enum Address {
     Net { address: IpAddr, bits: u8 },
 }
 
+/// Whom or what a rule is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Name {
+    All,
+    /// The database that is called as the user is.
+    SameUser,
+    Replication,
+    Is(String),
+}
+
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     /// Number of its line, from 1; 0: it is in no file.
     line: usize,
     kind: Kind,
-    databases: Vec<String>,
-    users: Vec<String>,
+    databases: Vec<Name>,
+    users: Vec<Name>,
     address: Address,
     method: Method,
 }
@@ -79,7 +90,7 @@ impl Rules {
     /// `trust_loopback` lets clients of this machine in without one.
     pub fn standard(trust_loopback: bool) -> Self {
         let rule = |kind, address, method| {
-            let all = || vec!["all".to_string()];
+            let all = || vec![Name::All];
             Rule { line: 0, kind, databases: all(), users: all(), address, method }
         };
         let mut rules = Vec::new();
@@ -134,12 +145,16 @@ impl Rules {
                 Kind::HostTls => address.is_some() && encrypted,
                 Kind::HostPlain => address.is_some() && !encrypted,
             };
-            let database = rule
-                .databases
-                .iter()
-                .any(|name| name == "all" || name == database || (name == "sameuser" && database == user));
-            let user = rule.users.iter().any(|name| name == "all" || name == user);
-            kind && database && user && address.is_none_or(|address| rule.address.holds(address))
+            let has = |names: &[Name], wanted: &str| {
+                names.iter().any(|name| match name {
+                    Name::All => true,
+                    Name::SameUser => database == user,
+                    Name::Replication => false,
+                    Name::Is(name) => name == wanted,
+                })
+            };
+            let named = has(&rule.databases, database) && has(&rule.users, user);
+            kind && named && address.is_none_or(|address| rule.address.holds(address))
         };
         self.0.iter().find(fits).map(|rule| rule.method)
     }
@@ -166,46 +181,89 @@ impl Address {
     }
 }
 
-/// Words of a line: separated by blanks, ended by `#`; quotes keep blanks and are removed.
-fn words(line: &str) -> Vec<String> {
+/// A part of a word, between commas.
+#[derive(Clone, Default)]
+struct Part {
+    text: String,
+    quoted: bool,
+}
+
+/// Words of a line: separated by blanks, ended by `#`; parts of a word are separated by commas, behind which
+/// there may be blanks. Quotes keep all of these and are removed.
+fn words(line: &str) -> Vec<Vec<Part>> {
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    let mut word: Vec<Part> = Vec::new();
     let mut quoted = false;
     for c in line.chars() {
         match c {
-            '"' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
             '#' if !quoted => break,
-            c if c.is_whitespace() && !quoted => words.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
+            c if c.is_whitespace() && !quoted => {
+                let goes_on = word.last().is_some_and(|part| part.text.is_empty() && !part.quoted);
+                if !word.is_empty() && !goes_on {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => {
+                if word.is_empty() || (c == ',' && !quoted) {
+                    word.push(Part::default());
+                }
+                let part = word.last_mut().expect("there is one");
+                match c {
+                    '"' => (quoted, part.quoted) = (!quoted, true),
+                    ',' if !quoted => {}
+                    c => part.text.push(c),
+                }
+            }
         }
     }
-    words.extend(word);
+    words.extend(Some(word).filter(|word| !word.is_empty()));
     words
 }
 
-fn parse_rule(words: &[String]) -> Result<Rule, (&'static str, String)> {
+fn text_of(word: &[Part]) -> String {
+    word.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// The databases, or else users, of a rule.
+fn names(word: &[Part], of_databases: bool) -> Result<Vec<Name>, (&'static str, String)> {
+    let name = |part: &Part| match part.text.as_str() {
+        text if part.quoted => Ok(Name::Is(text.to_string())),
+        "all" => Ok(Name::All),
+        "sameuser" if of_databases => Ok(Name::SameUser),
+        "replication" if of_databases => Ok(Name::Replication),
+        "samerole" | "samegroup" if of_databases => {
+            Err(("members of roles are not supported", text_of(word)))
+        }
+        text if text.starts_with('+') && !of_databases => {
+            Err(("members of roles are not supported", text.to_string()))
+        }
+        text if text.starts_with('@') => Err(("included files are not supported", text.to_string())),
+        text if text.starts_with('/') => Err(("regular expressions are not supported", text.to_string())),
+        text => Ok(Name::Is(text.to_string())),
+    };
+    word.iter().map(name).collect()
+}
+
+fn parse_rule(words: &[Vec<Part>]) -> Result<Rule, (&'static str, String)> {
     let mut rest = words.iter();
-    let mut next = |what| rest.next().ok_or((what, words.join(" ")));
-    let kind = match next("no type")?.as_str() {
+    let line = || words.iter().map(|word| text_of(word)).collect::<Vec<_>>().join(" ");
+    let mut next = |what| rest.next().ok_or_else(|| (what, line()));
+    let kind = match text_of(next("no type")?).as_str() {
         "local" => Kind::Local,
         "host" => Kind::Host,
         "hostssl" => Kind::HostTls,
         "hostnossl" => Kind::HostPlain,
         other => return Err(("unknown connection type", other.to_string())),
     };
-    let names = |list: &String| list.split(',').map(str::to_string).collect();
-    let databases = names(next("no database")?);
-    let users = names(next("no user")?);
+    let databases = names(next("no database")?, true)?;
+    let users = names(next("no user")?, false)?;
     let mut method = None;
     let address = if kind == Kind::Local {
         Address::All
     } else {
-        let text = next("no address")?;
-        let after = next("no method")?;
-        match (parse_address(text)?, parse_mask(after)) {
+        let text = text_of(next("no address")?);
+        let after = text_of(next("no method")?);
+        match (parse_address(&text)?, parse_mask(&after)) {
             (Address::Net { address, .. }, Some(bits)) if !text.contains('/') => {
                 Address::Net { address, bits }
             }
@@ -215,7 +273,7 @@ fn parse_rule(words: &[String]) -> Result<Rule, (&'static str, String)> {
             }
         }
     };
-    let method = match method.map_or_else(|| next("no method"), Ok)?.as_str() {
+    let method = match method.map_or_else(|| next("no method").map(|word| text_of(word)), Ok)?.as_str() {
         "trust" => Method::Trust,
         "reject" => Method::Reject,
         "scram-sha-256" | "md5" => Method::Scram,
@@ -223,7 +281,7 @@ fn parse_rule(words: &[String]) -> Result<Rule, (&'static str, String)> {
         other => return Err(("unknown method", other.to_string())),
     };
     match rest.next() {
-        Some(option) => Err(("options are not supported", option.clone())),
+        Some(option) => Err(("options are not supported", text_of(option))),
         None => Ok(Rule { line: 0, kind, databases, users, address, method }),
     }
 }
@@ -289,6 +347,38 @@ host    all          all        ::1/128                 md5
     }
 
     #[test]
+    fn each_word_of_a_rule_is_meant() {
+        let file = r#"
+hostnossl plain      all  all          trust
+host      sameuser   all  10.0.0.0/8   trust
+host      "a#b"      all  all          trust # a comment
+host      "same user" all all          trust
+hostssl   old        all  0.0.0.0/0    trust
+hostssl   new        all  ::/0         trust
+host      half       all  10.0.0.0/9   trust
+host      six        all  2001:db8::/33 trust
+local     "all", replication "bob","a,b"      trust
+"#;
+        let rules = Rules::parse(file).expect("well formed");
+        let lets_in = |address: &str, encrypted, database: &str, user: &str| {
+            rules.method(address.parse().ok(), encrypted, database, user).is_some()
+        };
+        assert!(lets_in("10.1.1.1", false, "plain", "a"));
+        assert!(!lets_in("10.1.1.1", true, "plain", "a") && !lets_in("", false, "plain", "a"));
+        assert!(lets_in("10.1.1.1", true, "eve", "eve"));
+        assert!(!lets_in("10.1.1.1", true, "eve", "bob") && !lets_in("10.1.1.1", true, "sameuser", "eve"));
+        assert!(lets_in("::1", false, "a#b", "a") && lets_in("::1", false, "same user", "a"));
+        assert!(!lets_in("::1", false, "a", "b") && !lets_in("::1", false, "#b", "a"));
+        assert!(lets_in("203.0.113.9", true, "old", "a") && !lets_in("2001:db8::1", true, "old", "a"));
+        assert!(lets_in("2001:db8::1", true, "new", "a") && !lets_in("203.0.113.9", true, "new", "a"));
+        assert!(lets_in("10.127.255.255", true, "half", "a") && !lets_in("10.128.0.0", true, "half", "a"));
+        assert!(lets_in("2001:db8:7fff::1", true, "six", "a"));
+        assert!(!lets_in("2001:db8:8000::1", true, "six", "a"));
+        assert!(lets_in("", false, "all", "bob") && lets_in("", false, "all", "a,b"));
+        assert!(!lets_in("", false, "x", "bob") && !lets_in("", false, "replication", "bob"));
+    }
+
+    #[test]
     fn the_standard_rules_trust_the_loopback_only_if_told() {
         let method =
             |trust, address: &str| Rules::standard(trust).method(address.parse().ok(), false, "a", "b");
@@ -321,6 +411,10 @@ host    all          all        ::1/128                 md5
             ("host all all all gss", "unknown method"),
             ("local all all", "no method"),
             ("host all all all scram-sha-256 map=x", "options are not supported"),
+            ("host samerole all all trust", "members of roles are not supported"),
+            ("host all alice,+team all trust", "members of roles are not supported"),
+            ("host @names all all trust", "included files are not supported"),
+            ("host all /^a all trust", "regular expressions are not supported"),
         ] {
             let error = Rules::parse(file).expect_err(file);
             assert_eq!(error.what, what, "{error}");

@@ -360,6 +360,30 @@ mod tests {
         }
     }
 
+    /// A proof is of one key: one that differs from it in any single byte is another.
+    #[test]
+    fn every_byte_of_the_stored_key_counts() {
+        let client_key = [7; HASH_BYTES];
+        let accepts = |changed: Option<usize>| {
+            let mut verifier = Verifier::mock("a", b"b");
+            verifier.stored_key = sha256(&client_key);
+            if let Some(at) = changed {
+                verifier.stored_key[at] ^= 1;
+            }
+            let stored_key = verifier.stored_key;
+            let binding = Binding::Without { offered: false };
+            let exchange = Exchange::begin(verifier, binding, b"n,,n=,r=x").expect("well formed");
+            let without_proof = format!("c={},r={}", BASE64.encode("n,,"), exchange.nonce);
+            let said = format!("n=,r=x,{},{without_proof}", exchange.server_first());
+            let mut proof = hmac(&stored_key, said.as_bytes());
+            proof.iter_mut().zip(client_key).for_each(|(proof, key)| *proof ^= key);
+            let last = format!("{without_proof},p={}", BASE64.encode(proof));
+            exchange.finish(last.as_bytes()).expect("well formed").is_some()
+        };
+        assert!(accepts(None));
+        assert!((0..HASH_BYTES).all(|at| !accepts(Some(at))));
+    }
+
     #[test]
     fn an_unknown_role_always_has_the_same_salt() {
         let salts: Vec<_> = ["a", "a", "b"].map(|user| Verifier::mock(user, b"secret").salt).into();

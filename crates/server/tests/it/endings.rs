@@ -1,6 +1,6 @@
 //! What ends a statement or a connection from outside, and what comes from outside into one.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -35,15 +35,25 @@ fn a_cancel_with_the_key_stops_the_statement() {
     assert_eq!(client.process_id >> 24, 5, "the host is in the process id");
     client.send(&query("sleep 60000"));
     wait_for(|| server.view().activity()[0].state == ActivityState::Active);
-    let mut wrong = cancel_packet(&client);
-    *wrong.last_mut().expect("a secret") ^= 1;
-    connect(address).write_all(&wrong).expect("written");
-    wait_for(|| server.metrics().cancel_requests.load(Relaxed) == 1);
+    let secret = client.secret.clone();
+    let mut changed = secret.clone();
+    *changed.last_mut().expect("a secret") ^= 1;
+    for wrong in [changed, secret[..2].to_vec(), vec![0; secret.len()]] {
+        client.secret = wrong;
+        let mut stream = connect(address);
+        stream.write_all(&cancel_packet(&client)).expect("written");
+        assert_eq!(stream.read(&mut [0]).expect("closed when it is done"), 0);
+    }
+    client.stream.set_read_timeout(Some(Duration::from_millis(100))).expect("settable");
+    assert!(client.stream.peek(&mut [0]).is_err(), "the statement still runs");
+    client.stream.set_read_timeout(None).expect("settable");
+    client.secret = secret;
+    assert_eq!(server.metrics().cancel_requests.load(Relaxed), 3);
     connect(address).write_all(&cancel_packet(&client)).expect("written");
     let messages = client.until_ready();
     assert_eq!(code(&messages).as_deref(), Some("57014"));
     connect(address).write_all(&cancel_packet(&client)).expect("written");
-    wait_for(|| server.metrics().cancel_requests.load(Relaxed) == 3);
+    wait_for(|| server.metrics().cancel_requests.load(Relaxed) == 5);
     assert_eq!(client.run("sleep 2"), "CZI", "a cancel that comes too late hits nobody");
 }
 
@@ -84,6 +94,8 @@ fn statements_have_a_time_out() {
     assert_eq!(kinds(&client.until_ready()), "1TDCZ", "a series without its Sync leaves no clock behind");
     client.run("set statement_timeout 0");
     assert_eq!(client.run("sleep 100"), "CZI");
+    client.run("set statement_timeout 5000");
+    assert_eq!(client.run("sleep 600"), "CZI", "it ends well before its time");
 }
 
 #[test]
