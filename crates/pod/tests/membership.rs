@@ -119,6 +119,31 @@ fn a_host_that_was_suspected_learns_it() {
     assert_eq!(member.leave(&cx).err(), Some(overruled));
 }
 
+/// Whoever stood still for more than half a lease asks before it does what only a living host may do.
+#[test]
+fn after_a_long_silence_a_host_asks_whether_it_still_counts() {
+    let lease_ns = 200_000_000;
+    let pod = Pod::of(&PodConfig { lease_ns, ..PodConfig::small(1, 1) });
+    let cx = pod.cx(0);
+    let member = membership::join(&cx, &pod.plan, 1).expect("join").finish(&cx).expect("finish");
+    let word = pod.plan.membership(HostId(0));
+    let renewed_ns = cx.now_ns();
+    member.heartbeat(&cx).expect("alive");
+    cx.compare_exchange(word, cx.load(word), cx.load(word) & !0xff | 5).expect("fenced");
+    // A look at the clock, if this thread was not held up itself.
+    let confirmed = member.confirm(&cx);
+    assert!(confirmed.is_ok() || cx.now_ns() - renewed_ns > lease_ns / 2, "{confirmed:?}");
+    while cx.now_ns() - renewed_ns <= lease_ns / 20 * 11 {
+        cx.pause();
+    }
+    let found = HostState::Fenced;
+    let expected = HostState::Alive;
+    assert_eq!(
+        member.confirm(&cx),
+        Err(PodError::Overruled { host: HostId(0), incarnation: 1, expected, found })
+    );
+}
+
 #[test]
 fn why_a_host_is_not_found_dead_is_told_and_a_nameless_one_needs_no_proof() {
     let pod = Pod::of(&PodConfig { lease_ns: 1_000_000, ..PodConfig::small(3, 1) });

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 /// A segment that is no longer written.
+#[derive(Debug)]
 struct Closed {
     number: u32,
     /// None of its records is of a later epoch.
@@ -26,7 +27,8 @@ impl ClosedSegments {
     /// Adds the next one; none of its records is of an epoch later than `newest`.
     pub(super) fn push(&mut self, number: u32, newest: u64, bytes: u64) {
         let last = self.list.back();
-        debug_assert!(last.is_none_or(|last| last.number < number && last.newest <= newest));
+        let follows = last.is_none_or(|last| last.number < number && last.newest <= newest);
+        assert!(follows, "segment {number} with records up to epoch {newest} behind {last:?}");
         self.list.push_back(Closed { number, newest, bytes });
         self.bytes += bytes;
     }

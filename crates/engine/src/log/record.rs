@@ -174,7 +174,7 @@ impl RecordWriter {
 
     /// Adds a piece to the change that was added last: `bytes` are at `offset` of the row now.
     pub fn piece(&mut self, offset: u16, bytes: &[u8]) {
-        debug_assert!(bytes.len() <= usize::from(u16::MAX));
+        assert!(bytes.len() <= usize::from(u16::MAX), "a piece of {} bytes", bytes.len());
         self.make_room(2 * NUMBER_BYTES + bytes.len());
         let (at, bit) = self.more;
         self.bytes[at] |= bit;

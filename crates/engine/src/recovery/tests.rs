@@ -345,6 +345,36 @@ fn a_lost_or_doubled_record_is_found_and_named() {
     assert!(lost > 200 && doubled == 500, "{lost}");
 }
 
+/// It was deleted before the image passed its place, which the log then says, or it is lost.
+#[test]
+fn an_update_of_a_row_that_the_image_lacks_needs_its_deletion() {
+    let origin = Origin { host: HostId(0), incarnation: 1, worker: 0 };
+    let commit = |op: Op, llsn: u64, previous: u64| {
+        let mut writer = RecordWriter::default();
+        writer.begin();
+        writer.change((ITEMS, 1), op, &key(3), previous);
+        if op == Op::Update {
+            writer.piece(8, &[1]);
+        }
+        Commit { record: writer.finish(llsn, 0, origin).to_vec(), after: Model::new() }
+    };
+    let mut writer = ImageWriter::new(&HEAD, 100);
+    writer.row(ITEMS, &key(1), 5, item(1, 2).bytes());
+    let end = writer.finish();
+    let image: Image = (writer.take().collect(), end);
+    let [update, deletion, another] =
+        [commit(Op::Update, 20, 10), commit(Op::Delete, 21, 20), commit(Op::Delete, 21, 19)];
+    let with = |commits: &[&Commit]| replayed(Some(&image), &collect(commits.iter().copied().enumerate()));
+    let kept = Model::from([(1, (5, 2))]);
+    assert_eq!(with(&[&update, &deletion]), Ok(kept));
+    for (commits, expected) in
+        [(vec![&update], "no later record deletes it"), (vec![&update, &another], "version")]
+    {
+        let said = with(&commits).expect_err("a row is lost").to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 #[test]
 fn changes_that_no_row_can_have_are_errors() {
     let origin = Origin { host: HostId(0), incarnation: 1, worker: 0 };

@@ -87,7 +87,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             self.record_writes();
             return Ok(());
         };
-        self.check_changes()?;
+        let recorded = || self.work.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
+        check_changes(self.work.changes.len(), recorded, MAX_CHANGES)?;
         let mut writer = std::mem::take(&mut self.writer);
         let shrinks = self.write_record(&mut writer) || self.is_needed;
         let promised = self.promise_room(&writer, shrinks);
@@ -101,7 +102,8 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         }
         let epoch = log.clock().begin_commit(cx, self.me, epoch_of(above + 1));
         self.llsn = (above + 1).max(first_of(epoch));
-        debug_assert_eq!(epoch_of(self.llsn), epoch);
+        // In another epoch, it would be told durable while it is not.
+        assert_eq!(epoch_of(self.llsn), epoch, "a version of the epoch that is shown");
         self.record_writes();
         self.show_history(|sink, record| sink.committing(record));
         if self.work.changes.iter().any(|change| change.doomed) {
@@ -125,16 +127,6 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             return Ok(None);
         };
         Ok(Some(ring.promise(cx, log, writer, shrinks, |cx| _ = host.serve_waiting(cx))?))
-    }
-
-    /// A record has so many changes, and no more.
-    fn check_changes(&self) -> Result<(), TxnError> {
-        let limit = MAX_CHANGES;
-        if self.work.changes.len() <= limit {
-            return Ok(());
-        }
-        let changes = self.work.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
-        if changes <= limit { Ok(()) } else { Err(TxnError::TooMany { changes, limit }) }
     }
 
     /// Puts together what the log keeps of the changes. An index is a table like others: it has images of its
@@ -337,6 +329,12 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     }
 }
 
+/// A record has at most `limit` changes: those of `all` that are no row which came and went again.
+fn check_changes(all: usize, recorded: impl FnOnce() -> usize, limit: usize) -> Result<(), TxnError> {
+    let changes = if all <= limit { all } else { recorded() };
+    if changes <= limit { Ok(()) } else { Err(TxnError::TooMany { changes, limit }) }
+}
+
 /// Writes a change to a row's block in shared memory and starts the write-back of the lines it touched.
 fn write_through<F: Fabric>(
     cx: &Cx<F>,
@@ -386,5 +384,18 @@ impl Dirty {
 
     fn write_back<F: Fabric>(&self, cx: &Cx<F>, block: DataAddr) {
         self.shared.write_back(cx, block.byte(self.from), (self.to - self.from) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_has_as_many_changes_as_a_record() {
+        let check = |all, recorded| check_changes(all, || recorded, 10);
+        assert_eq!(check(10, 10), Ok(()));
+        assert_eq!(check(11, 10), Ok(()), "one came and went");
+        assert_eq!(check(12, 11), Err(TxnError::TooMany { changes: 11, limit: 10 }));
     }
 }

@@ -45,11 +45,25 @@ struct LastChange {
     pieces: Vec<(u16, Vec<u8>)>,
 }
 
+/// By table and key.
+type LastChanges = BTreeMap<(u16, Key), LastChange>;
+
+/// Adds the last record of one more ring: of two that change the same row, the newer one says what it is.
+fn note(changes: &mut LastChanges, record: &Record<'_>) {
+    for change in record.changes() {
+        let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+        let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
+        let known = changes.get(&(change.table, change.key));
+        if known.is_none_or(|known| last.llsn >= known.llsn) {
+            changes.insert((change.table, change.key), last);
+        }
+    }
+}
+
 /// A life that is over, and what it may have left half done.
 pub(super) struct Dead {
     pub slot: Slot,
-    /// By table and key.
-    changes: BTreeMap<(u16, Key), LastChange>,
+    changes: LastChanges,
 }
 
 /// What becomes of a row that a dead host may have held.
@@ -68,21 +82,13 @@ impl RowHost {
     /// # Errors
     /// If a record is damaged: then nobody knows what is to become of the rows that it changes.
     pub(super) fn dead<F: Fabric>(&self, cx: &Cx<F>, slot: Slot) -> Result<Dead, RecoveryError> {
-        let mut changes: BTreeMap<(u16, Key), LastChange> = BTreeMap::new();
+        let mut changes = LastChanges::new();
         let records = self.log.as_ref().map_or_else(Vec::new, |log| log.last_records(cx, slot.host));
         for (worker, bytes) in records {
             // Its tail says that it is whole.
             let damaged = |why| RecoveryError::Ring { host: slot.host, worker: worker.0, why };
             let record = Record::parse(&bytes).map_err(damaged)?;
-            for change in record.changes() {
-                let pieces = change.pieces().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
-                let last = LastChange { op: change.op, llsn: record.llsn(), pieces };
-                let known = changes.entry((change.table, change.key));
-                let known = known.or_insert(LastChange { llsn: 0, op: Op::Update, pieces: Vec::new() });
-                if last.llsn >= known.llsn {
-                    *known = last;
-                }
-            }
+            note(&mut changes, &record);
         }
         Ok(Dead { slot, changes })
     }
@@ -273,5 +279,33 @@ impl RowHost {
         self.shared.write_back(cx, block, block_len(relation.key_words, relation.row_len));
         cx.fence();
         debug_assert_eq!(cx.read_layout::<RowHead>(block).llsn, last.llsn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use liger_fabric::HostId;
+
+    use super::*;
+    use crate::log::record::{Origin, RecordWriter};
+
+    /// Two workers of the dead host changed one row after each other, and neither has changed another since.
+    #[test]
+    fn of_two_last_records_that_change_a_row_the_newer_one_counts() {
+        let key = Key::build().i32(1).finish();
+        let record = |worker: u8, llsn: u64| {
+            let mut writer = RecordWriter::default();
+            writer.begin();
+            writer.change((3, 0), Op::Update, &key, llsn - 1);
+            writer.piece(8, &[worker]);
+            writer.finish(llsn, 0, Origin { host: HostId(0), incarnation: 1, worker }).to_vec()
+        };
+        let (older, newer) = (record(0, 10), record(1, 11));
+        for order in [[&older, &newer], [&newer, &older]] {
+            let mut changes = LastChanges::new();
+            order.iter().for_each(|bytes| note(&mut changes, &Record::parse(bytes).expect("whole")));
+            let last = &changes[&(3, key)];
+            assert_eq!((last.llsn, &last.pieces), (11, &vec![(8, vec![1])]));
+        }
     }
 }

@@ -205,13 +205,8 @@ impl RowHost {
 
     /// The partitions of dead hosts.
     fn orphans<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<u16> {
-        let owned = |partition: &u16| {
-            let owner = Owner::load(cx, &self.plan, *partition);
-            dead.iter().any(|slot| match owner {
-                Some(owner) => owner.host == slot.host && owner.incarnation <= slot.incarnation,
-                None => self.home(*partition) == slot.host,
-            })
-        };
+        let owned =
+            |partition: &u16| is_left(Owner::load(cx, &self.plan, *partition), self.home(*partition), dead);
         (0..self.partition_count()).filter(owned).collect()
     }
 
@@ -439,6 +434,15 @@ impl RowHost {
     }
 }
 
+/// True if dead hosts leave a partition of this owner to their heir; without one, it is its home's. An owner
+/// of an earlier life than the dead one had come back and not lived to say so.
+fn is_left(owner: Option<Owner>, home: HostId, dead: &[Slot]) -> bool {
+    dead.iter().any(|slot| match owner {
+        Some(owner) => owner.host == slot.host && owner.incarnation <= slot.incarnation,
+        None => home == slot.host,
+    })
+}
+
 /// The row of a shared key: the one that was rebuilt, or a new one, whose block has the bytes.
 fn row_of(part: &mut TablePart, key: &Key, at: TupleAddr) -> Result<RowId, TreeError> {
     if *key == sentinel_key(part.key_words) {
@@ -453,4 +457,23 @@ fn row_of(part: &mut TablePart, key: &Key, at: TupleAddr) -> Result<RowId, TreeE
     // Its block says which, to whoever holds the row; another host may hold it now.
     part.rows.set_version(row, 0);
     Ok(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_host_leaves_what_this_or_an_earlier_life_owned() {
+        let [home, other] = [HostId(0), HostId(1)];
+        let dead = [Slot { state: HostState::Fenced, host: other, incarnation: 5 }];
+        let of = |host, incarnation| is_left(Some(Owner { host, incarnation }), home, &dead);
+        assert!(
+            of(other, 5) && of(other, 4),
+            "it died before it had said that the partition is its own again"
+        );
+        assert!(!of(other, 6), "it lives again");
+        assert!(!of(home, 5) && !is_left(None, home, &dead));
+        assert!(is_left(None, other, &dead), "nobody has come yet");
+    }
 }

@@ -1,6 +1,8 @@
 //! Accusations, and how patient a watch is.
 
 use super::*;
+use crate::plan::PodConfig;
+use crate::testing::TestPod;
 
 const LEASE_NS: u64 = 1_000_000;
 
@@ -39,4 +41,37 @@ fn whose_looks_come_late_gives_others_more_time() {
     // It has an end: a host that hangs is found, however late all looks come.
     (0..100).for_each(|_| lateness.look(LEASE_NS, LEASE_NS));
     assert_eq!(lateness.patience_ns(LEASE_NS), 8 * LEASE_NS);
+}
+
+/// A dead host that still owns partitions may meet locks of another one: its heir sweeps them.
+#[test]
+fn a_death_is_settled_when_all_have_settled_it_who_own_something() {
+    let pod = TestPod::new(&PodConfig { partitions: 3, ..PodConfig::small(3, 1) });
+    let (cx, plan) = (pod.cx(0, 0), &pod.plan);
+    let become_state = |host: u8, state: HostState| {
+        let slot = Slot { state, host: HostId(host), incarnation: 1 };
+        cx.store(plan.membership(slot.host), slot.encode());
+    };
+    let dead = Slot { state: HostState::Fenced, host: HostId(2), incarnation: 1 };
+    let is_settled = || is_settled(&cx, plan, dead).expect("intact words");
+    become_state(0, HostState::Alive);
+    become_state(1, HostState::Fenced);
+    become_state(2, HostState::Fenced);
+    let own =
+        |host: u8, partition| Owner { host: HostId(host), incarnation: 1 }.publish(&cx, plan, partition);
+    own(1, 1);
+    assert!(!is_settled());
+    settle(&cx, plan, dead, HostId(0));
+    assert!(!is_settled(), "host 1 owns a partition, and somebody is to take it over");
+    own(0, 1);
+    assert!(is_settled(), "host 0 has it, and host 1 owns nothing");
+    own(1, 0);
+    settle(&cx, plan, dead, HostId(1));
+    assert!(is_settled(), "host 1 had settled it before it died");
+    settle(&cx, plan, Slot { incarnation: 0, ..dead }, HostId(1));
+    assert!(!is_settled(), "an earlier life was another");
+    become_state(1, HostState::Recovered);
+    assert!(is_settled());
+    become_state(1, HostState::Alive);
+    assert!(!is_settled());
 }
