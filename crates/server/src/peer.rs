@@ -11,11 +11,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Shutdown};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use liger_sql::session::{Activity, ActivityState, Client, Interrupt, InterruptReason, Notification};
+use liger_sql::session::{
+    Activity, ActivityState, Client, Interrupt, InterruptReason, NUMBER_BITS, Notification,
+};
 
 use crate::auth::scram::{equal, random_bytes};
 use crate::clock;
@@ -30,12 +32,13 @@ const QUERY_BYTES_SHOWN: usize = 1024;
 const MAIL_MAX: usize = 10_000;
 /// A client that is to be told its end and does not listen is cut off after this.
 const DEAF: Duration = Duration::from_secs(5);
-const NUMBER_BITS: u32 = 24;
 
 /// A connection as others see it.
 pub(crate) struct Peer {
     pub process_id: i32,
-    pub secret: [u8; SECRET_BYTES],
+    secret: [u8; SECRET_BYTES],
+    /// How much of it the client was told; nothing until it has logged in.
+    secret_bytes: AtomicUsize,
     pub interrupt: Arc<Interrupt>,
     pub socket: Arc<Socket>,
     pub address: Option<(IpAddr, u16)>,
@@ -136,7 +139,14 @@ impl Peer {
 
     /// Whether a cancel request with this secret is the client's own.
     pub(crate) fn knows(&self, secret: &[u8]) -> bool {
-        matches!(secret.len(), 4 | SECRET_BYTES) && equal(secret, &self.secret[..secret.len()])
+        let told = self.secret_bytes.load(Ordering::Relaxed);
+        told > 0 && equal(secret, &self.secret[..told])
+    }
+
+    /// The secret by which the client may cancel, in a protocol that has so many bytes for it.
+    pub(crate) fn tell_secret(&self, bytes: usize) -> &[u8] {
+        self.secret_bytes.store(bytes, Ordering::Relaxed);
+        &self.secret[..bytes]
     }
 
     fn activity(&self) -> Activity {
@@ -202,6 +212,7 @@ impl Peers {
         let peer = Arc::new(Peer {
             process_id,
             secret: random_bytes(),
+            secret_bytes: AtomicUsize::new(0),
             interrupt: Arc::default(),
             address: socket.address(),
             socket,
@@ -266,9 +277,4 @@ impl Peers {
         }
         true
     }
-}
-
-/// The host that a process id belongs to.
-pub(crate) fn host_of(process_id: i32) -> u8 {
-    (process_id.cast_unsigned() >> NUMBER_BITS & 0x7f) as u8
 }

@@ -52,9 +52,13 @@ impl ServerView for Shared {
         self.peers.activity()
     }
 
-    fn interrupt(&self, process_id: i32, reason: InterruptReason) -> bool {
-        let peer = self.peers.find(process_id);
-        peer.inspect(|peer| peer.raise(reason)).is_some()
+    fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
+        let peer = self.peers.find(process_id)?;
+        let role = peer.status().user.clone();
+        if let Some(reason) = stop {
+            peer.raise(reason);
+        }
+        Some(role)
     }
 
     fn password_verifier(&self, password: &str) -> String {

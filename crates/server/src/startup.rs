@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use liger_sql::error::{Severity, SqlError, SqlState};
-use liger_sql::session::{InterruptReason, LoginRole, SessionStart};
+use liger_sql::session::{InterruptReason, LoginRole, SessionStart, host_of};
 use rustls::ServerConnection;
 
 use crate::auth::hba::Method;
@@ -27,7 +27,7 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::log::Level;
 use crate::metrics::add;
-use crate::peer::{SECRET_BYTES, host_of};
+use crate::peer::SECRET_BYTES;
 use crate::wire::backend;
 use crate::wire::frontend::{Fields, FirstPacket};
 use crate::wire::stream::{Arrived, StreamError};
@@ -152,7 +152,8 @@ impl Connection {
                 self.peer.status().application_name = value;
             }
         }
-        backend::backend_key_data(output, self.peer.process_id, &self.peer.secret[..secret_bytes]);
+        let secret = self.peer.tell_secret(secret_bytes);
+        backend::backend_key_data(output, self.peer.process_id, secret);
         self.session = Some(session);
         Ok(())
     }

@@ -440,14 +440,22 @@ pub struct Activity {
     pub query: String,
 }
 
+/// Bits of a process id that count the connections of a host.
+pub const NUMBER_BITS: u32 = 24;
+
+/// The host whose session has a process id.
+pub fn host_of(process_id: i32) -> u8 {
+    (process_id.cast_unsigned() >> NUMBER_BITS & 0x7f) as u8
+}
+
 /// What sessions may ask of the server that holds them.
 pub trait ServerView: Send + Sync {
     /// All connections of this host.
     fn activity(&self) -> Vec<Activity>;
 
-    /// Stops the statement of a session of this host (`pg_cancel_backend`) or the session
-    /// (`pg_terminate_backend`); false if there is none.
-    fn interrupt(&self, process_id: i32, reason: InterruptReason) -> bool;
+    /// The role that has a session of this host, empty while its client logs in; `None`: there is none. For a
+    /// reason its statement is stopped (`pg_cancel_backend`), or the session (`pg_terminate_backend`).
+    fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String>;
 
     /// What is to be stored of a password (`CREATE ROLE .. PASSWORD`): a SCRAM-SHA-256 verifier in
     /// PostgreSQL's notation. A text that is one already stays as it is.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use liger_sql::session::{ActivityState, InterruptReason};
 
-use crate::client::{Client, bind, connect, execute, field, kinds, message, packet, parse, query, sync};
+use crate::client::{
+    Client, bind, connect, execute, field, kinds, message, packet, parse, query, startup, sync,
+};
 use crate::start;
 
 /// Tries again until it is so, for some seconds.
@@ -55,6 +57,29 @@ fn a_cancel_with_the_key_stops_the_statement() {
     connect(address).write_all(&cancel_packet(&client)).expect("written");
     wait_for(|| server.metrics().cancel_requests.load(Relaxed) == 5);
     assert_eq!(client.run("sleep 2"), "CZI", "a cancel that comes too late hits nobody");
+}
+
+#[test]
+fn a_secret_is_compared_in_full() {
+    let (server, address) = start(|_| {});
+    let mut client = Client::over(connect(address));
+    client.send(&startup(2, &[("user", "trusty"), ("database", "open")]));
+    client.until_ready();
+    assert_eq!(client.secret.len(), 32);
+    client.send(&query("sleep 300"));
+    wait_for(|| server.view().activity()[0].state == ActivityState::Active);
+    let whole = std::mem::take(&mut client.secret);
+    for wrong in [&whole[..4], &whole[..31], &[&whole[..], &[0]].concat()] {
+        client.secret = wrong.to_vec();
+        connect(address).write_all(&cancel_packet(&client)).expect("written");
+    }
+    wait_for(|| server.metrics().cancel_requests.load(Relaxed) == 3);
+    assert_eq!(code(&client.until_ready()), None, "none of these is its secret");
+    client.send(&query("sleep 60000"));
+    wait_for(|| server.view().activity()[0].state == ActivityState::Active);
+    client.secret = whole;
+    connect(address).write_all(&cancel_packet(&client)).expect("written");
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("57014"));
 }
 
 #[test]
@@ -168,11 +193,11 @@ fn others_see_what_a_connection_does() {
     let series = [parse("s", "sleep 60000"), bind("", "s", &[], 0), execute("", 0), sync()];
     client.send(&series.concat());
     wait_for(|| view.activity()[0].query == "sleep 60000");
-    assert!(view.interrupt(client.process_id, InterruptReason::Cancel));
-    assert!(!view.interrupt(client.process_id + 1, InterruptReason::Cancel));
+    assert!(view.role_of(client.process_id, Some(InterruptReason::Cancel)).is_some());
+    assert!(view.role_of(client.process_id + 1, Some(InterruptReason::Cancel)).is_none());
     assert_eq!(code(&client.until_ready()).as_deref(), Some("57014"));
     assert!(client.run("activity").starts_with("TDCZ"));
-    assert!(view.interrupt(client.process_id, InterruptReason::Terminate));
+    assert!(view.role_of(client.process_id, Some(InterruptReason::Terminate)).is_some());
     assert_eq!(code(&client.until_ready()).as_deref(), Some("57P01"));
     drop(client);
     wait_for(|| view.activity().is_empty());
@@ -205,7 +230,7 @@ fn a_client_that_does_not_listen_is_cut_off() {
     client.send(&query("rows 100000000"));
     let sent = || server.view().activity().iter().any(|seen| seen.query.starts_with("rows"));
     wait_for(sent);
-    server.view().interrupt(client.process_id, InterruptReason::Terminate);
+    server.view().role_of(client.process_id, Some(InterruptReason::Terminate));
     wait_for(|| server.view().activity().is_empty());
 }
 

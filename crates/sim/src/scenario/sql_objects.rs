@@ -3,9 +3,10 @@
 //! Every transaction begins with the catalog, as all of SQL does, and does one thing to one of a few tables:
 //! so a host that goes by an old catalog puts rows where nobody looks, or leaves entries out. At the end all
 //! rows, entries, edges and values outside must fit together, and the history must be serializable, the
-//! catalog's rows included.
+//! catalog's rows included. Beside that hosts signal each other, and every signal arrives once.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use liger_sql::catalog::{Catalog, HostCatalog, OWN_SIZES};
 use liger_sql::storage::access::{Access, attempt, is_conflict};
 use liger_sql::storage::classes::{ClassSize, Classes};
 use liger_sql::storage::scan::Range;
+use liger_sql::storage::signals::{self, Kind, Signal};
 use liger_sql::storage::table::PlainColumns;
 use liger_sql::storage::{check, garbage};
 use liger_sql::types::{Oid, Type, oid};
@@ -48,7 +50,13 @@ const TRIES: u32 = 12;
 struct Shared {
     running: Cell<u32>,
     checked: Cell<bool>,
+    /// Hosts that have opened their catalogs: a new life forgets what was for the one before.
+    opened: Cell<u8>,
+    /// Hosts that have taken their last signals.
+    received: Cell<u8>,
     problems: RefCell<Vec<String>>,
+    /// Signals on their way: their numbers.
+    sent: RefCell<BTreeSet<u64>>,
 }
 
 fn sizes() -> Vec<ClassSize> {
@@ -76,6 +84,7 @@ fn objects(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let report = pod.sim.run();
     Ran::new(report, || {
         let mut problems = shared.problems.take();
+        problems.extend(shared.sent.take().iter().map(|number| format!("signal {number} did not arrive")));
         problems.extend(pod.check());
         let history = pod.recorder.as_ref().expect("recording is on").history(Vec::new());
         problems.extend(serializability::check(&history).anomalies.iter().map(|a| a.to_string()));
@@ -99,8 +108,14 @@ fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
     let catalog = HostCatalog::new(Classes::of(host.catalog())).expect("the pod has the classes");
     let life = again(&mut session, u32::MAX, |tx| catalog.open(tx, None)).expect("no limit to the tries");
     catalog.opened(life);
+    shared.opened.set(shared.opened.get() + 1);
     for _ in 0..transactions {
         let number = cx.random();
+        if u16::from(shared.opened.get()) == host.partition_count() && Picker::new(number).chance(30) {
+            signal(&mut session, &catalog, shared, (number % u64::from(host.partition_count())) as u8);
+            receive(&mut session, &catalog, shared);
+            continue;
+        }
         again(&mut session, TRIES, |tx| {
             let mut working = Working::new(catalog.begin(tx)?);
             operation(tx, &mut working, &catalog, &mut Picker::new(number))
@@ -120,7 +135,7 @@ fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
             let now = catalog.begin(tx)?;
             check::problems(tx, &now, &PlainColumns)
         });
-        *shared.problems.borrow_mut() = found.expect("no limit to the tries");
+        shared.problems.borrow_mut().extend(found.expect("no limit to the tries"));
         shared.checked.set(true);
     }
     // Others may still need this host's rows.
@@ -128,7 +143,43 @@ fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
         session.serve();
         cx.pause();
     }
+    receive(&mut session, &catalog, shared);
+    shared.received.set(shared.received.get() + 1);
+    while u16::from(shared.received.get()) < host.partition_count() {
+        session.serve();
+        cx.pause();
+    }
     session.serve();
+}
+
+/// Asks a host about a session.
+fn signal(session: &mut RowSession<'_, Sim>, catalog: &HostCatalog, shared: &Shared, to: u8) {
+    let number = catalog.numbers().take();
+    let question = Kind::Question { from: session.cx().host().0, stop: None };
+    let signal = Signal { process_id: to.into(), number, kind: question };
+    // It may arrive before this worker hears that it has been sent.
+    shared.sent.borrow_mut().insert(number);
+    let put =
+        again(session, TRIES, |tx| signals::put(tx, catalog.classes(), catalog.numbers(), (to, &signal)));
+    if put != Some(true) {
+        shared.sent.borrow_mut().remove(&number);
+    }
+}
+
+/// Takes what other hosts ask of this one.
+fn receive(session: &mut RowSession<'_, Sim>, catalog: &HostCatalog, shared: &Shared) {
+    let own = i32::from(session.cx().host().0);
+    while let Some((taken, is_all)) = again(session, u32::MAX, |tx| signals::take(tx, catalog.classes())) {
+        for Signal { process_id, number, .. } in taken {
+            if process_id != own || !shared.sent.borrow_mut().remove(&number) {
+                let problem = format!("host {own} took signal {number} for {process_id}, again or of nobody");
+                shared.problems.borrow_mut().push(problem);
+            }
+        }
+        if is_all {
+            return;
+        }
+    }
 }
 
 /// Runs a transaction until it meets no conflict, at most so often.

@@ -1,11 +1,13 @@
-//! What a new database holds before its first statement: two schemas and two roles.
+//! What a new database holds before its first statement: two schemas and three roles.
 //!
-//! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there is only the one that owns
-//!    `public`.
+//! 1. Numbers and names are PostgreSQL 15's. Of its predefined roles there are the one that owns
+//!    `public` and the one that stops sessions.
 
 use crate::exec::privilege::{CREATE, USAGE};
 
-use super::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, Object, PG_CATALOG, PUBLIC, Role, Schema};
+use super::object::{
+    BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, Object, PG_CATALOG, PUBLIC, Role, SIGNAL_ROLE, Schema,
+};
 
 /// The first objects; `verifier` is what the first role's password is checked against.
 pub(crate) fn first_objects(verifier: Option<&str>) -> Vec<Object> {
@@ -33,6 +35,7 @@ pub(crate) fn first_objects(verifier: Option<&str>) -> Vec<Object> {
     vec![
         Object::Role(postgres),
         Object::Role(role(DATABASE_OWNER_ROLE, "pg_database_owner")),
+        Object::Role(role(SIGNAL_ROLE, "pg_signal_backend")),
         schema(PG_CATALOG, "pg_catalog", BOOTSTRAP_ROLE),
         schema(PUBLIC, "public", DATABASE_OWNER_ROLE),
     ]

@@ -17,8 +17,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::{Access, transact};
 use crate::storage::advisory;
 use crate::storage::classes::Classes;
-use crate::storage::notices;
 use crate::storage::sequence::Blocks;
+use crate::storage::{notices, signals};
 
 /// The catalog of one host.
 pub struct HostCatalog {
@@ -94,6 +94,7 @@ impl HostCatalog {
         // Those of earlier lives of this host, and of hosts that are gone, are removed by looking at them.
         advisory::all(tx, &self.classes)?;
         notices::forget(tx, &self.classes)?;
+        signals::forget(tx, &self.classes)?;
         Ok(life)
     }
 

@@ -24,6 +24,8 @@ pub const PUBLIC: Oid = 2200;
 pub const BOOTSTRAP_ROLE: Oid = 10;
 /// The role that owns `public`: whoever owns the database.
 pub const DATABASE_OWNER_ROLE: Oid = 6171;
+/// The role whose members stop sessions of others.
+pub const SIGNAL_ROLE: Oid = 4200;
 
 /// An object of the catalog.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

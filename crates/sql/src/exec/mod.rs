@@ -19,6 +19,7 @@ mod query;
 mod rows;
 mod seed;
 mod session;
+mod signal;
 mod sleep;
 pub mod store;
 mod system;

@@ -78,9 +78,11 @@ impl Database for EngineDatabase {
     }
 
     fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>> {
-        let interrupt = start.interrupt.clone();
+        let (interrupt, server) = (start.interrupt.clone(), start.server.clone());
+        let process_id = start.process_id;
         let store = EngineStore::new(self.host.clone(), start.process_id);
         let own = LocalSession::new(store, start, (self.surroundings)())?;
+        self.host.slots.directory().enter(process_id, &server);
         Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, beaten: 0, turn: None }))
     }
 }
@@ -307,6 +309,7 @@ impl Drop for PooledSession {
         self.own.store.rollback();
         self.own.shared.advisory.leave(&self.host, self.own.shared.process_id);
         self.own.shared.notify.leave(&self.host, self.own.shared.process_id);
+        self.host.slots.directory().leave(self.own.shared.process_id);
     }
 }
 

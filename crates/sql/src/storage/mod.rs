@@ -28,6 +28,7 @@ mod reading;
 pub mod row;
 pub mod scan;
 pub mod sequence;
+pub mod signals;
 pub mod sizing;
 pub mod slots;
 pub mod table;

@@ -83,7 +83,7 @@ pub fn put(tx: &mut dyn Access, classes: &Classes, numbers: &Numbers, notices: &
     Ok(true)
 }
 
-fn place_of(tx: &dyn Access, host: u8) -> u16 {
+pub(super) fn place_of(tx: &dyn Access, host: u8) -> u16 {
     u16::from(host) % tx.places()
 }
 

@@ -31,6 +31,7 @@
 //! This is not for the simulator: there, transactions are run directly.
 
 mod bell;
+mod directory;
 mod post;
 mod turns;
 mod worker;
@@ -57,6 +58,7 @@ use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::types::Oid;
 pub use bell::{Bell, Ringing};
+pub use directory::Directory;
 pub use post::Post;
 pub use turns::{TakesTurns, Turn};
 use worker::{Attendant, Worker, lend, look};
@@ -140,6 +142,7 @@ pub struct Slots {
     advisory: Ringing,
     turns: TakesTurns,
     post: Arc<Post>,
+    directory: Directory,
     /// Sessions that wait for a worker, and workers that are lent to sessions that wait for an advisory lock.
     wanting: AtomicU32,
     stuck: AtomicU32,
@@ -162,6 +165,7 @@ impl Slots {
         let wakes_attendant = Mutex::default();
         let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
         let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
+        let directory = Directory::default();
         let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
         let private_bytes = Arc::default();
         Arc::new(Slots {
@@ -172,6 +176,7 @@ impl Slots {
             advisory,
             turns,
             post,
+            directory,
             wanting,
             stuck,
             private_bytes,
@@ -433,6 +438,11 @@ impl Slots {
     /// Who listens to what.
     pub fn post(&self) -> &Post {
         &self.post
+    }
+
+    /// Who is served here.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// Hands over what is in this host's inbox, before it returns if there are workers.

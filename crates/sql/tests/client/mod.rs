@@ -41,8 +41,8 @@ impl ServerView for Fixed {
         Vec::new()
     }
 
-    fn interrupt(&self, _process_id: i32, _reason: InterruptReason) -> bool {
-        false
+    fn role_of(&self, _process_id: i32, _stop: Option<InterruptReason>) -> Option<String> {
+        None
     }
 
     fn password_verifier(&self, password: &str) -> String {

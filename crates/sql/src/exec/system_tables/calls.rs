@@ -6,12 +6,12 @@ use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
 use crate::bind::Binder;
 use crate::catalog::object::{Index, Object, PG_CATALOG};
-use crate::error::{Result, Severity, SqlError, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::privilege;
+use crate::exec::signal;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
 use crate::func::{EvalContext, NoSystem, Settings};
-use crate::session::InterruptReason;
 use crate::types::value::{Array, Value};
 use crate::types::{Oid, Type, oid};
 
@@ -132,6 +132,10 @@ fn is_true(value: Option<&Value>) -> bool {
     matches!(value, Some(Value::Bool(true)))
 }
 
+fn process_of(value: Option<&Value>) -> i32 {
+    value.and_then(Value::as_i64).unwrap_or(0) as i32
+}
+
 fn optional(text: Option<String>) -> Value {
     text.map_or(Value::Null, Value::text)
 }
@@ -219,16 +223,9 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_column_size" => return Err(SqlError::unsupported(source)),
         "pg_size_bytes" => Value::Int8(super::sizes::bytes_of(text_of(first))?),
         source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
-        "pg_cancel_backend" => on.interrupt(number, InterruptReason::Cancel)?,
+        "pg_cancel_backend" => signal::cancel(on, process_of(first))?,
         "pg_terminate_backend" => {
-            let timeout_ms = second.and_then(Value::as_i64).unwrap_or(0);
-            if timeout_ms != 0 {
-                let what = "waiting for the end of a session that is terminated";
-                return Err(
-                    SqlError::unsupported(what).hint("Leave the timeout out, and look at pg_stat_activity.")
-                );
-            }
-            on.interrupt(number, InterruptReason::Terminate)?
+            signal::terminate(on, process_of(first), second.and_then(Value::as_i64).unwrap_or(0))?
         }
         "pg_collation_for" => Value::text("\"default\""),
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),
@@ -429,40 +426,6 @@ impl SessionSystem<'_> {
             }
             _ => 0,
         }
-    }
-
-    /// Stops another session, if its role is one of the caller's own.
-    fn interrupt(&self, process: Oid, reason: InterruptReason) -> Result<Value> {
-        if !privilege::asks_superuser(self.store, self.shared) {
-            let sessions = self.shared.server.activity();
-            let other = sessions.iter().find(|session| session.process_id == process as i32);
-            let other = other.map_or(0, |session| self.store.role(&session.user).unwrap_or(0));
-            let own = privilege::roles_of(self.store, privilege::asking(self.store, self.shared), true);
-            let message = match (reason, privilege::is_superuser(self.store, other)) {
-                (InterruptReason::Terminate, true) => "must be a superuser to terminate superuser process",
-                (_, true) => "must be a superuser to cancel superuser query",
-                _ if other == 0 || own.contains(&other) => "",
-                (InterruptReason::Terminate, _) => {
-                    "must be a member of the role whose process is being terminated or member of \
-                     pg_signal_backend"
-                }
-                _ => {
-                    "must be a member of the role whose query is being canceled or member of \
-                     pg_signal_backend"
-                }
-            };
-            if !message.is_empty() {
-                return Err(privilege::refused(message));
-            }
-        }
-        let found = self.shared.server.interrupt(process as i32, reason);
-        if !found {
-            let message = format!("PID {process} is not a session of this host");
-            let warning = SqlError::notice(Severity::Warning, SqlState::WARNING, message);
-            let hint = "Sessions of another host are cancelled and ended at that host.";
-            self.shared.notices.borrow_mut().push(warning.hint(hint));
-        }
-        Ok(Value::Bool(found))
     }
 
     fn index_position(&self, index: Oid, column: i64) -> Value {

@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. A bell says when to look and nothing else. Who waits looks at the rows first, after asking for the
 //!    bell's number, and from time to time without it: a host may die between a commit and the ringing.
-//! 2. Where nobody waits nobody looks.
+//! 2. Where nobody waits nobody looks; but any host may be asked to stop a session (`Signals`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -19,6 +19,8 @@ pub enum Bell {
     Advisory,
     /// A notification is in an inbox.
     Notices,
+    /// A signal is for some host.
+    Signals,
 }
 
 impl Bell {
@@ -27,6 +29,7 @@ impl Bell {
         match self {
             Self::Advisory => 61,
             Self::Notices => 60,
+            Self::Signals => 59,
         }
     }
 }

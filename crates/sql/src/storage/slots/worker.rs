@@ -18,6 +18,7 @@ use crate::observe::Painter;
 use crate::storage::access::{Access, RowAccess, attempt, is_conflict};
 use crate::storage::garbage;
 use crate::storage::notices;
+use crate::storage::signals;
 use crate::storage::undo::UndoLog;
 
 /// The pod's counter in which changes of the catalog are announced.
@@ -36,6 +37,8 @@ const DDL_LOOK: Duration = Duration::from_micros(500);
 const AWAKE_NS: u64 = 50_000;
 /// How long worker 0 trusts that the bell rings when there are notifications.
 const TRUST_NS: u64 = 1_000_000_000;
+/// Worker 0 looks so often whether there are signals, when it is busy.
+const SIGNALS_NS: u64 = 1_000_000;
 /// Time between two looks of worker 0 for garbage when nobody wants anything, and rows that it removes at
 /// once: whoever wants something then waits for so many.
 const SWEEP: (u64, usize) = (500_000_000, 16);
@@ -294,6 +297,13 @@ fn settle<F: Fabric>(session: &mut RowSession<'_, F>) -> Result<()> {
     Ok(())
 }
 
+/// What worker 0 has heard: how often bells rang, and when it looked.
+#[derive(Default)]
+struct Heard {
+    notices: (u64, u64),
+    signals: (u64, u64),
+}
+
 /// Worker 0.
 pub(super) struct Attendant<'a> {
     pub(super) slots: &'a Slots,
@@ -307,7 +317,7 @@ impl Attendant<'_> {
         session: &mut RowSession<'_, F>,
         goes_on: &mut dyn FnMut(&RowSession<'_, F>) -> bool,
     ) -> Result<()> {
-        let (mut busy_ns, mut sweep_ns, mut heard) = (0, 0, (0, 0));
+        let (mut busy_ns, mut sweep_ns, mut heard) = (0, 0, Heard::default());
         session.set_wait(Some(&NoWait));
         let mut painter = Painter::new(session.host());
         loop {
@@ -328,7 +338,7 @@ impl Attendant<'_> {
             };
             let is_busy = served > 0 || order.is_some();
             order.into_iter().for_each(|order| self.obey(session, order));
-            self.listen(session, &mut heard);
+            self.listen(session, &mut heard, false);
             let now_ns = session.cx().now_ns();
             painter.paint(session, now_ns, self.slots.observed());
             if is_busy {
@@ -344,7 +354,7 @@ impl Attendant<'_> {
                 continue;
             }
             session.doze(|session| {
-                self.listen(session, &mut heard);
+                self.listen(session, &mut heard, true);
                 let comes = session.serve() > 0 || !goes_on(session) || self.slots.wants_attendant();
                 if comes { 0 } else { session.idle_ns() }
             });
@@ -368,15 +378,23 @@ impl Attendant<'_> {
         }
     }
 
-    /// Looks after those for whom a bell has rung; `heard`: how often, and when, it did for notifications.
-    fn listen<F: Fabric>(&self, session: &mut RowSession<'_, F>, heard: &mut (u64, u64)) {
+    /// Looks after those for whom a bell has rung; `rests`: worker 0 is about to sleep.
+    fn listen<F: Fabric>(&self, session: &mut RowSession<'_, F>, heard: &mut Heard, rests: bool) {
         if self.slots.advisory.is_awaited() {
             self.slots.advisory.hear(rung(session, Bell::Advisory));
         }
         if self.slots.post.is_wanted() {
             let now = (rung(session, Bell::Notices), session.cx().now_ns());
-            if (now.0 != heard.0 || now.1 - heard.1 > TRUST_NS) && self.hand_over(session).is_ok() {
-                *heard = now;
+            let last = heard.notices;
+            if (now.0 != last.0 || now.1 - last.1 > TRUST_NS) && self.hand_over(session).is_ok() {
+                heard.notices = now;
+            }
+        }
+        let now_ns = session.cx().now_ns();
+        if rests || now_ns.saturating_sub(heard.signals.1) >= SIGNALS_NS {
+            let number = rung(session, Bell::Signals);
+            if number == heard.signals.0 || self.receive(session).is_ok() {
+                heard.signals = (number, now_ns);
             }
         }
     }
@@ -391,6 +409,27 @@ impl Attendant<'_> {
                 Ok(())
             })?;
             self.slots.post.hand_over(&taken.0);
+            if taken.1 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does what the signals for this host say, and answers them.
+    fn receive<F: Fabric>(&self, session: &mut RowSession<'_, F>) -> Result<()> {
+        let classes = self.catalog.classes();
+        loop {
+            let mut taken = (Vec::new(), true);
+            run_whole(session, self.catalog, false, &mut |running| {
+                taken = signals::take(running.tx, classes)?;
+                Ok(())
+            })?;
+            for (to, answer) in taken.0.iter().filter_map(|signal| self.slots.directory.receive(signal)) {
+                let classes = classes.clone();
+                self.slots.later(Some(Bell::Signals), move |running| {
+                    signals::put(running.tx, &classes, running.host.numbers(), (to, &answer)).map(drop)
+                });
+            }
             if taken.1 {
                 return Ok(());
             }
