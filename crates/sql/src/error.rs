@@ -359,6 +359,16 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
+/// Bytes from 1 become characters from 1.
+pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
+    if let Some(position) = error.position {
+        let bytes = (position as usize - 1).min(sql.len());
+        let chars = sql.char_indices().take_while(|(at, _)| *at < bytes).count();
+        error.position = Some(chars as u32 + 1);
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ pub mod panics;
 mod parse;
 mod plan;
 pub mod session;
+mod stop;
 pub mod storage;
 pub mod types;
 

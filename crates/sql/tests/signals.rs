@@ -132,6 +132,26 @@ fn sessions_of_other_hosts_stop() {
 }
 
 #[test]
+fn changes_of_tables_stop() {
+    with_pod(|hosts| {
+        let (mut asked, process_id) = hosts[1].connect("postgres");
+        ask(&mut asked, "create table many (a int); insert into many select generate_series(1, 60000)");
+        for sql in ["create index on many (a)", "alter table many alter a type text"] {
+            let error = std::thread::scope(|scope| {
+                let running = scope.spawn(|| error_of(&mut asked, sql));
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                // As a cancel request of the client: no other statement runs while the catalog is changed.
+                hosts[1].2.role_of(process_id, Some(InterruptReason::Cancel)).expect("it is there");
+                running.join().expect("no panic")
+            });
+            assert_eq!(error, "57014 canceling statement due to user request", "{sql}");
+            hosts[1].rearm(process_id);
+            assert_eq!(ask(&mut asked, "select count(*), sum(a) from many"), "60000|1800030000");
+        }
+    });
+}
+
+#[test]
 fn who_may_stop_whom() {
     with_pod(|hosts| {
         let of = |user: &str| hosts[1].connect(user);

@@ -28,6 +28,7 @@ use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
 use crate::observe::Observed;
 use crate::panics::uncaught;
+use crate::stop;
 use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::census::TableCensus;
 use crate::storage::notices::{self, Notice};
@@ -483,6 +484,7 @@ impl Store for EngineStore {
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
         let described = self.catalog().table(table.oid).ok_or_else(|| lost(table.oid))?.clone();
         for row in self.all_rows(&described)? {
+            stop::check()?;
             self.step(|tx, _, _| rows.fill_index(tx, index.oid, &row, &computed))?;
         }
         Ok(())

@@ -26,7 +26,7 @@ use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::bind::Binder;
 use crate::bind::tree::OutColumn;
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError, SqlState, in_characters};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};
@@ -35,6 +35,7 @@ use crate::session::{
     ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
     Timeouts, TransactionState,
 };
+use crate::stop;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, binary, text};
 
@@ -385,6 +386,7 @@ impl<S: Store> LocalSession<S> {
         last: bool,
         sink: &mut dyn Sink,
     ) -> Result<()> {
+        let _watched = stop::watch(&self.start.interrupt);
         let mut result = self.run_one(one, sql, sink);
         if result.is_ok() && last && self.state == TransactionState::Idle {
             result = self.end(true).and(result);
@@ -397,6 +399,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn execute_portal(&mut self, name: &str, max_rows: u32, sink: &mut dyn Sink) -> Result<Progress> {
+        let _watched = stop::watch(&self.start.interrupt);
         let Some(portal) = self.portals.get(name) else {
             let message = format!("portal \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, message));
@@ -447,16 +450,6 @@ impl<S: Store> LocalSession<S> {
     }
 }
 
-/// Bytes from 1 become characters from 1.
-pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
-    if let Some(position) = error.position {
-        let bytes = (position as usize - 1).min(sql.len());
-        let chars = sql.char_indices().take_while(|(at, _)| *at < bytes).count();
-        error.position = Some(chars as u32 + 1);
-    }
-    error
-}
-
 impl<S: Store> Session for LocalSession<S> {
     fn simple(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         let (sql, parsed) = self.parsed(sql).map_err(|error| {
@@ -471,6 +464,7 @@ impl<S: Store> Session for LocalSession<S> {
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {
+        let _watched = stop::watch(&self.start.interrupt);
         let mut prepare = || -> Result<Prepared> {
             if !name.is_empty() && self.statements.contains_key(name) {
                 let message = format!("prepared statement \"{name}\" already exists");
@@ -504,6 +498,7 @@ impl<S: Store> Session for LocalSession<S> {
         parameters: Parameters<'_>,
         result_formats: Formats<'_>,
     ) -> Result<()> {
+        let _watched = stop::watch(&self.start.interrupt);
         let bound = self.prepared(statement).and_then(|prepared| {
             self.refuse_failed(prepared.statement.as_ref())?;
             if !portal.is_empty() && self.portals.contains_key(portal) {
@@ -575,6 +570,7 @@ impl<S: Store> Session for LocalSession<S> {
     }
 
     fn sync(&mut self) -> Result<()> {
+        let _watched = stop::watch(&self.start.interrupt);
         if self.state == TransactionState::Idle { self.end(true) } else { Ok(()) }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! 1. Who may: superusers; for sessions of others, members of the session's role and of `pg_signal_backend`.
 //!    Only superusers stop superusers.
-//! 2. A process id names its host. Another host is asked which role has the session, and, when that may be, to
-//!    stop it (storage/signals.rs). Who waits for an answer hears a cancel; a host that is ruled out
+//! 2. A process id names its host. Another host is asked which role has the session, and, when that may be,
+//!    to stop it (storage/signals.rs). Who waits for an answer hears a cancel; a host that is ruled out
 //!    meanwhile has no sessions.
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;

@@ -7,6 +7,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 
 use super::numeric::{Numeric, RESULT_SCALE_MAX, divide_rounded, overflow, ten};
 use crate::error::{Result, SqlError, SqlState};
+use crate::stop;
 
 /// Digits computed beyond those of the result.
 const SPARE: i64 = 12;
@@ -26,26 +27,27 @@ fn fixed(number: &Numeric, digits: i64) -> BigInt {
 }
 
 /// 2 artanh(numerator / denominator), times 10^`digits`.
-fn twice_artanh(numerator: &BigInt, denominator: &BigInt, digits: i64) -> BigInt {
+fn twice_artanh(numerator: &BigInt, denominator: &BigInt, digits: i64) -> Result<BigInt> {
     let one = ten(digits as u32);
     let z: BigInt = numerator * &one / denominator;
     let square = &z * &z / &one;
     let (mut term, mut sum, mut odd) = (z.clone(), z, 1u32);
     while term.sign() != Sign::NoSign {
+        stop::check()?;
         term = term * &square / &one;
         odd += 2;
         sum += &term / odd;
     }
-    sum * 2
+    Ok(sum * 2)
 }
 
 /// ln(2) times 10^`digits`.
-fn ln_2(digits: i64) -> BigInt {
+fn ln_2(digits: i64) -> Result<BigInt> {
     twice_artanh(&BigInt::from(1), &BigInt::from(3), digits)
 }
 
 /// ln of a positive number, times 10^`digits`.
-fn ln_fixed(number: &Numeric, digits: i64) -> BigInt {
+fn ln_fixed(number: &Numeric, digits: i64) -> Result<BigInt> {
     let (unscaled, scale) = number.parts().expect("finite");
     let denominator = ten(u32::from(scale));
     // number = m * 2^k with m between 0.7 and 1.5.
@@ -59,19 +61,20 @@ fn ln_fixed(number: &Numeric, digits: i64) -> BigInt {
         above <<= 1;
         k -= 1;
     }
-    twice_artanh(&(&above - &below), &(&above + &below), digits) + ln_2(digits) * k
+    Ok(twice_artanh(&(&above - &below), &(&above + &below), digits)? + ln_2(digits)? * k)
 }
 
 /// e to the `exponent` (times 10^`digits`), times 10^`digits`.
-fn exp_fixed(exponent: &BigInt, digits: i64) -> BigInt {
+fn exp_fixed(exponent: &BigInt, digits: i64) -> Result<BigInt> {
     const HALVINGS: u32 = 8;
     let one = ten(digits as u32);
-    let ln_2 = ln_2(digits);
+    let ln_2 = ln_2(digits)?;
     let twos = i64::try_from(&divide_rounded(exponent, &ln_2)).expect("the exponent was checked");
     let rest: BigInt = (exponent - &ln_2 * twos) >> HALVINGS;
     let (mut term, mut sum, mut n) = (one.clone(), one.clone(), 0u32);
     while term.sign() != Sign::NoSign {
         n += 1;
+        stop::check()?;
         term = term * &rest / &one / n;
         if term == BigInt::from(-1) {
             break;
@@ -81,7 +84,7 @@ fn exp_fixed(exponent: &BigInt, digits: i64) -> BigInt {
     for _ in 0..HALVINGS {
         sum = &sum * &sum / &one;
     }
-    if twos >= 0 { sum << twos } else { sum >> -twos }
+    Ok(if twos >= 0 { sum << twos } else { sum >> -twos })
 }
 
 fn at_scale(fixed: BigInt, digits: i64, scale: i64) -> Result<Numeric> {
@@ -155,7 +158,7 @@ pub fn exp(number: &Numeric) -> Result<Numeric> {
         return Numeric::checked(BigInt::ZERO, scale);
     }
     let digits = scale + SPARE + places.max(0.0) as i64;
-    at_scale(exp_fixed(&fixed(number, digits), digits), digits, scale)
+    at_scale(exp_fixed(&fixed(number, digits), digits)?, digits, scale)
 }
 
 fn check_ln(number: &Numeric) -> Result<()> {
@@ -180,7 +183,7 @@ pub fn ln(number: &Numeric) -> Result<Numeric> {
     }
     let scale = result_scale(DIGITS - ln_weight(number), i64::from(number.scale()));
     let digits = scale + SPARE;
-    at_scale(ln_fixed(number, digits), digits, scale)
+    at_scale(ln_fixed(number, digits)?, digits, scale)
 }
 
 /// The logarithm to a base.
@@ -206,7 +209,7 @@ pub fn log(base: &Numeric, number: &Numeric) -> Result<Numeric> {
     let weight = ln_weight(number) - ln_weight(base);
     let scale = result_scale(DIGITS - weight, i64::from(base.scale().max(number.scale())));
     let digits = scale + 2 * SPARE + ln_weight(base).abs();
-    let quotient = ln_fixed(number, digits) * ten(digits as u32) / ln_fixed(base, digits);
+    let quotient = ln_fixed(number, digits)? * ten(digits as u32) / ln_fixed(base, digits)?;
     at_scale(quotient, digits, scale)
 }
 
@@ -247,8 +250,8 @@ pub fn power(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
         return Numeric::checked(BigInt::ZERO, scale);
     }
     let digits = scale + 2 * SPARE + places.abs() as i64;
-    let product = ln_fixed(&positive, digits) * fixed(exponent, digits) / ten(digits as u32);
-    at_scale(exp_fixed(&product, digits), digits, scale)
+    let product = ln_fixed(&positive, digits)? * fixed(exponent, digits) / ten(digits as u32);
+    at_scale(exp_fixed(&product, digits)?, digits, scale)
 }
 
 fn special_power(base: &Numeric, exponent: &Numeric) -> Option<Numeric> {
@@ -309,8 +312,8 @@ fn power_int(base: &Numeric, exponent: i32, least: i64) -> Result<Numeric> {
     // (u / 10^s)^n by squaring, with as many bits as the result has, and some for what is cut off on the way.
     let digits = scale + SPARE + places.max(0.0) as i64;
     let bits = (digits as f64 * std::f64::consts::LOG2_10) as u64 + 64;
-    let number = Truncated::power(unscaled.magnitude(), exponent.unsigned_abs(), bits);
-    let point = Truncated::power(ten(u32::from(own)).magnitude(), exponent.unsigned_abs(), bits);
+    let number = Truncated::power(unscaled.magnitude(), exponent.unsigned_abs(), bits)?;
+    let point = Truncated::power(ten(u32::from(own)).magnitude(), exponent.unsigned_abs(), bits)?;
     let (above, below) = if exponent < 0 { (point, number) } else { (number, point) };
     let positive = at_scale(above.quotient(&below, digits), digits, scale)?;
     Ok(if base.signum() < 0 && exponent % 2 != 0 { positive.neg() } else { positive })
@@ -329,7 +332,7 @@ impl Truncated {
         Truncated { bits: product >> over, shift: self.shift + other.shift + over as i64 }
     }
 
-    fn power(base: &BigUint, exponent: u32, most: u64) -> Truncated {
+    fn power(base: &BigUint, exponent: u32, most: u64) -> Result<Truncated> {
         let mut square = Truncated { bits: base.clone(), shift: 0 };
         let mut made = Truncated { bits: BigUint::from(1u32), shift: 0 };
         let mut left = exponent;
@@ -337,12 +340,13 @@ impl Truncated {
             if left & 1 == 1 {
                 made = made.times(&square, most);
             }
+            stop::check()?;
             left >>= 1;
             if left > 0 {
                 square = square.times(&square, most);
             }
         }
-        made
+        Ok(made)
     }
 
     /// `self / below`, times 10^`digits`.

@@ -9,6 +9,7 @@ use super::value::{Array, Dimension, Value};
 use super::{Oid, Type, TypeKind, Types, array, cast, datetime, format_builtin, json, oid};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{EvalContext, Settings};
+use crate::stop;
 
 #[cold]
 pub(crate) fn invalid(ty: Oid, text: &str) -> SqlError {
@@ -172,6 +173,7 @@ pub(crate) fn parse_bytea(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
+        stop::check_at(bytes.len())?;
         rest = match (first, tail) {
             (b'\\', [b'\\', tail @ ..]) => {
                 bytes.push(b'\\');

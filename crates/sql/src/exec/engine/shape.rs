@@ -9,6 +9,7 @@ use crate::catalog::change::NewTable;
 use crate::catalog::object::{Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::store::lost;
+use crate::stop;
 use crate::storage::classes::ObjectId;
 use crate::storage::private::is_private;
 use crate::storage::table::{Row, put_edges};
@@ -24,6 +25,7 @@ impl EngineStore {
         self.step(|tx, _, _| {
             let mut all = Vec::new();
             rows.each(tx, |_, row| {
+                stop::check()?;
                 all.push(row);
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -34,6 +36,7 @@ impl EngineStore {
     pub(super) fn put_rows(&self, table: Oid, values: impl Iterator<Item = Vec<Value>>) -> Result<()> {
         let (rows, computed) = (self.rows(table)?, self.computed(table));
         for values in values {
+            stop::check()?;
             self.step(|tx, _, host| rows.insert(tx, host.numbers(), &values, &computed))?;
         }
         Ok(())

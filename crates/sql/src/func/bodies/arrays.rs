@@ -6,6 +6,7 @@ use super::{array, int4, rows, scalar, set};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::context::EvalContext;
 use crate::func::registry::Body;
+use crate::stop;
 use crate::types::order::compare;
 use crate::types::value::{Array, Dimension, Value};
 use crate::types::{Oid, Types};
@@ -26,11 +27,26 @@ fn same(element: Oid, a: &Value, b: &Value) -> bool {
 }
 
 /// Whether each element of `part` is equal to one of `whole`; NULLs equal nothing.
-fn contains(whole: &Array, part: &Array) -> bool {
-    let has = |wanted: &Value| {
-        !wanted.is_null() && whole.elements.iter().any(|e| !e.is_null() && same(whole.element, e, wanted))
-    };
-    part.elements.iter().all(has)
+fn contains(whole: &Array, part: &Array) -> Result<bool> {
+    for wanted in &part.elements {
+        stop::check()?;
+        if wanted.is_null() || !whole.elements.iter().any(|e| !e.is_null() && same(whole.element, e, wanted))
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two arrays have an element in common; NULLs equal nothing.
+fn overlap(left: &Array, right: &Array) -> Result<bool> {
+    for wanted in left.elements.iter().filter(|e| !e.is_null()) {
+        stop::check()?;
+        if right.elements.iter().any(|e| !e.is_null() && same(left.element, wanted, e)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -91,15 +107,9 @@ fn position(a: &[Value], start: i32) -> Result<Value> {
 
 fn asking(source: &str) -> Option<Body> {
     match source {
-        "arraycontains" => scalar(|_, a| Ok(Value::Bool(contains(array(&a[0]), array(&a[1]))))),
-        "arraycontained" => scalar(|_, a| Ok(Value::Bool(contains(array(&a[1]), array(&a[0]))))),
-        "arrayoverlap" => scalar(|_, a| {
-            let (left, right) = (array(&a[0]), array(&a[1]));
-            let shared = |e: &Value| {
-                !e.is_null() && right.elements.iter().any(|o| !o.is_null() && same(left.element, e, o))
-            };
-            Ok(Value::Bool(left.elements.iter().any(shared)))
-        }),
+        "arraycontains" => scalar(|_, a| contains(array(&a[0]), array(&a[1])).map(Value::Bool)),
+        "arraycontained" => scalar(|_, a| contains(array(&a[1]), array(&a[0])).map(Value::Bool)),
+        "arrayoverlap" => scalar(|_, a| overlap(array(&a[0]), array(&a[1])).map(Value::Bool)),
         "array_position" => scalar(|_, a| position(a, i32::MIN)),
         "array_position_start" => scalar(|_, a| match &a[2] {
             Value::Null => {
@@ -262,7 +272,12 @@ fn fill(ctx: &EvalContext<'_>, a: &[Value]) -> Result<Value> {
         return made(element, Vec::new(), Vec::new());
     }
     let dimensions = lens.iter().zip(lowers).map(|(len, lower)| Dimension { len: *len, lower }).collect();
-    made(element, dimensions, vec![a[0].clone(); count as usize])
+    let mut elements = Vec::new();
+    for at in 0..count as usize {
+        stop::check_at(at)?;
+        elements.push(a[0].clone());
+    }
+    made(element, dimensions, elements)
 }
 
 /// The element of an array at these subscripts; NULL where there is none (`array[i][j]`).

@@ -6,6 +6,7 @@ use super::json::{kind_name, wrong_kind};
 use super::{bool_of, document, int4, invalid_parameter, rows, scalar, set, text, texts};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::{Body, SetRows};
+use crate::stop;
 use crate::types::json::{Json, object};
 use crate::types::value::Value;
 
@@ -100,27 +101,45 @@ fn elements(document: &Json, as_text: bool) -> Result<SetRows> {
 }
 
 /// `@>`: whether `whole` has all that `part` has.
-fn contains(whole: &Json, part: &Json) -> bool {
-    match (whole, part) {
+fn contains(whole: &Json, part: &Json) -> Result<bool> {
+    Ok(match (whole, part) {
         (Json::Object(_), Json::Object(members)) => {
-            members.iter().all(|(key, part)| whole.get(key).is_some_and(|whole| contains(whole, part)))
+            for (key, part) in members.iter() {
+                let Some(whole) = whole.get(key) else { return Ok(false) };
+                if !contains(whole, part)? {
+                    return Ok(false);
+                }
+            }
+            true
         }
         (Json::Array(elements), Json::Array(parts)) => {
-            parts.iter().all(|part| elements.iter().any(|element| contains_element(element, part)))
+            for part in parts.iter() {
+                stop::check()?;
+                if !has_element(elements, part)? {
+                    return Ok(false);
+                }
+            }
+            true
         }
         // An array contains a plain value as if that were an array of one, at the top only.
         (Json::Array(elements), part @ (Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_))) => {
             elements.contains(part)
         }
         (whole, part) => whole == part,
-    }
+    })
 }
 
-fn contains_element(element: &Json, part: &Json) -> bool {
-    match (element, part) {
-        (Json::Array(_), Json::Array(_)) | (Json::Object(_), Json::Object(_)) => contains(element, part),
-        _ => element == part,
+fn has_element(elements: &[Json], part: &Json) -> Result<bool> {
+    for element in elements {
+        let has = match (element, part) {
+            (Json::Array(_), Json::Array(_)) | (Json::Object(_), Json::Object(_)) => contains(element, part)?,
+            _ => element == part,
+        };
+        if has {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 fn has_key(document: &Json, key: &str) -> bool {
@@ -136,8 +155,8 @@ fn has_key(document: &Json, key: &str) -> bool {
 
 fn asking(source: &str) -> Option<Body> {
     match source {
-        "jsonb_contains" => scalar(|_, a| Ok(Value::Bool(contains(document(&a[0]), document(&a[1]))))),
-        "jsonb_contained" => scalar(|_, a| Ok(Value::Bool(contains(document(&a[1]), document(&a[0]))))),
+        "jsonb_contains" => scalar(|_, a| contains(document(&a[0]), document(&a[1])).map(Value::Bool)),
+        "jsonb_contained" => scalar(|_, a| contains(document(&a[1]), document(&a[0])).map(Value::Bool)),
         "jsonb_exists" => scalar(|_, a| Ok(Value::Bool(has_key(document(&a[0]), text(&a[1]))))),
         "jsonb_exists_any" => scalar(|_, a| {
             Ok(Value::Bool(texts(&a[1]).into_iter().flatten().any(|key| has_key(document(&a[0]), key))))

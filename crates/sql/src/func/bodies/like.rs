@@ -3,6 +3,7 @@
 use super::{bytea, scalar, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
+use crate::stop;
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -95,6 +96,7 @@ fn matches<U: Unit>(text: &[U], pattern: &[U]) -> Result<bool> {
         match &mut back {
             Some((after, from)) if *from < text.len() => {
                 *from += 1;
+                stop::check()?;
                 (t, p) = (*from, *after);
             }
             _ => return Ok(false),

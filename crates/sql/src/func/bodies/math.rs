@@ -233,7 +233,11 @@ fn factorial(n: i64) -> Result<Value> {
     if n > 32_177 {
         return Err(crate::types::numeric::overflow());
     }
-    let product = (2..=n).fold(num_bigint::BigInt::from(1), |product, factor| product * factor);
+    let mut product = num_bigint::BigInt::from(1);
+    for factor in 2..=n {
+        crate::stop::check()?;
+        product *= factor;
+    }
     Ok(Value::Numeric(Numeric::new(product, 0)))
 }
 

@@ -12,6 +12,7 @@ use fancy_regex::{Captures, Regex, RegexBuilder};
 use super::{int4, invalid_parameter, rows, scalar, set, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
+use crate::stop;
 use crate::types::oid;
 use crate::types::value::Value;
 
@@ -92,7 +93,7 @@ fn compile(pattern: &str, flags: &str) -> Result<Regex> {
         }
     }
     let whole = if options.is_empty() { translated } else { format!("(?{options}){translated}") };
-    RegexBuilder::new(&whole).backtrack_limit(10_000_000).build().map_err(|error| {
+    RegexBuilder::new(&whole).backtrack_limit(2_000_000).build().map_err(|error| {
         let text = error.to_string();
         invalid(text.lines().last().unwrap_or_default())
     })
@@ -276,6 +277,7 @@ fn unicode_class(name: &str) -> String {
 }
 
 fn run<T>(result: std::result::Result<T, fancy_regex::Error>) -> Result<T> {
+    stop::check()?;
     result.map_err(invalid)
 }
 

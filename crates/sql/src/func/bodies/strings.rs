@@ -3,6 +3,7 @@
 use super::{bytea, int4, int8, invalid_parameter, scalar, text, written};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
+use crate::stop;
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -37,11 +38,15 @@ fn basic(source: &str) -> Option<Body> {
             if piece.len().saturating_mul(count) > 1 << 30 {
                 return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"));
             }
-            Ok(Value::text(piece.repeat(count)))
+            repeated(piece, count).map(Value::text)
         }),
         "replace_text" => scalar(|_, a| {
             let (whole, from) = (text(&a[0]), text(&a[1]));
-            Ok(if from.is_empty() { a[0].clone() } else { Value::text(whole.replace(from, text(&a[2]))) })
+            if from.is_empty() {
+                Ok(a[0].clone())
+            } else {
+                replaced(whole, from, text(&a[2])).map(Value::text)
+            }
         }),
         "translate" => scalar(|_, a| Ok(Value::text(translate(text(&a[0]), text(&a[1]), text(&a[2]))))),
         "ascii" => scalar(|_, a| Ok(Value::Int4(text(&a[0]).chars().next().map_or(0, |c| c as i32)))),
@@ -453,8 +458,8 @@ fn cutting(source: &str) -> Option<Body> {
         "ltrim" => scalar(|_, a| Ok(Value::text(trim(text(&a[0]), text(&a[1]), true, false)))),
         "ltrim1" => scalar(|_, a| Ok(Value::text(trim(text(&a[0]), " ", true, false)))),
         "rtrim" => scalar(|_, a| Ok(Value::text(trim(text(&a[0]), text(&a[1]), false, true)))),
-        "lpad" | "lpad/2" => scalar(|_, a| Ok(Value::text(pad(a, true)))),
-        "rpad" | "rpad/2" => scalar(|_, a| Ok(Value::text(pad(a, false)))),
+        "lpad" | "lpad/2" => scalar(|_, a| pad(a, true).map(Value::text)),
+        "rpad" | "rpad/2" => scalar(|_, a| pad(a, false).map(Value::text)),
         "split_part" => scalar(|_, a| split_part(text(&a[0]), text(&a[1]), int4(&a[2]))),
         _ => None,
     }
@@ -471,13 +476,43 @@ fn trim<'a>(whole: &'a str, set: &str, left: bool, right: bool) -> &'a str {
     kept
 }
 
-fn pad(a: &[Value], left: bool) -> String {
+fn pad(a: &[Value], left: bool) -> Result<String> {
     let (whole, len) = (text(&a[0]), int4(&a[1]).max(0) as usize);
     let fill = a.get(2).map_or(" ", |fill| text(fill));
     let missing = len.saturating_sub(whole.chars().count());
-    let filling: String = fill.chars().cycle().take(if fill.is_empty() { 0 } else { missing }).collect();
+    let mut filling = String::new();
+    for (at, c) in fill.chars().cycle().take(missing).enumerate() {
+        stop::check_at(at)?;
+        filling.push(c);
+    }
     let kept = slice(whole, 0, len);
-    if left { filling + kept } else { kept.to_string() + &filling }
+    Ok(if left { filling + kept } else { kept.to_string() + &filling })
+}
+
+fn repeated(piece: &str, count: usize) -> Result<String> {
+    /// Bytes that are made at once.
+    const BLOCK: usize = 1 << 20;
+    let at_once = (BLOCK / piece.len().max(1)).clamp(1, count.max(1));
+    let block = piece.repeat(at_once.min(count));
+    let mut made = String::with_capacity(piece.len() * count);
+    for _ in 0..count / at_once {
+        stop::check()?;
+        made.push_str(&block);
+    }
+    made.push_str(&block[..count % at_once * piece.len()]);
+    Ok(made)
+}
+
+fn replaced(whole: &str, from: &str, with: &str) -> Result<String> {
+    let (mut made, mut at) = (String::new(), 0);
+    for (start, found) in whole.match_indices(from) {
+        stop::check()?;
+        made.push_str(&whole[at..start]);
+        made.push_str(with);
+        at = start + found.len();
+    }
+    made.push_str(&whole[at..]);
+    Ok(made)
 }
 
 fn split_part(whole: &str, separator: &str, field: i32) -> Result<Value> {
