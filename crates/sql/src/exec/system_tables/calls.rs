@@ -6,6 +6,7 @@ use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
 use crate::bind::Binder;
 use crate::catalog::object::{Index, Object, PG_CATALOG};
+use crate::encoding::{self, numbered};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::privilege;
@@ -132,7 +133,7 @@ fn is_true(value: Option<&Value>) -> bool {
     matches!(value, Some(Value::Bool(true)))
 }
 
-fn process_of(value: Option<&Value>) -> i32 {
+fn number_of(value: Option<&Value>) -> i32 {
     value.and_then(Value::as_i64).unwrap_or(0) as i32
 }
 
@@ -178,12 +179,14 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_table_is_visible" => on.visible(number),
         "pg_type_is_visible" => on.visible_type(number),
         "pg_get_userbyid" => Value::text(on.user_name(number)),
-        "PG_encoding_to_char" => Value::text(if number == 6 { "UTF8" } else { "" }),
+        "PG_encoding_to_char" => Value::text(numbered(number_of(first)).map_or("", |known| known.name)),
         "PG_char_to_encoding" => {
-            Value::Int4(if text_of(first).eq_ignore_ascii_case("utf8") { 6 } else { -1 })
+            Value::Int4(encoding::named(text_of(first)).map_or(-1, |known| known.number))
         }
         "pg_client_encoding" | "getdatabaseencoding" => Value::text("UTF8"),
-        "pg_encoding_max_length_sql" => Value::Int4(4),
+        "pg_encoding_max_length_sql" => {
+            numbered(number_of(first)).map_or(Value::Null, |known| Value::Int4(known.bytes_max))
+        }
         "pg_get_expr" | "pg_get_expr_ext" => on.shown_expression(arguments),
         "pg_get_indexdef" => optional(on.index_definition(number, 0, false)),
         "pg_get_indexdef_ext" => {
@@ -223,9 +226,9 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_column_size" => return Err(SqlError::unsupported(source)),
         "pg_size_bytes" => Value::Int8(super::sizes::bytes_of(text_of(first))?),
         source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
-        "pg_cancel_backend" => signal::cancel(on, process_of(first))?,
+        "pg_cancel_backend" => signal::cancel(on, number_of(first))?,
         "pg_terminate_backend" => {
-            signal::terminate(on, process_of(first), second.and_then(Value::as_i64).unwrap_or(0))?
+            signal::terminate(on, number_of(first), second.and_then(Value::as_i64).unwrap_or(0))?
         }
         "pg_collation_for" => Value::text("\"default\""),
         "acldefault_sql" => on.default_privileges(text_of(first), oid_of(second)),

@@ -4,6 +4,7 @@ use md5::{Digest, Md5};
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use super::{bytea, invalid_parameter, scalar, text};
+use crate::encoding::{self, Encoding, convert};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
 use crate::types::value::Value;
@@ -18,67 +19,29 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "sha256_bytea" => scalar(|_, a| Ok(Value::bytea(Sha256::digest(bytea(&a[0])).to_vec()))),
         "sha384_bytea" => scalar(|_, a| Ok(Value::bytea(Sha384::digest(bytea(&a[0])).to_vec()))),
         "sha512_bytea" => scalar(|_, a| Ok(Value::bytea(Sha512::digest(bytea(&a[0])).to_vec()))),
-        "pg_convert_to" => {
-            scalar(|_, a| encoded(text(&a[0]), charset(text(&a[1]), "destination")?).map(Value::bytea))
-        }
-        "pg_convert_from" => {
-            scalar(|_, a| read(bytea(&a[0]), charset(text(&a[1]), "source")?).map(Value::text))
-        }
+        "pg_convert_to" => scalar(|_, a| {
+            let to = charset(text(&a[1]), "destination")?;
+            Ok(Value::bytea(convert(text(&a[0]).as_bytes(), encoding::utf8(), to)?.into_owned()))
+        }),
+        "pg_convert_from" => scalar(|_, a| {
+            let from = charset(text(&a[1]), "source")?;
+            Ok(Value::text(encoding::text(&convert(bytea(&a[0]), from, encoding::utf8())?)?))
+        }),
         "to_ascii_default" | "to_ascii_enc" | "to_ascii_encname" => scalar(|_, _| {
             let message = "encoding conversion from UTF8 to ASCII not supported";
             Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
         }),
         "pg_convert" => scalar(|_, a| {
             let (from, to) = (charset(text(&a[1]), "source")?, charset(text(&a[2]), "destination")?);
-            encoded(&read(bytea(&a[0]), from)?, to).map(Value::bytea)
+            Ok(Value::bytea(convert(bytea(&a[0]), from, to)?.into_owned()))
         }),
         _ => None,
     }
 }
 
-/// How characters become bytes.
-#[derive(Clone, Copy, PartialEq)]
-enum Charset {
-    Utf8,
-    Latin1,
-}
-
-fn charset(name: &str, side: &str) -> Result<Charset> {
-    match name.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
-        "utf8" | "unicode" => Ok(Charset::Utf8),
-        "latin1" | "iso88591" => Ok(Charset::Latin1),
-        _ => Err(invalid_parameter(format!("invalid {side} encoding name \"{name}\""))),
-    }
-}
-
-fn encoded(text: &str, to: Charset) -> Result<Vec<u8>> {
-    if to == Charset::Utf8 {
-        return Ok(text.as_bytes().to_vec());
-    }
-    let byte = |c: char| {
-        u8::try_from(u32::from(c)).map_err(|_| {
-            let bytes: Vec<String> =
-                c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("0x{byte:02x}")).collect();
-            let message = format!(
-                "character with byte sequence {} in encoding \"UTF8\" has no equivalent in encoding \
-                 \"LATIN1\"",
-                bytes.join(" ")
-            );
-            SqlError::new(SqlState::UNTRANSLATABLE_CHARACTER, message)
-        })
-    };
-    text.chars().map(byte).collect()
-}
-
-fn read(bytes: &[u8], from: Charset) -> Result<String> {
-    if from == Charset::Latin1 {
-        return Ok(bytes.iter().map(|byte| char::from(*byte)).collect());
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => Ok(text.to_string()),
-        Ok(_) => Err(bad_bytes(&[0])),
-        Err(error) => Err(bad_bytes(&bytes[error.valid_up_to()..])),
-    }
+fn charset(name: &str, side: &str) -> Result<&'static Encoding> {
+    let unknown = || invalid_parameter(format!("invalid {side} encoding name \"{name}\""));
+    encoding::named(name).ok_or_else(unknown)
 }
 
 /// What begins with these bytes is no text: as many are shown as the first one announces.

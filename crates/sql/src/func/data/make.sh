@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the tables of types, functions, operators, casts and aggregates in this folder from the catalog of a
+# Makes the tables of types, functions, operators, casts, aggregates and encodings in this folder from the catalog of a
 # PostgreSQL 15 server: their oids, names and signatures are what clients expect. Only rows whose types Liger has
 # are kept. Usage: PGHOST=... PGUSER=... ./make.sh
 set -eu
@@ -33,3 +33,18 @@ query "$kept select castsource, casttarget, castfunc, castcontext, castmethod fr
   where castsource in (select oid from kept) and casttarget in (select oid from kept)
   order by castsource, casttarget" casts.tsv
 query "select aggfnoid::oid, aggkind, aggnumdirectargs from pg_aggregate where aggkind <> 'n' order by 1" aggregates.tsv
+# Number, name, bytes of a character, other names, and what the bytes from 80 to ff of encodings of one byte are.
+psql -qXAtF "$(printf '\t')" -c "create function pg_temp.one(byte int, encoding text) returns text language plpgsql as \$\$
+begin return to_hex(ascii(convert_from(set_byte('\\x00', 0, byte), encoding)));
+exception when untranslatable_character or character_not_in_repertoire then return '-'; end \$\$" -c "
+select n, pg_encoding_to_char(n), pg_encoding_max_length(n), (select string_agg(name, ' ' order by name) from
+  regexp_split_to_table('abc alt big5 euccn eucjis2004 eucjp euckr euctw gb18030 gbk iso88591 iso885910 iso885913 iso885914
+  iso885915 iso885916 iso88592 iso88593 iso88594 iso88595 iso88596 iso88597 iso88598 iso88599 johab koi8 koi8r koi8u latin1
+  latin10 latin2 latin3 latin4 latin5 latin6 latin7 latin8 latin9 mskanji muleinternal shiftjis shiftjis2004 sjis sqlascii
+  tcvn tcvn5712 uhc unicode utf8 vscii win win1250 win1251 win1252 win1253 win1254 win1255 win1256 win1257 win1258 win866
+  win874 win932 win936 win949 win950 windows1250 windows1251 windows1252 windows1253 windows1254 windows1255 windows1256
+  windows1257 windows1258 windows866 windows874 windows932 windows936 windows949 windows950', '\\s+') name
+  where pg_char_to_encoding(name) = n),
+  case when pg_encoding_max_length(n) = 1 and n > 0 then (select string_agg(pg_temp.one(byte, pg_encoding_to_char(n)), ' '
+  order by byte) from generate_series(128, 255) byte) else '' end
+from generate_series(0, 41) n order by n" > "$here/encodings.tsv"
