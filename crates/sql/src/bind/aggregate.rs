@@ -76,8 +76,7 @@ impl Binder<'_> {
         }
         let distinct = if call.distinct { head.types.to_vec() } else { Vec::new() };
         // As they are written: what is cast without being asked counts as what it was.
-        let is_argument =
-            |expr: &Expr| exprs.contains(expr) || args.iter().any(|arg| arg.expr == *expr);
+        let is_argument = |expr: &Expr| exprs.contains(expr) || args.iter().any(|arg| arg.expr == *expr);
         if call.distinct && order.iter().any(|(expr, _)| !is_argument(expr)) {
             let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
             let at = call.order_by.first().map_or(pos, |sort| sort.expr.pos);

@@ -197,12 +197,8 @@ impl Parser<'_> {
                 self.accept_word("unlogged");
             }
             self.accept_word("table");
-            select.into = Some(Into {
-                name: self.path()?,
-                temporary,
-                on_commit: None,
-                storing: Default::default(),
-            });
+            select.into =
+                Some(Into { name: self.path()?, temporary, on_commit: None, storing: Default::default() });
         }
         if self.accept_word("from") {
             select.from = self.list(Parser::source_item)?;

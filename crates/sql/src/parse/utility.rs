@@ -1,6 +1,6 @@
 //! The other statements: SHOW, PREPARE, cursors, EXPLAIN, GRANT, LOCK, VACUUM and their kin.
 
-use super::ast::{FetchCount, Grant, ObjectKind, Owned, Path, Rebuild, Statement};
+use super::ast::{FetchCount, Grant, Ident, ObjectKind, Owned, Path, Rebuild, Statement};
 use super::lexer::Tok;
 use super::{Parser, Res};
 
@@ -99,7 +99,13 @@ impl Parser<'_> {
         }
         self.accept_word("verbose");
         let name = if self.peek() == &Tok::End || self.is(';') { None } else { Some(self.path()?) };
-        let index = if self.accept_word("using") { Some(self.name()?) } else { None };
+        let mut index = if self.accept_word("using") { Some(self.name()?) } else { None };
+        let mut name = name;
+        if let (Some(path), None, true) = (&name, &index, self.accept_word("on")) {
+            // The index first: an older form.
+            index = Some(Ident { text: path.last().to_string(), pos: path.pos });
+            name = Some(self.path()?);
+        }
         let (kind, system, concurrently) = (ObjectKind::Table, false, false);
         Ok(Statement::Rebuild(Rebuild { tag: "CLUSTER", kind, name, index, system, concurrently }))
     }

@@ -14,7 +14,8 @@ pub const DIMENSIONS_MAX: usize = 6;
 /// The error about an array of more.
 #[cold]
 pub fn too_many_dimensions(count: usize) -> SqlError {
-    let message = format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
+    let message =
+        format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
     SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
 }
 

@@ -86,10 +86,9 @@ impl<S: Store> LocalSession<S> {
                 self.with_names_kept(&object, |own| own.store.replace(new))
             }
             AlterTable::SetSchema(schema) => self.move_to(&object, schema),
-            _ => Err(SqlError::unsupported(format_args!(
-                "this form of ALTER {}",
-                kind.word().to_uppercase()
-            ))),
+            _ => {
+                Err(SqlError::unsupported(format_args!("this form of ALTER {}", kind.word().to_uppercase())))
+            }
         }
     }
 
@@ -402,7 +401,9 @@ impl<S: Store> LocalSession<S> {
         children.push(Arc::clone(table));
         for child in &children {
             for constraint in &child.constraints {
-                let Rule::ForeignKey { columns, table: to, references, .. } = &constraint.rule else { continue };
+                let Rule::ForeignKey { columns, table: to, references, .. } = &constraint.rule else {
+                    continue;
+                };
                 let parent = self.store.object(*to);
                 let Some(Object::Table(parent)) = parent.as_deref() else { continue };
                 if child.oid == table.oid || parent.oid == table.oid {
@@ -419,7 +420,11 @@ impl<S: Store> LocalSession<S> {
         self.each_row(&table, |row| if row[at].is_null() { Err(contains_null(&table, at)) } else { Ok(()) })
     }
 
-    pub(super) fn each_row(&self, table: &Arc<Table>, mut check: impl FnMut(&[Value]) -> Result<()>) -> Result<()> {
+    pub(super) fn each_row(
+        &self,
+        table: &Arc<Table>,
+        mut check: impl FnMut(&[Value]) -> Result<()>,
+    ) -> Result<()> {
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.start.interrupt.check()?;

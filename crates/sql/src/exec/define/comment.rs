@@ -29,7 +29,8 @@ impl<S: Store> LocalSession<S> {
             }
             ObjectKind::Database | ObjectKind::Extension => return Ok(()),
             ObjectKind::Trigger => {
-                let message = format!("trigger \"{}\" for table \"{}\" does not exist", name.last(), path.last());
+                let message =
+                    format!("trigger \"{}\" for table \"{}\" does not exist", name.last(), path.last());
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
             }
             _ => self.find(path)?,

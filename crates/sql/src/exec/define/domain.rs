@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::bind::tree::DomainCheck;
 use crate::catalog::object::{Expression, Object, Table, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::Exec;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
-use crate::exec::Exec;
 use crate::parse::ast::{self, AlterDomain, ConstraintKind, Path};
 use crate::types::{Oid, Type, TypeKind, Types};
 

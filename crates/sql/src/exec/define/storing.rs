@@ -55,8 +55,11 @@ const OF_TABLES: &[(&str, Allowed)] = &[
     ("vacuum_truncate", Bool),
     ("vacuum_index_cleanup", Word(&["auto", "on", "off", "true", "false", "yes", "no", "1", "0"], SWITCH)),
 ];
-const OF_VIEWS: &[(&str, Allowed)] =
-    &[("security_barrier", Bool), ("security_invoker", Bool), ("check_option", Word(&["local", "cascaded"], "\"local\" and \"cascaded\""))];
+const OF_VIEWS: &[(&str, Allowed)] = &[
+    ("security_barrier", Bool),
+    ("security_invoker", Bool),
+    ("check_option", Word(&["local", "cascaded"], "\"local\" and \"cascaded\"")),
+];
 const OF_BTREES: &[(&str, Allowed)] = &[("fillfactor", Integer(10, 100)), ("deduplicate_items", Bool)];
 const OF_HASHES: &[(&str, Allowed)] = &[("fillfactor", Integer(10, 100))];
 const OF_GINS: &[(&str, Allowed)] = &[("fastupdate", Bool), ("gin_pending_list_limit", Integer(64, MOST))];
@@ -71,7 +74,9 @@ fn bad(message: String) -> SqlError {
 
 impl Allowed {
     fn check(&self, name: &str, value: &str) -> Result<()> {
-        let invalid = |kind: &str| -> Result<()> { Err(bad(format!("invalid value for {kind} option \"{name}\": {value}"))) };
+        let invalid = |kind: &str| -> Result<()> {
+            Err(bad(format!("invalid value for {kind} option \"{name}\": {value}")))
+        };
         let outside = |low: String, high: String| {
             let message = format!("value {value} out of bounds for option \"{name}\"");
             Err(bad(message).detail(format!("Valid values are between \"{low}\" and \"{high}\".")))
@@ -319,4 +324,3 @@ pub(super) fn store_in(table: &mut Table, storing: &Storing) -> Result<()> {
     table.options = kept(&storing.options).collect();
     Ok(())
 }
-

@@ -1,6 +1,6 @@
 //! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
-use crate::bind::Binder;
 use super::storing::check_options;
+use crate::bind::Binder;
 use crate::catalog::object::{Column, Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;

@@ -3,6 +3,7 @@ use std::rc::Rc;
 
 use crate::bind::tree::{Cte, CteKind, Expr, OutColumn};
 use crate::bind::{BoundStatement, Scope};
+use crate::catalog::object::Object;
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::measure::Meter;
 use crate::exec::session::LocalSession;
@@ -141,7 +142,7 @@ impl<S: Store> LocalSession<S> {
                 Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
             }
             Statement::Lock { tables, mode, .. } => {
-                self.maintain(tables)?;
+                self.find_locked(tables)?;
                 // The weaker modes keep nobody out who reads or writes.
                 if !matches!(mode.as_str(), "access share" | "row share" | "row exclusive") {
                     self.notice("LOCK TABLE keeps nobody out: rows are locked as they are used".to_string());
@@ -285,6 +286,18 @@ impl<S: Store> LocalSession<S> {
             _ => return Err(SqlError::unsupported("this statement")),
         };
         Ok(tag.to_string())
+    }
+
+    /// What LOCK TABLE names: tables and views.
+    fn find_locked(&self, paths: &[Path]) -> Result<()> {
+        paths.iter().try_for_each(|path| match self.find(path)?.as_deref() {
+            Some(Object::Table(_) | Object::View(_)) => Ok(()),
+            Some(_) => {
+                let message = format!("\"{}\" is not a table or view", path.last());
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+            None => self.with_binder(|binder| binder.target_table(path)).map(drop),
+        })
     }
 
     fn maintain(&mut self, tables: &[Path]) -> Result<()> {

@@ -252,7 +252,8 @@ fn fill(ctx: &EvalContext<'_>, a: &[Value]) -> Result<Value> {
     };
     let wrong = |detail: &str| bad_subscript("wrong number of array subscripts").detail(detail);
     let lens = numbers(&a[1])?;
-    if a[1..].iter().any(|bounds| array(bounds).dimensions.len() > 1) {
+    let is_deep = |bounds: &&Value| !bounds.is_null() && array(bounds).dimensions.len() > 1;
+    if a[1..].iter().any(|bounds| is_deep(&bounds)) {
         return Err(wrong("Dimension array must be one dimensional."));
     }
     let lowers = a.get(2).map_or(Ok(vec![1; lens.len()]), numbers)?;

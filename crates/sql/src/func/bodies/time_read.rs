@@ -87,9 +87,20 @@ fn starts_with_digit(piece: &Piece) -> bool {
         Piece::Field { word, .. } => {
             let is_name = matches!(
                 *word,
-                "A.D." | "AD" | "B.C." | "BC" | "A.M." | "AM" | "P.M." | "PM" | "DAY" | "DY" | "MONTH" | "MON"
+                "A.D."
+                    | "AD"
+                    | "B.C."
+                    | "BC"
+                    | "A.M."
+                    | "AM"
+                    | "P.M."
+                    | "PM"
+                    | "DAY"
+                    | "DY"
+                    | "MONTH"
+                    | "MON"
             );
-            !is_name && !matches!(*word, "RM" | "OF" | "TZ" | "TZH") && !word.starts_with("FF")
+            !is_name && !matches!(*word, "RM" | "OF" | "TZ" | "TZH")
         }
     }
 }
@@ -170,7 +181,8 @@ impl Field<'_> {
 
     /// Reads one of these words, and tells which.
     fn one_of(&self, rest: &mut &str, words: &[&str]) -> Result<i64> {
-        let is_here = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let is_here =
+            |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let Some(at) = words.iter().position(is_here) else {
             let shown = rest.split(is_space).next().unwrap_or_default();
             return Err(bad_value(shown, self.given)
@@ -346,8 +358,7 @@ fn read(whole: &str, pattern: &str) -> Result<Fields> {
                 let convention = convention_of(word);
                 if convention.is_some() && fields.convention.is_some_and(|other| Some(other) != convention) {
                     let message = "invalid combination of date conventions".to_string();
-                    let hint =
-                        "Do not mix Gregorian and ISO week date conventions in a formatting template.";
+                    let hint = "Do not mix Gregorian and ISO week date conventions in a formatting template.";
                     return Err(format_error(message).hint(hint));
                 }
                 fields.convention = fields.convention.or(convention);

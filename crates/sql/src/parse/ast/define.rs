@@ -379,10 +379,7 @@ pub(crate) enum AlterDomain {
     Default(Option<(Expr, String)>),
     NotNull(bool),
     Add(Constraint),
-    Drop {
-        if_exists: bool,
-        name: Ident,
-    },
+    Drop { if_exists: bool, name: Ident },
     RenameConstraint(Ident, Ident),
     Validate(Ident),
 }
