@@ -5,12 +5,13 @@
 
 mod client;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::{Fixed, answer, start};
 use liger_sql::exec::LocalSession;
 use liger_sql::exec::memory::Memory;
-use liger_sql::session::InterruptReason;
+use liger_sql::session::{Activity, Interrupt, InterruptReason, ServerView};
 
 const WAIT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -72,4 +73,38 @@ fn every_statement_ends_when_it_is_told_to() {
         assert!(took < WAIT + PATIENCE, "{took:?}: {sql}");
     }
     assert_eq!(answer(&mut session, "select count(*) from t"), ["100"]);
+}
+
+/// A server of one session.
+struct Alone(Arc<Interrupt>);
+
+impl ServerView for Alone {
+    fn activity(&self) -> Vec<Activity> {
+        Vec::new()
+    }
+
+    fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
+        if let Some(reason) = stop {
+            self.0.raise(reason);
+        }
+        (process_id == 1).then(|| "postgres".to_string())
+    }
+
+    fn password_verifier(&self, password: &str) -> String {
+        password.to_string()
+    }
+}
+
+#[test]
+fn a_session_that_ends_itself_fails_with_that_statement() {
+    let mut start = start();
+    let interrupt = start.interrupt.clone();
+    start.server = Arc::new(Alone(interrupt.clone()));
+    let session = LocalSession::new(Memory::default(), start, Box::new(Fixed));
+    let mut session = session.expect("a session without settings opens");
+    let got = answer(&mut session, "select pg_cancel_backend(pg_backend_pid())");
+    assert_eq!(got.last().map(String::as_str), Some("ERROR 57014"), "{got:?}");
+    interrupt.rearm();
+    let got = answer(&mut session, "select pg_terminate_backend(pg_backend_pid())");
+    assert_eq!(got.last().map(String::as_str), Some("ERROR 57P01"), "{got:?}");
 }

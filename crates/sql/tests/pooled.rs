@@ -16,7 +16,7 @@ use liger_sql::error::{Severity, SqlState};
 use liger_sql::exec::{EngineDatabase, Surroundings};
 use liger_sql::panics::is_caught;
 use liger_sql::session::{
-    Database, Formats, InterruptReason, Parameters, Progress, Session, SessionStart, TransactionState,
+    Database, Format, Formats, InterruptReason, Parameters, Progress, Session, SessionStart, TransactionState,
 };
 
 /// Its random numbers are a fault of the server.
@@ -233,6 +233,95 @@ fn a_statement_before_sync_is_its_transaction_s_last() {
         assert_eq!(run("begin", true), Ok(vec!["1".to_string()]));
         assert_eq!(run("select 1", true), Ok(vec!["1".to_string()]));
         assert_eq!(writer.transaction_state(), TransactionState::Active);
+    });
+}
+
+#[test]
+fn statements_that_run_others_answer_in_the_formats_that_were_asked_for() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        rows(&mut session, "begin; declare c cursor for select 1, 2; prepare p as select 1, 2");
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        for sql in ["select 1, 2", "execute p", "fetch c"] {
+            session.parse("", sql, &[]).expect("parsed");
+            session.bind("", "", none, Formats(&[0, 1, 0, 0])).expect("bound");
+            let mut printed = Printed::default();
+            session.execute("", 0, true, &mut printed).expect("executed");
+            assert_eq!(printed.formats, [Format::Binary, Format::Text], "{sql}");
+        }
+    });
+}
+
+#[test]
+fn a_fetch_has_the_columns_of_the_cursor_that_is_there_when_it_is_bound() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        session.parse("f", "fetch c", &[]).expect("parsed");
+        assert!(session.describe_statement("f").expect("described").columns.is_none());
+        rows(&mut session, "begin; declare c cursor for select 1 as a, 2 as b");
+        session.bind("", "f", none, Formats(&[])).expect("bound");
+        let described = session.describe_portal("").expect("described");
+        let names: Vec<_> =
+            described.expect("columns").0.iter().map(|column| column.name.to_string()).collect();
+        assert_eq!(names.join(","), "a,b");
+    });
+}
+
+#[test]
+fn a_column_of_a_domain_is_described_as_what_is_under_it() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        let make =
+            "create domain word as varchar(3); create domain short as word; create domain number as int;
+            create table t (a short, b number, c number[])";
+        rows(&mut session, make);
+        session.parse("", "select a, b, c from t", &[]).expect("parsed");
+        let described = session.describe_statement("").expect("described");
+        let types: Vec<_> = described.columns.expect("columns").iter().map(|column| column.ty).collect();
+        assert_eq!((types[0].oid, types[0].modifier), (1043, 7));
+        assert_eq!((types[1].oid, types[1].modifier), (23, -1));
+        assert!(types[2].oid >= 16_384, "an array of a domain is a type of its own: {types:?}");
+    });
+}
+
+#[test]
+fn texts_of_parameters_are_utf_8_without_zeros() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        session.parse("", "select $1::text", &[]).expect("parsed");
+        for (format, bytes, told) in [(0, b"a\0", "0x00"), (1, b"a\0", "0x00"), (0, b"a\xff", "0xff")] {
+            let body = [&[0, 0, 0, 2][..], bytes].concat();
+            let given = Parameters { formats: Formats(&[0, format]), body: &body, count: 1 };
+            let error = session.bind("", "", given, Formats(&[])).expect_err("no text");
+            assert_eq!(error.state.to_string(), "22021");
+            assert_eq!(error.message, format!("invalid byte sequence for encoding \"UTF8\": {told}"));
+        }
+    });
+}
+
+#[test]
+fn formats_are_as_many_as_columns() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        let none = Parameters { formats: Formats(&[]), body: &[], count: 0 };
+        session.parse("", "select 1, 2, 3", &[]).expect("parsed");
+        let error = session.bind("", "", none, Formats(&[0, 1, 0, 1])).expect_err("two for three");
+        assert_eq!(error.state.to_string(), "08P01");
+        assert_eq!(error.message, "bind message has 2 result formats but query has 3 columns");
+        session.sync().expect("nothing is left to end");
+        session.bind("", "", none, Formats(&[0, 1])).expect("one is for all");
+    });
+}
+
+#[test]
+fn a_session_begins_with_the_modes_that_its_client_asks_for() {
+    with_pod(1, 2, |databases| {
+        let mut start = start();
+        start.parameters = vec![("default_transaction_read_only".to_string(), "on".to_string())];
+        let mut session = databases[0].open(start).expect("opened");
+        assert_eq!(answer(&mut *session, "show transaction_read_only"), ["on"]);
+        assert_eq!(answer(&mut *session, "create table t (a int)"), ["ERROR 25006"]);
     });
 }
 

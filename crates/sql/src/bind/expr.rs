@@ -301,7 +301,7 @@ impl Binder<'_> {
             _ => self.expr(scope, item),
         };
         let items: Vec<Typed> = list.iter().map(bind).collect::<Result<_>>()?;
-        let nested = items.first().is_some_and(|item| self.types().element_of(item.ty.oid) != 0);
+        let nested = items.iter().any(|item| self.types().element_of(item.ty.oid) != 0);
         if let Some(element) = wanted {
             let ty = if nested { self.types().array_of(element) } else { element };
             let cast = |item: Typed| self.cast(item, Type::of(ty)).map(|typed| typed.expr);

@@ -7,6 +7,7 @@
 
 mod counted;
 mod explain;
+mod formatted;
 mod portal;
 mod read_only;
 pub(super) mod run;
@@ -14,7 +15,9 @@ pub(crate) mod settings;
 mod show;
 mod transaction;
 
+use formatted::Formatted;
 pub(crate) use portal::{Portal, Prepared};
+pub(crate) use run::in_characters;
 pub(crate) use transaction::{Constraints, Savepoint};
 
 use std::borrow::Cow;
@@ -25,8 +28,8 @@ use super::Waiting;
 use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::bind::Binder;
-use crate::bind::tree::OutColumn;
-use crate::error::{Result, SqlError, SqlState, in_characters};
+use crate::encoding;
+use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};
@@ -203,20 +206,6 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
-    pub(crate) fn described(&self, columns: &[OutColumn]) -> Vec<ColumnDescription> {
-        let described = self.with_context(|ctx, _| {
-            let describe = |column: &OutColumn| ColumnDescription {
-                name: column.name.clone(),
-                ty: column.ty,
-                len: ctx.type_info(column.ty.oid).map_or(-1, |info| info.len),
-                table: column.table,
-                attribute: column.attribute,
-            };
-            Ok(columns.iter().map(describe).collect())
-        });
-        described.expect("nothing in it fails")
-    }
-
     pub(crate) fn prepare(&mut self, sql: &str, parsed: Option<Parsed>, given: &[Oid]) -> Result<Prepared> {
         let sql: Arc<str> = sql.into();
         let Some(parsed) = parsed else {
@@ -311,13 +300,7 @@ impl<S: Store> LocalSession<S> {
                 values.push(match (bytes, format) {
                     (None, _) => Value::Null,
                     (Some(bytes), Format::Binary) => binary::receive(&ctx, ty, bytes)?,
-                    (Some(bytes), Format::Text) => {
-                        let literal = std::str::from_utf8(bytes).map_err(|_| {
-                            let message = "invalid byte sequence for encoding \"UTF8\"";
-                            SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
-                        })?;
-                        text::input(&ctx, ty, literal)?
-                    }
+                    (Some(bytes), Format::Text) => text::input(&ctx, ty, encoding::text(bytes)?)?,
                 });
             }
             Ok(values)
@@ -342,7 +325,9 @@ impl<S: Store> LocalSession<S> {
 
     pub(crate) fn tell_notices(&mut self, sink: &mut dyn Sink) -> Result<()> {
         for notice in std::mem::take(&mut *self.shared.notices.borrow_mut()) {
-            sink.notice(&notice)?;
+            if self.shared.variables.borrow().shows(notice.severity) {
+                sink.notice(&notice)?;
+            }
         }
         Ok(())
     }
@@ -416,10 +401,12 @@ impl<S: Store> LocalSession<S> {
         }
         if prepared.kept().is_none() {
             self.arguments = (prepared.parameters.clone(), portal.parameters.to_vec());
+            let formats = portal.formats.clone();
             if let Some(portal) = self.portals.get_mut(name) {
                 portal.done = true;
             }
-            let tag = self.run_statement(statement, &prepared.sql, sink);
+            let tag =
+                self.run_statement(statement, &prepared.sql, &mut Formatted { sink, formats: &formats });
             self.arguments = Default::default();
             self.tell_notices(sink)?;
             if let Some(tag) = tag? {
@@ -506,6 +493,8 @@ impl<S: Store> Session for LocalSession<S> {
                 return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
             }
             let values = self.parameter_values(&prepared, parameters)?;
+            let prepared = self.as_it_is_now(prepared)?;
+            prepared.check_formats(result_formats)?;
             Ok((prepared, values))
         });
         match bound {

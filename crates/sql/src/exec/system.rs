@@ -94,9 +94,7 @@ pub(super) fn oid_of(value: Option<&Value>) -> Oid {
 
 /// An identifier as SQL would have to write it.
 pub(crate) fn quoted(name: &str) -> String {
-    let plain = |(at, c): (usize, char)| {
-        c.is_ascii_lowercase() || c == '_' || (at > 0 && (c.is_ascii_digit() || c == '$'))
-    };
+    let plain = |(at, c): (usize, char)| c.is_ascii_lowercase() || c == '_' || (at > 0 && c.is_ascii_digit());
     if !name.is_empty() && name.chars().enumerate().all(plain) && !crate::parse::needs_quotes(name) {
         return name.to_string();
     }

@@ -105,8 +105,8 @@ pub fn find_cast(types: &dyn Types, source: Oid, target: Oid, context: CastConte
     let by_text = (context >= CastContext::Assignment && to.category == 'S')
         || (context == CastContext::Explicit && from.category == 'S');
     let writable = to.kind != TypeKind::Pseudo && from.kind != TypeKind::Pseudo;
-    let record = source == oid::RECORD && to.category == 'S';
-    (by_text && (writable || record)).then_some(CastPath::InputOutput)
+    let shown = matches!(source, oid::RECORD | oid::VOID) && to.category == 'S';
+    (by_text && (writable || shown)).then_some(CastPath::InputOutput)
 }
 
 /// Whether an argument of type `input` may stand where `target` is declared, without a cast written.

@@ -7,6 +7,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 use super::numeric::{Numeric, ten};
 use super::value::{Array, Dimension, Interval, Record, Value};
 use super::{Oid, Type, TypeKind, Types, array, cast, json, oid, text};
+use crate::encoding;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 
@@ -48,13 +49,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn text(&mut self) -> Result<&'a str> {
-        let bytes = self.rest();
-        let bad = || {
-            let message = "invalid byte sequence for encoding \"UTF8\"";
-            SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
-        };
-        let text = std::str::from_utf8(bytes).map_err(|_| bad())?;
-        if text.contains('\0') { Err(bad()) } else { Ok(text) }
+        encoding::text(self.rest())
     }
 }
 
@@ -204,7 +199,7 @@ fn send_numeric(number: &Numeric, to: &mut Vec<u8>) {
     let groups_behind = u32::from(scale).div_ceil(4);
     let aligned = &*unscaled * ten(groups_behind * 4 - u32::from(scale));
     let text = aligned.magnitude().to_str_radix(10);
-    let padded = format!("{:0>width$}", text, width = text.len().next_multiple_of(4));
+    let padded = "0".repeat(text.len().next_multiple_of(4) - text.len()) + &text;
     let groups = padded.as_bytes().chunks(4);
     let mut digits: Vec<u16> =
         groups.map(|group| group.iter().fold(0, |n, c| n * 10 + u16::from(c - b'0'))).collect();

@@ -105,7 +105,7 @@ pub fn apply_modifier(ctx: &EvalContext<'_>, ty: Type, explicit: bool, value: Va
             let characters = text.chars().count();
             match length.checked_sub(characters) {
                 None | Some(0) => Value::Text(text),
-                Some(missing) => Value::text(format!("{text}{:missing$}", "")),
+                Some(missing) => Value::text(format!("{text}{}", " ".repeat(missing))),
             }
         }
         (oid::NUMERIC, Value::Numeric(number)) => match ty.precision_scale() {

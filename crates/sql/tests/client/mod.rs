@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_sql::exec::Surroundings;
 use liger_sql::session::{
-    Activity, Client, ColumnDescription, CopyInput, CopyShape, Formats, Interrupt, InterruptReason,
+    Activity, Client, ColumnDescription, CopyInput, CopyShape, Format, Formats, Interrupt, InterruptReason,
     Notification, ServerView, Session, SessionStart, Sink,
 };
 use liger_sql::types::text;
@@ -54,13 +54,16 @@ impl ServerView for Fixed {
 #[derive(Default)]
 pub struct Printed {
     types: Vec<u32>,
+    /// The format asked for, column by column.
+    pub formats: Vec<Format>,
     pub lines: Vec<String>,
     pub tags: Vec<String>,
     pub notices: Vec<String>,
 }
 
 impl Sink for Printed {
-    fn columns(&mut self, columns: &[ColumnDescription], _formats: Formats<'_>) -> Result<(), SqlError> {
+    fn columns(&mut self, columns: &[ColumnDescription], formats: Formats<'_>) -> Result<(), SqlError> {
+        self.formats = (0..columns.len()).map(|at| formats.of(at)).collect();
         self.types = columns.iter().map(|column| column.ty.oid).collect();
         Ok(())
     }

@@ -123,3 +123,10 @@ select relname from pg_class where oid in ('pg_type'::regclass::oid::int8, 1::in
 select 1::oid < 2::int4, 1::int2 = 1::oid, 3::int2::oid, 3::int2 in (3::oid, 4::oid), 3::oid in (3::int2, 4::int4);
 select oid = any('{23,25}'::int4[]), typname from pg_type where oid in (23::int2, 16::int2) order by 2;
 select array[1, 2]::oid[], array[3::int2]::oid[] = array[3::oid], '{a,b}'::varchar[]::text[] = '{a,b}'::text[];
+create table "odd$" ("a$" int primary key, name varchar(9), other text);
+create table odder (ref int references "odd$", check (ref > 0));
+create index odd_index on "odd$" ((other || name), lower(other), ("a$" + 1) desc, other);
+select pg_get_constraintdef(oid), pg_get_constraintdef(oid, true) from pg_constraint where conrelid = 'odder'::regclass and contype = 'f';
+select n, pg_get_indexdef('odd_index'::regclass, n, false), pg_get_indexdef('odd_index'::regclass, n, true) from generate_series(1, 4) n order by n;
+select pg_get_indexdef('odd_index'::regclass), 'odd$'::text, quote_ident('odd$'), '"odd$"'::regclass;
+drop table odder, "odd$";

@@ -100,3 +100,5 @@ select '{NULL,null,Null}'::int[], '{null}'::text[] = array[null]::text[], array_
 select count(*) from lists where nums = any (array(select nums from lists where id = 1));
 select * from (values (array[1, 2]), ('{3}')) v(a) where 3 = any (a);
 select array_length(array_fill(0, array[100, 20]), 1), octet_length(array_fill(1, array[1000])::text);
+select array['{1,NULL}', array[2, 3]]::int[], array['{NULL}', array[null]]::text[], array['{1}', array[2]];
+select array[1, array[2]];

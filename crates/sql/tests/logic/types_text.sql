@@ -127,3 +127,4 @@ select $$never closed;
 select /* not closed;
 select 1 /* closed */ + /* a /* nested */ one */ 2 -- to the end;
 ;
+select octet_length('a'::char(100000)), length(right('a'::char(70000)::text, 3)), pg_sleep(0)::text = '', pg_sleep(0)::varchar(3);

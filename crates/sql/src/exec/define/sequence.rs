@@ -150,7 +150,7 @@ impl<S: Store> LocalSession<S> {
         if_exists: bool,
         options: &[SequenceOption],
     ) -> Result<()> {
-        let Some(Object::Sequence(mut sequence)) = self.find(path)?.as_deref().cloned() else {
+        let Some(Object::Sequence(sequence)) = self.find(path)?.as_deref().cloned() else {
             return self.missing("relation", SqlState::UNDEFINED_TABLE, path, if_exists);
         };
         self.must_own(&Object::Sequence(sequence.clone()))?;

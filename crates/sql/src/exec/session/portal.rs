@@ -33,6 +33,17 @@ impl Prepared {
     pub(crate) fn kept(&self) -> Option<(u64, Arc<PlannedStatement>)> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// 08P01 unless the formats of a Bind are none, one for all columns, or one for each.
+    pub(super) fn check_formats(&self, formats: Formats<'_>) -> Result<()> {
+        let columns = self.columns.as_ref().map_or(formats.len(), Vec::len);
+        if formats.len() > 1 && formats.len() != columns {
+            let message =
+                format!("bind message has {} result formats but query has {columns} columns", formats.len());
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        Ok(())
+    }
 }
 
 /// A bound statement, or a cursor.
@@ -76,6 +87,20 @@ impl<S: Store> LocalSession<S> {
         let prepared = self.prepare(text, Some(parsed), &given)?;
         self.statements.insert(name.text.clone(), Arc::new(prepared));
         Ok(())
+    }
+
+    /// The columns of a FETCH are those of the cursor that has the name when it is bound.
+    pub(super) fn as_it_is_now(&mut self, prepared: Arc<Prepared>) -> Result<Arc<Prepared>> {
+        let Some(statement @ Statement::Fetch { .. }) = &prepared.statement else { return Ok(prepared) };
+        let columns = self.utility_columns(statement)?;
+        Ok(Arc::new(Prepared {
+            sql: prepared.sql.clone(),
+            statement: prepared.statement.clone(),
+            parameters: prepared.parameters.clone(),
+            columns: columns.map(|columns| self.described(&columns)),
+            counted: None,
+            plan: Mutex::default(),
+        }))
     }
 
     pub(super) fn execute_named(

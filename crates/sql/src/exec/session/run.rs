@@ -66,6 +66,16 @@ pub(crate) fn warning(state: SqlState, message: &str) -> SqlError {
     SqlError::notice(Severity::Warning, state, message)
 }
 
+/// Bytes from 1 become characters from 1.
+pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
+    if let Some(position) = error.position {
+        let bytes = (position as usize - 1).min(sql.len());
+        let chars = sql.char_indices().take_while(|(at, _)| *at < bytes).count();
+        error.position = Some(chars as u32 + 1);
+    }
+    error
+}
+
 impl<S: Store> LocalSession<S> {
     /// Runs a statement; its tag, unless it has been told already.
     pub(crate) fn run_statement(
@@ -205,6 +215,7 @@ impl<S: Store> LocalSession<S> {
                 }
                 Ok(true)
             })?;
+            self.start.interrupt.check()?; // a session may have ended itself
             let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
             kept.into_iter().try_for_each(give)?;
             Ok((changed.unwrap_or(rows), waiting))
@@ -232,6 +243,7 @@ impl<S: Store> LocalSession<S> {
                 rows.push(row);
                 Ok(true)
             })?;
+            self.start.interrupt.check()?;
             let waiting = exec.settle_constraints(&|constraint| self.is_deferred(constraint))?;
             let count = changed.unwrap_or(rows.len() as u64);
             Ok((rows, count, waiting))

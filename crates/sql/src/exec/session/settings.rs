@@ -11,7 +11,7 @@ pub(crate) mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::func::Settings;
 use crate::session::Timeouts;
 use crate::types::datetime::date_style::DateStyle;
@@ -142,6 +142,18 @@ impl Variables {
         known.chain(own.map(|(name, value)| (name.as_str(), value.as_str()))).collect()
     }
 
+    /// Whether the client wants notices of this severity (`client_min_messages`).
+    pub(crate) fn shows(&self, severity: Severity) -> bool {
+        let least = match value_in(&self.values, "client_min_messages") {
+            Some("notice") | None => Severity::Notice,
+            Some("warning") => Severity::Warning,
+            Some("log") => Severity::Log,
+            Some(debug) if debug.starts_with("debug") => Severity::Debug,
+            Some(_) => Severity::Error,
+        };
+        severity == Severity::Info || severity >= least
+    }
+
     /// What RESET goes back to.
     pub(crate) fn start_of(&self, name: &str) -> Option<&str> {
         value_in(&self.start, name)
@@ -191,6 +203,7 @@ impl Variables {
 
     /// What is set now is what RESET goes back to.
     pub(crate) fn keep_as_start(&mut self) {
+        self.modes_as_default();
         self.start = self.values.clone();
     }
 
@@ -209,12 +222,17 @@ impl Variables {
         for (name, value) in std::mem::take(&mut self.local) {
             self.put(&name, value);
         }
+        self.modes_as_default();
+        self.is_changed = false;
+        self.apply_all();
+    }
+
+    /// The next transaction is what the defaults say.
+    fn modes_as_default(&mut self) {
         for which in ["isolation", "read_only", "deferrable"] {
             let default = value_in(&self.values, &format!("default_transaction_{which}")).map(str::to_string);
             self.put(&format!("transaction_{which}"), default);
         }
-        self.is_changed = false;
-        self.apply_all();
     }
 
     /// Where a savepoint is.

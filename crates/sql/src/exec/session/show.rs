@@ -1,6 +1,7 @@
 //! SET, SHOW, RESET and DISCARD, and rows of text that statements without a plan answer.
 use super::run::warning;
 use crate::bind::tree::OutColumn;
+use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Row;
 use crate::exec::privilege;
@@ -9,8 +10,9 @@ use crate::exec::session::settings::list;
 use crate::exec::store::Store;
 use crate::exec::system::{quoted, text_column};
 use crate::parse::ast::{SetValue, Statement};
-use crate::session::{Formats, Sink, TransactionState};
+use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
 use crate::types::value::Value;
+use crate::types::{Type, Types};
 
 impl<S: Store> LocalSession<S> {
     pub(super) fn set(&mut self, name: &str, value: &SetValue, local: bool) -> Result<()> {
@@ -73,6 +75,36 @@ impl<S: Store> LocalSession<S> {
         };
         self.ensure_open()?;
         self.plan(inner, given).map(|(_, parameters)| parameters)
+    }
+
+    /// What a client is told of columns: of a domain the type under it, which clients know.
+    pub(crate) fn described(&self, columns: &[OutColumn]) -> Vec<ColumnDescription> {
+        let described = self.with_context(|ctx, _| {
+            let describe = |column: &OutColumn| {
+                let ty = self.under_domains(column.ty);
+                ColumnDescription {
+                    name: column.name.clone(),
+                    ty,
+                    len: ctx.type_info(ty.oid).map_or(-1, |info| info.len),
+                    table: column.table,
+                    attribute: column.attribute,
+                }
+            };
+            Ok(columns.iter().map(describe).collect())
+        });
+        described.expect("nothing in it fails")
+    }
+
+    fn under_domains(&self, mut ty: Type) -> Type {
+        while crate::types::builtin(ty.oid).is_none()
+            && let Some(object) = self.store.object(ty.oid)
+            && let Object::Type(user) = &*object
+            && user.oid == ty.oid
+            && let UserTypeKind::Domain { base, modifier, .. } = &user.kind
+        {
+            ty = Type { oid: *base, modifier: *modifier };
+        }
+        ty
     }
 
     pub(crate) fn utility_columns(&mut self, statement: &Statement) -> Result<Option<Vec<OutColumn>>> {

@@ -208,13 +208,13 @@ impl SessionSystem<'_> {
         columns.unwrap_or_default()
     }
 
-    fn index_column(&self, table: &Table, column: &IndexColumn, pretty: bool, plain: bool) -> String {
+    fn index_column(&self, table: &Table, column: &IndexColumn, pretty: bool) -> String {
         match &column.of {
             Indexed::Column(column) => quoted(&table.columns[usize::from(*column)].name),
             Indexed::Expression { expression: Expression { sql, .. }, .. } => {
                 let call = self.with_bound(table, sql, None, |_, expr, _| Some(is_simple(expr)));
                 let text = self.expression(table, sql, None, pretty);
-                if call == Some(true) || plain { text } else { format!("({text})") }
+                if call == Some(true) { text } else { format!("({text})") }
             }
         }
     }
@@ -227,7 +227,7 @@ impl SessionSystem<'_> {
         let Object::Table(table) = &*object else { return None };
         if column > 0 {
             return Some(match index.columns.get(column - 1) {
-                Some(column) => self.index_column(table, column, pretty, true),
+                Some(column) => self.index_column(table, column, pretty),
                 None => {
                     let included = index.include.get(column - 1 - index.columns.len())?;
                     quoted(&table.columns[usize::from(*included)].name)
@@ -266,7 +266,7 @@ impl SessionSystem<'_> {
             (true, true) => " DESC",
             (true, false) => " DESC NULLS LAST",
         };
-        self.index_column(table, column, pretty, false) + order
+        self.index_column(table, column, pretty) + order
     }
 
     /// What a constraint demands, as it would be written in CREATE TABLE.
