@@ -195,8 +195,13 @@ HEAD = """# What PostgreSQL 15's regression files meet otherwise here: file, che
 """
 
 
-def run(servers, options, folder, known_path):
+def run(start, options, folder, known_path):
     """Runs the files and prints a table; returns what is new and what is known no longer."""
+    with start(locale="C") as servers:
+        return run_files(servers, options, folder, known_path)
+
+
+def run_files(servers, options, folder, known_path):
     regress = source(options.sources or folder)
     environment = {**ENVIRONMENT, "PG_ABS_SRCDIR": str(regress), "PG_ABS_BUILDDIR": str(folder)}
     known, results, wrong, better = load(known_path), {}, [], []
