@@ -35,7 +35,6 @@ pub const SABOTAGE_STEPS: &[&str] = &[
     "takeover.await-logs",
     "takeover.versions-above-removed",
     "takeover.checkpoint-before-return",
-    "takeover.await-heirs",
     "takeover.rebuild-after-death",
     "takeover.warm-shared",
     "takeover.entangled-together",
@@ -116,9 +115,7 @@ impl RowHost {
             let owner = Owner::load(cx, &self.plan, *partition);
             owner.is_some_and(|owner| owner.host != self.home(*partition))
         };
-        !others.is_empty()
-            && !cx.sabotaged("takeover.await-heirs")
-            && self.orphans(cx, &others).iter().any(is_taken)
+        !others.is_empty() && self.orphans(cx, &others).iter().any(is_taken)
     }
 
     /// All of it; returns the epoch from which on this host's checkpoints have the partitions.

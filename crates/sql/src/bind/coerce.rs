@@ -122,8 +122,7 @@ impl Binder<'_> {
     pub(crate) fn cast(&self, typed: Typed, target: Type) -> Result<Typed> {
         let (source, pos) = (typed.ty.oid, typed.pos);
         match self.coerce_written(typed, target)? {
-            // To a type without a length: of any length.
-            Some(typed) => Ok(Typed { ty: Type { modifier: target.modifier, ..typed.ty }, ..typed }),
+            Some(typed) => Ok(typed),
             None => Err(self.cannot_cast(source, target.oid, pos)),
         }
     }

@@ -7,8 +7,11 @@
 //! 1. An object's keys are unique and sorted, shorter ones first, then by bytes; the last of equal keys won.
 //! 2. Numbers keep their scale: `1.0` stays `1.0`.
 
-use std::cmp::Ordering;
+mod order;
+
 use std::fmt::Write;
+
+pub use order::compare;
 
 use super::numeric::Numeric;
 use crate::error::{Result, SqlError, SqlState};
@@ -64,9 +67,18 @@ struct Reader<'a> {
     decodes: bool,
 }
 
+const LOW: &str = "Unicode low surrogate must follow a high surrogate.";
+const TWICE: &str = "Unicode high surrogate must not follow a high surrogate.";
+
 fn invalid(detail: impl Into<String>) -> SqlError {
     let message = "invalid input syntax for type json";
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message).detail(detail)
+}
+
+#[cold]
+fn zero() -> SqlError {
+    SqlError::new(SqlState::UNTRANSLATABLE_CHARACTER, "unsupported Unicode escape sequence")
+        .detail("\\u0000 cannot be converted to text.")
 }
 
 impl<'a> Reader<'a> {
@@ -215,30 +227,21 @@ impl<'a> Reader<'a> {
                     return Ok(' ');
                 }
                 let code = match first {
-                    0 => {
-                        let message = "unsupported Unicode escape sequence";
-                        return Err(SqlError::new(SqlState::UNTRANSLATABLE_CHARACTER, message)
-                            .detail("\\u0000 cannot be converted to text."));
-                    }
+                    0 => return Err(zero()),
                     0xd800..0xdc00 => {
-                        let low = "Unicode low surrogate must follow a high surrogate.";
                         if !self.text[self.at..].starts_with("\\u") {
-                            return Err(invalid(low));
+                            return Err(invalid(LOW));
                         }
                         self.at += 2;
                         match self.hex()? {
-                            0xd800..0xdc00 => {
-                                let twice = "Unicode high surrogate must not follow a high surrogate.";
-                                return Err(invalid(twice));
-                            }
+                            0xd800..0xdc00 => return Err(invalid(TWICE)),
                             second @ 0xdc00..0xe000 => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
-                            _ => return Err(invalid(low)),
+                            _ => return Err(invalid(LOW)),
                         }
                     }
                     other => other,
                 };
-                let low = || invalid("Unicode low surrogate must follow a high surrogate.");
-                char::from_u32(code).ok_or_else(low)?
+                char::from_u32(code).ok_or_else(|| invalid(LOW))?
             }
             other => return Err(invalid(format!("Escape sequence \"\\{other}\" is invalid."))),
         })
@@ -564,41 +567,5 @@ impl std::fmt::Display for Json {
         let mut text = String::new();
         self.write(&mut text);
         f.write_str(&text)
-    }
-}
-
-/// The order of two documents: objects over arrays over booleans over numbers over strings over null; arrays
-/// and objects by their number of elements first. A document that is an empty array is less than anything
-/// else; one within a document is an array as any other.
-pub fn compare(a: &Json, b: &Json) -> Ordering {
-    let empty = |document: &Json| matches!(document, Json::Array(elements) if elements.is_empty());
-    empty(b).cmp(&empty(a)).then_with(|| compare_within(a, b))
-}
-
-fn compare_within(a: &Json, b: &Json) -> Ordering {
-    let rank = |document: &Json| match document {
-        Json::Null => 0,
-        Json::String(_) => 1,
-        Json::Number(_) => 2,
-        Json::Bool(_) => 3,
-        Json::Array(_) => 4,
-        Json::Object(_) => 5,
-    };
-    match (a, b) {
-        (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
-        (Json::Number(a), Json::Number(b)) => a.cmp(b),
-        (Json::String(a), Json::String(b)) => a.cmp(b),
-        (Json::Array(a), Json::Array(b)) => {
-            let elements = || a.iter().zip(b).map(|(a, b)| compare_within(a, b)).find(|order| order.is_ne());
-            a.len().cmp(&b.len()).then_with(|| elements().unwrap_or(Ordering::Equal))
-        }
-        (Json::Object(a), Json::Object(b)) => {
-            let pair = |((key, value), (other_key, other)): (&(String, Json), &(String, Json))| {
-                key.cmp(other_key).then_with(|| compare_within(value, other))
-            };
-            let members = || a.iter().zip(b).map(pair).find(|order| order.is_ne());
-            a.len().cmp(&b.len()).then_with(|| members().unwrap_or(Ordering::Equal))
-        }
-        _ => rank(a).cmp(&rank(b)),
     }
 }

@@ -111,10 +111,4 @@ create table nv (a int, check (a > 0) not valid);
 select convalidated from pg_constraint where conrelid = 'nv'::regclass;
 comment on constraint nv_a_check on nv is 'positive';
 alter table nv alter a type bigint;
-select obj_description(oid, 'pg_constraint') from pg_constraint where conrelid = 'nv'::regclass;
 drop table nv;
--- A cast to a type without a length.
-create table cl (a numeric(10, 2), b varchar(5), c char(3));
-create view cv as select a::numeric as a, b::varchar as b, c::bpchar as c, a::numeric(8,1) as d from cl;
-select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'cv'::regclass order by attnum;
-drop table cl cascade;

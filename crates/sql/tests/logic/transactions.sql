@@ -176,7 +176,6 @@ rollback;
 lock table tx in access exclusive mode;
 begin;
 lock table tx in row share mode;
-lock table nosuch;
 rollback;
 begin;
 select id from tx where id = 1 for update;

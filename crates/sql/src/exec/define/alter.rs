@@ -287,11 +287,7 @@ impl<S: Store> LocalSession<S> {
                 table.columns[at].not_null = true;
             }
             AlterColumn::DropNotNull => {
-                if table.columns[at].identity.is_some() {
-                    let message =
-                        format!("column \"{name}\" of relation \"{}\" is an identity column", table.name);
-                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-                }
+                refuse_identity_null(&table, at)?;
                 let is_key = |constraint: &Constraint| match &constraint.rule {
                     Rule::PrimaryKey { columns, .. } => columns.contains(&(at as u16)),
                     _ => false,
@@ -308,7 +304,7 @@ impl<S: Store> LocalSession<S> {
                 return self.alter_type_of(table, at, ty, using.as_ref());
             }
             AlterColumn::Compression(method) => {
-                self.check_compression(table.columns[at].type_oid, Some(method))?;
+                return self.check_compression(table.columns[at].type_oid, Some(method));
             }
             AlterColumn::AddIdentity { always, options } => {
                 let (column, own) = (&table.columns[at], &table.name);
@@ -461,6 +457,16 @@ impl<S: Store> LocalSession<S> {
             })
         })
     }
+}
+
+/// A column of numbers of its own has no NULLs.
+fn refuse_identity_null(table: &Table, at: usize) -> Result<()> {
+    if table.columns[at].identity.is_none() {
+        return Ok(());
+    }
+    let (name, own) = (&table.columns[at].name, &table.name);
+    let message = format!("column \"{name}\" of relation \"{own}\" is an identity column");
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }
 
 fn contains_null(table: &Table, at: usize) -> SqlError {

@@ -1,8 +1,9 @@
 //! How objects are stored, as definitions say it: storage parameters, access methods, tablespaces, collations
 //! and compression of columns.
 //!
-//! Liger stores everything in its one way, and only how long rows are can be chosen. So what PostgreSQL would keep as a hint is checked as it checks it,
-//! kept where a dump asks for it (`pg_class.reloptions`), and changes nothing; what there is not is refused.
+//! Liger stores everything in its one way, and only how long rows are can be chosen. So what PostgreSQL would
+//! keep as a hint is checked as it checks it, kept where a dump asks for it (`pg_class.reloptions`), and
+//! changes nothing; what there is not is refused.
 use crate::catalog::object::{Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -280,8 +281,8 @@ impl<S: Store> LocalSession<S> {
         Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
     }
 
-    /// CLUSTER and REINDEX, for which there is nothing to do: rows lie in the order of their keys, and indexes
-    /// are never bloated. What they name has to be there.
+    /// CLUSTER and REINDEX, for which there is nothing to do: rows lie in the order of their keys, and
+    /// indexes are never bloated. What they name has to be there.
     pub(crate) fn rebuild(&self, rebuild: &Rebuild) -> Result<()> {
         if rebuild.system && rebuild.concurrently {
             let message = "cannot reindex system catalogs concurrently";

@@ -1,7 +1,7 @@
 //! Times out of texts by a pattern: `to_date`, `to_timestamp`.
 //!
-//! A text is read from left to right, field by field of the pattern, and the pattern ends where the text ends.
-//! Outside of FX mode spaces and separators of the text may be more, fewer or others than the pattern has. As
+//! A text is read from left to right, field by field of the pattern, which ends where the text ends. Outside
+//! of FX mode spaces and separators of the text may be more, fewer or others than the pattern has. As
 //! PostgreSQL has it, 0 and "not told" are the same of most fields.
 
 use super::time_format::{DAYS, MONTHS, Piece, pieces};
