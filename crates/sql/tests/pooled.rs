@@ -550,24 +550,6 @@ fn an_update_brings_rows_into_a_partial_index_and_out_of_it() {
     });
 }
 
-/// What a host has taken beforehand it gives up, as PostgreSQL's session does; what others have is theirs.
-#[test]
-fn a_sequence_that_is_set_goes_on_from_there() {
-    with_pod(2, 3, |databases| {
-        let (mut a, mut b) = (connect(&databases[0]), connect(&databases[1]));
-        rows(&mut a, "create sequence s cache 10");
-        let next = |session: &mut Connected| rows(session, "select nextval('s')").remove(0);
-        assert_eq!([next(&mut a), next(&mut b)], ["1", "11"]);
-        rows(&mut a, "select setval('s', 100)");
-        assert_eq!([next(&mut a), next(&mut b)], ["101", "12"]);
-        rows(&mut b, "alter sequence s restart with 500");
-        assert_eq!([next(&mut b), next(&mut a)], ["500", "102"]);
-        rows(&mut a, "alter sequence s restart");
-        rows(&mut b, "select setval('s', 700, false)");
-        assert_eq!([next(&mut b), next(&mut a)], ["700", "710"]);
-    });
-}
-
 #[test]
 fn a_portal_that_stops_goes_on_with_the_next_row() {
     with_pod(1, 3, |databases| {

@@ -208,7 +208,9 @@ impl Binder<'_> {
         }
         let source = operand.ty.oid;
         let cast = self.coerce_written(operand, target)?;
-        cast.ok_or_else(|| self.cannot_cast(source, target.oid, at))
+        let cast = cast.ok_or_else(|| self.cannot_cast(source, target.oid, at))?;
+        // To a type without a length: of any length.
+        Ok(Typed { ty: Type { modifier: target.modifier, ..cast.ty }, ..cast })
     }
 
     fn sql_value(&self, name: &str, precision: Option<i64>, pos: Pos) -> Result<Typed> {

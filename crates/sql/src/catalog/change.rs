@@ -28,7 +28,10 @@ use crate::types::Oid;
 /// The catalog as a transaction sees it.
 pub struct Working {
     now: Arc<Catalog>,
+    /// The version is one ahead.
     bumped: bool,
+    /// Something was changed, perhaps behind a savepoint that was gone back to: its locks stay.
+    changed: bool,
     /// The number of the session's next own object.
     next_own: Oid,
 }
@@ -80,7 +83,7 @@ pub struct Kept(Arc<Catalog>);
 impl Working {
     /// The picture of a transaction that has begun with this one.
     pub fn new(catalog: Arc<Catalog>) -> Working {
-        Working { now: catalog, bumped: false, next_own: FIRST_PRIVATE }
+        Working { now: catalog, bumped: false, changed: false, next_own: FIRST_PRIVATE }
     }
 
     /// Goes on with a picture that has the session's own objects besides, the next of which gets this number.
@@ -99,9 +102,9 @@ impl Working {
         &self.now
     }
 
-    /// Whether this transaction has changed it.
+    /// Whether this transaction has changed it, also where that was taken back: nobody else reads it then.
     pub fn is_changed(&self) -> bool {
-        self.bumped
+        self.changed
     }
 
     /// The picture, for a savepoint.
@@ -187,7 +190,7 @@ impl Working {
         if !tx.is_left_out("catalog.bump-version") {
             saved::set_version(tx, &self.now.classes, version)?;
         }
-        self.bumped = true;
+        (self.bumped, self.changed) = (true, true);
         Ok(version)
     }
 

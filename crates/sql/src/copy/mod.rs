@@ -27,6 +27,7 @@ pub use writer::Writer;
 
 use std::ops::Range;
 
+use crate::encoding;
 use crate::error::{Result, SqlError, SqlState};
 
 /// A field of a row.
@@ -197,7 +198,7 @@ impl Reader {
                 Some(range) if self.options.format == CopyFormat::Binary => {
                     Field::Binary(&bytes[range.clone()])
                 }
-                Some(range) => Field::Text(utf8(&bytes[range.clone()])?),
+                Some(range) => Field::Text(encoding::text(&bytes[range.clone()])?),
             });
         }
         row(&fields)
@@ -228,14 +229,6 @@ impl Reader {
 
 fn bad(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
-}
-
-fn utf8(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let byte = bytes[error.valid_up_to()];
-        let message = format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}");
-        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
-    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod transaction;
 
 use formatted::Formatted;
 pub(crate) use portal::{Portal, Prepared};
-pub(crate) use run::in_characters;
 pub(crate) use transaction::{Constraints, Savepoint};
 
 use std::borrow::Cow;
@@ -29,7 +28,7 @@ use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::bind::Binder;
 use crate::encoding;
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError, SqlState, in_characters};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};

@@ -112,3 +112,12 @@ select convalidated from pg_constraint where conrelid = 'nv'::regclass;
 comment on constraint nv_a_check on nv is 'positive';
 alter table nv alter a type bigint;
 drop table nv;
+-- A cast to a type without a length.
+create table cl (a numeric(10, 2), b varchar(5));
+create view cv as select a::numeric as a, b::varchar as b, a::numeric(8,1) as d from cl;
+select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = 'cv'::regclass order by attnum;
+drop table cl cascade;
+create table nc (a int, check (a > 0));
+comment on constraint nc_a_check on nc is 'positive';
+select obj_description(oid, 'pg_constraint'), obj_description(oid) from pg_constraint where conrelid = 'nc'::regclass;
+drop table nc;

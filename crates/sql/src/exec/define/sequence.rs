@@ -165,11 +165,14 @@ impl<S: Store> LocalSession<S> {
         let Object::Sequence(sequence) = &*object else { return Err(lost(oid)) };
         let mut sequence = sequence.clone();
         self.apply_sequence(&mut sequence, options, false)?;
+        let start = sequence.start;
+        // Before the number is set, which then goes with the transaction.
+        self.store.replace(Object::Sequence(sequence))?;
         for option in options {
             if let SequenceOption::Restart(value) = option {
-                self.store.set_value(oid, value.unwrap_or(sequence.start), false)?;
+                self.store.set_value(oid, value.unwrap_or(start), false)?;
             }
         }
-        self.store.replace(Object::Sequence(sequence))
+        Ok(())
     }
 }

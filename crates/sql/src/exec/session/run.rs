@@ -66,16 +66,6 @@ pub(crate) fn warning(state: SqlState, message: &str) -> SqlError {
     SqlError::notice(Severity::Warning, state, message)
 }
 
-/// Bytes from 1 become characters from 1.
-pub(crate) fn in_characters(mut error: SqlError, sql: &str) -> SqlError {
-    if let Some(position) = error.position {
-        let bytes = (position as usize - 1).min(sql.len());
-        let chars = sql.char_indices().take_while(|(at, _)| *at < bytes).count();
-        error.position = Some(chars as u32 + 1);
-    }
-    error
-}
-
 impl<S: Store> LocalSession<S> {
     /// Runs a statement; its tag, unless it has been told already.
     pub(crate) fn run_statement(
@@ -304,11 +294,13 @@ impl<S: Store> LocalSession<S> {
     fn find_locked(&self, paths: &[Path]) -> Result<()> {
         paths.iter().try_for_each(|path| match self.find(path)?.as_deref() {
             Some(Object::Table(_) | Object::View(_)) => Ok(()),
-            Some(_) => {
-                let message = format!("\"{}\" is not a table or view", path.last());
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            Some(other) => {
+                let message = format!("cannot lock relation \"{}\"", path.last());
+                let kinds = if matches!(other, Object::Index(_)) { "indexes" } else { "sequences" };
+                let detail = format!("This operation is not supported for {kinds}.");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).detail(detail))
             }
-            None => self.with_binder(|binder| binder.target_table(path)).map(drop),
+            None => self.with_binder(|binder| binder.target_table(path)).map(drop).map_err(SqlError::nowhere),
         })
     }
 

@@ -402,7 +402,15 @@ impl SessionSystem<'_> {
             Some("pg_namespace") => Some(PG_NAMESPACE),
             Some(_) => return Value::Null,
         };
-        let look = Look { system: self, objects: self.store.object(number).into_iter().collect() };
+        // A constraint is a part of its table.
+        let has = |object: &Object| match object {
+            Object::Table(table) => table.constraints.iter().any(|constraint| constraint.oid == number),
+            _ => false,
+        };
+        let is_asked = class.is_none_or(|class| class == PG_CONSTRAINT);
+        let holder = || is_asked.then(|| self.store.objects().into_iter().find(|it| has(it))).flatten();
+        let objects = self.store.object(number).or_else(holder).into_iter().collect();
+        let look = Look { system: self, objects };
         let mut comments = relations::comments(&look).into_iter();
         let found = comments.find(|(own, object, at, _)| {
             *object == number && *at == part && class.is_none_or(|class| class == *own)
