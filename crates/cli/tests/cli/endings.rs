@@ -95,7 +95,9 @@ fn an_interrupt_ends_every_long_command_and_nothing_stays() {
         "bench ledger --hosts 2 --time 60s --accounts 500".to_owned(),
         "sim rows --seconds 60".to_owned(),
         format!("reproduce pasha --quick --out {out}"),
-        format!("explore --workload ycsb --vary hosts=1,2,3,4 --cross 100 --out {out}"),
+        format!(
+            "explore --workload ycsb --vary hosts=4,8,16 --vary cxl-latency=100,200,400 --keys 200000 --out {out}"
+        ),
         format!("probe --seconds 60 --out {profile}"),
     ]
     .iter()
