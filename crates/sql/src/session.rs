@@ -299,6 +299,8 @@ pub enum Place {
     Queue,
     /// It waits for an advisory lock.
     Lock,
+    /// It waits for somebody who changes or uses a table or view, or changes the catalog.
+    Relation,
     /// It waits for its turn after a conflict.
     Turn,
     /// On this worker of its host.
@@ -328,7 +330,8 @@ impl Interrupt {
             Place::Queue => 1,
             Place::Lock => 2,
             Place::Turn => 3,
-            Place::Worker(worker) => 4 + worker,
+            Place::Relation => 4,
+            Place::Worker(worker) => 5 + worker,
         };
         self.place.store(number, Ordering::Relaxed);
     }
@@ -340,7 +343,8 @@ impl Interrupt {
             1 => Place::Queue,
             2 => Place::Lock,
             3 => Place::Turn,
-            number => Place::Worker(number - 4),
+            4 => Place::Relation,
+            number => Place::Worker(number - 5),
         }
     }
 

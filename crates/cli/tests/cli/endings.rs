@@ -89,15 +89,14 @@ fn memory_of(dir: &str) -> String {
 fn an_interrupt_ends_every_long_command_and_nothing_stays() {
     let folder = Folder::new("interrupted");
     let (out, profile) = (folder.file("out"), folder.file("machine.toml"));
+    let many_pods = "--vary hosts=4,8,16 --vary cxl-latency=100,200,400";
     for (at, arguments) in [
         "bench tpcc --hosts 2 --seconds 60 --scale-divisor 100".to_owned(),
         "bench ycsb --hosts 2 --seconds 60".to_owned(),
         "bench ledger --hosts 2 --time 60s --accounts 500".to_owned(),
         "sim rows --seconds 60".to_owned(),
         format!("reproduce pasha --quick --out {out}"),
-        format!(
-            "explore --workload ycsb --vary hosts=4,8,16 --vary cxl-latency=100,200,400 --keys 200000 --out {out}"
-        ),
+        format!("explore --workload ycsb {many_pods} --keys 200000 --out {out}"),
         format!("probe --seconds 60 --out {profile}"),
     ]
     .iter()

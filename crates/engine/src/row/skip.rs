@@ -1,4 +1,4 @@
-//! Rows that others do not hold: what `SKIP LOCKED` asks for.
+//! Rows that others do not hold: what `SKIP LOCKED` asks for, and who can wait by other means.
 //!
 //! Elsewhere a transaction reads all rows of a range or conflicts. Here it is shown those that it can have at
 //! once, without a promise about the others, and takes the ones that it wants one by one.
@@ -7,7 +7,7 @@
 //! 1. What is shown was committed, or is this transaction's own, and was not being changed when it was read.
 //!    Nothing of it is held afterwards, and no gap: it may be gone or different a moment later. It is no read
 //!    of the transaction, and its history does not show it.
-//! 2. A row that was taken is held as if it had been read and changed, and was shown after that.
+//! 2. A row that was taken is held as if it had been read and changed, or read, and was shown after that.
 //! 3. Meeting a row that somebody else holds changes nothing: the transaction goes on.
 //! 4. Rows that nobody holds are not missed, but those of another host's places that a restart or a shortage
 //!    of shared memory keeps from being moved.
@@ -103,6 +103,27 @@ impl<F: Fabric> RowTxn<'_, F> {
         };
         let visitor = &mut Visitor::Write(&mut once);
         Ok(unless_held(self.free_row(relation, partition, key, visitor))?.unwrap_or(false))
+    }
+
+    /// Locks a row for reading and shows it; false if there is none (that is not protected), `None` if
+    /// somebody
+    /// else is changing it.
+    ///
+    /// # Errors
+    /// As [`RowTxn::peek_range`].
+    pub fn get_if_free(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, TxnError> {
+        let relation = self.host.catalog().relation(table)?;
+        let partition = relation.partition_of(key, self.host.partition_count());
+        let mut once = |_: &Key, row: Row<'_>| {
+            see(row.bytes());
+            ControlFlow::Break(())
+        };
+        unless_held(self.free_row(relation, partition, key, &mut Visitor::Read(&mut once)))
     }
 
     /// Locks and shows one row, without waiting and without its gap.

@@ -1,7 +1,9 @@
 //! SQL tables that several hosts create, fill, index, alter, empty and drop at the same time.
 //!
-//! Every transaction begins with the catalog, as all of SQL does, and does one thing to one of a few tables:
-//! so a host that goes by an old catalog puts rows where nobody looks, or leaves entries out. At the end all
+//! Every transaction begins with the catalog, as all of SQL does, uses or changes one of a few tables, and
+//! does
+//! one thing to it: so a host that goes by an old catalog, or does not keep others from changing what it
+//! uses, puts rows where nobody looks, or leaves entries out. At the end all
 //! rows, entries, edges and values outside must fit together, and the history must be serializable, the
 //! catalog's rows included. Beside that hosts signal each other, and every signal arrives once.
 
@@ -17,6 +19,7 @@ use liger_fabric::sim::{Adversary, Mode, Sim, SimConfig};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 use liger_sql::catalog::change::{NewIndex, NewTable, Working};
+use liger_sql::catalog::definition::Held;
 use liger_sql::catalog::object::{Column, IndexColumn, Object, PUBLIC};
 use liger_sql::catalog::{Catalog, HostCatalog, OWN_SIZES};
 use liger_sql::storage::access::{Access, attempt, is_conflict};
@@ -26,7 +29,7 @@ use liger_sql::storage::signals::{self, Kind, Signal};
 use liger_sql::storage::table::PlainColumns;
 use liger_sql::storage::{check, garbage};
 use liger_sql::types::{Oid, Type, oid};
-use liger_sql::{Result, Value};
+use liger_sql::{Result, SqlError, SqlState, Value};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;
@@ -116,9 +119,17 @@ fn work(cx: &Cx<Sim>, host: &RowHost, transactions: u32, shared: &Shared) {
             receive(&mut session, &catalog, shared);
             continue;
         }
+        let tried = Cell::new(false);
         again(&mut session, TRIES, |tx| {
-            let mut working = Working::new(catalog.begin(tx)?);
-            operation(tx, &mut working, &catalog, &mut Picker::new(number))
+            let mut pick = Picker::new(number);
+            // Many go by the picture that the host has, as if they had begun before, until that is too old.
+            let picture = match catalog.cached() {
+                cached if cached.version() > 0 && pick.chance(60) && !tried.replace(true) => cached,
+                _ => catalog.begin(tx)?,
+            };
+            let mut working = Working::new(picture);
+            operation(tx, &mut working, &catalog, &mut pick)?;
+            working.finish(tx)
         });
     }
     shared.running.set(shared.running.get() - 1);
@@ -211,7 +222,11 @@ fn operation(
 ) -> Result<()> {
     let name = NAMES[pick.below(NAMES.len() as u64) as usize];
     let Some(table) = named(working.catalog(), name) else { return create(tx, working, name) };
-    match pick.below(16) {
+    let what = pick.below(16);
+    if what > 3 && what != 5 {
+        uses(tx, working, table)?;
+    }
+    match what {
         0 => {
             let indexes: Vec<Oid> = working.catalog().indexes_of(table).map(|index| index.oid).collect();
             indexes.into_iter().chain([table]).try_for_each(|oid| working.drop_object(tx, oid))
@@ -229,6 +244,17 @@ fn operation(
             garbage::sweep(tx, working.catalog(), place, 4).map(drop)
         }
         _ => row(tx, working, host, table, pick),
+    }
+}
+
+/// Uses a table, by a picture that is not older than it: otherwise this host looks again.
+fn uses(tx: &mut dyn Access, working: &Working, table: Oid) -> Result<()> {
+    match working.hold(tx, table)? {
+        Held::Here => Ok(()),
+        Held::Newer | Held::Busy => {
+            let message = "the table is being changed, or has been";
+            Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::tree::{
 };
 use super::updatable::{Changed, Changing};
 use super::{Binder, Scope, Typed, fail};
-use crate::catalog::object::{Object, Rule, Table, UserTypeKind};
+use crate::catalog::object::{Index, Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::parse::ast::{self, ConflictTarget, Ident, JoinKind, Kind, Path};
@@ -409,6 +409,12 @@ impl Binder<'_> {
         changed: &Changed,
     ) -> Result<Conflict> {
         let index = self.arbiter(&changed.shown, &conflict.target)?;
+        let means = |one: &Index| index.is_none_or(|oid| oid == one.oid);
+        if self.store.indexes(changed.shown.oid).iter().any(|one| one.deferrable && means(one)) {
+            let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
+                           as arbiters";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
         let Some((set, filter)) = &conflict.update else {
             return Ok(Conflict { index, update: None, seen: None });
         };

@@ -2,6 +2,7 @@
 
 use super::tree::{Expr, Group};
 use super::{Binder, Scope, fail};
+use crate::catalog::object::Rule;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{GroupItem, Kind, Target};
@@ -159,7 +160,7 @@ impl Binder<'_> {
         })?;
         let table = entry.table.as_ref()?;
         let (constraint, key) = table.constraints.iter().find_map(|constraint| match &constraint.rule {
-            crate::catalog::object::Rule::PrimaryKey { columns, .. } => Some((constraint.oid, columns)),
+            Rule::PrimaryKey { columns, .. } if !constraint.deferrable => Some((constraint.oid, columns)),
             _ => None,
         })?;
         let grouped = |column: &u16| {

@@ -1,22 +1,26 @@
 //! A transaction's own picture of the catalog, with what it has created, altered and dropped.
 //!
 //! Invariants:
-//! 1. The first change bumps the catalog's version; so it waits for all transactions that are running and
-//!    have read it, or gives up: a conflict like any other.
-//! 2. Rows of the catalog and this picture change together; a savepoint keeps the picture as it was
-//!    ([`Working::keep`], [`Working::restore`]) next to its mark.
+//! 1. Before a relation is changed its definition is taken, and kept (catalog/definition.rs). If somebody
+//!    uses it that is a conflict here; who wants to wait has taken it before ([`Working::lock`]).
+//! 2. Descriptions are written, and the version is bumped, behind everything else ([`Working::finish`]):
+//!    until
+//!    its commit nobody waits for a transaction that changes the catalog but who uses what it changes.
+//!    If the version is not what it was when the transaction began to change it, that is a conflict.
+//!    A savepoint keeps the picture as it was ([`Working::keep`], [`Working::restore`]) next to its mark.
 //! 3. What the rows of a dropped or emptied object leave behind is noted as garbage in the same transaction
 //!    (storage/garbage.rs).
 //! 4. A session's own objects (storage/private.rs) are in the picture and in no row: they bump no version,
 //!    and nobody else hears of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::depend;
 use super::object::{
     Column, Constraint, Index, IndexColumn, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Sequence, Table,
 };
-use super::{Catalog, Space, saved};
+use super::{Catalog, Space, definition, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::Access;
 use crate::storage::classes::{ClassSize, ObjectId};
@@ -28,8 +32,12 @@ use crate::types::Oid;
 /// The catalog as a transaction sees it.
 pub struct Working {
     now: Arc<Catalog>,
-    /// The version is one ahead.
-    bumped: bool,
+    /// The pod's catalog before the first change.
+    base: Arc<Catalog>,
+    /// Objects of the pod that are new, different or gone.
+    different: BTreeSet<Oid>,
+    /// Relations whose definitions were taken, or that are new.
+    taken: BTreeSet<Oid>,
     /// Something was changed, perhaps behind a savepoint that was gone back to: its locks stay.
     changed: bool,
     /// The number of the session's next own object.
@@ -78,12 +86,41 @@ pub struct NewIndex {
 
 /// The catalog as it was at a savepoint.
 #[derive(Clone)]
-pub struct Kept(Arc<Catalog>);
+pub struct Kept {
+    now: Arc<Catalog>,
+    base: u64,
+    different: BTreeSet<Oid>,
+}
 
 impl Working {
     /// The picture of a transaction that has begun with this one.
     pub fn new(catalog: Arc<Catalog>) -> Working {
-        Working { now: catalog, bumped: false, changed: false, next_own: FIRST_PRIVATE }
+        Working {
+            base: catalog.clone(),
+            now: catalog,
+            different: BTreeSet::new(),
+            taken: BTreeSet::new(),
+            changed: false,
+            next_own: FIRST_PRIVATE,
+        }
+    }
+
+    /// Goes on with a newer picture of the pod's catalog, and beside it with the session's own objects, which
+    /// are in it. Not behind a change.
+    pub(crate) fn renew(&mut self, pod: Arc<Catalog>, picture: Arc<Catalog>) {
+        debug_assert!(!self.changed && pod.version >= self.base.version && pod.version == picture.version);
+        (self.base, self.now) = (pod, picture);
+    }
+
+    /// A picture of the pod's catalog with the session's own objects that are in the present one.
+    pub(crate) fn own_beside(&self, pod: &Arc<Catalog>) -> Arc<Catalog> {
+        let own = self.now.own_objects().map(|object| (object.oid(), object.clone())).collect();
+        Arc::new(pod.beside(&own))
+    }
+
+    /// The version of the pod's catalog before the first change.
+    pub(crate) fn base_version(&self) -> u64 {
+        self.base.version
     }
 
     /// Goes on with a picture that has the session's own objects besides, the next of which gets this number.
@@ -109,17 +146,18 @@ impl Working {
 
     /// The picture, for a savepoint.
     pub fn keep(&self) -> Kept {
-        Kept(self.now.clone())
+        Kept { now: self.now.clone(), base: self.base.version, different: self.different.clone() }
     }
 
-    /// Goes back to a savepoint whose rows have been restored. (The version stays ahead: that is harmless.)
+    /// Goes back to a savepoint whose rows have been restored. What others have changed since stays.
     pub fn restore(&mut self, kept: &Kept) {
-        let version = self.now.version;
-        self.now = kept.0.clone();
-        if self.now.version != version {
-            // The bump may have been undone with the rest: the next change bumps again.
-            self.bumped = false;
+        if kept.base == self.base.version {
+            (self.now, self.different) = (kept.now.clone(), kept.different.clone());
+            return;
         }
+        debug_assert!(kept.different.is_empty(), "the catalog is renewed before the first change only");
+        self.now = kept.now.clone();
+        (self.now, self.different) = (self.own_beside(&self.base), BTreeSet::new());
     }
 
     /// Takes `count` new oids and returns the first; they are of a session's own objects if `near` is, which
@@ -162,14 +200,91 @@ impl Working {
             true => self.now.version,
             false => {
                 self.refuse_own(&object)?;
-                let version = self.bump(tx)?;
-                saved::save(tx, &self.now.classes, &object, version)?;
-                version
+                self.change(tx, object.oid(), Some(&object))?
             }
         };
         let mut next = self.now.with(object.oid(), Some(object));
         next.version = version;
         self.now = Arc::new(next);
+        Ok(())
+    }
+
+    /// Takes note of a change, of which there may be no user; the version that it makes.
+    fn change(&mut self, tx: &mut dyn Access, oid: Oid, new: Option<&Object>) -> Result<u64> {
+        self.changed = true;
+        let old = self.now.get(oid).cloned();
+        for relation in definition::touched(&self.now, old.as_deref(), new) {
+            if !self.lock(tx, relation)? {
+                let message = "could not serialize access due to concurrent update";
+                let detail = "Somebody uses a table or view that is to be changed.";
+                return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(detail));
+            }
+        }
+        self.different.insert(oid);
+        Ok(self.base.version + 1)
+    }
+
+    /// Takes the definition of a relation, if nobody uses it; whether it has it now.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn lock(&mut self, tx: &mut dyn Access, relation: Oid) -> Result<bool> {
+        let is_there = self.base.get(relation).is_some();
+        if !self.taken.contains(&relation)
+            && (!is_there || definition::take(tx, &self.now.classes, relation)?)
+        {
+            self.taken.insert(relation);
+        }
+        Ok(self.taken.contains(&relation))
+    }
+
+    /// Uses a relation to the end of the transaction: [`definition::hold`].
+    ///
+    /// # Errors
+    /// Conflicts, and those of the engine.
+    pub fn hold(&self, tx: &mut dyn Access, relation: Oid) -> Result<definition::Held> {
+        if self.taken.contains(&relation) || self.changed && self.base.get(relation).is_none() {
+            return Ok(definition::Held::Here);
+        }
+        definition::hold(tx, &self.base, relation)
+    }
+
+    /// Whether an object was there before the first change.
+    pub(crate) fn is_of_base(&self, oid: Oid) -> bool {
+        self.base.get(oid).is_some()
+    }
+
+    /// Whether the definition of a relation is this transaction's.
+    pub(crate) fn has_taken(&self, relation: Oid) -> bool {
+        self.taken.contains(&relation)
+    }
+
+    /// Writes all descriptions that have changed, and the next version: the last step before the commit.
+    ///
+    /// # Errors
+    /// Conflicts: somebody else has changed the catalog, and what this transaction did may not fit any more.
+    pub fn finish(&mut self, tx: &mut dyn Access) -> Result<()> {
+        if self.different.is_empty() {
+            return Ok(());
+        }
+        let (classes, base) = (&self.now.classes, self.base.version);
+        let version = base + 1;
+        if !tx.is_left_out("catalog.bump-version") {
+            saved::set_version(tx, classes, base, version)?;
+        }
+        for oid in &self.different {
+            match self.now.get(*oid) {
+                Some(object) => saved::save(tx, classes, object, version)?,
+                None => saved::remove(tx, classes, *oid)?,
+            }
+        }
+        for relation in &self.taken {
+            match (self.base.get(*relation).is_some(), self.now.get(*relation).is_some()) {
+                (true, is_there) => definition::set(tx, classes, *relation, is_there.then_some(version))?,
+                (false, true) => definition::put(tx, classes, *relation, version)?,
+                (false, false) => {}
+            }
+        }
         Ok(())
     }
 
@@ -179,19 +294,6 @@ impl Working {
         let what = format!("a permanent {} that refers to temporary {}", object.kind(), own.kind());
         let hint = "Make both of them temporary, or both permanent.";
         Err(SqlError::unsupported(format_args!("{what} \"{}\"", own.name())).hint(hint))
-    }
-
-    /// Bumps the version at the first change; returns the new one.
-    fn bump(&mut self, tx: &mut dyn Access) -> Result<u64> {
-        if self.bumped {
-            return Ok(self.now.version);
-        }
-        let version = self.now.version + 1;
-        if !tx.is_left_out("catalog.bump-version") {
-            saved::set_version(tx, &self.now.classes, version)?;
-        }
-        (self.bumped, self.changed) = (true, true);
-        Ok(version)
     }
 
     fn check_name(&self, object: &Object) -> Result<()> {
@@ -276,6 +378,7 @@ impl Working {
             method: "btree".to_owned(),
             rows: None,
             valid: true,
+            deferrable: false,
             comment: None,
         };
         self.create(tx, Object::Index(index))?;
@@ -309,6 +412,7 @@ impl Working {
             method: new.method,
             rows: Some(rows),
             valid: true,
+            deferrable: false,
             comment: None,
         };
         self.create(tx, Object::Index(index.clone()))?;
@@ -332,15 +436,12 @@ impl Working {
     /// Conflicts.
     pub fn drop_object(&mut self, tx: &mut dyn Access, oid: Oid) -> Result<()> {
         let Some(object) = self.now.get(oid).cloned() else { return Ok(()) };
-        let version = if is_private(oid) { self.now.version } else { self.bump(tx)? };
+        let version = if is_private(oid) { self.now.version } else { self.change(tx, oid, None)? };
         for rows in rows_of(&object) {
             self.let_go(tx, rows)?;
         }
-        if !is_private(oid) {
-            if matches!(&*object, Object::Sequence(_)) {
-                sequence::remove(tx, &self.now, oid)?;
-            }
-            saved::remove(tx, &self.now.classes, oid)?;
+        if !is_private(oid) && matches!(&*object, Object::Sequence(_)) {
+            sequence::remove(tx, &self.now, oid)?;
         }
         let mut next = self.now.with(oid, None);
         next.version = version;

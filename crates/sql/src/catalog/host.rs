@@ -1,9 +1,10 @@
 //! The catalog that a host has, and how a transaction knows that it is current.
 //!
 //! Invariants:
-//! 1. Every transaction reads the catalog's version first and holds that read lock to its end: no statement
-//!    runs on an old catalog, and changes of the catalog are serializable with everything else.
-//! 2. What is cached here was committed: a transaction that changes the catalog keeps its picture to itself.
+//! 1. A picture is the whole catalog at one version, as it was committed: a transaction that changes the
+//!    catalog keeps its own to itself.
+//! 2. A statement begins with the newest picture whose commit was over before it. That is not read-locked:
+//!    what a transaction must not lose sight of are the relations that it uses (catalog/definition.rs).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use liger_engine::row::RowSession;
 use liger_fabric::Fabric;
 
 use super::first::first_objects;
-use super::{Catalog, saved};
+use super::{Catalog, definition, saved};
 use crate::error::{Result, SqlError, SqlState};
 use crate::storage::access::{Access, transact};
 use crate::storage::advisory;
@@ -26,6 +27,8 @@ pub struct HostCatalog {
     cached: Mutex<Arc<Catalog>>,
     numbers: Numbers,
     sequences: Blocks,
+    /// What the counter of announced changes was when the picture was looked at last.
+    seen: AtomicU64,
 }
 
 /// Numbers that no other host, and no other life of this one, ever gives: hidden row numbers and numbers of
@@ -75,6 +78,8 @@ impl HostCatalog {
             cached: Mutex::new(Arc::new(empty)),
             numbers: Numbers::default(),
             sequences: Blocks::default(),
+            // No counter ever has that value.
+            seen: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -89,6 +94,8 @@ impl HostCatalog {
             saved::create(tx, &self.classes, &first_objects(verifier))?;
         } else {
             saved::complete(tx, &self.classes)?;
+            let now = self.begin(tx)?;
+            definition::complete(tx, &now)?;
         }
         let life = saved::take_life(tx, &self.classes)?;
         // Those of earlier lives of this host, and of hosts that are gone, are removed by looking at them.
@@ -137,13 +144,15 @@ impl HostCatalog {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The catalog as the transaction `tx` sees it: its first step.
+    /// The newest catalog, in a transaction: its first step. One that finds a newer one than the host had
+    /// holds
+    /// all descriptions to its end, and so has to be short.
     ///
     /// # Errors
-    /// Conflicts, if somebody changes the catalog; damage.
+    /// Conflicts, if somebody's change of the catalog is being committed; damage.
     pub fn begin(&self, tx: &mut dyn Access) -> Result<Arc<Catalog>> {
         let cached = self.cached();
-        if tx.is_left_out("catalog.read-version") && cached.version() > 0 {
+        if cached.version() > 0 && saved::peek_version(tx, &self.classes)? == Some(cached.version()) {
             return Ok(cached);
         }
         let Some(version) = saved::version(tx, &self.classes)? else {
@@ -154,7 +163,32 @@ impl HostCatalog {
         }
         let loaded = Arc::new(saved::load(tx, &self.classes, version, &cached)?);
         // What was read is committed and stays locked until this transaction ends.
-        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = loaded.clone();
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.version() < loaded.version() {
+            *cached = loaded.clone();
+        }
         Ok(loaded)
+    }
+
+    /// Whether the picture is the newest whose commit is over; that may change at once.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn is_current(&self, tx: &mut dyn Access) -> Result<bool> {
+        let version = saved::peek_version(tx, &self.classes)?;
+        Ok(version.is_none_or(|version| version == self.cached().version()))
+    }
+
+    /// Whether somebody may have changed the catalog since the picture was taken; `announced`: the pod's
+    /// counter of announced changes as it is now.
+    pub(crate) fn may_be_old(&self, announced: u64) -> bool {
+        announced as u32 != 0
+            || announced != self.seen.load(Ordering::Relaxed)
+            || self.cached().version() == 0
+    }
+
+    /// The picture is not older than that moment at which the counter had this value.
+    pub(crate) fn has_seen(&self, announced: u64) {
+        self.seen.store(announced, Ordering::Relaxed);
     }
 }

@@ -3,15 +3,17 @@
 //! * [`object`]: what is known of each object; * `saved`: these descriptions as rows;
 //! * [`HostCatalog`]: the picture that a host has, and how a transaction knows that it is current;
 //! * [`change::Working`]: a transaction's own picture, with what it has created, altered and dropped;
+//! * [`definition`]: which relations a transaction uses, and how those that change one wait for it;
 //! * `depend`: what has to go when an object goes.
 //!
 //! Invariants:
 //! 1. A [`Catalog`] never changes: a change makes another one. Whoever holds one may look as long as he
-//!    likes, within the transaction that has read its version.
+//!    likes; what it says of a relation holds for a transaction that has read that one's definition.
 //! 2. Names are unique in their space: schemas; roles; relations (tables, indexes, sequences, views) of a
 //!    schema; types of a schema.
 
 pub mod change;
+pub mod definition;
 pub(crate) mod depend;
 mod expression;
 mod first;
@@ -39,7 +41,7 @@ use object::{Index, Role, RowsAt, Schema, Sequence, Table, UserType, View};
 
 /// Protocol steps of SQL objects that a mutation test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
-    "catalog.read-version",
+    "catalog.hold-definition",
     "catalog.bump-version",
     "catalog.put-edges",
     "table.remove-index-entry",

@@ -345,9 +345,24 @@ pub struct Index {
     pub rows: Option<RowsAt>,
     /// Every row has its entry: it may be used for searching.
     pub valid: bool,
+    /// Whether two rows differ is looked at behind a statement, or the transaction: until then they may not.
+    #[serde(default)]
+    pub deferrable: bool,
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,
+}
+
+impl Index {
+    /// Whether it keeps two rows from being the same, at any time.
+    pub fn is_unique_at_once(&self) -> bool {
+        self.unique && !self.deferrable
+    }
+
+    /// Whether its table's rows are kept by it.
+    pub fn keeps_rows(&self) -> bool {
+        self.primary && !self.deferrable
+    }
 }
 
 /// A column of an index.

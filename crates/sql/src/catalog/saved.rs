@@ -4,7 +4,8 @@
 //! object 1, descriptions   key: oid u32 | part u32           body: version u64 | len u16 | JSON, in parts
 //! object 2, state          key: what u64                     body: value u64
 //!     what 0: the catalog's version, a copy in every place; in place 0: 1: next oid; 2: next host life;
-//!     256 + h: the life of host h; 512: which hosts listen
+//!     256 + h: the life of host h; 512: which hosts listen; 2^32 + oid: the version at which a relation was
+//!     changed last, a copy in every place (catalog/definition.rs)
 //! object 3, sequences      key: oid u32 | 0                  body: storage/sequence.rs
 //! object 4, garbage        key: object u32 | words, body     body: storage/garbage.rs
 //! object 5, advisory       storage/advisory.rs
@@ -12,9 +13,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Descriptions are in place 0. The version is in every place, so that a transaction reads the copy that
-//!    is in its own host's memory, and a change of the catalog writes all of them: readers cost nothing,
-//!    and writers, who are rare, pay for it (a "big-reader lock").
+//! 1. Descriptions are in place 0. What many transactions read is in every place, so that each reads the copy
+//!    that is in its own host's memory, and a change of the catalog writes all of them: readers cost
+//!    nothing, and writers, who are rare, pay for it (a "big-reader lock").
 //! 2. A description's rows say at which version they were written: a host that looks again reads anew only
 //!    what has changed.
 
@@ -62,7 +63,7 @@ const NEXT_LIFE: u64 = 2;
 const LIFE_OF_HOST: u64 = 256;
 const LISTENING: u64 = 512;
 
-fn state_key(classes: &Classes, place: u16, what: u64) -> Result<(Home, liger_engine::Key)> {
+pub(super) fn state_key(classes: &Classes, place: u16, what: u64) -> Result<(Home, liger_engine::Key)> {
     let state = home(classes, STATE)?;
     Ok((state, state.key(place, &what.to_be_bytes())))
 }
@@ -90,16 +91,49 @@ fn set_number(tx: &mut dyn Access, classes: &Classes, place: u16, what: u64, val
     if there { Ok(()) } else { Err(SqlError::new(SqlState::DATA_CORRUPTED, "the catalog has no state")) }
 }
 
-/// The catalog's version, read from a copy in this host's memory if there is one; `None`: there is no
-/// catalog.
+/// A place whose rows are in this host's memory, if there is one.
+pub(super) fn own_place(tx: &dyn Access) -> u16 {
+    (0..tx.places()).find(|place| tx.is_own(*place)).unwrap_or(0)
+}
+
+/// The catalog's version; `None`: there is no catalog.
 pub(crate) fn version(tx: &mut dyn Access, classes: &Classes) -> Result<Option<u64>> {
-    let own = (0..tx.places()).find(|place| tx.is_own(*place)).unwrap_or(0);
+    let own = own_place(tx);
     read_number(tx, classes, own, VERSION)
 }
 
-/// Sets the version in all places, and so waits for no reader: who reads has to be done.
-pub(crate) fn set_version(tx: &mut dyn Access, classes: &Classes, version: u64) -> Result<()> {
-    (0..tx.places()).try_for_each(|place| set_number(tx, classes, place, VERSION, version))
+/// The catalog's version, if nobody is setting it.
+pub(crate) fn peek_version(tx: &mut dyn Access, classes: &Classes) -> Result<Option<u64>> {
+    let (own, state) = (own_place(tx), home(classes, STATE)?);
+    let (at, mut seen) = (state.size.body_at(), None);
+    tx.peek(state.table, &state.range_of_prefix(own, &VERSION.to_be_bytes()), &mut |_, row| {
+        seen = Some(u64::from_le_bytes(row[at..at + 8].try_into().expect("8 bytes")));
+        ControlFlow::Break(())
+    })?;
+    Ok(seen)
+}
+
+/// Sets the version in all places.
+///
+/// # Errors
+/// A conflict if it is not `from` any more; and those of the engine.
+pub(crate) fn set_version(tx: &mut dyn Access, classes: &Classes, from: u64, to: u64) -> Result<()> {
+    for place in 0..tx.places() {
+        let (state, key) = state_key(classes, place, VERSION)?;
+        let (at, mut is_same) = (state.size.body_at(), false);
+        tx.update(state.table, &key, &mut |row| {
+            let mut now = Vec::with_capacity(at + 8);
+            row.copy_to(&mut now);
+            is_same = now[at..at + 8] == from.to_le_bytes();
+            row.put_bytes(at, &to.to_le_bytes());
+        })?;
+        if !is_same {
+            let message = "could not serialize access due to concurrent update";
+            let detail = "Another transaction has changed the catalog.";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message).detail(detail));
+        }
+    }
+    Ok(())
 }
 
 /// Takes `count` oids and returns the first.

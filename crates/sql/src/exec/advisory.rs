@@ -22,7 +22,7 @@ use super::store::Store;
 use super::system::{SessionSystem, Shared};
 use super::system_tables::roles::DATABASE;
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::Place;
+use crate::session::{Interrupt, Place};
 use crate::storage::access::is_conflict;
 use crate::storage::advisory::{self, Entry, Holder, Lock, Mode, Request};
 use crate::storage::slots::{Bell, Running};
@@ -31,10 +31,10 @@ use crate::types::value::Value;
 /// How long nobody looks whether the statement shall end.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long who waits trusts that a lock that has been given back is rung for.
-const TRUST_US: i64 = 250_000;
+pub(super) const TRUST_US: i64 = 250_000;
 
 /// A lock, and how.
-type Held = (Lock, Mode);
+pub(super) type Held = (Lock, Mode);
 
 /// How often a lock has been taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,13 +132,13 @@ impl Advisory {
     }
 }
 
-fn request(running: &Running<'_>, process_id: i32, (lock, mode): Held) -> Request {
+pub(super) fn request(running: &Running<'_>, process_id: i32, (lock, mode): Held) -> Request {
     let life = running.host.numbers().life() as u32;
     Request { lock, mode, holder: Holder { host: running.tx.host(), life, process_id } }
 }
 
 /// A job that gives locks back.
-fn releasing(
+pub(super) fn releasing(
     host: &Arc<SqlHost>,
     process_id: i32,
     these: Vec<Held>,
@@ -153,7 +153,7 @@ fn releasing(
     }
 }
 
-fn take(host: &SqlHost, process_id: i32, held: Held, waits_since: Option<i64>) -> Result<bool> {
+pub(super) fn take(host: &SqlHost, process_id: i32, held: Held, waits_since: Option<i64>) -> Result<bool> {
     let classes = host.catalog.classes().clone();
     host.slots.beside(None, move |running| {
         let wanted = request(running, process_id, held);
@@ -182,11 +182,12 @@ fn look_for_circle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
     let Some(circle) = found else { return Ok(()) };
     let line = |(wish, by): &(Request, Holder)| {
         let (class, object, sub) = wish.lock.parts();
-        let (waits, mode, by) = (wish.holder.process_id, wish.mode.name(), by.process_id);
-        format!(
-            "Process {waits} waits for {mode} on advisory lock [{DATABASE},{class},{object},{sub}]; \
-             blocked by process {by}."
-        )
+        let (waits, mode, by) = (wish.holder.process_id, wish.mode.name(wish.lock), by.process_id);
+        let what = match wish.lock {
+            Lock::Relation(_) => format!("relation {object} of database {DATABASE}"),
+            _ => format!("advisory lock [{DATABASE},{class},{object},{sub}]"),
+        };
+        format!("Process {waits} waits for {mode} on {what}; blocked by process {by}.")
     };
     let lines: Vec<String> = circle.iter().map(line).collect();
     Err(deadlock(lines.join("\n")).hint("See server log for query details."))
@@ -194,48 +195,84 @@ fn look_for_circle(host: &SqlHost, process_id: i32, held: Held) -> Result<()> {
 
 /// Waits until the session has a lock; `worker`: it occupies one meanwhile.
 pub(super) fn wait(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> Result<()> {
-    let waited = wait_for(host, shared, held, worker);
+    let (clock_us, process_id) = (&|| shared.surroundings.clock_us(), shared.process_id);
+    let (interrupt, timeouts_us) = (&*shared.interrupt, timeouts_us(shared));
+    let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us, worker };
+    let waited = waiter.until(held, TRUST_US, &mut |begun| take(host, process_id, held, Some(begun)));
     match &waited {
         Ok(()) => _ = shared.advisory.held.borrow_mut().insert(held),
-        Err(_) => host.slots.later(Some(Bell::Advisory), releasing(host, shared.process_id, vec![held])),
+        Err(_) => host.slots.later(Some(Bell::Advisory), releasing(host, process_id, vec![held])),
     }
     waited
 }
 
-fn wait_for(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: bool) -> Result<()> {
-    let now = || shared.surroundings.clock_us();
+/// `lock_timeout` and `deadlock_timeout` in microseconds; 0: none.
+pub(super) fn timeouts_us(shared: &Shared) -> (i64, i64) {
+    let variables = shared.variables.borrow();
     let timeout_us = |name| {
-        let set = shared.variables.borrow().get(name).ok().and_then(milliseconds);
+        let set = variables.get(name).ok().and_then(milliseconds);
         set.map_or(0, |ms| i64::try_from(ms).map_or(i64::MAX, |ms| ms.saturating_mul(1000)))
     };
-    let (timeout, deadlock_timeout) = (timeout_us("lock_timeout"), timeout_us("deadlock_timeout").max(1));
-    let begun = now();
-    let mut circle_at = begun.saturating_add(deadlock_timeout);
-    let waiting = host.slots.advisory().begin();
-    loop {
-        let number = waiting.number();
-        match take(host, shared.process_id, held, Some(begun)) {
-            Ok(true) => return Ok(()),
-            Err(error) if !is_conflict(&error) => return Err(error),
-            _ => {}
-        }
-        let looked = now();
+    (timeout_us("lock_timeout"), timeout_us("deadlock_timeout").max(1))
+}
+
+/// A session that waits for a lock: for how long, and what ends it.
+pub(super) struct Waiter<'a> {
+    pub(super) host: &'a Arc<SqlHost>,
+    pub(super) process_id: i32,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) clock_us: &'a dyn Fn() -> i64,
+    /// As [`timeouts_us`].
+    pub(super) timeouts_us: (i64, i64),
+    /// It occupies a worker meanwhile.
+    pub(super) worker: bool,
+}
+
+impl Waiter<'_> {
+    /// Tries until it succeeds: when somebody has given a lock back, and after so many microseconds. `take`
+    /// is
+    /// told since when it waits.
+    ///
+    /// # Errors
+    /// 55P03 after `lock_timeout`, 40P01 in a circle; those of the interrupt, and of `take` but conflicts.
+    pub(super) fn until(
+        &self,
+        held: Held,
+        look_us: i64,
+        take: &mut dyn FnMut(i64) -> Result<bool>,
+    ) -> Result<()> {
+        let now = self.clock_us;
+        let (timeout, deadlock_timeout) = self.timeouts_us;
+        let begun = now();
+        let mut circle_at = begun.saturating_add(deadlock_timeout);
+        let waiting = self.host.slots.advisory().begin();
         loop {
-            shared.interrupt.check()?;
-            let at = now();
-            if timeout > 0 && at - begun >= timeout {
-                let message = "canceling statement due to lock timeout";
-                return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+            let number = waiting.number();
+            match take(begun) {
+                Ok(true) => return Ok(()),
+                Err(error) if !is_conflict(&error) => return Err(error),
+                _ => {}
             }
-            if at >= circle_at {
-                circle_at = at.saturating_add(deadlock_timeout);
-                look_for_circle(host, shared.process_id, held)?;
-                if worker && host.slots.is_stuck() {
-                    return Err(deadlock("All workers of the host wait for advisory locks.".to_string()));
+            let looked = now();
+            loop {
+                self.interrupt.check()?;
+                let at = now();
+                if timeout > 0 && at - begun >= timeout {
+                    let message = "canceling statement due to lock timeout";
+                    return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
                 }
-            }
-            if waiting.wait(number, LOOK) || at - looked >= TRUST_US {
-                break;
+                if at >= circle_at {
+                    circle_at = at.saturating_add(deadlock_timeout);
+                    look_for_circle(self.host, self.process_id, held)?;
+                    if self.worker && self.host.slots.is_stuck() {
+                        let detail = "All workers of the host are lent to transactions that wait for locks.";
+                        return Err(deadlock(detail.to_string()));
+                    }
+                }
+                let rest = LOOK.min(Duration::from_micros(look_us as u64));
+                if waiting.wait(number, rest) || now() - looked >= look_us {
+                    break;
+                }
             }
         }
     }
@@ -266,7 +303,7 @@ pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) ->
     if source.starts_with("pg_advisory_unlock") {
         let unlocked = own.unlock(held);
         if !unlocked {
-            let message = format!("you don't own a lock of type {}", mode.name());
+            let message = format!("you don't own a lock of type {}", mode.name(lock));
             on.shared.notices.borrow_mut().push(warning(SqlState::WARNING, &message));
         }
         return Ok(Value::Bool(unlocked));
@@ -286,9 +323,9 @@ pub(super) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[Value]) ->
         }
         let place = on.shared.interrupt.place();
         on.shared.interrupt.show(Place::Lock);
-        host.slots.note_stuck(true);
+        host.slots.note_stuck(true, true);
         let waited = wait(host, on.shared, held, true);
-        host.slots.note_stuck(false);
+        host.slots.note_stuck(true, false);
         on.shared.interrupt.show(place);
         waited?;
     }

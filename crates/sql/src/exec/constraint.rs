@@ -1,4 +1,5 @@
-//! Foreign keys: looked at when the statement that changed rows ends, or when the transaction commits.
+//! Foreign keys, and keys that are DEFERRABLE: looked at when the statement that changed rows ends, or when
+//! the transaction commits.
 //!
 //! 1. Every row that got new values in a foreign key, and every row whose referenced values went, is noted
 //!    when it is changed; nothing is looked up twice for one note.
@@ -72,7 +73,76 @@ impl Exec<'_> {
         self.waiting.borrow_mut().push(waiting);
     }
 
+    /// Notes keys of a new or changed row that have to be distinct later.
+    fn note_keys(&self, table: &Table, old: Option<&Row>, row: &Row) {
+        for constraint in table.constraints.iter().filter(|constraint| constraint.deferrable) {
+            let (Rule::PrimaryKey { columns, .. } | Rule::Unique { columns, .. }) = &constraint.rule else {
+                continue;
+            };
+            if old.is_none_or(|old| !unchanged(table, columns, old, row)) {
+                let (table, constraint) = (table.oid, constraint.oid);
+                self.note(Waiting { table, constraint, child: true, row: row.clone(), new: None });
+            }
+        }
+    }
+
+    /// 23505 if two rows have the key that is noted.
+    fn check_key(&self, table: &Arc<Table>, constraint: &Constraint, row: &[Value]) -> Result<()> {
+        let (Rule::PrimaryKey { columns, index } | Rule::Unique { columns, index }) = &constraint.rule else {
+            return Ok(());
+        };
+        if !self.is_twice(table, (columns, *index), row)? {
+            return Ok(());
+        }
+        let name = &constraint.name;
+        let message = format!("duplicate key value violates unique constraint \"{name}\"");
+        let shown = self.key_text(table, columns, &pick(row, columns));
+        let error = SqlError::new(SqlState::UNIQUE_VIOLATION, message);
+        let mut error = error.detail(format!("Key {shown} already exists."));
+        error.constraint = Some(name.clone());
+        Err(self.about(error, table))
+    }
+
+    /// Whether two rows have the values of this row in the columns of an index.
+    fn is_twice(&self, table: &Arc<Table>, (columns, index): (&[u16], u32), row: &[Value]) -> Result<bool> {
+        let values = pick(row, columns);
+        if !values.iter().any(Value::is_null) {
+            return Ok(self.children(table, columns, &values, 2)?.len() > 1);
+        }
+        let object = self.store.object(index);
+        if !matches!(object.as_deref(), Some(Object::Index(index)) if index.nulls_not_distinct) {
+            return Ok(false);
+        }
+        let (mut found, mut cursor) = (0, Cursor::default());
+        while !cursor.done && found < 2 {
+            self.interrupt.check()?;
+            let rows = self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)?;
+            found += rows.iter().filter(|other| unchanged(table, columns, row, &other.values)).count();
+        }
+        Ok(found > 1)
+    }
+
+    /// All rows of a table have different keys in a new index; 23505 otherwise.
+    fn check_distinct(&self, table: &Arc<Table>, (columns, index): (&[u16], u32)) -> Result<()> {
+        let mut cursor = Cursor::default();
+        while !cursor.done {
+            self.interrupt.check()?;
+            for row in self.store.scan(table, &Range::default(), Purpose::Read, &mut cursor, 256)? {
+                if self.is_twice(table, (columns, index), &row.values)? {
+                    let name = self.store.object(index).map_or(String::new(), |it| it.name().to_owned());
+                    let message = format!("could not create unique index \"{name}\"");
+                    let shown = self.key_text(table, columns, &pick(&row.values, columns));
+                    let mut error = SqlError::new(SqlState::UNIQUE_VIOLATION, message);
+                    error.constraint = Some(name);
+                    return Err(self.about(error.detail(format!("Key {shown} is duplicated.")), table));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn inserted(&self, table: &Arc<Table>, row: &Row) {
+        self.note_keys(table, None, row);
         for key in table.constraints.iter().filter_map(foreign_key) {
             let (table, constraint) = (table.oid, key.constraint.oid);
             self.note(Waiting { table, constraint, child: true, row: row.clone(), new: None });
@@ -80,6 +150,7 @@ impl Exec<'_> {
     }
 
     pub(super) fn updated(&self, table: &Arc<Table>, old: &Row, new: &Row) {
+        self.note_keys(table, Some(old), new);
         for key in table.constraints.iter().filter_map(foreign_key) {
             if !unchanged(table, key.columns, old, new) {
                 let (table, constraint) = (table.oid, key.constraint.oid);
@@ -121,7 +192,13 @@ impl Exec<'_> {
                 let Ok(child) = self.table(waiting.table) else { continue };
                 let found = child.constraints.iter().find(|constraint| constraint.oid == waiting.constraint);
                 let Some(constraint) = found else { continue };
-                let Some(key) = foreign_key(constraint) else { continue };
+                let Some(key) = foreign_key(constraint) else {
+                    match deferred(constraint) {
+                        true => kept.push(waiting),
+                        false => self.check_key(&child, constraint, &waiting.row)?,
+                    }
+                    continue;
+                };
                 let acts = !waiting.child && !matches!(self.action(&key, &waiting), Action::NoAction);
                 if deferred(constraint) && !acts {
                     kept.push(waiting);
@@ -333,9 +410,18 @@ impl Exec<'_> {
         Ok(())
     }
 
-    /// All rows of a table have what a new foreign key asks for.
+    /// All rows of a table have what a new foreign key or deferrable key asks for.
     pub(crate) fn check_all(&self, child: &Arc<Table>, constraint: &Constraint) -> Result<()> {
-        let Some(key) = foreign_key(constraint) else { return Ok(()) };
+        let Some(key) = foreign_key(constraint) else {
+            return match &constraint.rule {
+                Rule::PrimaryKey { columns, index } | Rule::Unique { columns, index }
+                    if constraint.deferrable =>
+                {
+                    self.check_distinct(child, (columns, *index))
+                }
+                _ => Ok(()),
+            };
+        };
         let mut cursor = Cursor::default();
         while !cursor.done {
             self.interrupt.check()?;

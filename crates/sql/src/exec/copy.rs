@@ -11,6 +11,7 @@ use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{Body, Copy, CopySource, Query, Statement};
+use crate::plan::relations_of;
 use crate::session::{CopyInput, Sink};
 use crate::types::value::Value;
 use crate::types::{Type, Types, binary, text};
@@ -128,11 +129,17 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn copy_from(&mut self, copy: &Copy, options: CopyOptions, sink: &mut dyn Sink) -> Result<String> {
-        let mut loader = self.loader(copy)?;
+        let (mut loader, table) = loop {
+            let loader = self.loader(copy)?;
+            let table = loader.target.table.clone();
+            let need = |object, bits| Need { object, bits, by: 0, at: 0 };
+            let needs = [need(table.schema, privilege::USAGE), need(table.oid, privilege::INSERT)];
+            if !self.store.hold(&relations_of(&self.store, &needs))? {
+                self.allow(&needs)?;
+                break (loader, table);
+            }
+        };
         loader.line = u64::from(options.header != Header::None);
-        let table = loader.target.table.clone();
-        let need = |object, bits| Need { object, bits, by: 0, at: 0 };
-        self.allow(&[need(table.schema, privilege::USAGE), need(table.oid, privilege::INSERT)])?;
         let name = |at: &usize| table.columns[*at].name.clone();
         sink.copy_in(&options.shape(loader.columns.len()))?;
         let mut reader = Reader::new(options, loader.columns.iter().map(name).collect());

@@ -12,10 +12,12 @@
 //! 4. Whoever changes only a session's own objects (own.rs) announces nothing to the pod.
 
 mod computed;
+mod hold;
 mod names;
 mod numbers;
 mod own;
 mod points;
+mod scans;
 mod shape;
 
 use std::cell::{Cell, RefCell};
@@ -23,17 +25,19 @@ use std::sync::Arc;
 
 use super::store::{Cursor, Found, Inserted, Mark, Purpose, Range, RowKey, Store, Tolerated, lost};
 use crate::catalog::change::{Kept, Working};
+use crate::catalog::definition::touched;
 use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::catalog::{Catalog, HostCatalog};
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::system::Surroundings;
 use crate::observe::Observed;
 use crate::panics::uncaught;
+use crate::session::Interrupt;
 use crate::stop;
 use crate::storage::access::{Access, Traffic, is_conflict};
 use crate::storage::census::TableCensus;
 use crate::storage::notices::{self, Notice};
 use crate::storage::private::{Beside, PrivateRows, is_private};
-use crate::storage::scan::Scan;
 use crate::storage::sequence;
 use crate::storage::slots::{Bell, Running, Slot, Slots};
 use crate::storage::table::TableRows;
@@ -41,8 +45,10 @@ use crate::storage::undo::{self, Undoing};
 use crate::types::Oid;
 use crate::types::value::Value;
 use computed::Computing;
-use names::{engine_key, found, plain_row, row_key, scan_range};
+use hold::Holding;
+use names::{engine_key, found, plain_row, row_key};
 use own::Own;
+use scans::{SCANS_MAX, Stopped};
 
 /// What all sessions of a host share: its workers and its catalog.
 pub struct SqlHost {
@@ -50,15 +56,6 @@ pub struct SqlHost {
     pub slots: Arc<Slots>,
     /// The catalog.
     pub catalog: Arc<HostCatalog>,
-}
-
-/// Scans that may be gone on with, at most.
-const SCANS_MAX: usize = 16;
-
-/// A scan that stopped at its limit, and the number that its cursor has.
-struct Stopped {
-    number: u64,
-    scan: Scan,
 }
 
 /// A savepoint's undo mark and catalog.
@@ -86,11 +83,18 @@ pub(crate) struct EngineStore {
     own_name: Arc<str>,
     own_version: Cell<u64>,
     own_changed: Cell<bool>,
+    /// What it uses, and how it waits.
+    holding: Holding,
 }
 
 impl EngineStore {
     /// A store without a transaction, of the session with this number.
-    pub(crate) fn new(host: Arc<SqlHost>, process_id: i32) -> EngineStore {
+    pub(crate) fn new(
+        host: Arc<SqlHost>,
+        process_id: i32,
+        interrupt: Arc<Interrupt>,
+        surroundings: Box<dyn Surroundings>,
+    ) -> EngineStore {
         let catalog = RefCell::new(host.catalog.cached());
         let own = RefCell::new(Own::new(PrivateRows::new(host.slots.private_bytes().clone())));
         EngineStore {
@@ -108,6 +112,7 @@ impl EngineStore {
             own_name: format!("pg_temp_{process_id}").into(),
             own_version: Cell::new(0),
             own_changed: Cell::new(false),
+            holding: Holding::new(process_id, interrupt, surroundings),
         }
     }
 
@@ -121,12 +126,17 @@ impl EngineStore {
         self.slot.borrow().is_some()
     }
 
-    /// Borrows a worker for the transaction, and sees its catalog; waits as [`Slots::begin`] does.
+    /// Borrows a worker for the transaction, and sees its catalog; waits as [`Slots::begin`] does. Who
+    /// changes
+    /// the catalog waits for others who do before that.
     pub(crate) fn borrow_worker(
         &self,
         changes_catalog: bool,
         goes_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
+        if changes_catalog {
+            self.lock_catalog()?;
+        }
         let slot = self.host.slots.begin(changes_catalog, goes_on)?;
         let own = &mut *self.own.borrow_mut();
         own.rows.begin(own.next);
@@ -135,6 +145,7 @@ impl EngineStore {
             running.catalog.see_own(picture.clone(), own.next);
             Ok(picture)
         })?;
+        self.hear(&slot)?;
         *self.slot.borrow_mut() = Some(slot);
         Ok(())
     }
@@ -149,6 +160,7 @@ impl EngineStore {
         self.stopped.borrow_mut().clear();
         if self.broken.get() {
             self.slot.take();
+            self.give_back();
         }
     }
 
@@ -216,9 +228,8 @@ impl EngineStore {
         of_own: bool,
         step: impl FnOnce(&mut Undoing<'_>, &mut Working, &HostCatalog) -> Result<R>,
     ) -> Result<R> {
-        match &*self.slot.borrow() {
-            Some(slot) if !of_own => slot.announce()?,
-            _ => {}
+        if !of_own {
+            self.lock_some(&[])?;
         }
         let result = self.step(|tx, working, host| {
             let result = step(tx, working, host);
@@ -237,56 +248,34 @@ impl EngineStore {
         result
     }
 
+    /// Rows of a table that the transaction uses.
     fn rows(&self, table: Oid) -> Result<Arc<TableRows>> {
+        self.hold_here(table)?;
         self.catalog().rows(table)
+    }
+
+    /// Before an object becomes another one, or comes or goes: nobody uses the relations that it belongs to.
+    fn lock_touched(&self, oid: Oid, new: Option<&Object>) -> Result<()> {
+        if is_private(oid) {
+            return Ok(());
+        }
+        self.lock_some(&[])?;
+        let catalog = self.catalog();
+        self.lock_some(&touched(&catalog, catalog.get(oid).map(|old| &**old), new))
+    }
+
+    /// Becomes who changes the catalog, if these are not the session's own relations, and these relations.
+    fn lock_some(&self, relations: &[Oid]) -> Result<()> {
+        if relations.iter().any(|oid| is_private(*oid)) {
+            return Ok(());
+        }
+        self.lock_catalog_late()?;
+        self.slot.borrow().as_ref().map_or(Ok(()), Slot::announce)?;
+        self.lock_relations(relations)
     }
 
     fn computed(&self, table: Oid) -> Computing<'_> {
         Computing { store: self, table }
-    }
-
-    /// The row that a range names by the whole key of the table, if it does.
-    fn point(&self, rows: &TableRows, range: &Range) -> bool {
-        let is_key = range.index.as_ref().is_some_and(|index| index.rows.is_none());
-        is_key && !rows.has_hidden_key() && range.equal.len() == rows.key_columns()
-    }
-
-    fn get(&self, rows: &TableRows, range: &Range, purpose: Purpose) -> Result<Vec<Found>> {
-        let equal: Vec<&Value> = range.equal.iter().collect();
-        let row = self.step(|tx, _, _| {
-            let key = rows.key_of(tx, &equal)?;
-            match purpose {
-                Purpose::Read | Purpose::Free => rows.get_some(tx, &key, range.columns.as_deref()),
-                Purpose::Change => rows.lock(tx, &key),
-            }
-        })?;
-        Ok(row.map(found).into_iter().collect())
-    }
-
-    /// The scan that a cursor belongs to, or one that has been brought there.
-    fn resume(
-        &self,
-        rows: &TableRows,
-        (range, purpose): (&Range, Purpose),
-        cursor: &Cursor,
-        limit: usize,
-    ) -> Result<Scan> {
-        let mut stopped = self.stopped.borrow_mut();
-        if let Some(at) = stopped.iter().position(|one| one.number == cursor.kept) {
-            return Ok(stopped.swap_remove(at).scan);
-        }
-        drop(stopped);
-        let mut scan = self.step(|tx, _, _| rows.scan(tx, &scan_range(range, purpose, limit)))?;
-        let Some(after) = &cursor.after else { return Ok(scan) };
-        self.step(|tx, _, _| {
-            while let Some(row) = scan.next(tx, rows)? {
-                if row_key(&row.key) == *after {
-                    break;
-                }
-            }
-            Ok(())
-        })?;
-        Ok(scan)
     }
 }
 
@@ -342,6 +331,9 @@ impl Store for EngineStore {
     }
 
     fn new_oid(&self, near: Oid) -> Result<Oid> {
+        if !is_private(near) {
+            self.lock_catalog_late()?;
+        }
         self.step(|tx, working, _| working.take_oids(tx, near, 1))
     }
 
@@ -361,7 +353,16 @@ impl Store for EngineStore {
         self.discard_all()
     }
 
+    fn hold(&self, relations: &[Oid]) -> Result<bool> {
+        self.hold_all(relations)
+    }
+
+    fn lock(&self, relations: &[Oid], nowait: bool) -> Result<()> {
+        self.lock_tables(relations, nowait)
+    }
+
     fn create(&self, object: Object) -> Result<()> {
+        self.lock_touched(object.oid(), Some(&object))?;
         match object {
             Object::Table(table) => self.create_table(table),
             Object::Index(index) => self.create_index(index),
@@ -374,6 +375,7 @@ impl Store for EngineStore {
     }
 
     fn replace(&self, object: Object) -> Result<()> {
+        self.lock_touched(object.oid(), Some(&object))?;
         match object {
             Object::Table(table) => self.replace_table(table),
             other => self.change(is_private(other.oid()), |tx, working, _| working.replace(tx, other)),
@@ -381,6 +383,7 @@ impl Store for EngineStore {
     }
 
     fn remove(&self, oid: Oid) -> Result<()> {
+        self.lock_touched(oid, None)?;
         self.change(is_private(oid), |tx, working, _| working.drop_object(tx, oid))
     }
 
@@ -434,7 +437,7 @@ impl Store for EngineStore {
 
     fn ordered(&self, index: &Index) -> bool {
         let of_entries = index.rows.is_some().then_some(index.oid);
-        self.rows(index.table).and_then(|rows| rows.is_exact(of_entries)).unwrap_or(false)
+        self.catalog().rows(index.table).and_then(|rows| rows.is_exact(of_entries)).unwrap_or(false)
     }
 
     fn insert(&self, table: &Arc<Table>, row: &[Value], tolerated: Tolerated) -> Result<Inserted> {
@@ -474,11 +477,12 @@ impl Store for EngineStore {
     }
 
     fn truncate(&self, table: &Arc<Table>) -> Result<()> {
+        self.lock_some(&[table.oid])?;
         self.change(is_private(table.oid), |tx, working, _| working.truncate(tx, table.oid))
     }
 
     fn build(&self, table: &Arc<Table>, index: &Arc<Index>) -> Result<()> {
-        if index.primary {
+        if index.keeps_rows() {
             return Ok(());
         }
         let (rows, computed) = (self.rows(table.oid)?, self.computed(table.oid));
@@ -498,6 +502,7 @@ impl Store for EngineStore {
     ) -> Result<()> {
         let rows = self.all_rows(old)?;
         let changed = rows.into_iter().map(|row| change(row.values)).collect::<Result<Vec<_>>>()?;
+        self.lock_some(&[new.oid])?;
         let Some(now) = self.catalog().table(new.oid).cloned() else { return Err(lost(new.oid)) };
         self.change(is_private(new.oid), |tx, working, _| working.rewrite(tx, now))?;
         self.put_rows(new.oid, changed.into_iter())
@@ -528,7 +533,7 @@ impl Store for EngineStore {
     }
 
     fn census(&self, table: Oid) -> Result<TableCensus> {
-        let rows = self.rows(table)?;
+        let rows = self.catalog().rows(table)?;
         self.step(|tx, _, _| Ok(rows.census(tx)))
     }
 
@@ -558,7 +563,11 @@ impl Store for EngineStore {
         self.changes.set(0);
         self.points.borrow_mut().clear();
         let rings = self.rings.take();
-        let ended = self.slot.take().map_or(Ok(()), |slot| slot.commit(rings));
+        let ended = self.slot.take().map_or(Ok(()), |slot| {
+            slot.call(|running| running.catalog.finish(running.tx))?;
+            slot.commit(rings)
+        });
+        self.give_back();
         self.uncommitted.set(ended.is_err());
         if ended.is_ok() {
             let changed = self.own_changed.take().then(|| self.catalog());
@@ -569,6 +578,7 @@ impl Store for EngineStore {
 
     fn rollback(&self) {
         self.slot.take();
+        self.give_back();
         self.rings.take();
         self.changes.set(0);
         self.points.borrow_mut().clear();

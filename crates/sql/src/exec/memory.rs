@@ -88,7 +88,7 @@ impl State {
         let rows = self.rows.get(&table.oid)?;
         for index in self.indexes(table.oid) {
             let plain = index.columns.iter().all(|column| matches!(column.of, Indexed::Column(_)));
-            if !index.unique || !plain || index.predicate.is_some() {
+            if !index.is_unique_at_once() || !plain || index.predicate.is_some() {
                 continue;
             }
             let columns = columns(table, &index);

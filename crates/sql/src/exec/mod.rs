@@ -58,7 +58,7 @@ impl Env<'static> {
     pub(crate) const EMPTY: Env<'static> = Env { row: &[], outer: None };
 }
 
-/// Checks of foreign keys that wait: for the statement's end, or for the transaction's.
+/// Checks of foreign keys and deferrable keys that wait: for the statement's end, or for the transaction's.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     /// The table with the constraint.

@@ -26,7 +26,7 @@ use super::system::Surroundings;
 use crate::error::{Result, SqlError, SqlState, in_characters};
 use crate::panics::caught;
 use crate::parse::Parsed;
-use crate::parse::ast::{Statement, Transaction};
+use crate::parse::ast::{Body, Query, Statement, Transaction};
 use crate::session::{
     ColumnDescription, Database, Described, Formats, Interrupt, LoginRole, Parameters, Place, Progress,
     Session, SessionStart, Sink, Timeouts, TransactionState,
@@ -80,7 +80,8 @@ impl Database for EngineDatabase {
     fn open(&self, start: SessionStart) -> Result<Box<dyn Session + Send>> {
         let (interrupt, server) = (start.interrupt.clone(), start.server.clone());
         let process_id = start.process_id;
-        let store = EngineStore::new(self.host.clone(), start.process_id);
+        let surroundings = (self.surroundings)();
+        let store = EngineStore::new(self.host.clone(), process_id, interrupt.clone(), surroundings);
         let own = LocalSession::new(store, start, (self.surroundings)())?;
         self.host.slots.directory().enter(process_id, &server);
         Ok(Box::new(PooledSession { host: self.host.clone(), own, interrupt, beaten: 0, turn: None }))
@@ -125,6 +126,11 @@ fn ends(statement: &Statement) -> bool {
 
 /// Whether a statement changes the pod's catalog.
 fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
+    if let Statement::Query(Query { body: Body::Select(select), .. }) = statement
+        && let Some(into) = &select.into
+    {
+        return !into.temporary;
+    }
     !needs_no_worker(statement, &BTreeMap::new())
         && !own.defines_temporary(statement)
         && !matches!(
@@ -148,7 +154,6 @@ fn defines(own: &LocalSession<EngineStore>, statement: &Statement) -> bool {
                 | Statement::Maintenance { .. }
                 | Statement::Rebuild(_)
                 | Statement::Lock { .. }
-                | Statement::Do(_)
                 | Statement::Discard(_)
         )
 }
@@ -177,6 +182,7 @@ impl PooledSession {
         for conflicts in 0u32.. {
             let before = (self.own.shared.advisory.keep(), self.own.shared.notify.point());
             self.own.shared.advisory.may_start_over.set(is_first);
+            self.own.store.begin_statement(advisory::timeouts_us(&self.own.shared), is_first);
             let result = self.once(defines, |own| body(own, &mut *sink));
             self.own.shared.advisory.may_start_over.set(false);
             // What was told of a statement whose commit failed is not true.
@@ -189,6 +195,13 @@ impl PooledSession {
             {
                 self.start_over(state, &before);
                 self.await_lock(wanted)?;
+                continue;
+            }
+            if let Some(wanted) = self.own.store.take_wanted()
+                && sink.unsay(told)
+            {
+                self.start_over(state, &before);
+                self.own.store.wait(wanted).inspect_err(|_| self.own.failed())?;
                 continue;
             }
             if self.own.store.take_uncommitted() || is_conflict(&error) {
@@ -235,8 +248,11 @@ impl PooledSession {
 
     /// Gives back its turn, if its transaction is over, and the advisory locks that the session has no more.
     fn settle(&mut self) {
-        if !self.own.store.has_worker() && self.turn.take().is_some() {
-            self.beaten = self.beaten.saturating_sub(1);
+        if !self.own.store.has_worker() {
+            self.own.store.give_back();
+            if self.turn.take().is_some() {
+                self.beaten = self.beaten.saturating_sub(1);
+            }
         }
         self.own.shared.advisory.settle(&self.host, self.own.shared.process_id);
     }
@@ -268,10 +284,14 @@ impl PooledSession {
             if let Err(error) = in_turn.and_then(|()| own.store.borrow_worker(defines, &mut goes_on)) {
                 interrupt.show(Place::Here);
                 own.failed();
+                own.store.give_back();
                 return Err(error);
             }
             // Also of a statement that is refused before it asks for rows: the end gives the worker back.
             own.ensure_open()?;
+        } else {
+            let locked = if defines { own.store.lock_catalog() } else { Ok(()) };
+            locked.and_then(|()| own.store.look_again()).inspect_err(|_| own.failed())?;
         }
         interrupt.show(own.store.worker().map_or(Place::Here, Place::Worker));
         let ran = caught(|| body(own));

@@ -32,7 +32,7 @@ use crate::error::{Result, SqlError, SqlState, in_characters};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};
-use crate::plan::{PlannedStatement, Planner};
+use crate::plan::{PlannedStatement, Planner, relations_of};
 use crate::session::{
     ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
     Timeouts, TransactionState,
@@ -189,18 +189,28 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    /// Binds and plans a statement over rows.
+    /// Binds and plans a statement over rows, and uses its relations from then on.
     pub(crate) fn plan(
         &self,
         statement: &Statement,
         parameters: Vec<Oid>,
     ) -> Result<(PlannedStatement, Vec<Oid>)> {
+        loop {
+            let made = self.plan_once(statement, parameters.clone())?;
+            if !self.store.hold(&made.0.relations)? {
+                return Ok(made);
+            }
+        }
+    }
+
+    fn plan_once(&self, statement: &Statement, parameters: Vec<Oid>) -> Result<(PlannedStatement, Vec<Oid>)> {
         self.with_context(|ctx, path| {
             let binder = Binder::new(ctx, &self.store, path, parameters);
             let bound = binder.statement(statement)?;
             let parameters = binder.parameter_types()?;
             let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
             plan.needs = binder.needs.into_inner();
+            plan.relations = relations_of(&self.store, &plan.needs);
             Ok((plan, parameters))
         })
     }
@@ -251,6 +261,7 @@ impl<S: Store> LocalSession<S> {
         let version = self.store.version();
         if let Some((made, plan)) = prepared.kept()
             && made == version
+            && !self.store.hold(&plan.relations)?
         {
             return Ok(plan);
         }
@@ -269,7 +280,8 @@ impl<S: Store> LocalSession<S> {
             let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
             return Err(error.routine("RevalidateCachedQuery"));
         }
-        *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, plan.clone()));
+        let made = (self.store.version(), plan.clone());
+        *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         Ok(plan)
     }
 

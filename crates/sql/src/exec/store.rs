@@ -109,6 +109,19 @@ pub trait Store {
     /// Counts the catalog's changes: plans made at another number are made again.
     fn version(&self) -> u64;
 
+    /// Uses these relations from here on, waiting for those who change them; true if the catalog is newer
+    /// than
+    /// before, and what was made of it has to be made again.
+    fn hold(&self, _relations: &[Oid]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Has these relations for itself to the end of the transaction, waiting for those who use them unless it
+    /// is told not to.
+    fn lock(&self, _relations: &[Oid], _nowait: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// A number for a new object; `near`: what it will be in or belong to, a schema or a table.
     fn new_oid(&self, near: Oid) -> Result<Oid>;
 

@@ -119,12 +119,12 @@ fn path(
     }
     let full = equal.len() == index.columns.len();
     let index = index.clone();
-    if full && index.unique {
+    if full && index.is_unique_at_once() {
         return Some((Path::Index { index, equal, low: None, high: None, reverse: false }, 0));
     }
     if let Some(keys) = points(table, at, &columns, &equal, conjuncts, bound) {
         let whole = keys.iter().all(|key| key.len() == index.columns.len());
-        let score = if whole && index.unique { 10 } else { 300 };
+        let score = if whole && index.is_unique_at_once() { 10 } else { 300 };
         return Some((Path::Points { index, keys }, score));
     }
     let next = columns.get(equal.len()).copied();

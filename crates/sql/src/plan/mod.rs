@@ -19,7 +19,7 @@ use crate::catalog::object::{Index, Table};
 use crate::parse::ast::{LockStrength, LockWait};
 use crate::types::Oid;
 
-pub(crate) use prepare::{PlannedStatement, Planner};
+pub(crate) use prepare::{PlannedStatement, Planner, relations_of};
 
 /// How the rows of a level's FROM are found.
 #[derive(Clone, Debug, PartialEq)]

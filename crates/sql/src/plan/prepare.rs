@@ -8,9 +8,10 @@ use crate::bind::BoundStatement;
 use crate::bind::tree::{
     Body, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey, SubqueryKind,
 };
-use crate::catalog::object::Indexed;
-use crate::exec::privilege::Need;
+use crate::catalog::object::{Indexed, Object, Rule};
+use crate::exec::privilege::{self, Need};
 use crate::exec::store::Store;
+use crate::types::Oid;
 
 /// A statement ready to run.
 #[derive(Clone, Debug)]
@@ -24,6 +25,32 @@ pub(crate) struct PlannedStatement {
     pub(crate) remembers: bool,
     /// What whoever runs it must be allowed to do.
     pub(crate) needs: Vec<Need>,
+    /// Tables and views that it looks at, and those that its changes lead to.
+    pub(crate) relations: Vec<Oid>,
+}
+
+/// The relations that a statement with these needs uses: of tables that it changes also those that foreign
+/// keys lead to.
+pub(crate) fn relations_of(store: &dyn Store, needs: &[Need]) -> Vec<Oid> {
+    let mut relations = BTreeSet::new();
+    let mut changed: Vec<Oid> = Vec::new();
+    for need in needs {
+        if let Some(Object::Table(_) | Object::View(_)) = store.object(need.object).as_deref() {
+            relations.insert(need.object);
+            let changes = privilege::INSERT | privilege::UPDATE | privilege::DELETE;
+            changed.extend((need.bits & changes != 0).then_some(need.object));
+        }
+    }
+    while let Some(oid) = changed.pop() {
+        let Some(Object::Table(table)) = store.object(oid).as_deref().cloned() else { continue };
+        relations.extend(table.constraints.iter().filter_map(|constraint| match constraint.rule {
+            Rule::ForeignKey { table, .. } => Some(table),
+            _ => None,
+        }));
+        let children = store.referencing(oid).into_iter().map(|child| child.oid);
+        changed.extend(children.filter(|child| relations.insert(*child)));
+    }
+    relations.into_iter().collect()
 }
 
 pub(crate) struct Planner<'a> {
@@ -87,7 +114,8 @@ impl<'a> Planner<'a> {
             }
         }
         let remembers = remembers(&mut statement);
-        PlannedStatement { statement, caches: planner.caches.get(), ctes, remembers, needs: Vec::new() }
+        let (needs, relations, caches) = (Vec::new(), Vec::new(), planner.caches.get());
+        PlannedStatement { statement, caches, ctes, remembers, needs, relations }
     }
 
     /// An expression on its own: a default, a check.

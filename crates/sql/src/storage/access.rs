@@ -95,6 +95,10 @@ pub trait Access {
         see: &mut dyn FnMut(&mut RowMut<'_>),
     ) -> Result<bool>;
 
+    /// Locks the row with this key for reading and shows it; false if there is none, which is not protected,
+    /// and `None` if somebody else is changing it.
+    fn get_if_free(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<Option<bool>>;
+
     /// Shows the rows of a range in one place that nobody else is changing, in key order until `see` breaks,
     /// and holds none of them.
     fn peek(
@@ -244,6 +248,10 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
         see: &mut dyn FnMut(&mut RowMut<'_>),
     ) -> Result<bool> {
         Ok(self.txn.take_if_free(table, key, see)?)
+    }
+
+    fn get_if_free(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<Option<bool>> {
+        Ok(self.txn.get_if_free(table, key, see)?)
     }
 
     fn peek(

@@ -1,7 +1,9 @@
-//! Advisory locks: who holds which, and who waits for which, in rows.
+//! Locks that sessions wait for: advisory ones, and those of relations; who holds which, and who waits for
+//! which, in rows.
 //!
 //! ```text
-//! key    kind u8 (1: a bigint, 2: two ints) | lock u64 | host u8 | life u32 | process id u32 | mode u8
+//! key    kind u8 (1: a bigint, 2: two ints, 3: a relation) | lock u64 | host u8 | life u32 | process id
+//! u32 | mode u8
 //! body   granted u8 | since when it waits, microseconds since 2000, i64
 //! ```
 //!
@@ -16,7 +18,11 @@
 //!    that opens its catalog.
 //! 3. Who waits says so in a row: so that others see it, and that two who wait for each other are found.
 //!
-//! It does not wait, and lets nobody overtake or be overtaken: who comes first when a lock is free has it.
+//! 4. A relation's rows are for those who wait: what keeps a change and a use of it apart are definitions
+//!    (catalog/definition.rs). A wish for all of a relation keeps later wishes out from the beginning; users
+//!    have a row only since they wait for something themselves.
+//!
+//! It does not wait. Of advisory locks who comes first when one is free has it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -28,6 +34,7 @@ use super::classes::{Bound, Classes, Home};
 use super::table::new_row;
 use crate::catalog::saved;
 use crate::error::Result;
+use crate::types::Oid;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,10 +47,12 @@ pub enum Mode {
 
 impl Mode {
     /// As PostgreSQL calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exclusive => "ExclusiveLock",
-            Self::Shared => "ShareLock",
+    pub fn name(self, of: Lock) -> &'static str {
+        match (of, self) {
+            (Lock::Relation(0), _) | (Lock::One(_) | Lock::Two(..), Self::Exclusive) => "ExclusiveLock",
+            (Lock::One(_) | Lock::Two(..), Self::Shared) => "ShareLock",
+            (Lock::Relation(_), Self::Exclusive) => "AccessExclusiveLock",
+            (Lock::Relation(_), Self::Shared) => "AccessShareLock",
         }
     }
 }
@@ -55,6 +64,8 @@ pub enum Lock {
     One(i64),
     /// `pg_advisory_lock(int, int)`.
     Two(i32, i32),
+    /// A table or view; 0: the catalog, which one transaction at a time changes.
+    Relation(Oid),
 }
 
 impl Lock {
@@ -63,12 +74,14 @@ impl Lock {
         match self {
             Self::One(key) => ((key as u64 >> 32) as u32, key as u32, 1),
             Self::Two(first, second) => (first as u32, second as u32, 2),
+            Self::Relation(oid) => (0, oid, 3),
         }
     }
 
     fn of(kind: u8, word: u64) -> Lock {
         match kind {
             2 => Self::Two((word >> 32) as i32, word as i32),
+            3 => Self::Relation(word as Oid),
             _ => Self::One(word as i64),
         }
     }
@@ -134,12 +147,14 @@ impl Entry {
         body
     }
 
-    /// Whether it keeps another session from having `wanted`.
-    fn is_in_the_way(&self, wanted: &Request) -> bool {
-        self.granted
-            && self.request.lock == wanted.lock
+    /// Whether it keeps another session, which waits since then, from having `wanted`.
+    fn is_in_the_way(&self, wanted: &Request, since_us: i64) -> bool {
+        let is_first = || (self.since_us, self.request.holder) < (since_us, wanted.holder);
+        let is_relation = matches!(wanted.lock, Lock::Relation(_));
+        self.request.lock == wanted.lock
             && self.request.holder != wanted.holder
             && (self.request.mode == Mode::Exclusive || wanted.mode == Mode::Exclusive)
+            && (self.granted || is_relation && self.request.mode == Mode::Exclusive && is_first())
     }
 }
 
@@ -212,19 +227,67 @@ pub fn acquire(
     let home = saved::advisory(classes)?;
     let range = home.range_of_prefix(place_of(tx, wanted.lock), &wanted.lock.bytes());
     let entries = living(tx, classes, &home, std::iter::once(range))?;
-    let granted = !entries.iter().any(|entry| entry.is_in_the_way(wanted));
     let own = entries.iter().find(|entry| entry.request == *wanted);
-    let (key, at) = (key(tx, &home, wanted), home.size.body_at());
-    let now = Entry { request: *wanted, granted, since_us: waits_since.unwrap_or(0) };
-    match own {
-        Some(own) if own.granted == granted => {}
-        Some(_) => _ = tx.update(home.table, &key, &mut |row| row.put_bytes(at, &now.body()))?,
-        None if granted || waits_since.is_some() => {
-            tx.insert(home.table, &new_row(&home, &key, &now.body()))?;
-        }
-        None => {}
+    let since_us = in_line(&entries, own, waits_since.unwrap_or(i64::MAX));
+    let granted = !entries.iter().any(|entry| entry.is_in_the_way(wanted, since_us));
+    if granted || waits_since.is_some() {
+        write(tx, &home, own, &Entry { request: *wanted, granted, since_us })?;
     }
     Ok(granted)
+}
+
+/// Since when a wish waits: behind all that are there, whatever the clocks of their hosts say, so that who is
+/// first stays first.
+fn in_line(entries: &[Entry], own: Option<&Entry>, since_us: i64) -> i64 {
+    let behind = entries.iter().filter(|entry| !entry.granted).map(|entry| entry.since_us.saturating_add(1));
+    own.map_or_else(|| behind.fold(since_us, i64::max), |own| own.since_us)
+}
+
+/// Puts a row, in place of the one that is there.
+fn write(tx: &mut dyn Access, home: &Home, own: Option<&Entry>, now: &Entry) -> Result<()> {
+    let (key, at) = (key(tx, home, &now.request), home.size.body_at());
+    match own {
+        Some(own) if own.granted == now.granted => {}
+        Some(_) => _ = tx.update(home.table, &key, &mut |row| row.put_bytes(at, &now.body()))?,
+        None => _ = tx.insert(home.table, &new_row(home, &key, &now.body()))?,
+    }
+    Ok(())
+}
+
+/// Says that a session has a lock, or (`waits_since`) that it waits for it, whoever is in the way; whether
+/// nobody is.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn note(
+    tx: &mut dyn Access,
+    classes: &Classes,
+    request: &Request,
+    waits_since: Option<i64>,
+) -> Result<bool> {
+    let home = saved::advisory(classes)?;
+    let range = home.range_of_prefix(place_of(tx, request.lock), &request.lock.bytes());
+    let entries = living(tx, classes, &home, std::iter::once(range))?;
+    let own = entries.iter().find(|entry| entry.request == *request);
+    let since_us = in_line(&entries, own, waits_since.unwrap_or(0));
+    write(tx, &home, own, &Entry { request: *request, granted: waits_since.is_none(), since_us })?;
+    Ok(!entries.iter().any(|entry| entry.is_in_the_way(request, since_us)))
+}
+
+/// Whether somebody else wants or has all of a relation. What is not committed is not seen, and what is may
+/// be of a host that is gone.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn is_wanted(tx: &mut dyn Access, classes: &Classes, lock: Lock, own: &Holder) -> Result<bool> {
+    let (home, mut found) = (saved::advisory(classes)?, false);
+    let range = home.range_of_prefix(place_of(tx, lock), &lock.bytes());
+    tx.peek(home.table, &range, &mut |key, row| {
+        let request = Entry::of(&home, key, row).request;
+        found |= request.mode == Mode::Exclusive && request.holder != *own;
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
 }
 
 /// Gives a lock back, or waits no longer.
@@ -257,21 +320,24 @@ pub fn stop_in_circle(
     wanted: &Request,
 ) -> Result<Option<Vec<(Request, Holder)>>> {
     let entries = all(tx, classes)?;
-    let found = circle(&entries, wanted);
+    let own = entries.iter().find(|entry| entry.request == *wanted);
+    let found = circle(&entries, (wanted, own.map_or(0, |own| own.since_us)));
     if found.is_some() {
         release(tx, classes, wanted)?;
     }
     Ok(found)
 }
 
-/// A way from whoever is in the way of `wanted` back to its holder.
-fn circle(entries: &[Entry], wanted: &Request) -> Option<Vec<(Request, Holder)>> {
-    let blockers = |wish: &Request| -> Vec<Holder> {
-        entries.iter().filter(|entry| entry.is_in_the_way(wish)).map(|entry| entry.request.holder).collect()
+/// A way from whoever is in the way of `wanted`, which waits since then, back to its holder.
+fn circle(entries: &[Entry], (wanted, since_us): (&Request, i64)) -> Option<Vec<(Request, Holder)>> {
+    let blockers = |wish: &Request, since_us: i64| -> Vec<Holder> {
+        let in_the_way = entries.iter().filter(|entry| entry.is_in_the_way(wish, since_us));
+        in_the_way.map(|entry| entry.request.holder).collect()
     };
     // Whoever has been reached, by which wish, and whose wish that was.
     let mut reached: BTreeMap<Holder, (Request, Option<Holder>)> = BTreeMap::new();
-    let mut next: Vec<(Holder, Request)> = blockers(wanted).into_iter().map(|b| (b, *wanted)).collect();
+    let mut next: Vec<(Holder, Request)> =
+        blockers(wanted, since_us).into_iter().map(|b| (b, *wanted)).collect();
     while let Some((holder, by)) = next.pop() {
         if reached.contains_key(&holder) {
             continue;
@@ -290,7 +356,8 @@ fn circle(entries: &[Entry], wanted: &Request) -> Option<Vec<(Request, Holder)>>
         }
         let waits = entries.iter().filter(|entry| !entry.granted && entry.request.holder == holder);
         for entry in waits {
-            next.extend(blockers(&entry.request).into_iter().map(|b| (b, entry.request)));
+            let behind = blockers(&entry.request, entry.since_us);
+            next.extend(behind.into_iter().map(|b| (b, entry.request)));
         }
     }
     None
@@ -311,23 +378,50 @@ mod tests {
         let held = [entry(1, 1, Exclusive, true), entry(2, 2, Shared, true), entry(3, 2, Shared, true)];
         let wish = entry(3, 1, Exclusive, false);
         let queue = [&held[..], &[wish]].concat();
-        assert_eq!(circle(&queue, &wish.request), None);
+        assert_eq!(circle(&queue, (&wish.request, 0)), None);
         let other = entry(1, 2, Exclusive, false);
         let round = [&queue[..], &[other]].concat();
-        let found = circle(&round, &wish.request).expect("3 waits for 1, which waits for 3");
+        let found = circle(&round, (&wish.request, 0)).expect("3 waits for 1, which waits for 3");
         let ids: Vec<_> = found.iter().map(|(r, by)| (r.holder.process_id, by.process_id)).collect();
         assert_eq!(ids, [(3, 1), (1, 3)]);
         // 2 holds what 1 wants, and waits for nothing: only who is in a circle has one.
         let beside = entry(2, 1, Shared, false);
         let more = [&queue[..], &[beside]].concat();
-        assert_eq!(circle(&more, &beside.request), None);
+        assert_eq!(circle(&more, (&beside.request, 0)), None);
+    }
+
+    #[test]
+    fn who_wants_all_of_a_relation_keeps_later_ones_out() {
+        use Mode::{Exclusive, Shared};
+        let of = |process_id, mode, granted, since_us| {
+            let mut entry = entry(process_id, 0, mode, granted);
+            (entry.request.lock, entry.since_us) = (Lock::Relation(7), since_us);
+            entry
+        };
+        let waits = of(1, Exclusive, false, 10);
+        assert!(waits.is_in_the_way(&of(2, Shared, false, 11).request, 11));
+        assert!(waits.is_in_the_way(&of(2, Exclusive, false, 11).request, 11));
+        assert!(!waits.is_in_the_way(&of(2, Shared, false, 9).request, 9), "who came first goes first");
+        // Whose clock is behind comes behind all the same.
+        assert_eq!(in_line(&[waits], None, 3), 11);
+        assert_eq!(in_line(&[waits], None, 50), 50);
+        assert_eq!(in_line(&[waits], Some(&waits), 50), 10);
+        assert!(!of(1, Shared, false, 1).is_in_the_way(&waits.request, 10), "a use that only waits");
+        assert!(of(2, Shared, true, 0).is_in_the_way(&waits.request, 10));
+        // Who uses 7 and waits for 8, which somebody has who waits for 7.
+        let mut has = of(1, Exclusive, true, 0);
+        let mut wish = of(2, Shared, false, 12);
+        (has.request.lock, wish.request.lock) = (Lock::Relation(8), Lock::Relation(8));
+        let all = [waits, has, of(2, Shared, true, 0), wish];
+        assert!(circle(&all, (&wish.request, 12)).is_some());
+        assert!(circle(&all[..3], (&waits.request, 10)).is_none());
     }
 
     #[test]
     fn a_lock_is_its_parts() {
         assert_eq!(Lock::One(-1).parts(), (u32::MAX, u32::MAX, 1));
         assert_eq!(Lock::Two(-2, 7).parts(), (u32::MAX - 1, 7, 2));
-        for lock in [Lock::One(i64::MIN), Lock::Two(3, -4), Lock::One(5 << 40)] {
+        for lock in [Lock::One(i64::MIN), Lock::Two(3, -4), Lock::One(5 << 40), Lock::Relation(1 << 31)] {
             let bytes = lock.bytes();
             assert_eq!(Lock::of(bytes[0], u64::from_be_bytes(bytes[1..].try_into().expect("8"))), lock);
         }

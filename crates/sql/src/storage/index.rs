@@ -104,7 +104,7 @@ impl IndexRows {
             home,
             columns: index.columns.iter().map(column).collect(),
             plain: all_plain.filter(|_| index.predicate.is_none()),
-            unique: index.unique,
+            unique: index.is_unique_at_once(),
             nulls_not_distinct: index.nulls_not_distinct,
             with_row,
             is_exact: is_exact(widths.chain(of_key).chain(hidden), room),

@@ -267,6 +267,13 @@ impl Access for Beside<'_> {
         }
     }
 
+    fn get_if_free(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<Option<bool>> {
+        match is_own(key) {
+            true => self.get(table, key, see).map(Some),
+            false => self.below.get_if_free(table, key, see),
+        }
+    }
+
     fn peek(
         &mut self,
         table: TableId,

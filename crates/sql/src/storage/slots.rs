@@ -20,11 +20,9 @@
 //! 2. A slot that is dropped rolls back and gives its worker back.
 //! 3. [`Slots::close`] takes every worker away, also lent ones, between two steps of their transactions:
 //!    these are rolled back, and who runs them is told so at the next step (57P01).
-//! 4. Who changes the catalog says so in a counter that all hosts see, and new transactions wait a little for
-//!    it (for 50 ms): otherwise the read locks of one after the other would never let it in. The
-//!    counter decides nothing but who waits: a host that dies with it set delays the others once per
-//!    change.
-//!
+//! 4. Who changes the catalog says so in a counter that all hosts see, before its first change and behind its
+//!    end. It decides nothing: it says when it is worth looking for a newer catalog, and for those who wait
+//!    for a relation. A host that dies with it set makes the others look each time.
 //! 5. Who has just come takes a free worker in front of those in line only until the first of these has
 //!    been overtaken so once, or has waited for [`LOOK`]: nobody is overtaken again and again.
 //!
@@ -136,14 +134,12 @@ pub struct Slots {
     pool: Mutex<Pool>,
     /// Wakes worker 0, while there is one.
     wakes_attendant: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
-    /// An announcement that was waited for in vain: its host has died.
-    stale: AtomicU64,
     observed: Observed,
     advisory: Ringing,
     turns: TakesTurns,
     post: Arc<Post>,
     directory: Directory,
-    /// Sessions that wait for a worker, and workers that are lent to sessions that wait for an advisory lock.
+    /// Sessions that wait for a worker, and workers that are lent to sessions that wait for a lock.
     wanting: AtomicU32,
     stuck: AtomicU32,
     /// Bytes of the temporary objects of all sessions.
@@ -163,7 +159,7 @@ impl Slots {
     /// No workers yet.
     pub fn new() -> Arc<Slots> {
         let wakes_attendant = Mutex::default();
-        let (pool, stale, observed) = (Mutex::default(), AtomicU64::new(0), Observed::default());
+        let (pool, observed) = (Mutex::default(), Observed::default());
         let (advisory, turns, post) = (Ringing::default(), TakesTurns::default(), Arc::default());
         let directory = Directory::default();
         let (wanting, stuck) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -171,7 +167,6 @@ impl Slots {
         Arc::new(Slots {
             pool,
             wakes_attendant,
-            stale,
             observed,
             advisory,
             turns,
@@ -268,7 +263,7 @@ impl Slots {
     /// waits.
     ///
     /// # Errors
-    /// Those of `goes_on`; if the host ends; conflicts with changes of the catalog.
+    /// Those of `goes_on`; if the host ends.
     pub fn begin(
         self: &Arc<Self>,
         changes_catalog: bool,
@@ -290,7 +285,7 @@ impl Slots {
         let free = pool.take_free().map(|berth| self.slot(&pool, berth));
         drop(pool);
         let looked = match free {
-            Some(slot) => slot.on_worker(|worker| worker.look()),
+            Some(slot) => slot.on_worker(|worker| worker.renew()),
             None => self.beside(None, |running| look(running.tx, running.host)),
         };
         // A conflict at its end tells of a change, too.
@@ -471,15 +466,16 @@ impl Slots {
         });
     }
 
-    /// The session that has a worker waits for an advisory lock, or does no longer.
-    pub fn note_stuck(&self, begins: bool) {
+    /// The session that has a worker waits for a lock, or does no longer.
+    pub fn note_stuck(&self, worker: bool, begins: bool) {
         match begins {
+            _ if !worker => 0,
             true => self.stuck.fetch_add(1, Ordering::Relaxed),
             false => self.stuck.fetch_sub(1, Ordering::Relaxed),
         };
     }
 
-    /// Whether all workers are lent to sessions that wait for advisory locks, while others wait for a worker:
+    /// Whether all workers are lent to sessions that wait for locks, while others wait for a worker:
     /// whoever could give a lock back is perhaps among these.
     pub fn is_stuck(&self) -> bool {
         let workers = lock(&self.pool).all.len();
@@ -539,6 +535,15 @@ impl Slot {
         };
         self.on_worker(|worker| worker.step(&mut step))?;
         Ok(made.expect("it was run"))
+    }
+
+    /// The pod's counter of announced changes of the catalog, how many there are at present in its lower
+    /// half.
+    ///
+    /// # Errors
+    /// 57P01 if the worker has been taken away.
+    pub fn announcements(&self) -> Result<u64> {
+        self.on_worker(|worker| Ok(worker.announcements()))
     }
 
     /// The transaction is to change the catalog: see invariant 4.

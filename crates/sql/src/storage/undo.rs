@@ -157,6 +157,10 @@ impl Access for Undoing<'_> {
         self.below.take_if_free(table, key, see)
     }
 
+    fn get_if_free(&mut self, table: TableId, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<Option<bool>> {
+        self.below.get_if_free(table, key, see)
+    }
+
     fn peek(
         &mut self,
         table: TableId,

@@ -58,7 +58,9 @@ impl SqlHost {
         self.host.alone(|session| {
             transact(session, |tx| {
                 let mut working = Working::new(catalog.begin(tx)?);
-                body(tx, &mut working)
+                let made = body(tx, &mut working)?;
+                working.finish(tx)?;
+                Ok(made)
             })
         })
     }

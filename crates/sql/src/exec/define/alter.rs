@@ -190,6 +190,18 @@ impl<S: Store> LocalSession<S> {
                 table.constraints[at].not_valid = false;
                 self.store.replace(Object::Table(table))
             }
+            AlterTable::AlterConstraint(name, deferrable, deferred) => {
+                let at = self.constraint_of(&table, name)?;
+                if !matches!(table.constraints[at].rule, Rule::ForeignKey { .. }) {
+                    let (name, own) = (&name.text, &table.name);
+                    let message = format!(
+                        "constraint \"{name}\" of relation \"{own}\" is not a foreign key constraint"
+                    );
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+                (table.constraints[at].deferrable, table.constraints[at].deferred) = (*deferrable, *deferred);
+                self.store.replace(Object::Table(table))
+            }
             AlterTable::RenameColumn(from, to) => {
                 let at = self.column_of(&table, from)?;
                 if self.column_of(&table, to).is_ok() {

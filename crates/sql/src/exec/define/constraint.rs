@@ -85,7 +85,7 @@ impl<S: Store> LocalSession<S> {
                 }
                 let parts = columns.iter().map(|at| IndexColumn::of(*at)).collect();
                 let nulls_equal = matches!(ast.kind, ConstraintKind::Unique(_, true));
-                let index = self.new_index(table, &name, parts, (primary, nulls_equal))?;
+                let index = self.new_index(table, &name, parts, (primary, nulls_equal, ast.deferrable))?;
                 let rule = match primary {
                     true => Rule::PrimaryKey { columns, index },
                     false => Rule::Unique { columns, index },
@@ -217,13 +217,17 @@ impl<S: Store> LocalSession<S> {
     fn referenced(&self, parent: &Table, names: &[Ident]) -> Result<(Vec<u16>, Oid)> {
         if names.is_empty() {
             let key = parent.constraints.iter().find_map(|constraint| match &constraint.rule {
-                Rule::PrimaryKey { columns, index } => Some((columns.clone(), *index)),
+                Rule::PrimaryKey { columns, index } => Some((columns.clone(), *index, constraint.deferrable)),
                 _ => None,
             });
-            return key.ok_or_else(|| {
-                let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
-                SqlError::new(SqlState::UNDEFINED_OBJECT, message)
-            });
+            return match key {
+                Some((.., true)) => Err(deferrable_parent("primary key", parent)),
+                Some((columns, index, false)) => Ok((columns, index)),
+                None => {
+                    let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
+                    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+                }
+            };
         }
         let mut wanted = Vec::new();
         for name in names {
@@ -246,6 +250,9 @@ impl<S: Store> LocalSession<S> {
             let plain = columns.len() == index.columns.len();
             columns.sort_unstable();
             if index.unique && index.predicate.is_none() && plain && columns == sorted {
+                if index.deferrable {
+                    return Err(deferrable_parent("unique constraint", parent));
+                }
                 return Ok((wanted, index.oid));
             }
         }
@@ -287,4 +294,10 @@ fn fits_key(types: &dyn Types, referenced: Oid, own: Oid) -> bool {
     to == from
         || kind(to) != 0 && kind(to) == kind(from)
         || find_cast(types, from, to, CastContext::Implicit).is_some()
+}
+
+/// 55000: what is checked later is nothing to refer to.
+fn deferrable_parent(what: &str, parent: &Table) -> SqlError {
+    let message = format!("cannot use a deferrable {what} for referenced table \"{}\"", parent.name);
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }

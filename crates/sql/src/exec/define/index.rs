@@ -17,7 +17,7 @@ impl<S: Store> LocalSession<S> {
         table: &Table,
         name: &str,
         columns: Vec<IndexColumn>,
-        (primary, nulls_not_distinct): (bool, bool),
+        (primary, nulls_not_distinct, deferrable): (bool, bool, bool),
     ) -> Result<Oid> {
         let oid = self.store.new_oid(table.oid)?;
         let index = Index {
@@ -34,6 +34,7 @@ impl<S: Store> LocalSession<S> {
             method: "btree".to_string(),
             rows: None,
             valid: true,
+            deferrable,
             comment: None,
         };
         self.install_index(table, index)?;
@@ -111,6 +112,7 @@ impl<S: Store> LocalSession<S> {
             method: ast.method.clone(),
             rows: None,
             valid: true,
+            deferrable: false,
             comment: None,
         };
         self.install_index(&table, index)

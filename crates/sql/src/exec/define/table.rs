@@ -118,11 +118,13 @@ impl<S: Store> LocalSession<S> {
                 }
             }
         }
-        for constraint in constraints.iter().filter(|c| matches!(c.kind, ConstraintKind::PrimaryKey(_))) {
+        for constraint in &constraints {
             if let ConstraintKind::PrimaryKey(names) = &constraint.kind {
                 let columns = self.columns_named(&table, names)?;
                 columns.iter().for_each(|at| table.columns[usize::from(*at)].not_null = true);
-                table.key = columns;
+                if !constraint.deferrable {
+                    table.key = columns;
+                }
             }
         }
         self.settle_texts(&mut table)?;

@@ -61,6 +61,11 @@ impl Own {
         picture
     }
 
+    /// The transaction has gone on with another picture of the pod's catalog.
+    pub(super) fn forget_picture(&mut self) {
+        self.picture = None;
+    }
+
     fn become_of(&mut self, objects: BTreeMap<Oid, Arc<Object>>) {
         (self.objects, self.picture) = (objects, None);
     }

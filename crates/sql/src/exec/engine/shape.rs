@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::EngineStore;
 use crate::catalog::change::NewTable;
-use crate::catalog::object::{Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
+use crate::catalog::object::{Constraint, Index, IndexColumn, Indexed, Object, RowsAt, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::store::lost;
 use crate::stop;
@@ -75,7 +75,7 @@ impl EngineStore {
 
     pub(super) fn create_index(&self, mut index: Index) -> Result<()> {
         let Some(table) = self.catalog().table(index.table).cloned() else { return Err(lost(index.table)) };
-        if !index.primary {
+        if !index.keeps_rows() {
             return self.change(is_private(index.oid), |tx, working, _| {
                 let size = sizing::of_index(working.catalog(), &table, &index.columns)?;
                 let rows = RowsAt { object: ObjectId(index.oid), size };
@@ -101,8 +101,9 @@ impl EngineStore {
         let Some(old) = catalog.table(table.oid).cloned() else { return Err(lost(table.oid)) };
         let (rows, overflow, key) = (old.rows, old.overflow, old.key.clone());
         let table = Table { rows, overflow, key, ..table };
-        let keyed = table.constraints.iter().any(|c| matches!(c.rule, Rule::PrimaryKey { .. }))
-            || catalog.indexes_of(table.oid).any(|index| index.primary);
+        let is_key = |c: &Constraint| matches!(c.rule, Rule::PrimaryKey { .. }) && !c.deferrable;
+        let keyed = table.constraints.iter().any(is_key)
+            || catalog.indexes_of(table.oid).any(|index| index.keeps_rows());
         if !table.key.is_empty() && !keyed {
             let new = Table { key: Vec::new(), ..table };
             return self.rekey(&old, new);

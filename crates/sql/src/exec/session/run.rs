@@ -13,8 +13,8 @@ use crate::func::CastContext;
 use crate::parse::ast::{self, Path, Statement};
 use crate::plan::PlannedStatement;
 use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
-use crate::types::Type;
 use crate::types::value::Value;
+use crate::types::{Oid, Type};
 
 impl PlannedStatement {
     /// The columns of its rows, if it returns any.
@@ -141,12 +141,8 @@ impl<S: Store> LocalSession<S> {
                 let message = "LOCK TABLE can only be used in transaction blocks";
                 Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
             }
-            Statement::Lock { tables, mode, .. } => {
-                self.find_locked(tables)?;
-                // The weaker modes keep nobody out who reads or writes.
-                if !matches!(mode.as_str(), "access share" | "row share" | "row exclusive") {
-                    self.notice("LOCK TABLE keeps nobody out: rows are locked as they are used".to_string());
-                }
+            Statement::Lock { tables, mode, nowait } => {
+                self.lock_tables(tables, mode, *nowait)?;
                 tag("LOCK TABLE")
             }
             Statement::Rebuild(rebuild) => {
@@ -290,18 +286,44 @@ impl<S: Store> LocalSession<S> {
         Ok(tag.to_string())
     }
 
-    /// What LOCK TABLE names: tables and views.
-    fn find_locked(&self, paths: &[Path]) -> Result<()> {
-        paths.iter().try_for_each(|path| match self.find(path)?.as_deref() {
-            Some(Object::Table(_) | Object::View(_)) => Ok(()),
+    /// LOCK TABLE: the weaker modes use tables and views, the others keep everybody else out.
+    fn lock_tables(&self, paths: &[Path], mode: &str, nowait: bool) -> Result<()> {
+        for path in paths {
+            while let Some(oid) = self.lockable(path)? {
+                if matches!(mode, "access share" | "row share" | "row exclusive") {
+                    match self.store.hold(&[oid])? {
+                        true => continue,
+                        false => break,
+                    }
+                }
+                match self.store.lock(&[oid], nowait) {
+                    Err(error) if nowait && error.state == SqlState::LOCK_NOT_AVAILABLE => {
+                        let message = format!("could not obtain lock on relation \"{}\"", path.last());
+                        return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+                    }
+                    locked => locked?,
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What LOCK TABLE names: a table or view; nothing for a system table.
+    fn lockable(&self, path: &Path) -> Result<Option<Oid>> {
+        match self.find(path)?.as_deref() {
+            Some(Object::Table(table)) => Ok(Some(table.oid)),
+            Some(Object::View(view)) => Ok(Some(view.oid)),
             Some(other) => {
                 let message = format!("cannot lock relation \"{}\"", path.last());
                 let kinds = if matches!(other, Object::Index(_)) { "indexes" } else { "sequences" };
                 let detail = format!("This operation is not supported for {kinds}.");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).detail(detail))
             }
-            None => self.with_binder(|binder| binder.target_table(path)).map(drop).map_err(SqlError::nowhere),
-        })
+            None => {
+                self.with_binder(|binder| binder.target_table(path)).map(|_| None).map_err(SqlError::nowhere)
+            }
+        }
     }
 
     fn maintain(&mut self, tables: &[Path]) -> Result<()> {

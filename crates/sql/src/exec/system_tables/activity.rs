@@ -12,7 +12,9 @@ use crate::exec::session::settings::list::{self, Kind};
 use crate::exec::session::settings::values::{general, plain};
 use crate::exec::session::{Portal, Prepared};
 use crate::exec::system::SessionSystem;
+use crate::exec::system_tables::relations::PG_CLASS;
 use crate::session::{Activity, ActivityState, Place};
+use crate::storage::advisory::Lock;
 use crate::types::oid;
 use crate::types::value::{Interval, Value};
 
@@ -78,6 +80,7 @@ fn waits_for(on: &SessionSystem<'_>, session: &Activity) -> (&'static str, &'sta
         (ActivityState::Active, Place::Queue) => ("Pod", "Worker"),
         (ActivityState::Active, Place::Turn) => ("Pod", "Turn"),
         (ActivityState::Active, Place::Lock) => ("Lock", "advisory"),
+        (ActivityState::Active, Place::Relation) => ("Lock", "relation"),
         (ActivityState::Active, Place::Worker(worker)) => {
             match on.store.observed().map_or(Wait::None, |observed| observed.waits_of(worker)) {
                 Wait::Owner => ("Pod", "MoveIn"),
@@ -114,9 +117,21 @@ pub(super) fn locks(on: &SessionSystem<'_>) -> Result<Vec<Row>> {
     }
     for entry in advisory::all(on.store)? {
         let request = entry.request;
-        let mut row = lock_row(request.holder.process_id, "advisory", request.mode.name(), entry.granted);
-        let (class, object, sub) = request.lock.parts();
-        (row[7], row[8], row[9]) = (Value::Oid(class), Value::Oid(object), Value::Int2(sub));
+        let mode = request.mode.name(request.lock);
+        let row_of = |kind| lock_row(request.holder.process_id, kind, mode, entry.granted);
+        let mut row = match request.lock {
+            Lock::Relation(oid) => {
+                let mut row = row_of("relation");
+                row[2] = Value::Oid(if oid == 0 { PG_CLASS } else { oid });
+                row
+            }
+            lock => {
+                let (class, object, sub) = lock.parts();
+                let mut row = row_of("advisory");
+                (row[7], row[8], row[9]) = (Value::Oid(class), Value::Oid(object), Value::Int2(sub));
+                row
+            }
+        };
         if !entry.granted {
             row[15] = Value::Timestamptz(entry.since_us);
         }

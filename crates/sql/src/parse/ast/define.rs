@@ -190,6 +190,8 @@ pub(crate) enum AlterTable {
         cascade: bool,
     },
     ValidateConstraint(Ident),
+    /// ALTER CONSTRAINT: whether it is deferrable, and deferred.
+    AlterConstraint(Ident, bool, bool),
     RenameColumn(Ident, Ident),
     RenameConstraint(Ident, Ident),
     Rename(Ident),

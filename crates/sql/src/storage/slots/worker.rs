@@ -1,6 +1,5 @@
 //! The workers of a host at work: those that are lent, and worker 0.
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use liger_engine::Session;
 use liger_engine::log::Durability;
 use liger_engine::row::policy::{NoWait, Patient};
 use liger_engine::row::{OwnedSession, RowSession, Wait};
-use liger_fabric::{Cx, Fabric, SyncAddr};
+use liger_fabric::{Fabric, SyncAddr};
 
 use super::{Bell, Order, Running, Slots, lock};
 use crate::catalog::HostCatalog;
@@ -23,15 +22,12 @@ use crate::storage::undo::UndoLog;
 
 /// The pod's counter in which changes of the catalog are announced.
 const DDL_COUNTER: u64 = 62;
-/// How long a new transaction waits at most for an announced change of the catalog.
+/// How long a change of the catalog waits for rows that others hold for a moment: who takes a picture of it.
 const DDL_WAIT_NS: u64 = 50_000_000;
-/// How long a change of the catalog waits for those that were there before it was announced.
 static CHANGE_WAIT: Patient =
     Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
 /// How long a conflict of a transaction that has told nobody anything is retried, at most.
 const RETRY_NS: u64 = 5_000_000_000;
-/// Who waits for a change of the catalog that is announced looks so often.
-const DDL_LOOK: Duration = Duration::from_micros(500);
 /// How long worker 0 looks without rest after somebody wanted something: a host that puts many rows here asks
 /// for each, and a rest takes several times as long as an answer.
 const AWAKE_NS: u64 = 50_000;
@@ -47,8 +43,11 @@ type Step<'s> = &'s mut dyn FnMut(&mut Running<'_>) -> Result<()>;
 
 /// A worker as sessions see it: over whatever memory.
 pub(super) trait Worker: Send {
-    /// Begins a transaction, after changes of the catalog that are announced.
+    /// Begins a transaction, with the newest picture of the catalog.
     fn begin(&mut self, changes_catalog: bool) -> Result<()>;
+
+    /// The pod's counter of announced changes of the catalog.
+    fn announcements(&mut self) -> u64;
 
     /// The transaction is to change the catalog, if that was not said when it began.
     fn announce(&mut self);
@@ -62,8 +61,8 @@ pub(super) trait Worker: Send {
     /// Undoes what is open, if anything.
     fn roll_back(&mut self);
 
-    /// As [`look`].
-    fn look(&mut self) -> Result<()>;
+    /// As [`renew`].
+    fn renew(&mut self) -> Result<()>;
 
     /// Runs a transaction of one step, and again after conflicts.
     fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()>;
@@ -102,26 +101,45 @@ impl<F: Fabric> Lent<F> {
     }
 }
 
-/// Waits for changes of the catalog that are announced, or announces one.
-fn enter<F: Fabric>(session: &mut RowSession<'_, F>, slots: &Slots, changes_catalog: bool) {
-    match changes_catalog {
-        true => announce(session, true),
-        false => await_changes(session.cx(), ddl(session), slots),
+/// Brings the host's picture of the catalog up to date if it may be old. While a newer one is being committed
+/// it stays as it is.
+fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> Result<()> {
+    let announced = announcements(session);
+    if !catalog.may_be_old(announced) {
+        return Ok(());
     }
+    match attempt(session, |tx| look(tx, catalog)) {
+        Ok(()) => catalog.has_seen(announced),
+        // A conflict at its end tells of a change, too.
+        Err(error) if error.state == SqlState::LOCK_NOT_AVAILABLE || is_conflict(&error) => {
+            if catalog.cached().version() == 0 {
+                return Err(error);
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 impl<F: Fabric + Send> Worker for Lent<F> {
     fn begin(&mut self, changes_catalog: bool) -> Result<()> {
         self.announced = changes_catalog;
-        let Self { session, slots, catalog, .. } = self;
-        let begun = session.with(|session| {
-            enter(session, slots, changes_catalog);
+        let Self { session, catalog, .. } = self;
+        let begun: Result<_> = session.with(|session| {
+            if changes_catalog {
+                announce(session, true);
+            }
+            renew(session, catalog)?;
             session.begin()?;
-            catalog.begin(&mut access(session))
+            Ok(catalog.cached())
         });
         let now = begun.inspect_err(|_| self.roll_back())?;
         self.working = Some(Working::new(now));
         Ok(())
+    }
+
+    fn announcements(&mut self) -> u64 {
+        self.session.with(announcements)
     }
 
     fn step(&mut self, step: Step<'_>) -> Result<()> {
@@ -165,16 +183,18 @@ impl<F: Fabric + Send> Worker for Lent<F> {
         self.leave();
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn renew(&mut self) -> Result<()> {
         let Self { session, catalog, .. } = self;
-        session.with(|session| attempt(session, |tx| look(tx, catalog)))
+        session.with(|session| renew(session, catalog))
     }
 
     fn whole(&mut self, changes_catalog: bool, step: Step<'_>) -> Result<()> {
         self.announced = changes_catalog;
-        let Self { session, slots, catalog, .. } = self;
+        let Self { session, catalog, .. } = self;
         let ended = session.with(|session| {
-            enter(session, slots, changes_catalog);
+            if changes_catalog {
+                announce(session, true);
+            }
             run_whole(session, catalog, true, step)
         });
         self.leave();
@@ -200,29 +220,16 @@ fn ddl<F: Fabric>(session: &RowSession<'_, F>) -> SyncAddr {
     session.host().plan().counter(DDL_COUNTER)
 }
 
+fn announcements<F: Fabric>(session: &mut RowSession<'_, F>) -> u64 {
+    session.cx().load(ddl(session))
+}
+
 /// Tells all hosts that a change of the catalog begins, or has ended: how many there are is in the lower
-/// half of the counter. As nobody new comes while it is announced, it is worth waiting for the others.
+/// half of the counter.
 fn announce<F: Fabric>(session: &mut RowSession<'_, F>, begins: bool) {
     let add = if begins { (1 << 32) + 1 } else { (1 << 32) - 1 };
     session.cx().fetch_add(ddl(session), add);
     session.set_wait(begins.then_some(&CHANGE_WAIT));
-}
-
-/// Whether a change of the catalog is announced, by somebody who lives.
-fn is_announced(now: u64, slots: &Slots) -> bool {
-    now as u32 != 0 && now != slots.stale.load(Ordering::Relaxed)
-}
-
-fn await_changes<F: Fabric>(cx: &Cx<F>, ddl: SyncAddr, slots: &Slots) {
-    let (started, mut now) = (cx.now_ns(), cx.load(ddl));
-    while is_announced(now, slots) {
-        if cx.now_ns() - started > DDL_WAIT_NS {
-            slots.stale.store(now, Ordering::Relaxed);
-            break;
-        }
-        nap(DDL_LOOK);
-        now = cx.load(ddl);
-    }
 }
 
 fn ring<F: Fabric>(session: &RowSession<'_, F>, bell: Bell) {
@@ -264,7 +271,9 @@ fn run_whole<F: Fabric>(
         let ended = attempt(session, |tx| {
             let now = if reads_catalog { catalog.begin(tx)? } else { catalog.cached() };
             let mut working = Working::new(now);
-            step(&mut Running { tx, catalog: &mut working, undo: &mut UndoLog::default(), host: catalog })
+            let undo = &mut UndoLog::default();
+            step(&mut Running { tx, catalog: &mut working, undo, host: catalog })?;
+            working.finish(tx)
         });
         match ended {
             Err(error) if is_conflict(&error) && cx.now_ns() - started < RETRY_NS => {
@@ -437,12 +446,8 @@ impl Attendant<'_> {
     }
 
     /// Removes some rows of objects that are gone from this host's places, if nobody is in the way; false if
-    /// there are none. Not while the catalog changes: that adds notes.
+    /// there are none.
     fn sweep<F: Fabric>(&self, session: &mut RowSession<'_, F>) -> bool {
-        let cx = session.cx();
-        if is_announced(cx.load(ddl(session)), self.slots) {
-            return false;
-        }
         let now = self.catalog.cached();
         let swept = attempt(session, |tx| {
             let own = (0..tx.places()).filter(|place| tx.is_own(*place)).collect::<Vec<_>>();
