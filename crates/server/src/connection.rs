@@ -226,7 +226,10 @@ impl Connection {
             Frontend::Password(_) => Err(StreamError::Kind(b'p')),
             Frontend::FunctionCall => {
                 self.session().fail();
-                self.failed(&SqlError::unsupported("the function call protocol"), false)
+                self.failed(
+                    &SqlError::unsupported("the function call protocol", "Call the function in a SELECT."),
+                    false,
+                )
             }
             series => {
                 if !self.in_series {

@@ -69,7 +69,12 @@ impl From<StreamError> for Refusal {
 }
 
 fn refuse<T>(state: SqlState, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::Told(SqlError::notice(Severity::Fatal, state, message)))
+    Err(fatal(SqlError::new(state, message)))
+}
+
+fn fatal(mut error: SqlError) -> Refusal {
+    error.severity = Severity::Fatal;
+    Refusal::Told(error)
 }
 
 impl Connection {
@@ -377,7 +382,7 @@ fn wanted(version: (u16, u16), parameters: &[(&str, &str)]) -> Result<Wanted, Re
         let message = format!(
             "unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.{MINOR_VERSION}"
         );
-        return refuse(SqlState::FEATURE_NOT_SUPPORTED, message);
+        return Err(fatal(SqlError::refused_by_postgresql(message)));
     }
     let (mut user, mut database) = (String::new(), String::new());
     let (mut options, mut settings) = (Vec::new(), Vec::new());
@@ -389,7 +394,8 @@ fn wanted(version: (u16, u16), parameters: &[(&str, &str)]) -> Result<Wanted, Re
             "options" => options = read_options(value)?,
             "replication" if matches!(value, "false" | "off" | "no" | "0") => {}
             "replication" => {
-                return refuse(SqlState::FEATURE_NOT_SUPPORTED, "replication connections are not supported");
+                let hint = "Hosts of a pod see the same rows; `liger backup` copies them.";
+                return Err(fatal(SqlError::unsupported("a replication connection", hint)));
             }
             name if name.starts_with("_pq_.") => unknown_options.push(name.to_string()),
             name => settings.push((name.to_string(), value.to_string())),

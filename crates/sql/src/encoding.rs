@@ -104,7 +104,9 @@ impl Encoding {
     }
 
     fn table(&self) -> Result<&Table> {
-        let unsupported = || SqlError::unsupported(format_args!("conversion of encoding {}", self.name));
+        let hint = "Convert the bytes in the client, and send UTF8.";
+        let unsupported =
+            || SqlError::unsupported(format_args!("conversion of encoding {}", self.name), hint);
         self.table.as_ref().ok_or_else(unsupported)
     }
 
@@ -160,7 +162,7 @@ pub(crate) fn convert<'b>(bytes: &'b [u8], from: &Encoding, to: &Encoding) -> Re
         (_, UTF8) => Cow::Owned(from.decode(bytes)?.into_bytes()),
         _ => {
             let what = format_args!("conversion of encoding {} to {}", from.name, to.name);
-            return Err(SqlError::unsupported(what).hint("Convert to UTF8 and from there."));
+            return Err(SqlError::unsupported(what, "Convert to UTF8 and from there."));
         }
     })
 }

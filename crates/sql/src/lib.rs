@@ -15,6 +15,7 @@ mod encoding;
 pub mod error;
 pub mod exec;
 pub mod func;
+mod missing;
 pub mod observe;
 pub mod panics;
 mod parse;

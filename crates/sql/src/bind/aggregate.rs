@@ -163,8 +163,7 @@ fn level_of(scope: &Scope<'_>, call: &mut AggregateCall, pos: Pos) -> Result<u16
         return inner(nested);
     }
     if let Some((_, name)) = scope.read_ctes.borrow().iter().find(|(of, _)| *of < depth) {
-        let error =
-            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "outer-level aggregate cannot use a nested CTE");
+        let error = SqlError::refused_by_postgresql("outer-level aggregate cannot use a nested CTE");
         let detail = format!("CTE \"{name}\" is below the aggregate's semantic level.");
         return Err(error.detail(detail).at(pos + 1));
     }

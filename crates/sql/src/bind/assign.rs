@@ -87,7 +87,7 @@ impl Binder<'_> {
         value: Option<Typed>,
     ) -> Result<Expr> {
         let Some(value) = value else {
-            return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, "cannot set an array element to DEFAULT");
+            return Err(SqlError::refused_by_postgresql("cannot set an array element to DEFAULT").at(pos + 1));
         };
         let own = crate::types::Types::base_of(&self.ctx, column.type_oid);
         let slice = part.iter().any(|part| matches!(part, ast::Subscript::Slice(..)));

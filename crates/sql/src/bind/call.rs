@@ -118,12 +118,12 @@ impl Binder<'_> {
         }
         if !matches!(scope.place, Place::Target | Place::OrderBy | Place::GroupBy | Place::FromFunction) {
             let message = format!("set-returning functions are not allowed in {}", scope.place.text());
-            return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
+            return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }
         if let Some(around) = scope.no_sets {
             let message = format!("set-returning functions are not allowed in {around}");
             let hint = "You might be able to move the set-returning function into a LATERAL FROM item.";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint(hint).at(pos + 1));
+            return Err(SqlError::refused_by_postgresql(message).hint(hint).at(pos + 1));
         }
         let width = head.function.columns.len().max(1);
         let call = SetCall { head, args: exprs, spread, width, scalar: false, told: Vec::new() };
@@ -164,7 +164,7 @@ impl Binder<'_> {
         };
         if sets.len() > usize::from(matches!(typed.expr, Expr::SetResult(_))) {
             let message = "set-returning functions must appear at top level of FROM";
-            return fail(SqlState::FEATURE_NOT_SUPPORTED, ast.pos, message);
+            return Err(SqlError::refused_by_postgresql(message).at(ast.pos + 1));
         }
         if let Expr::SetResult(number) = typed.expr {
             let call = sets.swap_remove(number);

@@ -99,7 +99,7 @@ impl Binder<'_> {
                 Ok(Change::Delete(Box::new(self.delete(parent, ctes, delete)?)))
             }
             ast::Statement::Merge(merge) => Ok(Change::Merge(Box::new(self.merge(parent, ctes, merge)?))),
-            _ => Err(SqlError::unsupported("this statement inside of another")),
+            _ => Err(SqlError::unsupported("this statement inside of another", "Send it by itself.")),
         }
     }
 
@@ -114,7 +114,9 @@ impl Binder<'_> {
         };
         match &*object {
             Object::Table(table) => Ok(Arc::new(table.clone())),
-            Object::View(_) => Err(SqlError::unsupported("changing rows through a view")),
+            Object::View(_) => {
+                Err(SqlError::unsupported("changing rows through a view", crate::missing::CHANGED_VIEWS))
+            }
             _ => {
                 let message = format!("cannot change rows of \"{}\": it is not a table", path.last());
                 fail(SqlState::WRONG_OBJECT_TYPE, path.pos, message)
@@ -457,7 +459,10 @@ impl Binder<'_> {
                 let mut wanted = Vec::new();
                 for expr in exprs {
                     let Kind::Column(parts) = &expr.kind else {
-                        return Err(SqlError::unsupported("ON CONFLICT over an expression"));
+                        return Err(SqlError::unsupported(
+                            "ON CONFLICT over an expression",
+                            "Keep the expression in a generated column, or name no target.",
+                        ));
                     };
                     let name = Ident { text: parts[0].clone(), pos: expr.pos };
                     let number = match table.columns.iter().position(|c| !c.dropped && c.name == name.text) {

@@ -26,7 +26,7 @@ impl Binder<'_> {
             Kind::Integer(digits) => self.integer(digits, pos),
             Kind::Float(digits) => self.numeric(digits, pos),
             Kind::Str(literal) => typed(Expr::value(Value::text(literal.as_str())), oid::UNKNOWN),
-            Kind::Bits(..) => Err(Self::not_here("type bit", pos)),
+            Kind::Bits(..) => Err(Self::not_here("type bit", "Use integer or bytea.", pos)),
             Kind::Param(number) => self.parameter(*number, pos),
             Kind::Column(parts) => self.column(scope, parts, pos),
             Kind::Star(parts) if !parts.is_empty() => scope.row_of(parts, pos),

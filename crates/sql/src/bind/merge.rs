@@ -107,7 +107,7 @@ impl Binder<'_> {
         let found = self.find_relation(&ast.table)?;
         if let Some(Object::View(view)) = found.as_deref() {
             let message = format!("cannot execute MERGE on relation \"{}\"", view.name);
-            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            let error = SqlError::refused_by_postgresql(message);
             return Err(error.detail("This operation is not supported for views."));
         }
         let table = self.target_table(&ast.table)?;

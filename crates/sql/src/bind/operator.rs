@@ -106,7 +106,7 @@ impl Binder<'_> {
         }
         if left.is_empty() {
             let message = "cannot compare rows of zero length";
-            return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
+            return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }
         let strict = match op {
             RowOp::Equal | RowOp::NotEqual => None,
@@ -302,7 +302,7 @@ impl Binder<'_> {
         self.operator(name, Some(left), right, pos)
     }
 
-    pub(crate) fn not_here(what: &str, pos: Pos) -> SqlError {
-        SqlError::unsupported(what).at(pos + 1)
+    pub(crate) fn not_here(what: &str, instead: &str, pos: Pos) -> SqlError {
+        SqlError::unsupported(what, instead).at(pos + 1)
     }
 }

@@ -49,7 +49,7 @@ impl Binder<'_> {
             query.order = self.output_order(&query, &ast.order_by)?;
             if !ast.locking.is_empty() {
                 let message = "FOR UPDATE is not allowed with UNION/INTERSECT/EXCEPT";
-                return fail(SqlState::FEATURE_NOT_SUPPORTED, ast.pos, message);
+                return Err(SqlError::refused_by_postgresql(message).at(ast.pos + 1));
             }
         }
         let mut scope = Scope::with_parent(parent, blocked);
@@ -247,7 +247,7 @@ impl Binder<'_> {
                 }
                 _ => {
                     let message = "invalid UNION/INTERSECT/EXCEPT ORDER BY clause";
-                    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+                    let error = SqlError::refused_by_postgresql(message);
                     let detail = "Only result column names can be used, not expressions or functions.";
                     return Err(error.detail(detail).at(sort.expr.pos + 1));
                 }

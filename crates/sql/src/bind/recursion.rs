@@ -1,8 +1,8 @@
 //! Where a recursive query may name itself: once in its second part, where each round's rows can be made from
 //! those of the round before. PostgreSQL's rules (its `parse_cte.c`), and its words.
 
+use super::Binder;
 use super::tree::{Body, CteKind, Expr, From, Query, Select};
-use super::{Binder, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, JoinKind, SetKind};
@@ -38,12 +38,12 @@ impl Binder<'_> {
         for (what, pos) in tail {
             if let Some(pos) = pos {
                 let message = format!("{what} in a recursive query is not implemented");
-                return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
+                return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
             }
         }
         if !query.locking.is_empty() {
             let message = "FOR UPDATE/SHARE in a recursive query is not implemented";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         Ok(())
     }

@@ -338,7 +338,7 @@ impl Binder<'_> {
                         ast::LockStrength::KeyShare => "FOR KEY SHARE",
                     };
                     let message = format!("{word} is not allowed with {what}");
-                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                    return Err(SqlError::refused_by_postgresql(message));
                 }
             }
             for name in &locking.of {

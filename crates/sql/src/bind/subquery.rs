@@ -3,6 +3,7 @@
 use super::scope::Place;
 use super::tree::{Expr, Query, Subquery, SubqueryKind};
 use super::{Binder, Scope, Typed, fail};
+use crate::error::SqlError;
 use crate::error::{Result, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, Kind};
@@ -12,11 +13,13 @@ fn subquery(kind: SubqueryKind, query: Query) -> Expr {
     Expr::Subquery(Box::new(Subquery { kind, query, cache: None }))
 }
 
+const ROWS_COMPARED: &str = "Compare with =, <>, <, <=, > or >=.";
+
 impl Binder<'_> {
     fn inner(&self, scope: &Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Query> {
         if let Place::Lasting(what) = scope.place {
             let message = format!("cannot use subquery in {}", what.trim_end_matches('s'));
-            return fail(SqlState::FEATURE_NOT_SUPPORTED, pos, message);
+            return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }
         self.query(Some(scope), false, query)
     }
@@ -96,7 +99,11 @@ impl Binder<'_> {
             return fail(SqlState::SYNTAX_ERROR, pos, "subquery has too few columns");
         }
         if left.len() > 1 && !matches!(op, "=" | "<>") {
-            return Err(Self::not_here("row comparison with a subquery by this operator", pos));
+            return Err(Self::not_here(
+                "row comparison with a subquery by this operator",
+                ROWS_COMPARED,
+                pos,
+            ));
         }
         let (mut lefts, mut heads) = (Vec::new(), Vec::new());
         for (typed, column) in left.into_iter().zip(&query.columns) {
@@ -135,7 +142,11 @@ impl Binder<'_> {
         pos: Pos,
     ) -> Result<Typed> {
         if op != "=" {
-            return Err(Self::not_here("row comparison with a subquery by this operator", pos));
+            return Err(Self::not_here(
+                "row comparison with a subquery by this operator",
+                ROWS_COMPARED,
+                pos,
+            ));
         }
         let row = ast::Expr { pos, kind: Kind::Row(left.to_vec(), false) };
         self.any(scope, &row, op, false, query, false, pos)

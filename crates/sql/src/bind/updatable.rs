@@ -164,7 +164,10 @@ impl Binder<'_> {
         for (at, column) in order.iter().zip(&view.columns) {
             let own = &mut shown.columns[*at];
             if !own.dropped {
-                return Err(SqlError::unsupported("changing rows through a view that shows a column twice"));
+                return Err(SqlError::unsupported(
+                    "changing rows through a view that shows a column twice",
+                    crate::missing::CHANGED_VIEWS,
+                ));
             }
             (own.dropped, own.name) = (false, column.name.clone());
         }
@@ -227,7 +230,10 @@ fn columns(scope: &Scope<'_>, select: &Select) -> Result<Vec<usize>> {
             _ => None,
         };
         let Some(found) = found else {
-            return Err(SqlError::unsupported("changing rows through a view with computed columns"));
+            return Err(SqlError::unsupported(
+                "changing rows through a view with computed columns",
+                crate::missing::CHANGED_VIEWS,
+            ));
         };
         numbers.extend(found);
     }

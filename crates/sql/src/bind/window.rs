@@ -32,10 +32,12 @@ impl Binder<'_> {
     pub(crate) fn window_call(&self, scope: &mut Scope<'_>, call: &FuncCall, pos: Pos) -> Result<Typed> {
         let name = call.name.last();
         if call.distinct {
-            return Err(Self::not_here("DISTINCT is not implemented for window functions; it", pos));
+            return Err(SqlError::refused_by_postgresql("DISTINCT is not implemented for window functions")
+                .at(pos + 1));
         }
         if !call.order_by.is_empty() {
-            return Err(Self::not_here("aggregate ORDER BY in a window function", pos));
+            let message = "aggregate ORDER BY is not implemented for window functions";
+            return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
         }
         let place = scope.place;
         let bound = self.window_parts(scope, call, pos);
@@ -190,7 +192,7 @@ impl Binder<'_> {
                     let message = format!(
                         "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {name}"
                     );
-                    return fail(SqlState::FEATURE_NOT_SUPPORTED, offset.pos, message);
+                    return Err(SqlError::refused_by_postgresql(message).at(offset.pos + 1));
                 }
                 // A date and an interval make a timestamp: rows are compared as what the sum is.
                 let compared = binder.head("+", key.ty, offset_type, offset.pos)?.result;

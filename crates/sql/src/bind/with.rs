@@ -37,12 +37,12 @@ impl Binder<'_> {
                 }
                 ast::Statement::Merge(_) => {
                     let message = "MERGE not supported in WITH query";
-                    return fail(SqlState::FEATURE_NOT_SUPPORTED, cte.name.pos, message);
+                    return Err(SqlError::refused_by_postgresql(message).at(cte.name.pos + 1));
                 }
                 _ if !top => {
                     let message =
                         "WITH clause containing a data-modifying statement must be at the top level";
-                    return fail(SqlState::FEATURE_NOT_SUPPORTED, cte.name.pos, message);
+                    return Err(SqlError::refused_by_postgresql(message).at(cte.name.pos + 1));
                 }
                 statement => {
                     let change = self.change(parent, names, statement)?;

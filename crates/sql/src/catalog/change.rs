@@ -293,7 +293,7 @@ impl Working {
         let Some(own) = self.now.own_objects().find(|own| depend::refers(object, own)) else { return Ok(()) };
         let what = format!("a permanent {} that refers to temporary {}", object.kind(), own.kind());
         let hint = "Make both of them temporary, or both permanent.";
-        Err(SqlError::unsupported(format_args!("{what} \"{}\"", own.name())).hint(hint))
+        Err(SqlError::unsupported(format_args!("{what} \"{}\"", own.name()), hint))
     }
 
     fn check_name(&self, object: &Object) -> Result<()> {

@@ -127,19 +127,19 @@ impl CopyOptions {
     }
 
     fn check(&self, is_given: impl Fn(&str) -> bool) -> Result<()> {
-        let unsupported = |message: String| Err(error(SqlState::FEATURE_NOT_SUPPORTED, message));
+        let refused = |message: String| Err(SqlError::refused_by_postgresql(message));
         for (name, upper) in [("delimiter", "DELIMITER"), ("null", "NULL")] {
             if self.format == CopyFormat::Binary && is_given(name) {
                 return Err(error(SqlState::SYNTAX_ERROR, format!("cannot specify {upper} in BINARY mode")));
             }
         }
         if self.format == CopyFormat::Binary && self.header != Header::None {
-            return unsupported("cannot specify HEADER in BINARY mode".to_string());
+            return refused("cannot specify HEADER in BINARY mode".to_string());
         }
         for name in ["quote", "escape", "force_quote", "force_not_null", "force_null"] {
             if self.format != CopyFormat::Csv && is_given(name) {
                 let what = name.replace('_', " ");
-                return unsupported(format!("COPY {what} available only in CSV mode"));
+                return refused(format!("COPY {what} available only in CSV mode"));
             }
         }
         let wrong = |message: &str| Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
@@ -178,7 +178,7 @@ fn one_byte(name: &str, value: Option<&str>, otherwise: u8) -> Result<u8> {
         Some(&[byte]) => Ok(byte),
         Some(_) => {
             let message = format!("COPY {name} must be a single one-byte character");
-            Err(error(SqlState::FEATURE_NOT_SUPPORTED, message))
+            Err(SqlError::refused_by_postgresql(message))
         }
     }
 }
@@ -187,6 +187,9 @@ fn check_encoding(values: &[String]) -> Result<()> {
     let name = values.first().map(|name| name.to_ascii_lowercase().replace(['-', '_'], ""));
     match name.as_deref() {
         Some("utf8" | "unicode" | "sqlascii") => Ok(()),
-        _ => Err(SqlError::unsupported(format!("the encoding \"{}\"", values.join(" ")))),
+        _ => {
+            let what = format_args!("the encoding \"{}\"", values.join(" "));
+            Err(SqlError::unsupported(what, "Convert the bytes in the client, and send UTF8."))
+        }
     }
 }

@@ -3,8 +3,9 @@
 use super::rows::{RowMap, compare_values, sort};
 use super::{Env, Exec, Row};
 use crate::bind::tree::{AggregateCall, Group};
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError};
 use crate::func::{Accumulator, Body};
+use crate::missing;
 use crate::plan::Node;
 use crate::types::value::Value;
 
@@ -20,7 +21,7 @@ impl<'p> Exec<'p> {
     pub(super) fn running(&self, call: &'p AggregateCall) -> Result<Running> {
         let Body::Aggregate(make) = call.head.function.body else {
             let message = format!("aggregate function {}", call.head.function.name);
-            return Err(SqlError::unsupported(message));
+            return Err(SqlError::unsupported(message, missing::TYPES));
         };
         let state = make(&self.ctx.for_call(&call.head.types, call.head.result))?;
         let seen = (!call.distinct.is_empty()).then(|| RowMap::new(call.distinct.clone()));
@@ -124,5 +125,5 @@ impl<'p> Exec<'p> {
 
 /// The error of a body that is no window function.
 pub(super) fn not_a_window(name: &str) -> SqlError {
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("window function {name} is not supported"))
+    SqlError::unsupported(format_args!("window function {name}"), missing::TYPES)
 }

@@ -8,6 +8,7 @@ use super::store::Store;
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError};
 use crate::func::System;
+use crate::missing;
 use crate::types::value::{EnumLabel, Value};
 use crate::types::{Oid, TypeInfo, builtin};
 
@@ -36,7 +37,7 @@ impl System for BareSystem<'_> {
     }
 
     fn reg_in(&self, _reg: Oid, name: &str) -> Result<Oid> {
-        Err(SqlError::unsupported(format_args!("looking up \"{name}\" in an index")))
+        Err(SqlError::unsupported(format_args!("looking up \"{name}\" in an index"), missing::BARE))
     }
 
     fn reg_out(&self, _reg: Oid, _oid: Oid) -> Option<String> {
@@ -44,7 +45,7 @@ impl System for BareSystem<'_> {
     }
 
     fn call(&self, source: &str, _oid: Oid, _arguments: &[Value]) -> Result<Value> {
-        Err(SqlError::unsupported(format_args!("function {source} in an index")))
+        Err(SqlError::unsupported(format_args!("function {source} in an index"), missing::BARE))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::bind::tree::{Expr, Target};
 use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::error::{Result, SqlError, SqlState};
+use crate::missing;
 use crate::parse::ast::{Body, Copy, CopySource, Query, Statement};
 use crate::plan::relations_of;
 use crate::session::{CopyInput, Sink};
@@ -30,7 +31,9 @@ struct Loader {
 impl<S: Store> LocalSession<S> {
     pub(crate) fn copy(&mut self, copy: &Copy, sink: &mut dyn Sink) -> Result<String> {
         if copy.file.is_some() {
-            return Err(SqlError::unsupported("COPY with a file of the server"));
+            let hint =
+                "Use COPY .. FROM STDIN or TO STDOUT, which psql's \\copy joins to a file of the client.";
+            return Err(SqlError::unsupported("COPY with a file of the server", hint));
         }
         let options = CopyOptions::parse(&copy.options)?;
         if copy.from { self.copy_from(copy, options, sink) } else { self.copy_to(copy, options, sink) }
@@ -46,7 +49,7 @@ impl<S: Store> LocalSession<S> {
         }
         if options.header == Header::Match {
             let message = "cannot use \"match\" with HEADER in COPY TO";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         let statement = copied_query(copy)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
@@ -194,7 +197,7 @@ fn copied_query(copy: &Copy) -> Result<Statement> {
                 _ => None,
             };
             return match refused {
-                Some(message) => Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)),
+                Some(message) => Err(SqlError::refused_by_postgresql(message)),
                 None => Ok((**statement).clone()),
             };
         }
@@ -205,7 +208,7 @@ fn copied_query(copy: &Copy) -> Result<Statement> {
     let table: Vec<String> = path.parts.iter().map(|part| super::system::quoted(part)).collect();
     let parsed = crate::parse::parse(&format!("SELECT {list} FROM {}", table.join(".")))?;
     let one = parsed.into_iter().next();
-    one.map(|one| one.statement).ok_or_else(|| SqlError::unsupported("COPY"))
+    one.map(|one| one.statement).ok_or_else(|| SqlError::unsupported("COPY", missing::STATEMENTS))
 }
 
 impl Loader {

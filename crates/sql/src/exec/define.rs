@@ -25,6 +25,7 @@ use super::store::Store;
 use crate::bind::Binder;
 use crate::catalog::object::{Object, Rule, Schema};
 use crate::error::{Result, Severity, SqlError, SqlState};
+use crate::missing;
 use crate::parse::ast::{self, Path, Statement};
 use crate::types::{Oid, Type, oid};
 
@@ -86,9 +87,12 @@ impl<S: Store> LocalSession<S> {
                 "ALTER ROLE"
             }
             Statement::CreateExtension { name, .. } => {
-                return Err(SqlError::unsupported(format_args!("extension \"{}\"", name.text)));
+                let what = format!("extension \"{}\"", name.text);
+                return Err(SqlError::unsupported(what, missing::EXTENSIONS));
             }
-            Statement::CreateDatabase { .. } => return Err(SqlError::unsupported("CREATE DATABASE")),
+            Statement::CreateDatabase { .. } => {
+                return Err(SqlError::unsupported("CREATE DATABASE", missing::DATABASES));
+            }
             Statement::AlterTable { kind, name, if_exists, actions } => {
                 self.alter_table(*kind, name, *if_exists, actions)?;
                 return Ok(format!("ALTER {}", kind.word().to_uppercase()));
@@ -122,7 +126,7 @@ impl<S: Store> LocalSession<S> {
                 self.owned(owned)?;
                 if owned.to.is_some() { "REASSIGN OWNED" } else { "DROP OWNED" }
             }
-            _ => return Err(SqlError::unsupported("this statement")),
+            _ => return Err(SqlError::unsupported("this statement", missing::STATEMENTS)),
         };
         Ok(tag.to_string())
     }
@@ -173,7 +177,12 @@ impl<S: Store> LocalSession<S> {
         };
         if into_own {
             let own = self.store.own_schema(true)?;
-            return own.ok_or_else(|| SqlError::unsupported("a temporary object here"));
+            return own.ok_or_else(|| {
+                SqlError::unsupported(
+                    "a temporary object here",
+                    "Make it a permanent one, and drop it afterwards.",
+                )
+            });
         }
         if let Some(name) = path.schema() {
             let found = self.store.schema(name);

@@ -224,8 +224,8 @@ impl<S: Store> LocalSession<S> {
         let mut parameters = given.to_vec();
         parameters.resize(parameters.len().max(usize::from(parsed.parameters)), 0);
         let statement = parsed.statement;
-        if let Statement::Unsupported(name) = &statement {
-            return Err(SqlError::unsupported(name));
+        if let Statement::Unsupported(refusal) = &statement {
+            return Err(refusal.clone());
         }
         let rows = matches!(
             statement,
@@ -277,7 +277,7 @@ impl<S: Store> LocalSession<S> {
         if shape(&columns) != shape(&prepared.columns) {
             // Drivers that prepare by themselves look at the routine, and prepare again.
             let message = "cached plan must not change result type";
-            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            let error = SqlError::refused_by_postgresql(message);
             return Err(error.routine("RevalidateCachedQuery"));
         }
         let made = (self.store.version(), plan.clone());

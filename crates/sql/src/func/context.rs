@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Result, SqlError};
+use crate::missing;
 use crate::types::datetime::date_style::DateStyle;
 use crate::types::datetime::interval_style::IntervalStyle;
 use crate::types::value::Value;
@@ -91,7 +92,7 @@ pub trait System {
     /// The same for functions that return sets of rows.
     fn call_set(&self, source: &str, oid: Oid, _arguments: &[Value]) -> Result<super::SetRows> {
         let _ = oid;
-        Err(SqlError::unsupported(format_args!("function {source}")))
+        Err(SqlError::unsupported(format_args!("function {source}"), missing::TYPES))
     }
 
     /// The rows of a relation that the system makes (`pg_class` and its kin).
@@ -162,7 +163,7 @@ impl System for NoSystem {
     }
 
     fn reg_in(&self, _reg: Oid, name: &str) -> Result<Oid> {
-        Err(SqlError::unsupported(format_args!("looking up \"{name}\" here")))
+        Err(SqlError::unsupported(format_args!("looking up \"{name}\" here"), missing::BARE))
     }
 
     fn reg_out(&self, _reg: Oid, _oid: Oid) -> Option<String> {
@@ -170,6 +171,6 @@ impl System for NoSystem {
     }
 
     fn call(&self, source: &str, _oid: Oid, _arguments: &[Value]) -> Result<Value> {
-        Err(SqlError::unsupported(format_args!("function {source}")))
+        Err(SqlError::unsupported(format_args!("function {source}"), missing::TYPES))
     }
 }

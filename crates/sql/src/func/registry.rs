@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::bodies;
 use super::context::EvalContext;
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError};
 use crate::types::Oid;
 use crate::types::value::Value;
 
@@ -151,8 +151,7 @@ impl Function {
 
 #[cold]
 fn not_here(function: &Function) -> SqlError {
-    let message = format!("function {} cannot be called in this context", function.name);
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+    SqlError::unsupported(format_args!("function {} here", function.name), crate::missing::TYPES)
 }
 
 /// An operator; fields as in PostgreSQL's `pg_operator`.

@@ -147,7 +147,7 @@ mod tests {
         for kind in Conflict::ALL {
             observed.count_conflict(&TxnError::Conflict(kind).into());
         }
-        observed.count_conflict(&SqlError::unsupported("nothing"));
+        observed.count_conflict(&SqlError::unsupported("nothing", "Do something."));
         assert!(observed.conflicts().all(|(_, count)| count == 1));
         observed.count(3, true);
         observed.count(31, true);

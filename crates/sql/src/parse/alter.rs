@@ -7,28 +7,7 @@ use super::ast::{
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::error::{SqlError, SqlState};
-
-/// What PostgreSQL alters and is not there.
-const ALTERED: &[&str] = &[
-    "collation",
-    "conversion",
-    "default",
-    "event",
-    "foreign",
-    "language",
-    "large",
-    "operator",
-    "policy",
-    "publication",
-    "routine",
-    "rule",
-    "server",
-    "statistics",
-    "subscription",
-    "system",
-    "tablespace",
-    "text",
-];
+use crate::missing;
 
 impl Parser<'_> {
     pub(super) fn alter(&mut self) -> Res<Statement> {
@@ -36,12 +15,10 @@ impl Parser<'_> {
         if self.accept_words(&["default", "privileges"]) {
             return self.default_privileges();
         }
-        if let Tok::Word(word) = self.peek().clone()
-            && ALTERED.contains(&word.as_str())
-        {
-            self.skip_statement();
-            return Ok(Statement::Unsupported(format!("ALTER {}", word.to_uppercase())));
+        if let Some(missing) = self.missing("ALTER") {
+            return Ok(missing);
         }
+        let start = self.at;
         let kind = self.object_kind()?;
         match kind {
             ObjectKind::Role => self.alter_role(),
@@ -61,8 +38,8 @@ impl Parser<'_> {
                 Ok(Statement::AlterTable { kind, name, if_exists: false, actions: vec![action] })
             }
             _ => {
-                self.skip_statement();
-                Ok(Statement::Unsupported(format!("ALTER {}", kind.word().to_uppercase())))
+                self.at = start;
+                self.error()
             }
         }
     }
@@ -144,7 +121,8 @@ impl Parser<'_> {
             return Ok(Statement::AlterTable { kind, name, if_exists: false, actions: vec![action] });
         }
         self.skip_statement();
-        Ok(Statement::Unsupported(format!("this form of ALTER {}", kind.word().to_uppercase())))
+        let what = format_args!("this form of ALTER {}", kind.word().to_uppercase());
+        Ok(Statement::Unsupported(SqlError::unsupported(what, missing::REMAKE)))
     }
 
     fn domain_change(&mut self) -> Res<Option<AlterDomain>> {
@@ -251,11 +229,12 @@ impl Parser<'_> {
     /// What is neither columns nor constraints nor names.
     fn alter_storage(&mut self) -> Res<AlterTable> {
         if self.is_any(&["attach", "detach", "inherit"]) {
-            return Err(crate::error::SqlError::unsupported("partitioned and inheriting tables"));
+            let hint = if self.is_word("inherit") { missing::INHERITANCE } else { missing::PARTITIONS };
+            return Err(SqlError::unsupported("partitioned and inheriting tables", hint));
         }
         // To be let in and not kept out would be worse than to be refused.
         if self.are_words(&["enable", "row"]) || self.are_words(&["force", "row"]) {
-            return Err(crate::error::SqlError::unsupported("ROW LEVEL SECURITY"));
+            return Err(SqlError::unsupported("ROW LEVEL SECURITY", missing::ROW_SECURITY));
         }
         if self.accept_words(&["disable", "row", "level", "security"])
             || self.accept_words(&["no", "force", "row", "level", "security"])
@@ -412,6 +391,9 @@ impl Parser<'_> {
     /// COMMENT ON.
     pub(super) fn comment(&mut self) -> Res<Statement> {
         self.expect_words(&["comment", "on"])?;
+        if let Some(missing) = self.missing("COMMENT ON") {
+            return Ok(missing);
+        }
         let word = match self.peek() {
             Tok::Word(word) => word.clone(),
             _ => String::new(),

@@ -7,6 +7,7 @@ mod define;
 mod expr;
 
 use super::lexer::Pos;
+use crate::error::SqlError;
 
 pub(crate) use define::*;
 pub(crate) use expr::*;
@@ -439,5 +440,5 @@ pub(crate) enum Statement {
     /// REINDEX, CLUSTER.
     Rebuild(Rebuild),
     /// By name: not there.
-    Unsupported(String),
+    Unsupported(SqlError),
 }

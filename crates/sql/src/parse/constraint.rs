@@ -178,7 +178,8 @@ impl Parser<'_> {
             self.expect_word("references")?;
             ConstraintKind::ForeignKey(columns, self.references()?)
         } else if self.is_word("exclude") && (name.is_some() || self.is_word_at(1, "using")) {
-            return Err(SqlError::unsupported("EXCLUDE constraints"));
+            let hint = "Look for rows that exclude the new one in the transaction that adds it.";
+            return Err(SqlError::unsupported("EXCLUDE constraints", hint));
         } else {
             self.at = start;
             return if name.is_some() { self.error() } else { Ok(None) };

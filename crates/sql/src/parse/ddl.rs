@@ -6,6 +6,7 @@ use super::ast::{
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::error::{SqlError, SqlState};
+use crate::missing;
 
 impl Parser<'_> {
     pub(super) fn create(&mut self) -> Res<Statement> {
@@ -32,7 +33,10 @@ impl Parser<'_> {
         let recursive = self.accept_word("recursive");
         if self.accept_word("view") {
             if recursive {
-                return Err(SqlError::unsupported("CREATE RECURSIVE VIEW"));
+                return Err(SqlError::unsupported(
+                    "CREATE RECURSIVE VIEW",
+                    "Use CREATE VIEW .. AS WITH RECURSIVE ..",
+                ));
             }
             return self.create_view(replace, temporary);
         }
@@ -45,16 +49,15 @@ impl Parser<'_> {
         if self.is_word("unique") || self.is_word("index") {
             return self.create_index();
         }
+        if let Some(missing) = self.missing("CREATE") {
+            return Ok(missing);
+        }
         let Tok::Word(word) = self.peek().clone() else { return self.error() };
         self.advance();
         match word.as_str() {
             "schema" => self.create_schema(),
             "type" => self.create_type(),
             "domain" => self.create_domain(),
-            "user" if self.accept_word("mapping") => {
-                self.skip_statement();
-                Ok(Statement::Unsupported("CREATE USER MAPPING".to_string()))
-            }
             "role" | "user" | "group" => self.create_role(word == "user"),
             "database" => {
                 let name = self.name()?;
@@ -67,15 +70,18 @@ impl Parser<'_> {
                 self.skip_statement();
                 Ok(Statement::CreateExtension { name, if_not_exists })
             }
-            _ if replace || CREATED.contains(&word.as_str()) => {
-                self.skip_statement();
-                Ok(Statement::Unsupported(format!("CREATE {}", word.to_uppercase())))
-            }
             _ => {
                 self.at -= 1;
                 self.error()
             }
         }
+    }
+
+    /// A statement about a kind of object that is not there.
+    pub(super) fn missing(&mut self, verb: &str) -> Option<Statement> {
+        let refusal = missing::object(verb, |words| self.are_words(words))?;
+        self.skip_statement();
+        Some(Statement::Unsupported(refusal))
     }
 
     pub(super) fn skip_statement(&mut self) {
@@ -239,13 +245,22 @@ impl Parser<'_> {
         let name = if self.is_word("authorization") { None } else { Some(self.name()?) };
         let owner = if self.accept_word("authorization") { Some(self.label()?.text) } else { None };
         if self.is_any(&["create", "grant"]) {
-            return Err(SqlError::unsupported("CREATE SCHEMA with objects in it"));
+            return Err(SqlError::unsupported(
+                "CREATE SCHEMA with objects in it",
+                "Send the statements one by one, with the schema in their names.",
+            ));
         }
         Ok(Statement::CreateSchema { name, if_not_exists, owner })
     }
 
     fn create_type(&mut self) -> Res<Statement> {
         let name = self.path()?;
+        if self.is('(') || self.is(';') || self.peek() == &Tok::End {
+            self.skip_statement();
+            let hint = "Use an enum, or a domain over a built-in type.";
+            let kind = CreateType::Other(SqlError::unsupported("CREATE TYPE of a base type", hint));
+            return Ok(Statement::CreateType { name, kind });
+        }
         self.expect_word("as")?;
         let kind = if self.accept_word("enum") {
             self.expect('(')?;
@@ -259,7 +274,8 @@ impl Parser<'_> {
             CreateType::Composite(fields)
         } else {
             self.skip_statement();
-            CreateType::Other("CREATE TYPE AS RANGE")
+            let hint = "Use two columns, and a CHECK that the lower one is not above the other.";
+            CreateType::Other(SqlError::unsupported("CREATE TYPE AS RANGE", hint))
         };
         Ok(Statement::CreateType { name, kind })
     }
@@ -352,10 +368,11 @@ impl Parser<'_> {
             let roles = self.role_names()?;
             return Ok(Statement::Owned(Owned { roles, to: None, cascade: self.cascade() }));
         }
-        if self.is_any(&["policy", "rule", "server", "publication", "subscription", "tablespace"]) {
-            let Tok::Word(word) = self.peek().clone() else { return self.error() };
-            self.skip_statement();
-            return Ok(Statement::Unsupported(format!("DROP {}", word.to_uppercase())));
+        if let Some(missing) = self.missing("DROP") {
+            return Ok(missing);
+        }
+        if self.is_any(&["column", "constraint"]) {
+            return self.error();
         }
         let kind = self.object_kind()?;
         let concurrently = kind == ObjectKind::Index && self.accept_word("concurrently");
@@ -373,31 +390,6 @@ impl Parser<'_> {
         Ok(Statement::Drop { kind, if_exists, names, cascade, concurrently })
     }
 }
-
-const CREATED: &[&str] = &[
-    "function",
-    "procedure",
-    "trigger",
-    "rule",
-    "aggregate",
-    "operator",
-    "cast",
-    "collation",
-    "policy",
-    "publication",
-    "subscription",
-    "server",
-    "foreign",
-    "statistics",
-    "tablespace",
-    "event",
-    "language",
-    "conversion",
-    "access",
-    "text",
-    "transform",
-    "constraint",
-];
 
 const ROLE_FLAGS: &[&str] =
     &["login", "superuser", "createdb", "createrole", "inherit", "replication", "bypassrls"];

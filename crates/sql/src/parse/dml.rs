@@ -35,7 +35,10 @@ impl Parser<'_> {
             let columns = self.list(|parser| {
                 let name = parser.name()?;
                 if parser.is('.') || parser.is('[') {
-                    return Err(SqlError::unsupported("assignment to a part of a column"));
+                    return Err(SqlError::unsupported(
+                        "assignment to a part of a column",
+                        "Insert the whole value, such as ARRAY[..].",
+                    ));
                 }
                 Ok(name)
             })?;
@@ -164,7 +167,10 @@ impl Parser<'_> {
         }
         let name = self.name()?;
         if self.is('.') {
-            return Err(SqlError::unsupported("assignment to a field of a column"));
+            return Err(SqlError::unsupported(
+                "assignment to a field of a column",
+                "Assign the whole value.",
+            ));
         }
         let part = self.subscript_list()?;
         self.expect_op()?;
@@ -192,7 +198,10 @@ impl Parser<'_> {
             return Ok(None);
         }
         if self.are_words(&["current", "of"]) {
-            return Err(SqlError::unsupported("WHERE CURRENT OF"));
+            return Err(SqlError::unsupported(
+                "WHERE CURRENT OF",
+                "Fetch the key of the row, and say WHERE key = ...",
+            ));
         }
         self.expr().map(Some)
     }

@@ -5,6 +5,7 @@ use super::expr::{OTHER, call, node};
 use super::lexer::Tok;
 use super::{Parser, Pos, Res};
 use crate::error::SqlError;
+use crate::missing;
 
 /// Functions without parentheses, and whether a precision may follow.
 const SQL_VALUES: &[(&str, bool)] = &[
@@ -61,7 +62,7 @@ impl Parser<'_> {
             | "xmltable"
                 if opens =>
             {
-                return Err(SqlError::unsupported(word.to_uppercase()));
+                return Err(SqlError::unsupported(word.to_uppercase(), missing::TYPES));
             }
             "coalesce" | "greatest" | "least" | "nullif" | "grouping" if opens => self.listed(word, pos)?,
             "cast" | "treat" if opens => {

@@ -1,5 +1,6 @@
 //! What stands after FROM: tables, subqueries, functions and joins.
 
+use crate::error::SqlError;
 use std::ops::ControlFlow;
 
 use super::ast::{Alias, Expr, FromItem, FromKind, Ident, JoinCondition, JoinKind, Path};
@@ -117,7 +118,7 @@ impl Parser<'_> {
         let mut item = self.table_item()?;
         item.alias = self.alias()?;
         if self.is_word("tablesample") {
-            return Err(crate::error::SqlError::unsupported("TABLESAMPLE"));
+            return Err(SqlError::unsupported("TABLESAMPLE", "Use WHERE random() < 0.1."));
         }
         Ok(item)
     }

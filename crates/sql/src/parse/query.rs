@@ -70,10 +70,16 @@ impl Parser<'_> {
         let statement = self.statement()?;
         self.expect(')')?;
         if self.are_words(&["search", "depth"]) || self.are_words(&["search", "breadth"]) {
-            return Err(SqlError::unsupported("SEARCH"));
+            return Err(SqlError::unsupported(
+                "SEARCH",
+                "Keep the path in an array column, and order by that.",
+            ));
         }
         if self.is_word("cycle") {
-            return Err(SqlError::unsupported("CYCLE"));
+            return Err(SqlError::unsupported(
+                "CYCLE",
+                "Keep the path in an array column, and stop where it has the row already.",
+            ));
         }
         Ok(Cte { name, columns, materialized, statement })
     }

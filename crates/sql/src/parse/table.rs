@@ -3,15 +3,21 @@ use super::ast::{ColumnDef, CreateTable, Into, Path, Statement, Storing, TableEl
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::catalog::object::OnCommit;
+use crate::error::SqlError;
+use crate::missing;
 
 impl Parser<'_> {
     pub(super) fn create_table(&mut self, temporary: bool) -> Res<Statement> {
         let start = self.at;
         let if_not_exists = self.if_not_exists();
         let name = self.path()?;
-        if self.accept_words(&["partition", "of"]) || self.accept_word("of") {
+        if self.is_word("partition") || self.is_word("of") {
+            let (what, hint) = match self.is_word("of") {
+                true => ("CREATE TABLE OF a type", "List the columns, or copy them with LIKE."),
+                false => ("PARTITION OF", missing::PARTITIONS),
+            };
             self.skip_statement();
-            return Ok(Statement::Unsupported("PARTITION OF".to_string()));
+            return Ok(Statement::Unsupported(SqlError::unsupported(what, hint)));
         }
         let names_only = self.is('(') && matches!(self.peek_at(2), Tok::Punct(',' | ')'));
         if self.is_any(&["as", "with", "on", "using", "tablespace"]) || names_only {
@@ -32,11 +38,11 @@ impl Parser<'_> {
         };
         if self.accept_word("inherits") {
             self.names_in_parens()?;
-            table.unsupported = Some("INHERITS");
+            table.unsupported = Some(SqlError::unsupported("INHERITS", missing::INHERITANCE));
         }
         if self.accept_words(&["partition", "by"]) {
             self.skip_statement();
-            table.unsupported = Some("PARTITION BY");
+            table.unsupported = Some(SqlError::unsupported("PARTITION BY", missing::PARTITIONS));
         }
         self.table_tail(&mut table)?;
         Ok(Statement::CreateTable(Box::new(table)))

@@ -18,7 +18,7 @@ impl Parser<'_> {
                 self.expect_word("transaction")?;
                 Transaction::Begin { start: true, modes: self.modes()? }
             }
-            "commit" | "end" if self.accept_word("prepared") => return prepared("COMMIT PREPARED"),
+            "commit" | "end" if self.accept_word("prepared") => return self.prepared("COMMIT PREPARED"),
             "commit" | "end" => {
                 self.accept_any(&["work", "transaction"]);
                 Transaction::Commit { chain: self.chain_clause()? }
@@ -28,8 +28,11 @@ impl Parser<'_> {
                 self.accept_word("savepoint");
                 Transaction::Release(self.name()?)
             }
-            "prepare" => return prepared("PREPARE TRANSACTION"),
-            _ if self.accept_word("prepared") => return prepared("ROLLBACK PREPARED"),
+            "prepare" => {
+                self.expect_word("transaction")?;
+                return self.prepared("PREPARE TRANSACTION");
+            }
+            _ if self.accept_word("prepared") => return self.prepared("ROLLBACK PREPARED"),
             _ => {
                 self.accept_any(&["work", "transaction"]);
                 if self.accept_word("to") {
@@ -94,7 +97,10 @@ impl Parser<'_> {
         if self.is_word("transaction") && !matches!(self.peek_at(1), Tok::Op(_)) {
             self.advance();
             if self.is_word("snapshot") {
-                return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT"));
+                return Err(SqlError::unsupported(
+                    "SET TRANSACTION SNAPSHOT",
+                    "Read all of it in one transaction.",
+                ));
             }
             return Ok(Statement::SetTransaction { session: false, modes: self.modes()? });
         }
@@ -202,8 +208,9 @@ impl Parser<'_> {
         }
         Ok(name)
     }
-}
 
-fn prepared(name: &'static str) -> Res<Statement> {
-    Ok(Statement::Transaction(Transaction::Prepared(name)))
+    fn prepared(&mut self, name: &'static str) -> Res<Statement> {
+        self.string()?;
+        Ok(Statement::Transaction(Transaction::Prepared(name)))
+    }
 }

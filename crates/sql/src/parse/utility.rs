@@ -3,6 +3,8 @@
 use super::ast::{FetchCount, Grant, Ident, ObjectKind, Owned, Path, Rebuild, Statement};
 use super::lexer::Tok;
 use super::{Parser, Res};
+use crate::error::SqlError;
+use crate::missing;
 
 impl Parser<'_> {
     pub(super) fn utility(&mut self, word: &str) -> Res<Statement> {
@@ -64,7 +66,14 @@ impl Parser<'_> {
             }
             "call" | "security" | "import" | "refresh" | "load" => {
                 self.skip_statement();
-                Statement::Unsupported(word.to_uppercase())
+                let hint = match word {
+                    "call" => missing::FUNCTIONS,
+                    "security" => "Use GRANT and REVOKE.",
+                    "import" => missing::FOREIGN_DATA,
+                    "refresh" => missing::MATERIALIZED,
+                    _ => missing::EXTENSIONS,
+                };
+                Statement::Unsupported(SqlError::unsupported(word.to_uppercase(), hint))
             }
             _ => {
                 self.at -= 1;

@@ -117,7 +117,9 @@ fn receive_other(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Resul
         _ if is_number || matches!(ty.oid, oid::XID | oid::CID) => Ok(Value::Oid(from.i32()? as Oid)),
         Some(TypeKind::Domain) => receive_from(ctx, Type::of(ctx.base_of(ty.oid)), from),
         Some(_) => text::input(ctx, ty, from.text()?),
-        None => Err(SqlError::unsupported(format_args!("binary input of type {}", ty.oid))),
+        None => {
+            Err(SqlError::unsupported(format_args!("binary input of type {}", ty.oid), "Send it as text."))
+        }
     }
 }
 

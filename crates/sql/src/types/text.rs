@@ -9,6 +9,7 @@ use super::value::{Array, Dimension, Value};
 use super::{Oid, Type, TypeKind, Types, array, cast, datetime, format_builtin, json, oid};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{EvalContext, Settings};
+use crate::missing;
 use crate::stop;
 
 #[cold]
@@ -83,10 +84,11 @@ fn input_other(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
             let message = format!("invalid input value for enum {}: \"{text}\"", info.name);
             SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
         }),
-        _ => {
+        TypeKind::Pseudo => {
             let message = format!("cannot accept a value of type {}", info.name);
-            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            Err(SqlError::refused_by_postgresql(message))
         }
+        _ => Err(SqlError::unsupported(format_args!("a value of type {}", info.name), missing::TYPES)),
     }
 }
 

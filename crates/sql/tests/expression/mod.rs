@@ -134,7 +134,9 @@ impl<'a> Reader<'a> {
         let types: Vec<Oid> = sample.iter().map(|value| value.ty).collect();
         let call = resolve_function(self.ctx, &name, &types, &[], false)?;
         let ctx = self.ctx.for_call(&call.types, call.result);
-        let Body::Aggregate(make) = call.function.body else { return Err(SqlError::unsupported(name)) };
+        let Body::Aggregate(make) = call.function.body else {
+            return Err(SqlError::unsupported(name, "none"));
+        };
         let mut state = make(&ctx)?;
         let mut values = elements.elements.clone();
         if is_ordered_set {

@@ -9,6 +9,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
 use crate::exec::{Env, Exec};
+use crate::missing;
 use crate::parse::ast::{self, AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
 use crate::types::Type;
 use crate::types::value::Value;
@@ -87,7 +88,8 @@ impl<S: Store> LocalSession<S> {
             }
             AlterTable::SetSchema(schema) => self.move_to(&object, schema),
             _ => {
-                Err(SqlError::unsupported(format_args!("this form of ALTER {}", kind.word().to_uppercase())))
+                let what = format_args!("this form of ALTER {}", kind.word().to_uppercase());
+                Err(SqlError::unsupported(what, missing::REMAKE))
             }
         }
     }
@@ -119,7 +121,7 @@ impl<S: Store> LocalSession<S> {
         };
         if self.is_temporary(oid) != self.is_temporary(object.schema()) {
             let message = "cannot move objects into or out of temporary schemas";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         let mut moved = object.clone();
         match &mut moved {

@@ -78,7 +78,10 @@ impl<S: Store> LocalSession<S> {
             let types = types.iter().map(|ty| binder.resolve_type(ty).map(|ty| ty.oid));
             let types = types.collect::<Result<Vec<_>>>()?;
             if resolve_function(binder.types(), name.last(), &types, &[], false).is_ok() {
-                return Ok(SqlError::unsupported("COMMENT on a built-in function"));
+                return Ok(SqlError::unsupported(
+                    "COMMENT on a built-in function",
+                    "Comment on what uses it.",
+                ));
             }
             let shown: Vec<String> =
                 types.iter().map(|ty| crate::bind::type_text(binder.types(), *ty)).collect();

@@ -99,7 +99,12 @@ impl<S: Store> LocalSession<S> {
                 (name, Rule::Check { condition })
             }
             ConstraintKind::ForeignKey(list, references) => self.foreign_key(table, ast, list, references)?,
-            ConstraintKind::UsingIndex { .. } => return Err(SqlError::unsupported("USING INDEX")),
+            ConstraintKind::UsingIndex { .. } => {
+                return Err(SqlError::unsupported(
+                    "USING INDEX",
+                    "Add the constraint with its columns, and drop the index.",
+                ));
+            }
             _ => return Ok(()),
         };
         let (deferrable, deferred) = (ast.deferrable, ast.deferred);

@@ -221,7 +221,7 @@ impl<S: Store> LocalSession<S> {
                             "cannot alter type \"{}\" because column \"{table}.{column}\" uses it",
                             check.domain
                         );
-                        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                        return Err(SqlError::refused_by_postgresql(message));
                     }
                     Uses::Is => self.look_at_column(&Arc::new(table.clone()), at, check)?,
                 }

@@ -41,7 +41,11 @@ impl<S: Store> LocalSession<S> {
                     None
                 }
                 _ => {
-                    return Err(SqlError::unsupported(format_args!("DROP {}", kind.word().to_uppercase())));
+                    let what = format_args!("DROP {}", kind.word().to_uppercase());
+                    return Err(SqlError::unsupported(
+                        what,
+                        "There can be none; with IF EXISTS it is passed over.",
+                    ));
                 }
             };
             let goes = object.map(|object| Goes::Object(object.oid()));
@@ -291,9 +295,7 @@ impl<S: Store> LocalSession<S> {
                         "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
                         child.name
                     );
-                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                        .detail(detail)
-                        .hint(hint));
+                    return Err(SqlError::refused_by_postgresql(message).detail(detail).hint(hint));
                 }
                 self.notice(format!("truncate cascades to table \"{}\"", child.name));
                 tables.push(child);

@@ -11,6 +11,7 @@ use crate::exec::privilege::{
     self, PRIVILEGES, all_of, default_list, held, list_mut, owner_and_list, refused,
 };
 use crate::exec::store::Store;
+use crate::missing;
 use crate::parse::ast::{Grant, Owned, Path};
 use crate::types::Oid;
 
@@ -74,7 +75,10 @@ impl<S: Store> LocalSession<S> {
             return self.grant_roles(&of, &grant.roles, grant.grant, grant.with_option);
         };
         if grant.privileges.iter().any(|(_, columns)| !columns.is_empty()) {
-            return Err(SqlError::unsupported("privileges on columns"));
+            return Err(SqlError::unsupported(
+                "privileges on columns",
+                "Grant rights on a view that has these columns.",
+            ));
         }
         if let Some((roles, schemas)) = &grant.default {
             return self.grant_defaults(grant, kind, roles, schemas);
@@ -120,7 +124,10 @@ impl<S: Store> LocalSession<S> {
                 "type" | "domain" => found.push(Object::Type(self.user_type(path)?)),
                 kind => {
                     let kind = kind.to_uppercase();
-                    return Err(SqlError::unsupported(format_args!("privileges on {kind}")));
+                    return Err(SqlError::unsupported(
+                        format_args!("privileges on {kind}"),
+                        missing::PRIVILEGES,
+                    ));
                 }
             }
         }
@@ -214,7 +221,10 @@ impl<S: Store> LocalSession<S> {
             "types" => ('T', privilege::USAGE),
             kind => {
                 let kind = kind.to_uppercase();
-                return Err(SqlError::unsupported(format_args!("default privileges on {kind}")));
+                return Err(SqlError::unsupported(
+                    format_args!("default privileges on {kind}"),
+                    missing::PRIVILEGES,
+                ));
             }
         };
         let bits = self.bits_of(grant, all, kind.trim_end_matches('s'))?;

@@ -141,7 +141,7 @@ impl<S: Store> LocalSession<S> {
         }
         let message = "cannot change ownership of identity sequence";
         let detail = format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name);
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail))
+        Err(SqlError::refused_by_postgresql(message).detail(detail))
     }
 
     pub(super) fn alter_sequence(

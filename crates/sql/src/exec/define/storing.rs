@@ -123,7 +123,7 @@ pub(super) fn check_options(of: &str, options: &[(String, String)]) -> Result<()
                 "false" | "off" | "0" => continue,
                 _ => {
                     let message = "tables declared WITH OIDS are not supported";
-                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                    return Err(SqlError::refused_by_postgresql(message));
                 }
             }
         }
@@ -201,7 +201,7 @@ impl<S: Store> LocalSession<S> {
             if !is_long {
                 let shown = crate::bind::type_text(binder.types(), ty);
                 let message = format!("column data type {shown} does not support compression");
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                return Err(SqlError::refused_by_postgresql(message));
             }
             if !matches!(method, "pglz" | "lz4") {
                 return Err(bad(format!("invalid compression method \"{method}\"")));
@@ -286,7 +286,7 @@ impl<S: Store> LocalSession<S> {
     pub(crate) fn rebuild(&self, rebuild: &Rebuild) -> Result<()> {
         if rebuild.system && rebuild.concurrently {
             let message = "cannot reindex system catalogs concurrently";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         let Some(path) = &rebuild.name else { return Ok(()) };
         match rebuild.kind {
@@ -296,7 +296,7 @@ impl<S: Store> LocalSession<S> {
             }
             ObjectKind::Database if path.last() != self.shared.database => {
                 let message = "can only reindex the currently open database";
-                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+                Err(SqlError::refused_by_postgresql(message))
             }
             ObjectKind::Schema | ObjectKind::Database => Ok(()),
             ObjectKind::Index => match self.find(path)?.as_deref() {

@@ -10,6 +10,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::{Store, Tolerated};
 use crate::exec::system::quoted;
 use crate::func::quote_literal;
+use crate::missing;
 use crate::parse::ast::{self, ColumnDef, ConstraintKind, Ident, Path, Statement, TableElement};
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type, oid};
@@ -96,8 +97,8 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn create_table(&mut self, ast: &ast::CreateTable) -> Result<()> {
-        if let Some(what) = ast.unsupported {
-            return Err(SqlError::unsupported(what));
+        if let Some(refusal) = &ast.unsupported {
+            return Err(refusal.clone());
         }
         let schema = self.target_schema(&ast.name, ast.temporary)?;
         self.check_on_commit(schema, ast.on_commit)?;
@@ -411,10 +412,10 @@ impl<S: Store> LocalSession<S> {
         let Statement::CreateTableAs { into, columns, if_not_exists, query, with_data, materialized } =
             statement
         else {
-            return Err(SqlError::unsupported("this statement"));
+            return Err(SqlError::unsupported("this statement", missing::STATEMENTS));
         };
         if *materialized {
-            return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW"));
+            return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW", missing::MATERIALIZED));
         }
         self.fill_table(into, columns, *if_not_exists, query, *with_data)
     }
@@ -424,9 +425,11 @@ impl<S: Store> LocalSession<S> {
         self.ensure_open()?;
         let mut query = query.clone();
         let ast::Body::Select(select) = &mut query.body else {
-            return Err(SqlError::unsupported("INTO here"));
+            return Err(SqlError::unsupported("INTO here", "Use CREATE TABLE .. AS."));
         };
-        let Some(into) = select.into.take() else { return Err(SqlError::unsupported("INTO here")) };
+        let Some(into) = select.into.take() else {
+            return Err(SqlError::unsupported("INTO here", "Use CREATE TABLE .. AS."));
+        };
         self.fill_table(&into, &[], false, &Statement::Query(query), true)
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::catalog::object::{Object, OnCommit, Table};
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store};
 use crate::parse::ast::{CopySource, ObjectKind, Path, Statement};
@@ -77,7 +77,7 @@ impl<S: Store> LocalSession<S> {
             "Table \"{}\" references \"{}\", but they do not have the same ON COMMIT setting.",
             other.name, table.name
         );
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail))
+        Err(SqlError::refused_by_postgresql(message).detail(detail))
     }
 
     /// Before a commit: ON COMMIT DROP and ON COMMIT DELETE ROWS.

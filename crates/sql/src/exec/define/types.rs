@@ -19,8 +19,13 @@ impl<S: Store> LocalSession<S> {
                 let number = |(at, label): (usize, &String)| (at as f32 + 1.0, label.clone());
                 UserTypeKind::Enum(labels.iter().enumerate().map(number).collect())
             }
-            CreateType::Composite(_) => return Err(SqlError::unsupported("CREATE TYPE of a row")),
-            CreateType::Other(name) => return Err(SqlError::unsupported(name)),
+            CreateType::Composite(_) => {
+                return Err(SqlError::unsupported(
+                    "CREATE TYPE of a row",
+                    "Use columns, or a value of type jsonb.",
+                ));
+            }
+            CreateType::Other(refusal) => return Err(refusal.clone()),
         };
         self.add_type(path, kind)
     }
@@ -57,10 +62,7 @@ impl<S: Store> LocalSession<S> {
         let ty = self.with_binder(|binder| binder.resolve_type(&name))?;
         match self.store.object(ty.oid).as_deref() {
             Some(Object::Type(user)) => Ok(user.clone()),
-            _ => {
-                let message = format!("{} is not an enum", path.shown());
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
-            }
+            _ => Err(not_an_enum(path)),
         }
     }
 
@@ -74,7 +76,7 @@ impl<S: Store> LocalSession<S> {
         let mut user = self.user_type(path)?;
         check_label(label)?;
         let UserTypeKind::Enum(labels) = &mut user.kind else {
-            return Err(SqlError::unsupported("this type"));
+            return Err(not_an_enum(path));
         };
         if labels.iter().any(|(_, known)| known == label) {
             if fine {
@@ -110,7 +112,7 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn rename_label(&self, path: &Path, from: &str, to: &str) -> Result<()> {
         let mut user = self.user_type(path)?;
         let UserTypeKind::Enum(labels) = &mut user.kind else {
-            return Err(SqlError::unsupported("this type"));
+            return Err(not_an_enum(path));
         };
         if labels.iter().any(|(_, label)| label == from) && labels.iter().any(|(_, label)| label == to) {
             let message = format!("enum label \"{to}\" already exists");
@@ -133,4 +135,8 @@ fn check_label(label: &str) -> Result<()> {
     }
     let error = SqlError::new(SqlState::INVALID_NAME, format!("invalid enum label \"{label}\""));
     Err(error.detail("Labels must be 63 bytes or less."))
+}
+
+fn not_an_enum(path: &Path) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", path.shown()))
 }

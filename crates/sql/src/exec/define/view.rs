@@ -20,7 +20,7 @@ impl<S: Store> LocalSession<S> {
         check_options("view", options)?;
         if query.changes_rows() {
             let message = "views must not contain data-modifying statements in WITH";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         let columns = self.with_binder(|binder| {
             binder.query(None, false, query).map(|bound| Binder::output_columns(&bound))

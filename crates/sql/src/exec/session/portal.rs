@@ -160,7 +160,7 @@ impl<S: Store> LocalSession<S> {
         }
         if query.changes_rows() {
             let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         self.ensure_open()?;
         let statement = Statement::Query(query.clone());

@@ -10,6 +10,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::exec::{Emit, Env, Exec, Row};
 use crate::func::CastContext;
+use crate::missing;
 use crate::parse::ast::{self, Path, Statement};
 use crate::plan::PlannedStatement;
 use crate::session::{ColumnDescription, Formats, Sink, TransactionState};
@@ -154,7 +155,7 @@ impl<S: Store> LocalSession<S> {
                 tag(name)
             }
             Statement::Do(body) => self.do_block(body, sink).map(Some),
-            Statement::Unsupported(name) => Err(SqlError::unsupported(name)),
+            Statement::Unsupported(refusal) => Err(refusal.clone()),
             other => {
                 self.ensure_open()?;
                 self.define(other).map(Some)
@@ -281,7 +282,7 @@ impl<S: Store> LocalSession<S> {
                 notify.notify(self.shared.process_id, &channel.text, payload)?;
                 "NOTIFY"
             }
-            _ => return Err(SqlError::unsupported("this statement")),
+            _ => return Err(SqlError::unsupported("this statement", missing::STATEMENTS)),
         };
         Ok(tag.to_string())
     }
@@ -344,20 +345,20 @@ impl<S: Store> LocalSession<S> {
         let plain = body.trim().trim_end_matches(';').trim();
         let lower = plain.to_ascii_lowercase();
         let (Some(_), true) = (lower.strip_prefix("begin"), lower.ends_with("end")) else {
-            return Err(SqlError::unsupported("this form of DO block"));
+            return Err(unknown_block());
         };
         let inner = &plain[5..plain.len() - 3];
         let split = inner.to_ascii_lowercase().find("exception");
         let (statements, handler) = split.map_or((inner, None), |at| (&inner[..at], Some(&inner[at..])));
         let handled = handler.map(|text| text.to_ascii_lowercase());
         if handled.as_ref().is_some_and(|text| !text.contains("null")) {
-            return Err(SqlError::unsupported("this form of DO block"));
+            return Err(unknown_block());
         }
         self.ensure_open()?;
         self.shared.advisory.may_start_over.set(false);
         let mark = self.store.mark();
         // What is no SQL is PL/pgSQL, which is not there.
-        let unknown = |_| SqlError::unsupported("this form of DO block");
+        let unknown = |_| unknown_block();
         for parsed in crate::parse::parse(statements).map_err(unknown)? {
             let text = &statements[parsed.start as usize..parsed.end as usize];
             let Err(error) = self.run_statement(&parsed.statement, text, sink) else { continue };
@@ -392,4 +393,11 @@ impl<'p> Exec<'p> {
         self.finish_with(plan.statement.ctes())?;
         Ok(count)
     }
+}
+
+/// PL/pgSQL beyond a block that catches an error.
+fn unknown_block() -> SqlError {
+    let hint =
+        "Send the statements by themselves; of PL/pgSQL there is BEGIN .. EXCEPTION WHEN .. THEN NULL; END.";
+    SqlError::unsupported("this form of DO block", hint)
 }

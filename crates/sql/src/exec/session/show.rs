@@ -26,6 +26,11 @@ impl<S: Store> LocalSession<S> {
             privilege::check_setting(&self.store, &self.shared, name, &list.join(", "))?;
         }
         self.set_variable(name, value, local)?;
+        if let Some(known) = list::find(name).filter(|known| known.is_unheard)
+            && self.shared.variables.borrow().get(name)? != known.start
+        {
+            self.notice(format!("setting \"{}\" is kept, and changes nothing", known.name));
+        }
         if name.eq_ignore_ascii_case("session_authorization") {
             self.shared.variables.borrow_mut().set("role", "none", local)?;
         }

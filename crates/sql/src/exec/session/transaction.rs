@@ -15,6 +15,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::session::settings;
 use crate::exec::store::{Mark, Store};
 use crate::exec::{Exec, Waiting};
+use crate::missing;
 use crate::parse::ast::{Ident, Path, Transaction, TransactionMode};
 use crate::session::TransactionState;
 use crate::types::Oid;
@@ -179,7 +180,7 @@ impl<S: Store> LocalSession<S> {
                 self.roll_back_to(at)?;
                 Ok("ROLLBACK")
             }
-            Transaction::Prepared(name) => Err(SqlError::unsupported(name)),
+            Transaction::Prepared(name) => Err(SqlError::unsupported(name, missing::PREPARED)),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::exec::privilege;
 use crate::exec::signal;
 use crate::exec::system::{SessionSystem, oid_of, quoted, text_of};
 use crate::func::{EvalContext, NoSystem, Settings};
+use crate::missing;
 use crate::types::value::{Array, Value};
 use crate::types::{Oid, Type, oid};
 
@@ -159,7 +160,7 @@ pub(in crate::exec) fn rows(on: &SessionSystem<'_>, source: &str, arguments: &[V
             _ => Vec::new(),
         },
         source if ROWS.contains(&source) => Vec::new(),
-        _ => return Err(SqlError::unsupported(format_args!("function {source}"))),
+        _ => return Err(SqlError::unsupported(format_args!("function {source}"), missing::TYPES)),
     })
 }
 
@@ -223,7 +224,12 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             (_, false) => Value::Null,
         },
         "pg_trigger_depth" => Value::Int4(0),
-        "pg_column_size" => return Err(SqlError::unsupported(source)),
+        "pg_column_size" => {
+            return Err(SqlError::unsupported(
+                source,
+                "Use length or octet_length; pg_relation_size tells what a table takes.",
+            ));
+        }
         "pg_size_bytes" => Value::Int8(super::sizes::bytes_of(text_of(first))?),
         source if source.contains("_size") => on.size(source, first.unwrap_or(&Value::Null))?,
         "pg_cancel_backend" => signal::cancel(on, number_of(first))?,
@@ -238,7 +244,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             Type { oid: number, modifier: second.and_then(Value::as_i64).unwrap_or(-1) as i32 },
         ),
         source if ONE.contains(&source) => Value::Null,
-        _ => return Err(SqlError::unsupported(format_args!("function {source}"))),
+        _ => return Err(SqlError::unsupported(format_args!("function {source}"), missing::TYPES)),
     })
 }
 

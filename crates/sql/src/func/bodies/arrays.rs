@@ -88,7 +88,7 @@ fn shape(source: &str) -> Option<Body> {
 fn one_dimension(array: &Array, what: &str) -> Result<()> {
     if array.dimensions.len() > 1 {
         let message = format!("{what} elements in multidimensional arrays is not supported");
-        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        return Err(SqlError::refused_by_postgresql(message));
     }
     Ok(())
 }

@@ -440,7 +440,7 @@ fn zones(source: &str) -> Option<Body> {
             let stride = interval_of(&a[0]);
             if stride.months != 0 {
                 let message = "timestamps cannot be binned into intervals containing months or years";
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                return Err(SqlError::refused_by_postgresql(message));
             }
             let stride_us = i64::try_from(interval_span(stride)).map_err(|_| interval_out_of_range())?;
             if stride_us <= 0 {

@@ -29,7 +29,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }),
         "to_ascii_default" | "to_ascii_enc" | "to_ascii_encname" => scalar(|_, _| {
             let message = "encoding conversion from UTF8 to ASCII not supported";
-            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            Err(SqlError::refused_by_postgresql(message))
         }),
         "pg_convert" => scalar(|_, a| {
             let (from, to) = (charset(text(&a[1]), "source")?, charset(text(&a[2]), "destination")?);

@@ -51,7 +51,7 @@ fn unknown(name: &str, ty: &str) -> SqlError {
 
 #[cold]
 fn unsupported(name: &str, ty: &str) -> SqlError {
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("unit \"{name}\" not supported for type {ty}"))
+    SqlError::refused_by_postgresql(format!("unit \"{name}\" not supported for type {ty}"))
 }
 
 fn whole(number: i64) -> Option<Numeric> {

@@ -180,7 +180,7 @@ fn format(number: &Numeric, pattern: &Pattern) -> Result<String> {
         if !number.is_finite() {
             let what = if number.is_nan() { "NaN" } else { "infinity" };
             let message = format!("cannot convert {what} to integer");
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         let digits = number.to_i64().and_then(roman).unwrap_or_else(|| "#".repeat(15));
         let digits = if small { digits.to_lowercase() } else { digits };

@@ -231,10 +231,7 @@ fn from_numeric(value: &Value, name: &str) -> Result<Option<i64>> {
     let number = numeric(value);
     if !number.is_finite() {
         let what = if number.is_nan() { "NaN" } else { "infinity" };
-        return Err(SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("cannot convert {what} to {name}"),
-        ));
+        return Err(SqlError::refused_by_postgresql(format!("cannot convert {what} to {name}")));
     }
     Ok(number.to_i64())
 }

@@ -265,7 +265,7 @@ impl Field<'_> {
             }
             "TZ" | "OF" => {
                 let message = format!("formatting field \"{}\" is only supported in to_char", self.given);
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                return Err(SqlError::refused_by_postgresql(message));
             }
             "HH" | "HH12" => {
                 self.number(rest, width, &mut fields.hour)?;

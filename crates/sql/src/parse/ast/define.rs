@@ -1,6 +1,7 @@
 //! The parse tree of statements that define objects and control sessions.
 use super::{Expr, Ident, Path, Statement, TypeName};
 use crate::catalog::object::OnCommit;
+use crate::error::SqlError;
 use crate::parse::lexer::Pos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -89,8 +90,8 @@ pub(crate) struct CreateTable {
     pub(crate) elements: Vec<TableElement>,
     pub(crate) storing: Storing,
     pub(crate) on_commit: Option<OnCommit>,
-    /// A clause that is not supported, by name.
-    pub(crate) unsupported: Option<&'static str>,
+    /// The refusal of a clause that is not supported.
+    pub(crate) unsupported: Option<SqlError>,
 }
 
 /// The table that a query makes: of CREATE TABLE AS and SELECT INTO.
@@ -313,7 +314,7 @@ pub(crate) struct Copy {
 pub(crate) enum CreateType {
     Enum(Vec<String>),
     Composite(Vec<(Ident, TypeName)>),
-    Other(&'static str),
+    Other(SqlError),
 }
 
 #[derive(Clone, Debug, PartialEq)]

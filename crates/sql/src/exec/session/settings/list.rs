@@ -68,6 +68,8 @@ pub(crate) struct Known {
     pub(crate) start: String,
     /// SHOW ALL and `pg_settings` leave it out.
     pub(crate) is_hidden: bool,
+    /// Another value than that of the start changes nothing, and who sets one is told.
+    pub(crate) is_unheard: bool,
 }
 
 /// Those that clients are told of, at the start and at each change.
@@ -85,6 +87,22 @@ pub(crate) const TOLD: &[&str] = &[
     "session_authorization",
     "standard_conforming_strings",
     "TimeZone",
+];
+
+/// Those by which statements would answer otherwise in PostgreSQL, and not here.
+const UNHEARD: &[&str] = &[
+    "array_nulls",
+    "backslash_quote",
+    "default_tablespace",
+    "exit_on_error",
+    "lc_monetary",
+    "lc_numeric",
+    "lc_time",
+    "quote_all_identifiers",
+    "session_replication_role",
+    "temp_tablespaces",
+    "timezone_abbreviations",
+    "transform_null_equals",
 ];
 
 const HIDDEN: &[&str] = &["is_superuser", "role", "session_authorization"];
@@ -116,7 +134,8 @@ fn known(line: &'static str) -> Known {
         Kind::Real(unit, ..) => super::values::shown_real(real(start), unit),
         _ => start.to_string(),
     };
-    Known { name, kind, context: Context::named(context), start, is_hidden: HIDDEN.contains(&name) }
+    let (is_hidden, is_unheard) = (HIDDEN.contains(&name), UNHEARD.contains(&name));
+    Known { name, kind, context: Context::named(context), start, is_hidden, is_unheard }
 }
 
 /// The setting with this name, in any case.
