@@ -4,9 +4,10 @@
 
 mod client;
 
-use client::{Fixed, answer, files, run, start};
+use client::{Fixed, Printed, answer, files, run, start};
 use liger_sql::exec::LocalSession;
 use liger_sql::exec::memory::Memory;
+use liger_sql::session::Session;
 
 #[test]
 fn answers_are_postgresql_s() {
@@ -42,4 +43,17 @@ fn alternatives_of_ranges_are_looked_up() {
     // One that no index finds makes the others useless, and one index for all of it is better.
     assert!(has(&plan("k between 1 and 2 or w = 5"), "Seq Scan on t"));
     assert!(!has(&plan("id = 5 and (k < 1 or k > 5)"), "Any of"));
+}
+
+#[test]
+fn copy_takes_no_text_that_is_too_long_for_a_domain() {
+    let mut session = LocalSession::new(Memory::default(), start(), Box::new(Fixed)).expect("it opens");
+    answer(&mut session, "create domain short as varchar(3); create table t (a short)");
+    let mut copy = |rows: &str| {
+        let mut sink = Printed::default();
+        sink.copied = rows.into();
+        session.simple("copy t from stdin", &mut sink).map_err(|error| error.message.clone())
+    };
+    assert_eq!(copy("abc\n"), Ok(()));
+    assert_eq!(copy("abcd\n"), Err("value too long for type character varying(3)".to_string()));
 }

@@ -3,7 +3,7 @@
 use super::call::head_of;
 use super::scope::Place;
 use super::tree::{AggregateCall, Expr, SortKey};
-use super::{Binder, Scope, Typed, fail};
+use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, resolve_function};
 use crate::parse::Pos;
@@ -15,7 +15,7 @@ impl Binder<'_> {
         let place = scope.enter_aggregate();
         let bound = self.aggregate_call(scope, call, pos);
         scope.leave_aggregate(place);
-        let (mut bound, result) = bound?;
+        let (mut bound, result, collation) = bound?;
         scope.misplaced.take().map_or(Ok(()), Err)?;
         let depth = level_of(scope, &mut bound, pos)?;
         let level = scope.level(depth);
@@ -34,7 +34,7 @@ impl Binder<'_> {
         if number == aggregates.len() {
             aggregates.push((bound, pos));
         }
-        Ok(Typed::new(Expr::Aggregate { depth, number }, result, pos))
+        Ok(Typed::new(Expr::Aggregate { depth, number }, result, pos).collated(collation))
     }
 
     pub(crate) fn aggregate_call(
@@ -42,7 +42,7 @@ impl Binder<'_> {
         scope: &mut Scope<'_>,
         call: &FuncCall,
         pos: Pos,
-    ) -> Result<(AggregateCall, Type)> {
+    ) -> Result<(AggregateCall, Type, Collation)> {
         let name = call.name.last();
         let mut args = call.args.iter().map(|arg| self.expr(scope, &arg.expr)).collect::<Result<Vec<_>>>()?;
         let direct = if call.within_group.is_empty() { 0 } else { args.len() };
@@ -65,6 +65,7 @@ impl Binder<'_> {
             .map_err(|error| error.at(pos + 1))?;
         let (exprs, _) = self.slots(&resolved, &args)?;
         let head = head_of(&resolved);
+        let collation = self.collation_of_call(&head, &args)?;
         for (at, sort) in call.within_group.iter().enumerate() {
             let ty = head.types.get(direct + at).copied().unwrap_or(oid::TEXT);
             order.push((exprs[direct + at].clone(), sort_key(0, ty, sort)));
@@ -72,6 +73,7 @@ impl Binder<'_> {
         for sort in &call.order_by {
             let typed = self.expr(scope, &sort.expr)?;
             let typed = self.settled(typed)?;
+            typed.collation.must_be_one()?;
             order.push((typed.expr, sort_key(0, typed.ty.oid, sort)));
         }
         let distinct = if call.distinct { head.types.to_vec() } else { Vec::new() };
@@ -90,7 +92,7 @@ impl Binder<'_> {
             None => None,
         };
         let result = Type::of(resolved.result);
-        Ok((AggregateCall { head, args: exprs, distinct, order, filter, direct }, result))
+        Ok((AggregateCall { head, args: exprs, distinct, order, filter, direct }, result, collation))
     }
 
     /// GROUPING: which keys, as expressions; turned into numbers when the level's keys are known.

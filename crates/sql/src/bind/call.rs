@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scope::Place;
 use super::tree::{Expr, Head, SetCall};
-use super::{Binder, Scope, Typed, fail};
+use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, FunctionKind, Slot, resolve_function};
 use crate::parse::Pos;
@@ -113,8 +113,10 @@ impl Binder<'_> {
             head.types = Arc::from([oid::UNKNOWN]);
         }
         let result = Type::of(resolved.result);
+        let collation = self.collation_of_call(&head, &args)?;
         if !resolved.function.returns_set {
-            return Ok(Typed::new(Expr::Call { head, args: exprs, spread }, result, pos));
+            let call = Expr::Call { head, args: exprs, spread };
+            return Ok(Typed::new(call, result, pos).collated(collation));
         }
         if !matches!(scope.place, Place::Target | Place::OrderBy | Place::GroupBy | Place::FromFunction) {
             let message = format!("set-returning functions are not allowed in {}", scope.place.text());
@@ -134,7 +136,14 @@ impl Binder<'_> {
                 scope.sets.len() - 1
             }
         };
-        Ok(Typed::new(Expr::SetResult(number), result, pos))
+        Ok(Typed::new(Expr::SetResult(number), result, pos).collated(collation))
+    }
+
+    /// Of its result.
+    pub(crate) fn collation_of_call(&self, head: &Head, args: &[Typed]) -> Result<Collation> {
+        let collation = Collation::of(args)?;
+        collation.must_do_for(head.function)?;
+        Ok(self.made(head.result, collation))
     }
 
     /// A built-in function by name.
@@ -142,9 +151,10 @@ impl Binder<'_> {
         let inputs: Vec<Oid> = args.iter().map(|arg| arg.ty.oid).collect();
         let resolved =
             resolve_function(self.types(), name, &inputs, &[], false).map_err(|e| e.at(pos + 1))?;
-        let (args, spread) = self.slots(&resolved, &args)?;
-        let result = Type::of(resolved.result);
-        Ok(Typed::new(Expr::Call { head: head_of(&resolved), args, spread }, result, pos))
+        let (exprs, spread) = self.slots(&resolved, &args)?;
+        let (head, result) = (head_of(&resolved), Type::of(resolved.result));
+        let collation = self.collation_of_call(&head, &args)?;
+        Ok(Typed::new(Expr::Call { head, args: exprs, spread }, result, pos).collated(collation))
     }
 
     /// A call in FROM: (the call, names and types of its columns).

@@ -9,7 +9,7 @@ use super::tree::{
     Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning, Target, Update,
 };
 use super::updatable::{Changed, Changing};
-use super::{Binder, Scope, Typed, fail};
+use super::{Binder, Collation, Scope, Typed, fail};
 use crate::catalog::object::{Index, Object, Rule, Table, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
@@ -200,6 +200,7 @@ impl Binder<'_> {
             expr: Expr::CaseOperand,
             origin: (0, 0),
             fields: None,
+            collation: Collation::Default,
         };
         scope.add_entry(entry("", vec![column], 0), true);
         scope.place = Place::Lasting(super::CHECKS);
@@ -224,7 +225,7 @@ impl Binder<'_> {
         if let Some(default) = &column.default {
             let parsed = crate::parse::parse_expr(&default.sql)?;
             let mut scope = Scope::root();
-            scope.place = Place::Lasting("DEFAULT expressions");
+            scope.place = Place::Lasting(super::DEFAULTS);
             let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
             return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
         }
@@ -233,7 +234,7 @@ impl Binder<'_> {
         {
             let parsed = crate::parse::parse_expr(&default.sql)?;
             let mut scope = Scope::root();
-            scope.place = Place::Lasting("DEFAULT expressions");
+            scope.place = Place::Lasting(super::DEFAULTS);
             let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
             return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
         }
@@ -338,7 +339,14 @@ impl Binder<'_> {
             }
             let out = |at: &usize| {
                 let column = &table.columns[*at];
-                OutColumn { name: column.name.clone(), ty: column.ty(), table: 0, attribute: 0, fields: None }
+                OutColumn {
+                    name: column.name.clone(),
+                    ty: column.ty(),
+                    table: 0,
+                    attribute: 0,
+                    fields: None,
+                    collation: Collation::of_column(column.collation.as_deref()),
+                }
             };
             let columns = columns.iter().take(width).map(out).collect();
             let (ctes, order) = (Vec::new(), Vec::new());

@@ -30,9 +30,10 @@ impl Binder<'_> {
             }
             return Ok(None);
         };
+        let collation = self.made(target.oid, typed.collation);
         let expr = Box::new(typed.expr);
         let expr = Expr::Cast { expr, path, source: source.oid, target, explicit };
-        Ok(Some(Typed::new(expr, target, typed.pos)))
+        Ok(Some(Typed::new(expr, target, typed.pos).collated(collation)))
     }
 
     fn is_row(&self, oid: Oid) -> bool {
@@ -45,7 +46,7 @@ impl Binder<'_> {
         }
         let (path, source) = (CastPath::Relabel, typed.ty.oid);
         let expr = Expr::Cast { expr: Box::new(typed.expr), path, source, target, explicit };
-        Typed::new(expr, target, typed.pos)
+        Typed::new(expr, target, typed.pos).collated(typed.collation)
     }
 
     /// A literal, NULL or parameter whose type was open.
@@ -142,11 +143,11 @@ impl Binder<'_> {
         let Some(typed) = self.coerce(typed, base, context)? else { return Ok(None) };
         let checks = self.checks_of(target.oid)?;
         let expr = Expr::Checked { expr: Box::new(typed.expr), checks };
-        Ok(Some(Typed::new(expr, target, typed.pos)))
+        Ok(Some(Typed::new(expr, target, typed.pos).collated(typed.collation)))
     }
 
     /// The type under a domain, with the length that the domain gives it.
-    fn under_domain(&self, oid: Oid) -> Option<Type> {
+    pub(crate) fn under_domain(&self, oid: Oid) -> Option<Type> {
         let Some(Object::Type(user)) = self.store.object(oid).as_deref().cloned() else { return None };
         let UserTypeKind::Domain { base, modifier, .. } = user.kind else { return None };
         if user.oid != oid {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scope::{Place, ScopeColumn};
 use super::tree::{Expr, Fields};
-use super::{Binder, Meant, Scope, Typed, fail};
+use super::{Binder, Collation, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
 use crate::parse::ast::{self, IsTest, Kind, Subscript};
@@ -71,15 +71,17 @@ impl Binder<'_> {
                 let list = self.exprs(scope, list);
                 scope.no_sets = around;
                 let list = list?;
+                let collation = Collation::of(&list)?;
                 let (list, ty) = self.common(list, "COALESCE")?;
-                Ok(Typed::new(Expr::Coalesce(list), ty, pos))
+                Ok(Typed::new(Expr::Coalesce(list), ty, pos).collated(collation))
             }
             Kind::NullIf(left, right) => self.nullif(scope, left, right, pos),
             Kind::Extreme(greatest, list) => {
                 let list = self.exprs(scope, list)?;
+                let collation = Collation::of(&list)?;
                 let (list, ty) = self.common(list, if *greatest { "GREATEST" } else { "LEAST" })?;
                 let expr = Expr::Extreme { greatest: *greatest, list, ty: ty.oid };
-                Ok(Typed::new(expr, ty, pos))
+                Ok(Typed::new(expr, ty, pos).collated(collation))
             }
             Kind::Grouping(list) => self.grouping(scope, list, pos),
             Kind::Row(list, _) => self.row(scope, list, pos),
@@ -130,6 +132,11 @@ impl Binder<'_> {
     }
 
     fn column(&self, scope: &mut Scope<'_>, parts: &[String], pos: Pos) -> Result<Typed> {
+        let place = if scope.place == Place::AggregateArgument { scope.around } else { scope.place };
+        if place == Place::Lasting(super::DEFAULTS) {
+            let message = "cannot use column reference in DEFAULT expression";
+            return Err(SqlError::refused_by_postgresql(message).at(pos + 1));
+        }
         match scope.column_of(parts, pos) {
             Ok((typed, (relation, number))) => {
                 // A row goes on without one of its columns.
@@ -245,7 +252,9 @@ impl Binder<'_> {
             let bound = self.expr(scope, condition)?;
             conditions.push(match &operand {
                 Some(operand) => {
-                    let operand = Typed::new(Expr::CaseOperand, operand.ty, condition.pos);
+                    let collation = operand.collation;
+                    let operand =
+                        Typed::new(Expr::CaseOperand, operand.ty, condition.pos).collated(collation);
                     self.operator("=", Some(operand), bound, condition.pos)?.expr
                 }
                 None => self.boolean(bound, "CASE/WHEN")?,
@@ -258,11 +267,12 @@ impl Binder<'_> {
             None => Typed::new(Expr::null(), Type::of(oid::UNKNOWN), pos),
         };
         results.insert(0, default);
+        let collation = Collation::of(&results)?;
         let (mut results, ty) = self.common(results, "CASE")?;
         let otherwise = Some(Box::new(results.remove(0)));
         let operand = operand.map(|operand| Box::new(operand.expr));
         let whens = conditions.into_iter().zip(results).collect();
-        Ok(Typed::new(Expr::Case { operand, whens, otherwise }, ty, pos))
+        Ok(Typed::new(Expr::Case { operand, whens, otherwise }, ty, pos).collated(collation))
     }
 
     fn row(&self, scope: &mut Scope<'_>, list: &[ast::Expr], pos: Pos) -> Result<Typed> {
@@ -271,7 +281,8 @@ impl Binder<'_> {
             match &item.kind {
                 Kind::Star(parts) => {
                     for column in self.expand_star(scope, parts, item.pos)? {
-                        typed.push(Typed::new(column.expr, column.ty, item.pos));
+                        let field = Typed::new(column.expr, column.ty, item.pos);
+                        typed.push(field.collated(column.collation));
                     }
                 }
                 _ => {
@@ -311,6 +322,7 @@ impl Binder<'_> {
             let array = self.types().array_of(element);
             return Ok(Typed::new(Expr::Array { elements, element, nested }, Type::of(array), pos));
         }
+        let collation = Collation::of(&items)?;
         let (elements, ty) = self.common(items, "ARRAY")?;
         let element = if nested { self.types().element_of(ty.oid) } else { ty.oid };
         let array = self.types().array_of(element);
@@ -319,7 +331,7 @@ impl Binder<'_> {
             let message = format!("could not find array type for data type {name}");
             return fail(SqlState::UNDEFINED_OBJECT, pos, message);
         }
-        Ok(Typed::new(Expr::Array { elements, element, nested }, Type::of(array), pos))
+        Ok(Typed::new(Expr::Array { elements, element, nested }, Type::of(array), pos).collated(collation))
     }
 
     fn subscript(
@@ -484,21 +496,19 @@ impl Binder<'_> {
     fn collate(&self, scope: &mut Scope<'_>, inner: &ast::Expr, name: &ast::Path, pos: Pos) -> Result<Typed> {
         let typed = self.expr(scope, inner)?;
         let typed = self.settled(typed)?;
-        self.check_collation(typed.ty.oid, name, pos).map(|()| typed)
+        let name = self.check_collation(typed.ty.oid, name, pos)?;
+        Ok(typed.collated(Collation::Explicit(name, pos)))
     }
 
-    /// Refuses a collation that there is not, or of a type that has none.
-    pub(crate) fn check_collation(&self, ty: Oid, name: &ast::Path, pos: Pos) -> Result<()> {
-        match name.last() {
-            "default" | "C" | "POSIX" | "ucs_basic" | "en_US" | "en_US.utf8" | "C.utf8" | "C.UTF-8" => {}
-            other => {
-                let message = format!("collation \"{other}\" for encoding \"UTF8\" does not exist");
-                return fail(SqlState::UNDEFINED_OBJECT, pos, message);
-            }
-        }
+    /// The collation's name; refuses one that there is not, or of a type that has none.
+    pub(crate) fn check_collation(&self, ty: Oid, name: &ast::Path, pos: Pos) -> Result<&'static str> {
+        let Some(known) = Collation::named(name.last()) else {
+            let message = format!("collation \"{}\" for encoding \"UTF8\" does not exist", name.last());
+            return fail(SqlState::UNDEFINED_OBJECT, pos, message);
+        };
         let info = self.types().type_info(ty);
         if info.is_some_and(|info| info.category == 'S' || info.collation != 0) {
-            return Ok(());
+            return Ok(known);
         }
         let ty = super::type_text(self.types(), ty);
         fail(SqlState::DATATYPE_MISMATCH, pos, format!("collations are not supported by type {ty}"))

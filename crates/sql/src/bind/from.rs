@@ -2,7 +2,7 @@
 
 use super::scope::{Entry, Place, ScopeColumn, columns_of, out_columns};
 use super::tree::{Expr, From};
-use super::{Binder, Meant, Scope, fail};
+use super::{Binder, Collation, Meant, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
@@ -258,6 +258,7 @@ impl Binder<'_> {
             expr: Expr::slot(at + i),
             origin: (0, 0),
             fields: None,
+            collation: Collation::Default,
         };
         let width = fields.len();
         let columns: Vec<ScopeColumn> = fields.into_iter().enumerate().map(column).collect();
@@ -392,8 +393,10 @@ impl Binder<'_> {
             self.looks_at(left[l].0.origin);
             self.looks_at(right[r].0.origin);
             let (l, r) = (&left[l].0, &right[r].0);
-            let typed = |c: &ScopeColumn| super::Typed::new(c.expr.clone(), c.ty, name.pos);
+            let typed =
+                |c: &ScopeColumn| super::Typed::new(c.expr.clone(), c.ty, name.pos).collated(c.collation);
             conditions.push(self.operator("=", Some(typed(l)), typed(r), name.pos)?.expr);
+            let collation = l.collation.and(r.collation, name.pos)?;
             let (mut both, ty) = self.common(vec![typed(l), typed(r)], "JOIN/USING")?;
             let expr = match kind {
                 JoinKind::Full => Expr::Coalesce(both),
@@ -401,7 +404,8 @@ impl Binder<'_> {
                 _ => both.remove(0),
             };
             let origin = if kind == JoinKind::Right { r.origin } else { l.origin };
-            merged.push((ScopeColumn { name: name.text.clone(), ty, expr, origin, fields: None }, None));
+            let column = ScopeColumn { name: name.text.clone(), ty, expr, origin, fields: None, collation };
+            merged.push((column, None));
         }
         let rest = |side: Vec<(ScopeColumn, Option<usize>)>, used: Vec<usize>| {
             side.into_iter().enumerate().filter(move |(i, _)| !used.contains(i)).map(|(_, column)| column)

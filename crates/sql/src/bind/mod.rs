@@ -11,6 +11,7 @@ mod assign;
 mod call;
 mod change;
 mod coerce;
+pub(crate) mod collation;
 mod expr;
 mod from;
 mod group;
@@ -42,6 +43,7 @@ use crate::types::{Oid, Type, Types, oid};
 
 pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
+pub(crate) use collation::Collation;
 pub(crate) use scope::Scope;
 pub(crate) use types::{full_type_text, type_text};
 
@@ -51,11 +53,17 @@ pub(crate) struct Typed {
     pub(crate) expr: tree::Expr,
     pub(crate) ty: Type,
     pub(crate) pos: Pos,
+    pub(crate) collation: Collation,
 }
 
 impl Typed {
     pub(crate) fn new(expr: tree::Expr, ty: Type, pos: Pos) -> Typed {
-        Typed { expr, ty, pos }
+        Typed { expr, ty, pos, collation: Collation::Default }
+    }
+
+    #[must_use]
+    pub(crate) fn collated(self, collation: Collation) -> Typed {
+        Typed { collation, ..self }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -119,6 +127,9 @@ pub(crate) enum Meant {
 
 /// How deep views may be nested.
 const VIEWS_DEEP: usize = 50;
+
+/// What error messages call defaults.
+pub(crate) const DEFAULTS: &str = "DEFAULT expressions";
 
 /// What error messages call checks.
 pub(crate) const CHECKS: &str = "check constraints";

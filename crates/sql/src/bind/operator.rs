@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::tree::{Expr, Head, RowOp};
-use super::{Binder, Scope, Typed, fail};
+use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionKind, OperatorCall, resolve_operator, select_common_type};
 use crate::parse::Pos;
@@ -24,8 +24,10 @@ impl Head {
 
 impl Binder<'_> {
     pub(crate) fn operator(&self, name: &str, left: Option<Typed>, right: Typed, pos: Pos) -> Result<Typed> {
-        let (head, args, result) = self.operator_parts(name, left, right, pos)?;
-        Ok(Typed::new(Expr::Call { head, args, spread: false }, Type::of(result), pos))
+        let (head, args, collation) = self.operator_parts(name, left, right, pos)?;
+        let (result, collation) = (head.result, self.made(head.result, collation));
+        let call = Expr::Call { head, args, spread: false };
+        Ok(Typed::new(call, Type::of(result), pos).collated(collation))
     }
 
     fn operator_parts(
@@ -34,14 +36,19 @@ impl Binder<'_> {
         left: Option<Typed>,
         right: Typed,
         pos: Pos,
-    ) -> Result<(Head, Vec<Expr>, Oid)> {
+    ) -> Result<(Head, Vec<Expr>, Collation)> {
         let call = resolve_operator(self.types(), name, left.as_ref().map(|l| l.ty.oid), right.ty.oid)
             .map_err(|error| error.at(pos + 1))?;
+        let collation = match &left {
+            Some(left) => left.collation.and(right.collation, right.pos)?,
+            None => right.collation,
+        };
+        collation.must_do_for(call.function)?;
         let mut args = Vec::with_capacity(2);
         for (typed, ty) in left.into_iter().chain([right]).zip(&call.types) {
             args.push(self.argument(typed, *ty)?.expr);
         }
-        Ok((Head::of(&call), args, call.result))
+        Ok((Head::of(&call), args, collation))
     }
 
     /// The operator between values of these types.
@@ -162,12 +169,13 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let (left, right) = (self.expr(scope, l)?, self.expr(scope, r)?);
         let given = left.ty;
-        let (head, mut args, _) = self.operator_parts("=", Some(left), right, pos)?;
+        let (head, mut args, collation) = self.operator_parts("=", Some(left), right, pos)?;
         let right = Box::new(args.pop().unwrap_or(Expr::null()));
         let left = Box::new(args.pop().unwrap_or(Expr::null()));
         // What the operator is given comes out: it may be of another type than what was written.
         let ty = if given.oid == head.types[0] { given } else { Type::of(head.types[0]) };
-        Ok(Typed::new(Expr::NullIf { head, left, right }, ty, pos))
+        let collation = self.made(ty.oid, collation);
+        Ok(Typed::new(Expr::NullIf { head, left, right }, ty, pos).collated(collation))
     }
 
     pub(crate) fn in_list(
@@ -202,6 +210,7 @@ impl Binder<'_> {
             return Ok(boolean(if negated { Expr::Not(Box::new(any)) } else { any }, pos));
         };
         let head = self.head("=", if left.is_open() { common } else { left.ty.oid }, common, pos)?;
+        left.collation.and(Collation::of(&items)?, pos)?.must_do_for(head.function)?;
         let left = Box::new(self.argument(left, head.types[0])?.expr);
         let list = items.into_iter().map(|item| self.argument(item, head.types[1]).map(|typed| typed.expr));
         let list = list.collect::<Result<Vec<_>>>()?;
@@ -235,6 +244,7 @@ impl Binder<'_> {
             let message = "op ANY/ALL (array) requires operator to yield boolean";
             return fail(SqlState::WRONG_OBJECT_TYPE, pos, message);
         }
+        left.collation.and(array.collation, array.pos)?.must_do_for(head.function)?;
         let left = Box::new(self.argument(left, head.types[0])?.expr);
         let vector = matches!(array.ty.oid, oid::INT2VECTOR | oid::OIDVECTOR) && element == head.types[1];
         let array = if vector { array } else { self.argument(array, self.types().array_of(head.types[1]))? };

@@ -2,7 +2,7 @@
 use super::aggregate::sort_key;
 use super::scope::{CteName, Place};
 use super::tree::{Body, DistinctOn, Expr, From, OutColumn, Query, SortKey};
-use super::{Binder, Scope, Typed, fail};
+use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Kind, SetKind, SortBy};
 use crate::types::{Oid, Type, oid};
@@ -112,6 +112,7 @@ impl Binder<'_> {
         let mut out = Vec::new();
         for (number, column) in columns.into_iter().enumerate() {
             let open = column.iter().all(Typed::is_open);
+            let collation = Collation::of(&column)?;
             let (exprs, ty) = if open {
                 (column.into_iter().map(|typed| typed.expr).collect(), Type::of(oid::UNKNOWN))
             } else {
@@ -126,6 +127,7 @@ impl Binder<'_> {
                 table: 0,
                 attribute: 0,
                 fields: None,
+                collation,
             });
         }
         Ok(plain(Body::Values(bound), out))
@@ -161,6 +163,10 @@ impl Binder<'_> {
             };
             out.ty = if l.ty == r.ty { l.ty } else { Type::of(ty) };
             (out.table, out.attribute) = (0, 0);
+            out.collation = l.collation.and(r.collation, place(1, at))?;
+            if kind != SetKind::Union || !all {
+                out.collation.must_be_one()?;
+            }
             types.push(ty);
         }
         self.retype(&mut left, types.clone(), &places[0])?;
@@ -252,6 +258,9 @@ impl Binder<'_> {
                     return Err(error.detail(detail).at(sort.expr.pos + 1));
                 }
             };
+            if let Collation::Conflict(..) = query.columns[at].collation {
+                return Err(super::collation::undetermined("string comparison"));
+            }
             keys.push(sort_key(at, query.columns[at].ty.oid, sort));
         }
         Ok(keys)

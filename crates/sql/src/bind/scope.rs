@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::tree::{AggregateCall, Expr, Fields, OutColumn, Query, SetCall, WindowCall};
-use super::{Typed, fail};
+use super::{Collation, Typed, fail};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
@@ -21,6 +21,7 @@ pub(crate) struct ScopeColumn {
     pub(crate) origin: (Oid, i16),
     /// The fields of a record, where they are known.
     pub(crate) fields: Option<Fields>,
+    pub(crate) collation: Collation,
 }
 
 /// A table of a FROM, or what a join with USING or an alias makes.
@@ -202,6 +203,7 @@ impl<'p> Scope<'p> {
                 expr: Expr::slot(at + number),
                 origin: (table.oid, number as i16 + 1),
                 fields: None,
+                collation: Collation::of_column(column.collation.as_deref()),
             });
         }
         // One more, for the row's name where the table is changed.
@@ -271,7 +273,9 @@ impl<'p> Scope<'p> {
         while let Some(level) = scope {
             if seen && let Some(found) = level.own_column(parts, pos)? {
                 let origin = level.origin_of(&found, parts);
-                return Ok((Typed::new(further_out(found.expr, depth), found.ty, pos), origin));
+                let typed =
+                    Typed::new(further_out(found.expr, depth), found.ty, pos).collated(found.collation);
+                return Ok((typed, origin));
             }
             seen = !level.blocked;
             scope = level.parent;
@@ -363,6 +367,7 @@ impl<'p> Scope<'p> {
             expr,
             origin: (0, 0),
             fields: None,
+            collation: Collation::Default,
         }
     }
 
@@ -434,6 +439,7 @@ fn system_column(entry: &Entry, name: &str) -> Option<ScopeColumn> {
         expr: Expr::value(value),
         origin: (0, 0),
         fields: None,
+        collation: Collation::Default,
     })
 }
 
@@ -449,6 +455,7 @@ pub(crate) fn out_columns(columns: &[OutColumn], at: usize, names: &[String]) ->
         expr: Expr::slot(at + i),
         origin: (column.table, column.attribute),
         fields: column.fields.clone(),
+        collation: column.collation.read(),
     };
     columns.iter().enumerate().map(named).collect()
 }

@@ -50,6 +50,7 @@ impl Binder<'_> {
             table: output.origin.0,
             attribute: output.origin.1,
             fields: self.fields_of(&scope, &output.typed.expr),
+            collation: output.typed.collation,
         });
         let columns = columns.collect();
         let locks = self.locks(&scope, query)?;
@@ -149,6 +150,7 @@ impl Binder<'_> {
                 Kind::Star(parts) => {
                     for column in self.expand_star(scope, parts, target.expr.pos)? {
                         let typed = Typed::new(column.expr, column.ty, target.expr.pos);
+                        let typed = typed.collated(column.collation);
                         outputs.push(Output { typed, name: column.name, origin: column.origin });
                     }
                 }
@@ -190,7 +192,8 @@ impl Binder<'_> {
         for output in self.targets(scope, targets)? {
             let typed = self.settled(output.typed)?;
             let (table, attribute) = output.origin;
-            columns.push(OutColumn { name: output.name, ty: typed.ty, table, attribute, fields: None });
+            let (name, ty, collation) = (output.name, typed.ty, typed.collation);
+            columns.push(OutColumn { name, ty, table, attribute, fields: None, collation });
             exprs.push(typed.expr);
         }
         Ok(Some(super::tree::Returning { targets: exprs, columns }))
@@ -214,6 +217,7 @@ impl Binder<'_> {
             }
             let ty = self.settle_output(&mut outputs[at])?;
             self.sortable(ty, sort.expr.pos)?;
+            outputs[at].typed.collation.must_be_one()?;
             keys.push(sort_key(at, ty, sort));
         }
         Ok(keys)

@@ -34,8 +34,8 @@ impl Binder<'_> {
         let [column] = query.columns.as_slice() else {
             return fail(SqlState::SYNTAX_ERROR, pos, "subquery must return only one column");
         };
-        let ty = column.ty;
-        Ok(Typed::new(subquery(SubqueryKind::Scalar(0), query), ty, pos))
+        let (ty, collation) = (column.ty, column.collation.read());
+        Ok(Typed::new(subquery(SubqueryKind::Scalar(0), query), ty, pos).collated(collation))
     }
 
     pub(crate) fn array_query(&self, scope: &mut Scope<'_>, query: &ast::Query, pos: Pos) -> Result<Typed> {
@@ -108,6 +108,11 @@ impl Binder<'_> {
         let (mut lefts, mut heads) = (Vec::new(), Vec::new());
         for (typed, column) in left.into_iter().zip(&query.columns) {
             let head = self.head(op, typed.ty.oid, column.ty.oid, pos)?;
+            let collation = typed.collation.and(column.collation.read(), pos)?;
+            collation.must_do_for(head.function).map_err(|error| match op {
+                "=" => super::collation::undetermined("string hashing"),
+                _ => error,
+            })?;
             lefts.push(self.argument(typed, head.types[0])?.expr);
             heads.push(head);
         }

@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::Collation;
 use crate::catalog::object::Table;
 use crate::func::{CastPath, Function, Operator};
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, JoinKind, LockStrength, LockWait, SetKind};
@@ -233,6 +234,7 @@ pub(crate) struct OutColumn {
     pub(crate) attribute: i16,
     /// The fields of a record, where they are known.
     pub(crate) fields: Option<Fields>,
+    pub(crate) collation: Collation,
 }
 
 /// Names and types of a record's fields.

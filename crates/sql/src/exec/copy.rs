@@ -21,6 +21,8 @@ use crate::types::{Type, Types, binary, text};
 struct Loader {
     target: Arc<Target>,
     columns: Vec<usize>,
+    /// What the fields are read as: of a domain, the type under it with the length that the domain says.
+    types: Vec<Type>,
     /// For all columns of the table; the ones that come are NULL.
     defaults: Vec<Expr>,
     filter: Option<Expr>,
@@ -53,7 +55,7 @@ impl<S: Store> LocalSession<S> {
         }
         let statement = copied_query(copy)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
-        self.allow(&plan.needs)?;
+        self.may_run(&plan)?;
         let columns = plan.columns().unwrap_or_default();
         sink.copy_out(&options.shape(columns.len()))?;
         let is_binary = options.format == CopyFormat::Binary;
@@ -127,7 +129,12 @@ impl<S: Store> LocalSession<S> {
                     Some(binder.boolean(typed, "WHERE")?)
                 }
             };
-            Ok(Loader { target: binder.target(&table)?, columns, defaults, filter, line: 0 })
+            let read_as = |at: &usize| {
+                let column = &table.columns[*at];
+                binder.under_domain(column.type_oid).unwrap_or(column.ty())
+            };
+            let types = columns.iter().map(read_as).collect();
+            Ok(Loader { target: binder.target(&table)?, columns, types, defaults, filter, line: 0 })
         })
     }
 
@@ -219,9 +226,8 @@ impl Loader {
         for default in &self.defaults {
             row.push(exec.eval(default, &Env::EMPTY)?);
         }
-        for (field, at) in fields.iter().zip(&self.columns) {
+        for ((field, at), ty) in fields.iter().zip(&self.columns).zip(self.types.iter().copied()) {
             let column = &table.columns[*at];
-            let ty = Type { oid: ctx.base_of(column.type_oid), modifier: column.modifier };
             let read = match field {
                 Field::Null => continue,
                 Field::Text(field) => text::input(&ctx, ty, field),

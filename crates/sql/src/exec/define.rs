@@ -97,8 +97,8 @@ impl<S: Store> LocalSession<S> {
                 self.alter_table(*kind, name, *if_exists, actions)?;
                 return Ok(format!("ALTER {}", kind.word().to_uppercase()));
             }
-            Statement::Drop { kind, if_exists, names, cascade, .. } => {
-                self.drop_named(*kind, *if_exists, names, *cascade)?;
+            Statement::Drop { kind, if_exists, names, cascade, concurrently } => {
+                self.drop_named(*kind, *if_exists, names, (*cascade, *concurrently))?;
                 return Ok(format!("DROP {}", kind.word().to_uppercase()));
             }
             Statement::Truncate { tables, restart, cascade } => {

@@ -160,6 +160,7 @@ impl<S: Store> LocalSession<S> {
                 self.store.rollback();
             }
             self.shared.notify.after_end(&self.store, &self.shared, committed);
+            self.shared.new_labels.borrow_mut().clear();
         }
         self.open = false;
         self.shared.advisory.end_transaction(None);
@@ -206,11 +207,12 @@ impl<S: Store> LocalSession<S> {
     fn plan_once(&self, statement: &Statement, parameters: Vec<Oid>) -> Result<(PlannedStatement, Vec<Oid>)> {
         self.with_context(|ctx, path| {
             let binder = Binder::new(ctx, &self.store, path, parameters);
-            let bound = binder.statement(statement)?;
+            let mut bound = binder.statement(statement)?;
             let parameters = binder.parameter_types()?;
+            let failing = crate::plan::constants::failing(&ctx, &mut bound);
             let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
-            plan.needs = binder.needs.into_inner();
-            plan.relations = relations_of(&self.store, &plan.needs);
+            plan.relations = relations_of(&self.store, &binder.needs.borrow());
+            (plan.needs, plan.failing) = (binder.needs.into_inner(), failing);
             Ok((plan, parameters))
         })
     }

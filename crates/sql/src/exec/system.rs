@@ -11,6 +11,7 @@ use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
 use super::store::Store;
 use super::system_tables::{self, INFORMATION_SCHEMA, calls};
+use crate::bind::Collation;
 use crate::bind::tree::OutColumn;
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     /// Last numbers of sequences in this session, and the last sequence.
     pub(crate) current: RefCell<BTreeMap<Oid, i64>>,
     pub(crate) last: RefCell<Option<Oid>>,
+    /// Labels that the transaction has added to enum types.
+    pub(crate) new_labels: RefCell<Vec<(Oid, String)>>,
     /// Advisory locks.
     pub(crate) advisory: Advisory,
     /// LISTEN and NOTIFY.
@@ -69,6 +72,7 @@ impl Shared {
             superuser: std::cell::Cell::new(None),
             current: RefCell::default(),
             last: RefCell::default(),
+            new_labels: RefCell::default(),
             advisory: Advisory::default(),
             notify: Notify::default(),
             client: start.client.clone(),
@@ -370,6 +374,10 @@ impl System for SessionSystem<'_> {
         self.enum_labels(oid).into_iter().find(|value| value.as_str() == Some(label))
     }
 
+    fn is_new_label(&self, oid: Oid, label: &str) -> bool {
+        self.shared.new_labels.borrow().iter().any(|(of, new)| *of == oid && new == label)
+    }
+
     fn enum_labels(&self, oid: Oid) -> Vec<Value> {
         super::bare::enum_labels(self.store, oid)
     }
@@ -470,5 +478,12 @@ impl System for SessionSystem<'_> {
 
 /// A column of a utility's answer.
 pub(crate) fn text_column(name: &str) -> OutColumn {
-    OutColumn { name: name.to_string(), ty: Type::of(oid::TEXT), table: 0, attribute: 0, fields: None }
+    OutColumn {
+        name: name.to_string(),
+        ty: Type::of(oid::TEXT),
+        table: 0,
+        attribute: 0,
+        fields: None,
+        collation: Collation::Default,
+    }
 }

@@ -74,6 +74,11 @@ pub trait System {
         None
     }
 
+    /// Whether a label was added to an enum type by the transaction that runs.
+    fn is_new_label(&self, _oid: Oid, _label: &str) -> bool {
+        false
+    }
+
     /// All labels of an enum type in its order.
     fn enum_labels(&self, _oid: Oid) -> Vec<Value> {
         Vec::new()

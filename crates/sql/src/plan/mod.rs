@@ -7,6 +7,7 @@
 //! 2. Join order changes nothing about slots: each table writes its own range of the level's row.
 
 mod access;
+pub(crate) mod constants;
 pub(crate) mod explain;
 mod join;
 mod prepare;

@@ -9,6 +9,7 @@ use crate::bind::tree::{
     Body, Change, Cte, CteKind, DistinctOn, Expr, From, Late, Query, Select, SortKey, SubqueryKind,
 };
 use crate::catalog::object::{Indexed, Object, Rule};
+use crate::error::SqlError;
 use crate::exec::privilege::{self, Need};
 use crate::exec::store::Store;
 use crate::types::Oid;
@@ -27,6 +28,8 @@ pub(crate) struct PlannedStatement {
     pub(crate) needs: Vec<Need>,
     /// Tables and views that it looks at, and those that its changes lead to.
     pub(crate) relations: Vec<Oid>,
+    /// The error of a part that is constant: whoever runs it is told.
+    pub(crate) failing: Option<SqlError>,
 }
 
 /// The relations that a statement with these needs uses: of tables that it changes also those that foreign
@@ -115,7 +118,7 @@ impl<'a> Planner<'a> {
         }
         let remembers = remembers(&mut statement);
         let (needs, relations, caches) = (Vec::new(), Vec::new(), planner.caches.get());
-        PlannedStatement { statement, caches, ctes, remembers, needs, relations }
+        PlannedStatement { statement, caches, ctes, remembers, needs, relations, failing: None }
     }
 
     /// An expression on its own: a default, a check.

@@ -70,6 +70,20 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
     cast::apply_modifier(ctx, ty, false, value)
 }
 
+/// A label of an enum type; refuses (55P04) one that the transaction has added, which indexes might otherwise
+/// keep when it is gone.
+pub(crate) fn settled_label(ctx: &EvalContext<'_>, ty: Oid, label: Value) -> Result<Value> {
+    match label.as_str() {
+        Some(name) if ctx.system.is_new_label(ty, name) => {
+            let shown = ctx.type_info(ty).map_or_else(String::new, |info| info.name.to_string());
+            let message = format!("unsafe use of new value \"{name}\" of enum type {shown}");
+            let error = SqlError::new(SqlState::UNSAFE_NEW_ENUM_VALUE_USAGE, message);
+            Err(error.hint("New enum values must be committed before they can be used."))
+        }
+        _ => Ok(label),
+    }
+}
+
 /// Types that are known by their description only: arrays, enums, domains.
 fn input_other(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
     let Some(info) = ctx.type_info(ty.oid) else {
@@ -80,10 +94,13 @@ fn input_other(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
     }
     match info.kind {
         TypeKind::Domain => input(ctx, Type { oid: info.base, modifier: ty.modifier }, text),
-        TypeKind::Enum => ctx.system.enum_label(ty.oid, text).ok_or_else(|| {
-            let message = format!("invalid input value for enum {}: \"{text}\"", info.name);
-            SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
-        }),
+        TypeKind::Enum => {
+            let label = ctx.system.enum_label(ty.oid, text).ok_or_else(|| {
+                let message = format!("invalid input value for enum {}: \"{text}\"", info.name);
+                SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+            })?;
+            settled_label(ctx, ty.oid, label)
+        }
         TypeKind::Pseudo => {
             let message = format!("cannot accept a value of type {}", info.name);
             Err(SqlError::refused_by_postgresql(message))

@@ -59,6 +59,9 @@ pub struct Printed {
     pub lines: Vec<String>,
     pub tags: Vec<String>,
     pub notices: Vec<String>,
+    /// What COPY FROM STDIN is given, in one piece, which it takes.
+    pub copied: Vec<u8>,
+    taken: Vec<u8>,
 }
 
 impl Sink for Printed {
@@ -103,7 +106,8 @@ impl Sink for Printed {
     }
 
     fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError> {
-        Ok(CopyInput::Done)
+        self.taken = std::mem::take(&mut self.copied);
+        Ok(if self.taken.is_empty() { CopyInput::Done } else { CopyInput::Data(&self.taken) })
     }
 
     fn copy_out(&mut self, _shape: &CopyShape) -> Result<(), SqlError> {

@@ -37,3 +37,26 @@ select * from subs;
 -- What is not there is told by its name, and nothing is let through in silence.
 select count(*) from subs where a in (select b from subs);
 drop table subs;
+-- Constants are computed before a row is looked at.
+create table nothing (a int);
+select case when a > 100 then 1 / 0 else 0 end from nothing;
+select 1 / 0 from nothing;
+select case when true then a else 1 / 0 end from nothing;
+select case when false then 1 / 0 else a end from nothing;
+select case 1 when 0 then 1 / 0 when 1 then 1 else 2 / 0 end from nothing;
+select case a when 0 then 1 / 0 else a end from nothing;
+select coalesce(1, 1 / 0) from nothing;
+select coalesce(a, 1 / 0) from nothing;
+select a from nothing where false and 1 / 0 = 1;
+select a from nothing where a > 1 and 1 / 0 = 1;
+select a from nothing where true or 1 / 0 = 1;
+select (select 1 / 0) from nothing;
+select a from nothing where a in (1, 1 / 0);
+insert into nothing select 1 / 0 from nothing;
+prepare later as select 1 / 0 from nothing;
+execute later;
+deallocate later;
+select not (1 / 0 = 1) from nothing;
+select sum(1 / 0) from nothing;
+explain select 1 / 0 from nothing;
+drop table nothing;

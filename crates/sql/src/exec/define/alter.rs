@@ -2,12 +2,13 @@
 use std::sync::Arc;
 
 use super::index_of;
-use super::storing::check_column_name;
+use super::storing::{SYSTEM_COLUMNS, check_column_name};
 use crate::catalog::depend::{Goes, Part};
 use crate::catalog::object::{Constraint, Identity, Object, Rule, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
+use crate::exec::system_tables;
 use crate::exec::{Env, Exec};
 use crate::missing;
 use crate::parse::ast::{self, AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
@@ -26,6 +27,11 @@ impl<S: Store> LocalSession<S> {
             return self.alter_other(kind, path, &actions[0]);
         }
         let Some(object) = self.find(path)? else {
+            let listed = self.shared.variables.borrow().search_path.clone();
+            if system_tables::find(path.schema(), path.last(), &listed).is_some() {
+                let message = format!("permission denied: \"{}\" is a system catalog", path.last());
+                return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
             let what = if kind == ObjectKind::Table { "relation" } else { kind.word() };
             return self.missing(what, SqlState::UNDEFINED_TABLE, path, if_exists);
         };
@@ -143,6 +149,10 @@ impl<S: Store> LocalSession<S> {
 
     fn column_of(&self, table: &Table, name: &Ident) -> Result<usize> {
         table.columns.iter().position(|c| !c.dropped && c.name == name.text).ok_or_else(|| {
+            if SYSTEM_COLUMNS.contains(&name.text.as_str()) {
+                let message = format!("cannot alter system column \"{}\"", name.text);
+                return SqlError::refused_by_postgresql(message);
+            }
             let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         })
@@ -159,6 +169,10 @@ impl<S: Store> LocalSession<S> {
     fn alter_one(&mut self, mut table: Table, action: &AlterTable) -> Result<()> {
         match action {
             AlterTable::AddColumn { if_not_exists, column } => self.alter_add(table, *if_not_exists, column),
+            AlterTable::DropColumn { name, .. } if SYSTEM_COLUMNS.contains(&name.text.as_str()) => {
+                let message = format!("cannot drop system column \"{}\"", name.text);
+                Err(SqlError::refused_by_postgresql(message))
+            }
             AlterTable::DropColumn { if_exists, name, cascade } => {
                 if *if_exists && self.column_of(&table, name).is_err() {
                     let (column, own) = (&name.text, &table.name);
@@ -314,7 +328,8 @@ impl<S: Store> LocalSession<S> {
             }
             AlterColumn::Type { name, collation, using } => {
                 let ty = self.column_type(name)?.0;
-                self.check_collation(ty.oid, collation.as_ref()).map_err(SqlError::nowhere)?;
+                let collation = self.check_collation(ty.oid, collation.as_ref());
+                table.columns[at].collation = collation.map_err(SqlError::nowhere)?;
                 return self.alter_type_of(table, at, ty, using.as_ref());
             }
             AlterColumn::Compression(method) => {

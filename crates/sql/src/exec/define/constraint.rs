@@ -1,6 +1,7 @@
 //! Constraints of tables: keys, checks and foreign keys, with the names that PostgreSQL gives them.
 use std::sync::Arc;
 
+use super::storing::SYSTEM_COLUMNS;
 use super::table::joined;
 use crate::catalog::object::{Action, Constraint, IndexColumn, Indexed, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -152,11 +153,7 @@ impl<S: Store> LocalSession<S> {
         let mut columns = Vec::new();
         for name in list {
             let found = table.columns.iter().position(|c| !c.dropped && c.name == name.text);
-            columns.push(found.map(|at| at as u16).ok_or_else(|| {
-                let message =
-                    format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
-                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-            })?);
+            columns.push(found.map(|at| at as u16).ok_or_else(|| no_key_column(&name.text))?);
         }
         let parent = self.with_binder(|binder| binder.target_table(&references.table))?;
         let parent = if parent.oid == table.oid { Arc::new(table.clone()) } else { parent };
@@ -237,11 +234,7 @@ impl<S: Store> LocalSession<S> {
         let mut wanted = Vec::new();
         for name in names {
             let found = parent.columns.iter().position(|c| !c.dropped && c.name == name.text);
-            wanted.push(found.map(|at| at as u16).ok_or_else(|| {
-                let message =
-                    format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
-                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-            })?);
+            wanted.push(found.map(|at| at as u16).ok_or_else(|| no_key_column(&name.text))?);
         }
         let mut sorted = wanted.clone();
         sorted.sort_unstable();
@@ -305,4 +298,13 @@ fn fits_key(types: &dyn Types, referenced: Oid, own: Oid) -> bool {
 fn deferrable_parent(what: &str, parent: &Table) -> SqlError {
     let message = format!("cannot use a deferrable {what} for referenced table \"{}\"", parent.name);
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+}
+
+/// A foreign key names a column that is none of the table's.
+fn no_key_column(name: &str) -> SqlError {
+    if SYSTEM_COLUMNS.contains(&name) {
+        return SqlError::refused_by_postgresql("system columns cannot be used in foreign keys");
+    }
+    let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
+    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
 }

@@ -21,8 +21,13 @@ impl<S: Store> LocalSession<S> {
         kind: ObjectKind,
         if_exists: bool,
         paths: &[Path],
-        cascade: bool,
+        (cascade, concurrently): (bool, bool),
     ) -> Result<()> {
+        if concurrently && (paths.len() > 1 || cascade) {
+            let what = if paths.len() > 1 { "dropping multiple objects" } else { "CASCADE" };
+            let message = format!("DROP INDEX CONCURRENTLY does not support {what}");
+            return Err(SqlError::refused_by_postgresql(message));
+        }
         if kind == ObjectKind::Role {
             return paths.iter().try_for_each(|path| self.drop_role(path, if_exists));
         }

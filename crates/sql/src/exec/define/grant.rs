@@ -302,6 +302,12 @@ impl<S: Store> LocalSession<S> {
                 return Err(refused(format!("permission denied to {what} objects")));
             }
             let to = owned.to.as_ref().map(|name| self.role_named(name)).transpose()?;
+            if let Some(to) = &to
+                && !self.is_superuser()
+                && !privilege::roles_of(&self.store, self.role(), true).contains(&to.oid)
+            {
+                return Err(refused("permission denied to reassign objects"));
+            }
             for object in self.store.objects() {
                 let Some(object) = self.store.object(object.oid()) else { continue };
                 let mine = owner_and_list(&object).0 == role.oid;

@@ -4,7 +4,7 @@
 //!    nobody a superuser, everybody changes his own password.
 //! 2. A password is kept as what it is checked against; its text is in no row and no message.
 
-use crate::catalog::object::{FIRST_USER_OID, Object, Role};
+use crate::catalog::object::{DATABASE_OWNER_ROLE, FIRST_USER_OID, Object, Role};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::privilege::{self, no_role, refused};
 use crate::exec::session::LocalSession;
@@ -176,9 +176,7 @@ impl<S: Store> LocalSession<S> {
         for option in options {
             match option {
                 RoleOption::InRole(names) => {
-                    for name in names {
-                        self.change_member(&self.role_named(name)?, &role.name, true, false)?;
-                    }
+                    self.grant_roles(names, std::slice::from_ref(&role.name), true, false)?;
                 }
                 RoleOption::Members(names, admin) => {
                     for name in names {
@@ -238,6 +236,10 @@ impl<S: Store> LocalSession<S> {
             }
             if !is_admin && !self.makes_roles() {
                 return Err(refused(format!("must have admin option on role \"{}\"", of.name)));
+            }
+            if adds && of.oid == DATABASE_OWNER_ROLE {
+                let message = format!("role \"{}\" cannot have explicit members", of.name);
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
             }
             for member in members {
                 self.change_member(&of, member, adds, admin)?;

@@ -4,6 +4,8 @@
 //! Liger stores everything in its one way, and only how long rows are can be chosen. So what PostgreSQL would
 //! keep as a hint is checked as it checks it, kept where a dump asks for it (`pg_class.reloptions`), and
 //! changes nothing; what there is not is refused.
+use crate::bind::tree::OutColumn;
+use crate::bind::{Collation, collation, type_text};
 use crate::catalog::object::{Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -13,7 +15,7 @@ use crate::parse::ast::{AlterTable, ObjectKind, Path, Rebuild, Storing};
 use crate::types::Oid;
 
 /// Columns that every table has in PostgreSQL, whose names none may have.
-const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
+pub(super) const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
 
 /// What values a storage parameter may have.
 enum Allowed {
@@ -188,10 +190,21 @@ pub(super) fn check_column_name(name: &str) -> Result<()> {
 }
 
 impl<S: Store> LocalSession<S> {
-    /// Refuses a collation that there is not, or of a type that has none.
-    pub(super) fn check_collation(&self, ty: Oid, collation: Option<&Path>) -> Result<()> {
-        let Some(collation) = collation else { return Ok(()) };
+    /// The collation that a query's column has as one of a table.
+    pub(super) fn kept_collation(&self, name: &str, column: &OutColumn) -> Result<Option<String>> {
+        if let Collation::Conflict(..) = column.collation {
+            let shown = self.with_binder(|binder| Ok(type_text(binder.types(), column.ty.oid)))?;
+            return Err(collation::not_derived(name, &shown));
+        }
+        Ok(kept_name(column.collation.name()))
+    }
+
+    /// What a column keeps of a collation that was said; refuses one that there is not, or of a type that has
+    /// none.
+    pub(super) fn check_collation(&self, ty: Oid, collation: Option<&Path>) -> Result<Option<String>> {
+        let Some(collation) = collation else { return Ok(None) };
         self.with_binder(|binder| binder.check_collation(ty, collation, collation.pos))
+            .map(|name| kept_name(Some(name)))
     }
 
     pub(super) fn check_compression(&self, ty: Oid, method: Option<&str>) -> Result<()> {
@@ -298,7 +311,11 @@ impl<S: Store> LocalSession<S> {
                 let message = "can only reindex the currently open database";
                 Err(SqlError::refused_by_postgresql(message))
             }
-            ObjectKind::Schema | ObjectKind::Database => Ok(()),
+            ObjectKind::Schema => {
+                let schema = self.store.schema(path.last()).and_then(|oid| self.store.object(oid));
+                schema.map_or(Ok(()), |schema| self.must_own(&schema))
+            }
+            ObjectKind::Database => Ok(()),
             ObjectKind::Index => match self.find(path)?.as_deref() {
                 Some(Object::Index(_)) => Ok(()),
                 Some(_) => {
@@ -324,4 +341,9 @@ pub(super) fn store_in(table: &mut Table, storing: &Storing) -> Result<()> {
     check_storing("table", storing)?;
     table.options = kept(&storing.options).collect();
     Ok(())
+}
+
+/// The default collation is kept as none.
+fn kept_name(collation: Option<&str>) -> Option<String> {
+    collation.filter(|name| *name != "default").map(str::to_string)
 }

@@ -302,7 +302,7 @@ impl<S: Store> LocalSession<S> {
         }
         check_column_name(name)?;
         let (ty, serial) = self.column_type(&ast.type_name)?;
-        self.check_collation(ty.oid, ast.collation.as_ref())?;
+        let collation = self.check_collation(ty.oid, ast.collation.as_ref())?;
         self.check_compression(ty.oid, ast.compression.as_deref())?;
         if crate::types::builtin(ty.oid).is_some_and(|info| info.kind == crate::types::TypeKind::Pseudo) {
             let shown = crate::types::format_builtin(ty).unwrap_or_default();
@@ -310,6 +310,7 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
         let mut column = Column::new(name, ty);
+        column.collation = collation;
         let at = table.columns.len() as u16;
         let mut says_null = None;
         if serial {
@@ -462,9 +463,11 @@ impl<S: Store> LocalSession<S> {
             }
             let ty = if column.ty.oid == oid::UNKNOWN { Type::of(oid::TEXT) } else { column.ty };
             check_column_name(name)?;
-            table.columns.push(Column::new(name, ty));
+            let mut kept = Column::new(name, ty);
+            kept.collation = self.kept_collation(name, column)?;
+            table.columns.push(kept);
         }
-        self.allow(&plan.needs)?;
+        self.may_run(&plan)?;
         self.store.create(Object::Table(table.clone()))?;
         if !with_data {
             return Ok("CREATE TABLE AS".to_string());

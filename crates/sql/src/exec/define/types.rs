@@ -106,6 +106,7 @@ impl<S: Store> LocalSession<S> {
             (None, None) => 1.0,
         };
         labels.insert(at, (order, label.to_string()));
+        self.shared.new_labels.borrow_mut().push((user.oid, label.to_string()));
         self.store.replace(Object::Type(user))
     }
 

@@ -124,7 +124,7 @@ impl<S: Store> LocalSession<S> {
         self.ensure_open()?;
         let (types, values) = self.arguments.clone();
         let (plan, _) = self.plan(statement, types)?;
-        self.allow(&plan.needs)?;
+        self.may_run(&plan)?;
         let meter = options.coherence.then(|| Rc::new(Meter::new(&self.store)));
         let mut count = None;
         if options.analyze {

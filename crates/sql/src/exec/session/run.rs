@@ -171,6 +171,12 @@ impl<S: Store> LocalSession<S> {
         self.run_plan(&plan, columns.as_deref(), (&[], &[]), sink)
     }
 
+    /// Tells the error that a plan has in its constants, or refuses what the role may not do.
+    pub(crate) fn may_run(&self, plan: &PlannedStatement) -> Result<()> {
+        plan.failing.clone().map_or(Ok(()), Err)?;
+        self.allow(&plan.needs)
+    }
+
     /// Runs a plan; rows and columns go to the sink.
     pub(crate) fn run_plan(
         &mut self,
@@ -179,7 +185,7 @@ impl<S: Store> LocalSession<S> {
         (parameters, formats): (&[Value], &[u8]),
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        self.allow(&plan.needs)?;
+        self.may_run(plan)?;
         self.has_asked = true;
         if let Some(columns) = columns {
             sink.columns(columns, Formats(formats))?;
@@ -219,7 +225,7 @@ impl<S: Store> LocalSession<S> {
         parameters: &[Value],
         meter: Option<Rc<Meter>>,
     ) -> Result<(Vec<Row>, u64)> {
-        self.allow(&plan.needs)?;
+        self.may_run(plan)?;
         self.has_asked = true;
         let (rows, count, waiting) = self.with_context(|ctx, path| {
             let sizes = (plan.caches, plan.ctes);

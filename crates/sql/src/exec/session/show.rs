@@ -1,5 +1,6 @@
 //! SET, SHOW, RESET and DISCARD, and rows of text that statements without a plan answer.
 use super::run::warning;
+use crate::bind::Collation;
 use crate::bind::tree::OutColumn;
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
@@ -131,6 +132,7 @@ impl<S: Store> LocalSession<S> {
                         table: c.table,
                         attribute: c.attribute,
                         fields: None,
+                        collation: Collation::Default,
                     };
                     columns.iter().map(column).collect()
                 })

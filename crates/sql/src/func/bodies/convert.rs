@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{bool_of, scalar, text};
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::EvalContext;
 use crate::func::registry::Body;
+use crate::types::text::settled_label;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid, order};
 
@@ -32,11 +34,11 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "chartoi4" => {
             scalar(|_, a| Ok(Value::Int4(text(&a[0]).bytes().next().map_or(0, |b| i32::from(b as i8)))))
         }
-        "enum_first" => scalar(|ctx, _| ends(ctx.system.enum_labels(type_of(ctx.argument_types)), true)),
-        "enum_last" => scalar(|ctx, _| ends(ctx.system.enum_labels(type_of(ctx.argument_types)), false)),
+        "enum_first" => scalar(|ctx, _| ends(ctx, true)),
+        "enum_last" => scalar(|ctx, _| ends(ctx, false)),
         "enum_range_all" => scalar(|ctx, _| {
             let ty = type_of(ctx.argument_types);
-            Ok(Value::array(ty, ctx.system.enum_labels(ty)))
+            settled_labels(ctx, ty, |_| true)
         }),
         "enum_range_bounds" => scalar(|ctx, a| {
             let ty = type_of(ctx.argument_types);
@@ -49,7 +51,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
                 let order = bound(label).expect("labels of an enum");
                 low.is_none_or(|low| order >= low) && high.is_none_or(|high| order <= high)
             };
-            Ok(Value::array(ty, ctx.system.enum_labels(ty).into_iter().filter(inside).collect()))
+            settled_labels(ctx, ty, inside)
         }),
         "pg_typeof" => scalar(|ctx, _| Ok(Value::Oid(type_of(ctx.argument_types)))),
         "pg_size_pretty" => scalar(|_, a| Ok(Value::text(size_pretty(super::int8(&a[0]))))),
@@ -89,9 +91,19 @@ fn type_of(types: &[Oid]) -> Oid {
     types.first().copied().unwrap_or(oid::UNKNOWN)
 }
 
-fn ends(labels: Vec<Value>, first: bool) -> Result<Value> {
+fn ends(ctx: &EvalContext<'_>, first: bool) -> Result<Value> {
+    let ty = type_of(ctx.argument_types);
+    let labels = ctx.system.enum_labels(ty);
     let label = if first { labels.into_iter().next() } else { labels.into_iter().last() };
-    label.ok_or_else(|| SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "enum contains no values"))
+    let none = || SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "enum contains no values");
+    settled_label(ctx, ty, label.ok_or_else(none)?)
+}
+
+/// An array of an enum's labels that are wanted.
+fn settled_labels(ctx: &EvalContext<'_>, ty: Oid, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    let labels = ctx.system.enum_labels(ty).into_iter().filter(wanted);
+    let labels: Result<Vec<Value>> = labels.map(|label| settled_label(ctx, ty, label)).collect();
+    Ok(Value::array(ty, labels?))
 }
 
 fn known(found: Result<Oid>) -> Value {

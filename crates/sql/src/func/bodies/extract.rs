@@ -37,8 +37,8 @@ fn field(name: &str) -> Option<Field> {
         "epoch" => Field::Epoch,
         "julian" | "jd" | "j" => Field::Julian,
         "timezone" => Field::Timezone,
-        "timezone_hour" => Field::TimezoneHour,
-        "timezone_minute" => Field::TimezoneMinute,
+        "timezone_hour" | "timezone_h" => Field::TimezoneHour,
+        "timezone_minute" | "timezone_m" => Field::TimezoneMinute,
         other => Field::Unit(Unit::named(other)?),
     })
 }

@@ -1,0 +1,30 @@
+-- Who may do what: members of roles, new owners, schemas.
+create role one;
+create role two;
+create role strong superuser;
+create role maker createrole;
+set session authorization maker;
+create role weak in role strong;
+create role weak in role one;
+reset session authorization;
+create role made in role pg_database_owner;
+grant pg_database_owner to one;
+set session authorization one;
+reassign owned by one to two;
+reindex schema public;
+reset session authorization;
+drop role weak;
+drop role one, two, strong, maker;
+-- What belongs to the system.
+alter table pg_class drop column relname;
+alter table if exists pg_class add column b int;
+create table s (a int);
+alter table s drop xmin;
+alter table s drop column if exists ctid;
+alter table s alter tableoid type int;
+create table u (foreign key (tableoid) references s (a));
+drop index concurrently a, b;
+drop index concurrently a cascade;
+select extract(timezone_m from date '2020-08-11');
+select extract(timezone_h from timetz '10:00:00+02'), extract(timezone_m from timetz '10:00:00+02:30');
+drop table s;
