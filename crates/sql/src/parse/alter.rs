@@ -6,7 +6,7 @@ use super::ast::{
 };
 use super::lexer::Tok;
 use super::{Parser, Res};
-use crate::error::{SqlError, SqlState};
+use crate::error::SqlError;
 use crate::missing;
 
 impl Parser<'_> {
@@ -221,7 +221,7 @@ impl Parser<'_> {
         while self.constraint_attribute(Some(&mut said))? {}
         if said.not_valid {
             let message = "FOREIGN KEY constraints cannot be marked NOT VALID";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         Ok(AlterTable::AlterConstraint(name, said.deferrable, said.deferred))
     }
