@@ -77,6 +77,9 @@ impl Binder<'_> {
             order.push((typed.expr, sort_key(0, typed.ty.oid, sort)));
         }
         let distinct = if call.distinct { head.types.to_vec() } else { Vec::new() };
+        for (ty, argument) in distinct.iter().zip(&args) {
+            self.comparable(*ty, argument.pos)?;
+        }
         // As they are written: what is cast without being asked counts as what it was.
         let is_argument = |expr: &Expr| exprs.contains(expr) || args.iter().any(|arg| arg.expr == *expr);
         if call.distinct && order.iter().any(|(expr, _)| !is_argument(expr)) {

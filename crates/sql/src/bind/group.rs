@@ -80,6 +80,7 @@ impl Binder<'_> {
         targets: &[Target],
         keys: &mut Vec<(Expr, u32)>,
     ) -> Result<usize> {
+        let place = expr.pos;
         let mut expr = expr;
         if let Kind::Integer(digits) = &expr.kind {
             let number: usize = digits.parse().unwrap_or(0);
@@ -102,6 +103,7 @@ impl Binder<'_> {
         }
         let typed = self.expr(scope, expr)?;
         let typed = self.settled(typed)?;
+        self.comparable(typed.ty.oid, place)?;
         Ok(match keys.iter().position(|(key, _)| *key == typed.expr) {
             Some(at) => at,
             None => {

@@ -166,6 +166,7 @@ impl Binder<'_> {
             out.collation = l.collation.and(r.collation, place(1, at))?;
             if kind != SetKind::Union || !all {
                 out.collation.must_be_one()?;
+                self.comparable(ty, place(0, at))?;
             }
             types.push(ty);
         }
@@ -261,6 +262,7 @@ impl Binder<'_> {
             if let Collation::Conflict(..) = query.columns[at].collation {
                 return Err(super::collation::undetermined("string comparison"));
             }
+            self.sortable(query.columns[at].ty.oid, sort.expr.pos)?;
             keys.push(sort_key(at, query.columns[at].ty.oid, sort));
         }
         Ok(keys)

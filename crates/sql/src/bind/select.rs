@@ -229,8 +229,24 @@ impl Binder<'_> {
         Ok(output.typed.ty.oid)
     }
 
-    fn sortable(&self, ty: Oid, pos: u32) -> Result<()> {
-        if matches!(ty, oid::JSON) {
+    /// Whether values of a type, or elements of an array of it, have no operators that compare them.
+    fn is_incomparable(&self, ty: Oid) -> bool {
+        let no_operators = |ty: Oid| matches!(ty, oid::JSON | oid::JSONPATH);
+        no_operators(ty) || no_operators(self.types().element_of(ty))
+    }
+
+    /// Refuses to look for equal values of a type that has no equality.
+    pub(crate) fn comparable(&self, ty: Oid, pos: u32) -> Result<()> {
+        if self.is_incomparable(ty) {
+            let name = super::type_text(self.types(), ty);
+            let message = format!("could not identify an equality operator for type {name}");
+            return fail(SqlState::UNDEFINED_FUNCTION, pos, message);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sortable(&self, ty: Oid, pos: u32) -> Result<()> {
+        if self.is_incomparable(ty) {
             let name = super::type_text(self.types(), ty);
             let message = format!("could not identify an ordering operator for type {name}");
             let hint = "Use an explicit ordering operator or modify the query.";
@@ -294,10 +310,7 @@ impl Binder<'_> {
                 let mut types = Vec::with_capacity(visible);
                 for output in &mut outputs[..visible] {
                     types.push(self.settle_output(output)?);
-                    if output.typed.ty.oid == oid::JSON {
-                        let message = "could not identify an equality operator for type json";
-                        return fail(SqlState::UNDEFINED_FUNCTION, output.typed.pos, message);
-                    }
+                    self.comparable(output.typed.ty.oid, output.typed.pos)?;
                 }
                 Ok(DistinctOn::Rows(types))
             }

@@ -22,6 +22,7 @@ pub use bodies::arrays::{slice as array_slice, subscript as array_subscript};
 pub use bodies::convert::extreme;
 pub use bodies::like::like;
 pub use bodies::parts::{in_document, with_element, with_slice};
+pub(crate) use bodies::regexp::check as check_regex;
 pub use bodies::strings::{quote_ident, quote_literal};
 pub(crate) use bodies::told::told_rows;
 pub use context::{DateOrder, EvalContext, NoSystem, Settings, System};

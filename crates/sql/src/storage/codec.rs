@@ -6,6 +6,7 @@
 //! array   element u32, dimensions u8, (len i32, lower i32) each, elements
 //! row     count u32, (name, type, value) each
 //! json    tag u8: null, false, true, number, string, array (count), object (count, (key, value) each)
+//! path    its exact text
 //! ```
 //!
 //! It does NOT sort: see key.rs.
@@ -17,6 +18,7 @@ use num_bigint::BigInt;
 use super::row::{array, damaged};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::json::Json;
+use crate::types::jsonpath;
 use crate::types::numeric::Numeric;
 use crate::types::value::{Array, Dimension, EnumLabel, Interval, Record, Value};
 
@@ -125,6 +127,10 @@ fn write_at(value: &Value, out: &mut Vec<u8>, depth: usize) -> Result<()> {
             }
         }
         Value::Void => out.push(23),
+        Value::Jsonpath(path) => {
+            out.push(24);
+            put(path.exact().as_bytes(), out);
+        }
     }
     Ok(())
 }
@@ -269,6 +275,10 @@ impl<'a> Reader<'a> {
             }
             22 => Value::Record(Arc::new(self.deeper(Self::record)?)),
             23 => Value::Void,
+            24 => {
+                let path = jsonpath::parse(&self.text()?).map_err(|_| damaged("a path"))?;
+                Value::Jsonpath(Arc::new(path))
+            }
             _ => return Err(damaged("a value's tag")),
         })
     }

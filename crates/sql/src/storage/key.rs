@@ -126,7 +126,8 @@ impl KeyWidth {
                 Some((precision, _)) => AtMost(5 + (precision as usize).div_ceil(2) + 1),
                 None => Usual(12),
             },
-            oid::JSON | oid::JSONB | oid::RECORD | oid::VOID | oid::UNKNOWN => return None,
+            oid::JSON | oid::JSONB | oid::JSONPATH => return None,
+            oid::RECORD | oid::VOID | oid::UNKNOWN => return None,
             _ => Usual(33),
         })
     }
@@ -167,7 +168,7 @@ fn encode_value(value: &Value, out: &mut Vec<u8>) -> Result<()> {
             }
             out.push(0);
         }
-        Value::Json(_) | Value::Jsonb(_) | Value::Record(_) | Value::Void => {
+        Value::Json(_) | Value::Jsonb(_) | Value::Jsonpath(_) | Value::Record(_) | Value::Void => {
             let what = "values of this type cannot be sorted by an index";
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
         }

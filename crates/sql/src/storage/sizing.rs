@@ -38,7 +38,7 @@ fn usual(ty: Type) -> usize {
         oid::VARCHAR if declared > 0 => (declared as usize).min(64),
         oid::NUMERIC => 12,
         oid::JSON | oid::JSONB => 160,
-        oid::TEXT | oid::VARCHAR | oid::BYTEA => 40,
+        oid::TEXT | oid::VARCHAR | oid::BYTEA | oid::JSONPATH => 40,
         _ => 32,
     }
 }
@@ -126,7 +126,9 @@ fn key_bytes(catalog: &Catalog, ty: Type) -> Result<usize> {
             let name = BuiltinTypes.type_info(ty.oid).map_or("this".into(), |info| info.name.to_string());
             let message =
                 format!("data type {name} has no default operator class for access method \"btree\"");
-            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+            let hint = "You must specify an operator class for the index or define a default operator class \
+                        for the data type.";
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint(hint))
         }
     }
 }

@@ -6,7 +6,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 
 use super::numeric::{Numeric, ten};
 use super::value::{Array, Dimension, Interval, Record, Value};
-use super::{Oid, Type, TypeKind, Types, array, cast, json, oid, text};
+use super::{Oid, Type, TypeKind, Types, array, cast, json, jsonpath, oid, text};
 use crate::encoding;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
@@ -92,18 +92,26 @@ fn receive_from(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Result
             Value::Json(document.into())
         }
         oid::JSONB => {
-            let version = from.fixed::<1>()?[0];
-            if version != 1 {
-                let message = format!("unsupported jsonb version number {version}");
-                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
-            }
+            expect_version(from, "unsupported jsonb version number")?;
             Value::Jsonb(Arc::new(json::parse(from.text()?)?))
+        }
+        oid::JSONPATH => {
+            expect_version(from, "unsupported jsonpath version number:")?;
+            Value::Jsonpath(Arc::new(jsonpath::parse(from.text()?)?))
         }
         oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::UNKNOWN | oid::CHAR | oid::CSTRING => {
             Value::text(from.text()?)
         }
         _ => return receive_other(ctx, ty, from),
     })
+}
+
+/// Reads the version in front of a text, which is 1.
+fn expect_version(from: &mut Bytes<'_>, refusal: &str) -> Result<()> {
+    match from.fixed::<1>()? {
+        [1] => Ok(()),
+        [other] => Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("{refusal} {other}"))),
+    }
 }
 
 fn receive_other(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Result<Value> {
@@ -189,7 +197,8 @@ fn receive_numeric(from: &mut Bytes<'_>) -> Result<Numeric> {
     Ok(Numeric::checked(unscaled, own_scale)?.trunc(i64::from(scale)))
 }
 
-fn send_numeric(number: &Numeric, to: &mut Vec<u8>) {
+/// Appends a numeric: digits in base 10,000, weight, sign and scale.
+pub(crate) fn send_numeric(number: &Numeric, to: &mut Vec<u8>) {
     let mut words = |words: [u16; 4]| words.iter().for_each(|word| to.extend(word.to_be_bytes()));
     let (unscaled, scale) = match number {
         Numeric::NaN => return words([0, 0, sign::NAN, 0]),
@@ -256,6 +265,10 @@ pub fn send(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut Vec<u8>) -> 
         Value::Jsonb(document) => {
             to.push(1);
             to.extend(document.to_string().as_bytes());
+        }
+        Value::Jsonpath(path) => {
+            to.push(1);
+            to.extend(path.to_string().as_bytes());
         }
         Value::Enum(label) => to.extend(label.label.as_bytes()),
         Value::Array(array) => send_array(ctx, ty, array, to)?,

@@ -9,6 +9,7 @@ pub mod binary;
 pub mod cast;
 pub mod datetime;
 pub mod json;
+pub mod jsonpath;
 pub mod numeric;
 pub mod numeric_math;
 pub mod order;
@@ -103,6 +104,7 @@ pub mod oid {
     pub const REGDICTIONARY: Oid = 3769;
     pub const JSONB: Oid = 3802;
     pub const JSONB_ARRAY: Oid = 3807;
+    pub const JSONPATH: Oid = 4072;
     pub const REGNAMESPACE: Oid = 4089;
     pub const REGROLE: Oid = 4096;
     pub const REGCOLLATION: Oid = 4191;

@@ -40,6 +40,7 @@ pub fn compare(ty: Oid, a: &Value, b: &Value) -> Ordering {
         (Value::Interval(a), Value::Interval(b)) => interval_span(*a).cmp(&interval_span(*b)),
         (Value::Uuid(a), Value::Uuid(b)) => a.cmp(b),
         (Value::Jsonb(a), Value::Jsonb(b)) => json::compare(a, b),
+        (Value::Jsonpath(a), Value::Jsonpath(b)) => a.exact().cmp(&b.exact()),
         (Value::Enum(a), Value::Enum(b)) => a.order.total_cmp(&b.order),
         (Value::Array(a), Value::Array(b)) => {
             let elements = compare_rows(&a.elements, &b.elements, |_| a.element);
@@ -183,6 +184,7 @@ fn hash_into(ty: Oid, value: &Value, state: &mut Hash) {
         }
         Value::Uuid(uuid) => state.bytes(&uuid[..]),
         Value::Jsonb(document) => state.json(document),
+        Value::Jsonpath(path) => state.bytes(path.exact().as_bytes()),
         Value::Enum(label) => state.bytes(label.label.as_bytes()),
         Value::Array(array) => {
             for dimension in &array.dimensions {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::datetime::interval_style::IntervalStyle;
 use super::numeric::Numeric;
 use super::value::{Array, Dimension, Value};
-use super::{Oid, Type, TypeKind, Types, array, cast, datetime, format_builtin, json, oid};
+use super::{Oid, Type, TypeKind, Types, array, cast, datetime, format_builtin, json, jsonpath, oid};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{EvalContext, Settings};
 use crate::missing;
@@ -56,6 +56,7 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
             Value::Json(text.into())
         }
         oid::JSONB => Value::Jsonb(Arc::new(json::parse(text)?)),
+        oid::JSONPATH => Value::Jsonpath(Arc::new(jsonpath::parse(text)?)),
         oid::INT2VECTOR | oid::OIDVECTOR => return parse_vector(ctx, ty.oid, text),
         oid::VOID => Value::Void,
         oid::REGPROC..=oid::REGPROC
@@ -331,6 +332,7 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
             }
         }
         Value::Jsonb(document) => document.write(to),
+        Value::Jsonpath(path) => write!(to, "{path}").expect("a string takes it"),
         Value::Enum(label) => to.push_str(&label.label),
         Value::Array(array) if matches!(ty, oid::INT2VECTOR | oid::OIDVECTOR) => {
             for (i, element) in array.elements.iter().enumerate() {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::Oid;
 use super::json::Json;
+use super::jsonpath::JsonPath;
 use super::numeric::Numeric;
 
 /// A value or NULL.
@@ -57,6 +58,8 @@ pub enum Value {
     Json(Arc<str>),
     /// jsonb.
     Jsonb(Arc<Json>),
+    /// jsonpath.
+    Jsonpath(Arc<JsonPath>),
     /// An array of any element type; int2vector and oidvector too.
     Array(Arc<Array>),
     /// A label of an enum type.

@@ -48,7 +48,7 @@ fn now(source: &str) -> Option<Body> {
     }
 }
 
-fn date_to_timestamp(date: i32) -> Result<i64> {
+pub(super) fn date_to_timestamp(date: i32) -> Result<i64> {
     match date {
         i32::MAX => Ok(i64::MAX),
         i32::MIN => Ok(i64::MIN),
@@ -71,7 +71,7 @@ fn local(ctx: &EvalContext<'_>, utc_us: i64) -> i64 {
     if is_infinite(utc_us) { utc_us } else { utc_to_local(&ctx.settings.time_zone, utc_us) }
 }
 
-fn utc(ctx: &EvalContext<'_>, local_us: i64) -> i64 {
+pub(super) fn utc(ctx: &EvalContext<'_>, local_us: i64) -> i64 {
     if is_infinite(local_us) { local_us } else { local_to_utc(&ctx.settings.time_zone, local_us) }
 }
 

@@ -13,12 +13,13 @@ mod extract;
 mod joining;
 mod json;
 mod jsonb;
+mod jsonpath;
 pub(super) mod like;
 mod math;
 mod number_format;
 mod numbers;
 pub(super) mod parts;
-mod regexp;
+pub(super) mod regexp;
 mod series;
 mod statistics;
 pub(super) mod strings;
@@ -55,6 +56,7 @@ pub(super) fn body(kind: FunctionKind, name: &str, source: &str) -> Body {
             .or_else(|| number_format::find(source))
             .or_else(|| json::find(source))
             .or_else(|| jsonb::find(source))
+            .or_else(|| jsonpath::find(source))
             .or_else(|| to_json::find(source))
             .or_else(|| arrays::find(source))
             .or_else(|| series::find(source))

@@ -281,8 +281,16 @@ fn run<T>(result: std::result::Result<T, fancy_regex::Error>) -> Result<T> {
     result.map_err(invalid)
 }
 
+/// Refuses what is no regular expression; `flags` are PostgreSQL's letters without `g`.
+///
+/// # Errors
+/// 2201B.
+pub(crate) fn check(pattern: &str, flags: &str) -> Result<()> {
+    compiled(pattern, flags).map(drop)
+}
+
 /// Whether the expression matches somewhere in the text.
-fn is_match(whole: &str, pattern: &str, flags: &str) -> Result<bool> {
+pub(super) fn is_match(whole: &str, pattern: &str, flags: &str) -> Result<bool> {
     run(compiled(pattern, flags)?.is_match(whole))
 }
 

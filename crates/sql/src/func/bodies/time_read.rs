@@ -3,6 +3,12 @@
 //! A text is read from left to right, field by field of the pattern, which ends where the text ends. Outside
 //! of FX mode spaces and separators of the text may be more, fewer or others than the pattern has. As
 //! PostgreSQL has it, 0 and "not told" are the same of most fields.
+//!
+//! [`standard`] reads strictly, as paths of JSON do.
+
+mod standard;
+
+pub(super) use standard::{iso, standard};
 
 use super::time_format::{DAYS, MONTHS, Piece, pieces};
 use super::{scalar, text};
@@ -322,14 +328,25 @@ fn names<const N: usize>(names: &[&'static str; N], short: bool) -> [&'static st
     names.map(|name| if short { &name[..3] } else { name })
 }
 
-fn read(whole: &str, pattern: &str) -> Result<Fields> {
-    let (mut fields, mut rest, mut is_fixed) = (Fields::default(), whole, false);
-    let pieces = pieces(pattern);
+/// How exactly the text has to be as the pattern is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Lenient,
+    /// Character by character, and to the end.
+    Standard,
+}
+
+fn read(whole: &str, pieces: &[Piece], mode: Mode) -> Result<Fields> {
+    let is_standard = mode == Mode::Standard;
+    let (mut fields, mut rest, mut is_fixed) = (Fields::default(), whole, is_standard);
     // Characters that were passed over beyond what the pattern has.
     let mut extra = 0i64;
     let mut before = None;
     for (i, piece) in pieces.iter().enumerate() {
         if rest.is_empty() {
+            if is_standard {
+                return Err(standard::too_short());
+            }
             break;
         }
         let is_field = matches!(piece, Piece::Field { .. });
@@ -339,6 +356,7 @@ fn read(whole: &str, pattern: &str) -> Result<Fields> {
         let own = rest.chars().next();
         match piece {
             Piece::Fixed => is_fixed = true,
+            Piece::Literal(c, is_quoted) if is_standard => rest = standard::literal(rest, *c, *is_quoted)?,
             Piece::Literal(c, false) if is_space(*c) || c.is_ascii_punctuation() => {
                 let is_taken = own.is_some_and(|own| is_space(own) || own.is_ascii_punctuation());
                 extra -= i64::from(!is_fixed && !is_taken);
@@ -373,6 +391,9 @@ fn read(whole: &str, pattern: &str) -> Result<Fields> {
                 }
             }
         }
+    }
+    if is_standard && !rest.trim_start_matches(is_space).is_empty() {
+        return Err(standard::too_long());
     }
     Ok(fields)
 }
@@ -512,7 +533,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
     match source {
         "to_date" => scalar(|_, a| {
             let whole = text(&a[0]);
-            let fields = read(whole, text(&a[1]))?;
+            let fields = read(whole, &pieces(text(&a[1])), Mode::Lenient)?;
             let days = fields.days(whole)?;
             fields.time(whole)?;
             let told = |mut error: SqlError| {
@@ -523,7 +544,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }),
         "to_timestamp" => scalar(|ctx, a| {
             let whole = text(&a[0]);
-            let fields = read(whole, text(&a[1]))?;
+            let fields = read(whole, &pieces(text(&a[1])), Mode::Lenient)?;
             let (days, time) = (fields.days(whole)?, fields.time(whole)?);
             let local = timestamp_in_range(i128::from(days) * i128::from(DAY_US) + i128::from(time))?;
             let at = match fields.zone(whole)? {

@@ -8,7 +8,7 @@ pub mod interval;
 mod interval_iso;
 pub mod interval_style;
 pub mod parse;
-mod words;
+pub(crate) mod words;
 
 pub use words::{fixed, named_zone, zone};
 
