@@ -282,6 +282,10 @@ fn at_path(a: &[Value], what: Change<'_>) -> Result<Value> {
         let verb = if what == Change::Delete { "delete path in" } else { "set path in" };
         return Err(invalid_parameter(format!("cannot {verb} scalar")));
     }
+    let is_empty = matches!(start, Json::Array(elements) if elements.is_empty());
+    if is_empty && matches!(what, Change::Delete | Change::Set(_, false)) {
+        return made(start.clone());
+    }
     made(change(start, &texts(&a[1]), 0, what)?)
 }
 

@@ -145,14 +145,14 @@ pub(super) fn key(ctx: &EvalContext<'_>, ty: Oid, value: &Value, place: usize) -
 }
 
 #[cold]
-fn uneven() -> SqlError {
+fn uneven(function: &str) -> SqlError {
     invalid_parameter("argument list must have even number of elements")
-        .hint("The arguments of json_build_object() must consist of alternating keys and values.")
+        .hint(format!("The arguments of {function}() must consist of alternating keys and values."))
 }
 
 fn build_object(ctx: &EvalContext<'_>, a: &[Value]) -> Result<String> {
     if !a.len().is_multiple_of(2) {
-        return Err(uneven());
+        return Err(uneven("json_build_object"));
     }
     let mut made = String::from("{");
     for i in (0..a.len()).step_by(2) {
@@ -233,10 +233,13 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }
         "jsonb_build_object" | "jsonb_build_object_noargs" => scalar(|ctx, a| {
             if !a.len().is_multiple_of(2) {
-                return Err(uneven());
+                return Err(uneven("jsonb_build_object"));
             }
             let mut members = Vec::new();
             for i in (0..a.len()).step_by(2) {
+                if a[i].is_null() {
+                    return Err(invalid_parameter(format!("argument {}: key must not be null", i + 1)));
+                }
                 let name = key(ctx, type_of(ctx, i), &a[i], i + 1)?;
                 members.push((name, document_of(ctx, type_of(ctx, i + 1), &a[i + 1])?));
             }
