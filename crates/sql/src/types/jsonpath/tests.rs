@@ -180,7 +180,6 @@ fn random_texts_are_read_or_refused() {
         ".**{1 to 2}",
         "?(@ > 1)",
         "-1",
-        "\0",
     ];
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = |below: usize| {
