@@ -250,7 +250,7 @@ impl<'a> Parser<'a> {
         }
         if flags.expanded && !flags.quoted {
             let message = "XQuery \"x\" flag (expanded regular expressions) is not implemented";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            return Err(SqlError::refused_by_postgresql(message));
         }
         crate::func::check_regex(&pattern, &flags.letters())?;
         Parsed::above(Step::LikeRegex(left.path, pattern, flags), true, left.height)

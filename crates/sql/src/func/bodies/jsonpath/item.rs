@@ -173,7 +173,7 @@ fn check_zone(with_zone: bool, from: &str, to: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("cannot convert value from {from} to {to} without time zone usage");
-    Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+    Err(SqlError::refused_by_postgresql(message)
         .hint("Use *_tz() function for time zone support."))
 }
 
