@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::scope::Place;
-use super::tree::{Expr, Head, SetCall};
+use super::tree::{Expr, Form, Head, SetCall};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionCall, FunctionKind, Slot, resolve_function};
@@ -53,6 +53,9 @@ impl Binder<'_> {
         let names: Vec<Option<&str>> = call.args.iter().map(|arg| arg.name.as_deref()).collect();
         let names = if names.iter().any(Option::is_some) { names } else { Vec::new() };
         let variadic = call.args.last().is_some_and(|arg| arg.variadic);
+        // The grammar's own calls name their functions so.
+        let words = call.name.schema() == Some("pg_catalog");
+        let form = if words { Form::Words } else { Form::Plain };
         let resolved = match resolve_function(self.types(), name, &inputs, &names, variadic) {
             Ok(resolved) => resolved,
             Err(error) => match self.as_cast(call, &args)? {
@@ -60,7 +63,7 @@ impl Binder<'_> {
                 None => return Err(self.named_as_written(error, call).at(pos + 1)),
             },
         };
-        self.finish_call(scope, resolved, args, pos)
+        self.finish_call(scope, resolved, args, (form, pos))
     }
 
     fn named_as_written(&self, mut error: SqlError, call: &FuncCall) -> SqlError {
@@ -104,10 +107,10 @@ impl Binder<'_> {
         scope: &mut Scope<'_>,
         resolved: FunctionCall,
         args: Vec<Typed>,
-        pos: Pos,
+        (form, pos): (Form, Pos),
     ) -> Result<Typed> {
         let (exprs, spread) = self.slots(&resolved, &args)?;
-        let mut head = head_of(&resolved);
+        let mut head = Head { form, ..head_of(&resolved) };
         if head.function.oid == PG_TYPEOF && args[0].is_open() && !matches!(args[0].expr, Expr::Param(_)) {
             // It alone tells a literal from a text.
             head.types = Arc::from([oid::UNKNOWN]);
@@ -196,6 +199,7 @@ impl Binder<'_> {
                 operator: None,
                 types: Arc::from([]),
                 result: typed.ty.oid,
+                form: Form::Plain,
             };
             let call = SetCall {
                 head,
@@ -238,5 +242,5 @@ const PG_TYPEOF: Oid = 1619;
 
 pub(crate) fn head_of(resolved: &FunctionCall) -> Head {
     let (function, types) = (resolved.function, Arc::from(resolved.types.as_slice()));
-    Head { function, operator: None, types, result: resolved.result }
+    Head { function, operator: None, types, result: resolved.result, form: Form::Plain }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::from::no_relation;
-use super::scope::{CteName, Entry, Place, ScopeColumn, columns_of};
-use super::tree::DomainCheck;
+use super::scope::{CteName, Entry, Place, ScopeColumn, Written, columns_of};
 use super::tree::{
     Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning, Target, Update,
 };
+use super::tree::{DomainCheck, Joined};
 use super::updatable::{Changed, Changing};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::catalog::object::{Index, Object, Rule, Table, UserTypeKind};
@@ -518,7 +518,13 @@ impl Binder<'_> {
         if rest.is_one() {
             return Ok(own);
         }
-        Ok(From::Join { kind: JoinKind::Inner, left: Box::new(own), right: Box::new(rest), on: None })
+        Ok(From::Join {
+            kind: JoinKind::Inner,
+            left: Box::new(own),
+            right: Box::new(rest),
+            on: None,
+            written: Joined::default(),
+        })
     }
 
     fn update(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Update) -> Result<Update> {
@@ -563,5 +569,6 @@ fn shown(returning: &Option<Returning>) -> impl Iterator<Item = &Expr> {
 }
 
 fn entry(name: &str, columns: Vec<ScopeColumn>, at: usize) -> Entry {
-    Entry { name: name.to_string(), schema: None, columns, at, table: None, scalar: false, hidden: false }
+    let (name, written) = (name.to_string(), Written::default());
+    Entry { name, schema: None, columns, at, table: None, scalar: false, hidden: false, written }
 }

@@ -142,7 +142,7 @@ impl Binder<'_> {
         let Some(typed) = typed else { return Ok(None) };
         let Some(typed) = self.coerce(typed, base, context)? else { return Ok(None) };
         let checks = self.checks_of(target.oid)?;
-        let expr = Expr::Checked { expr: Box::new(typed.expr), checks };
+        let expr = Expr::Checked { expr: Box::new(typed.expr), domain: target.oid, checks };
         Ok(Some(Typed::new(expr, target, typed.pos).collated(typed.collation)))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::scope::{Place, ScopeColumn};
-use super::tree::{Expr, Fields};
+use super::tree::{Expr, Fields, Form};
 use super::{Binder, Collation, Meant, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::Pos;
@@ -220,7 +220,7 @@ impl Binder<'_> {
         Ok(Typed { ty: Type { modifier: target.modifier, ..cast.ty }, ..cast })
     }
 
-    fn sql_value(&self, name: &str, precision: Option<i64>, pos: Pos) -> Result<Typed> {
+    fn sql_value(&self, name: &'static str, precision: Option<i64>, pos: Pos) -> Result<Typed> {
         let (function, target) = match name {
             "current_timestamp" => ("now", oid::TIMESTAMPTZ),
             "current_date" => ("now", oid::DATE),
@@ -232,7 +232,10 @@ impl Binder<'_> {
             "current_catalog" => ("current_database", oid::NAME),
             _ => ("current_schema", oid::NAME),
         };
-        let value = self.call_named(function, Vec::new(), pos)?;
+        let mut value = self.call_named(function, Vec::new(), pos)?;
+        if let Expr::Call { head, .. } = &mut value.expr {
+            head.form = Form::Keyword(name);
+        }
         let target = Type { oid: target, modifier: precision.map_or(-1, |digits| digits.clamp(0, 6) as i32) };
         self.cast(value, target)
     }

@@ -1,7 +1,7 @@
 //! FROM: which tables a level has, and what joins make of their columns.
 
-use super::scope::{Entry, Place, ScopeColumn, columns_of, out_columns};
-use super::tree::{Expr, From};
+use super::scope::{Entry, Place, ScopeColumn, Written, columns_of, out_columns};
+use super::tree::{Expr, From, Joined};
 use super::{Binder, Collation, Meant, Scope, fail};
 use crate::catalog::object::{Object, View};
 use crate::error::{Result, SqlError, SqlState};
@@ -28,6 +28,7 @@ impl Binder<'_> {
                     left: Box::new(left),
                     right: Box::new(right),
                     on: None,
+                    written: Joined { comma: true, ..Joined::default() },
                 },
             };
         }
@@ -35,6 +36,14 @@ impl Binder<'_> {
     }
 
     fn source_item(&self, scope: &mut Scope<'_>, item: &FromItem) -> Result<From> {
+        let from = self.bound_item(scope, item)?;
+        if let (Some(alias), Some(entry)) = (&item.alias, scope.entries.last_mut()) {
+            (entry.written.alias, entry.written.listed) = (true, !alias.columns.is_empty());
+        }
+        Ok(from)
+    }
+
+    fn bound_item(&self, scope: &mut Scope<'_>, item: &FromItem) -> Result<From> {
         let alias = item.alias.as_ref();
         match &item.kind {
             FromKind::Table { name } => self.table(scope, name, alias),
@@ -77,7 +86,8 @@ impl Binder<'_> {
     fn add(&self, scope: &mut Scope<'_>, name: &str, columns: Vec<ScopeColumn>, at: usize) -> Result<()> {
         self.check_free(scope, name, None)?;
         let (name, table) = (name.to_string(), None);
-        let entry = Entry { name, schema: None, columns, at, table, scalar: false, hidden: false };
+        let written = Written::default();
+        let entry = Entry { name, schema: None, columns, at, table, scalar: false, hidden: false, written };
         scope.add_entry(entry, true);
         Ok(())
     }
@@ -104,6 +114,9 @@ impl Binder<'_> {
             scope.reads_cte(path.last());
             scope.slots += width;
             self.add(scope, &name, columns, at)?;
+            if let Some(entry) = scope.entries.last_mut() {
+                entry.written.cte = Some(path.last().to_string());
+            }
             if let Some((_, places)) = self.recursing.borrow_mut().iter_mut().find(|(of, _)| *of == id) {
                 places.push(path.pos);
                 scope.recurses = true;
@@ -199,6 +212,9 @@ impl Binder<'_> {
         columns.iter_mut().enumerate().for_each(|(i, column)| column.origin = (view.oid, i as i16 + 1));
         scope.slots += width;
         self.add(scope, name, columns, at)?;
+        if let Some(entry) = scope.entries.last_mut() {
+            entry.written.relation = view.oid;
+        }
         Ok(From::Query { query: Box::new(bound), lateral: false, at, width })
     }
 
@@ -291,16 +307,22 @@ impl Binder<'_> {
         let left = self.source_item(scope, left)?;
         let middle = scope.visible.columns.len();
         let right = self.source_item(scope, right)?;
+        let mut written = Joined::default();
         let on = match condition {
             JoinCondition::None => None,
             JoinCondition::On(expr) => Some(self.join_on(scope, expr, first_entry, first)?),
-            JoinCondition::Using(columns, _) => self.using(scope, kind, columns, first, middle)?,
+            JoinCondition::Using(columns, alias) => {
+                written.using = columns.iter().map(|name| name.text.clone()).collect();
+                written.using_alias = alias.as_ref().map(|name| name.text.clone());
+                self.using(scope, kind, columns, first, middle)?
+            }
             JoinCondition::Natural => {
                 let all = &scope.visible.columns;
                 let in_right = |name: &str| all[middle..].iter().any(|(column, _)| column.name == name);
                 let shared = all[first..middle].iter().filter(|(column, _)| in_right(&column.name));
                 let shared: Vec<Ident> =
                     shared.map(|(c, _)| Ident { text: c.name.clone(), pos: 0 }).collect();
+                written.using = shared.iter().map(|name| name.text.clone()).collect();
                 self.using(scope, kind, &shared, first, middle)?
             }
         };
@@ -316,6 +338,7 @@ impl Binder<'_> {
                 table: None,
                 scalar: false,
                 hidden: false,
+                written: Written { using: true, ..Written::default() },
             };
             scope.add_entry(entry, false);
         }
@@ -329,9 +352,10 @@ impl Binder<'_> {
             }
             scope.entries[first_entry..].iter_mut().for_each(|entry| entry.hidden = true);
             self.add(scope, &alias.name.text, columns, usize::MAX)?;
+            written.alias = Some(scope.entries.len() - 1);
         }
         let kind = if kind == JoinKind::Cross { JoinKind::Inner } else { kind };
-        Ok(From::Join { kind, left: Box::new(left), right: Box::new(right), on })
+        Ok(From::Join { kind, left: Box::new(left), right: Box::new(right), on, written })
     }
 
     fn join_on(

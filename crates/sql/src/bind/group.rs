@@ -1,6 +1,6 @@
 //! After GROUP BY: expressions over the tables' columns become expressions over keys and aggregates.
 
-use super::tree::{Expr, Group};
+use super::tree::{Expr, Group, Grouping};
 use super::{Binder, Scope, fail};
 use crate::catalog::object::Rule;
 use crate::error::{Result, SqlError, SqlState};
@@ -8,17 +8,20 @@ use crate::parse::Pos;
 use crate::parse::ast::{GroupItem, Kind, Target};
 
 impl Binder<'_> {
-    /// The keys and the sets of them that count.
+    /// The sets of keys that count, and what was written.
     pub(crate) fn group_items(
         &self,
         scope: &mut Scope<'_>,
         items: &[GroupItem],
         targets: &[Target],
         keys: &mut Vec<(Expr, u32)>,
-    ) -> Result<Vec<Vec<usize>>> {
+    ) -> Result<(Vec<Vec<usize>>, Vec<Grouping>)> {
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut written = Vec::new();
         for item in items {
-            let further = self.group_item(scope, item, targets, keys)?;
+            let item = self.group_item(scope, item, targets, keys)?;
+            let further = item.sets();
+            written.push(item);
             let product = sets.iter().flat_map(|set| {
                 further.iter().map(move |more| {
                     let mut joined = set.clone();
@@ -32,7 +35,7 @@ impl Binder<'_> {
             });
             sets = product.collect();
         }
-        Ok(sets)
+        Ok((sets, written))
     }
 
     fn group_item(
@@ -41,36 +44,26 @@ impl Binder<'_> {
         item: &GroupItem,
         targets: &[Target],
         keys: &mut Vec<(Expr, u32)>,
-    ) -> Result<Vec<Vec<usize>>> {
+    ) -> Result<Grouping> {
         let mut list =
             |binder: &Self, scope: &mut Scope<'_>, exprs: &[crate::parse::ast::Expr]| -> Result<Vec<usize>> {
                 exprs.iter().map(|expr| binder.group_key(scope, expr, targets, keys)).collect()
             };
-        match item {
-            GroupItem::Empty => Ok(vec![Vec::new()]),
-            GroupItem::Expr(expr) => Ok(vec![list(self, scope, std::slice::from_ref(expr))?]),
-            GroupItem::List(exprs) => Ok(vec![list(self, scope, exprs)?]),
+        Ok(match item {
+            GroupItem::Empty => Grouping::Keys(Vec::new()),
+            GroupItem::Expr(expr) => Grouping::Keys(list(self, scope, std::slice::from_ref(expr))?),
+            GroupItem::List(exprs) => Grouping::Keys(list(self, scope, exprs)?),
             GroupItem::Rollup(lists) => {
-                let parts = lists.iter().map(|part| list(self, scope, part)).collect::<Result<Vec<_>>>()?;
-                Ok((0..=parts.len()).rev().map(|n| parts[..n].concat()).collect())
+                Grouping::Rollup(lists.iter().map(|part| list(self, scope, part)).collect::<Result<_>>()?)
             }
             GroupItem::Cube(lists) => {
-                let parts = lists.iter().map(|part| list(self, scope, part)).collect::<Result<Vec<_>>>()?;
-                let mut sets = Vec::new();
-                for mask in (0..1u32 << parts.len()).rev() {
-                    let within = (0..parts.len()).filter(|i| mask & (1 << (parts.len() - 1 - i)) != 0);
-                    sets.push(within.flat_map(|i| parts[i].clone()).collect());
-                }
-                Ok(sets)
+                Grouping::Cube(lists.iter().map(|part| list(self, scope, part)).collect::<Result<_>>()?)
             }
             GroupItem::Sets(items) => {
-                let mut sets = Vec::new();
-                for item in items {
-                    sets.extend(self.group_item(scope, item, targets, keys)?);
-                }
-                Ok(sets)
+                let items = items.iter().map(|item| self.group_item(scope, item, targets, keys));
+                Grouping::Sets(items.collect::<Result<_>>()?)
             }
-        }
+        })
     }
 
     fn group_key(
@@ -179,6 +172,25 @@ impl Binder<'_> {
         let at = group.keys.len() - 1;
         group.sets[0].push(at);
         Some(at)
+    }
+}
+
+impl Grouping {
+    /// The sets of keys that it stands for.
+    fn sets(&self) -> Vec<Vec<usize>> {
+        match self {
+            Grouping::Keys(keys) => vec![keys.clone()],
+            Grouping::Rollup(parts) => (0..=parts.len()).rev().map(|n| parts[..n].concat()).collect(),
+            Grouping::Cube(parts) => {
+                let mut sets = Vec::new();
+                for mask in (0..1u32 << parts.len()).rev() {
+                    let within = (0..parts.len()).filter(|i| mask & (1 << (parts.len() - 1 - i)) != 0);
+                    sets.push(within.flat_map(|i| parts[i].clone()).collect());
+                }
+                sets
+            }
+            Grouping::Sets(items) => items.iter().flat_map(Grouping::sets).collect(),
+        }
     }
 }
 

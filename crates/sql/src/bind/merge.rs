@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::scope::{CteName, Entry, Place};
-use super::tree::{Expr, From, Merge, MergeAction, When};
+use super::tree::{Expr, From, Joined, Merge, MergeAction, When};
 use super::updatable::Changed;
 use super::{Binder, Scope, fail};
 use crate::catalog::object::{Object, Table};
@@ -99,7 +99,8 @@ impl Binder<'_> {
             false => JoinKind::Left,
         };
         let own = From::Table { table, at: 0 };
-        let from = From::Join { kind, left: Box::new(source), right: Box::new(own), on };
+        let from =
+            From::Join { kind, left: Box::new(source), right: Box::new(own), on, written: Joined::default() };
         Ok(Merge { ctes: bound_ctes, target, from, slots: scope.slots, whens })
     }
 

@@ -19,7 +19,7 @@ mod merge;
 mod operator;
 mod query;
 mod recursion;
-mod scope;
+pub(crate) mod scope;
 mod select;
 mod subquery;
 pub(crate) mod tree;
@@ -28,6 +28,7 @@ mod updatable;
 pub(crate) mod walk;
 mod window;
 mod with;
+mod written;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::tree::{Expr, Head, RowOp};
+use super::tree::{Expr, Form, Head, RowOp};
 use super::{Binder, Collation, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::{FunctionKind, OperatorCall, resolve_operator, select_common_type};
@@ -18,7 +18,13 @@ impl Head {
     fn of(call: &OperatorCall) -> Head {
         debug_assert!(call.function.kind == FunctionKind::Normal);
         let (function, operator) = (call.function, Some(call.operator));
-        Head { function, operator, types: Arc::from(call.types.as_slice()), result: call.result }
+        Head {
+            function,
+            operator,
+            types: Arc::from(call.types.as_slice()),
+            result: call.result,
+            form: Form::Plain,
+        }
     }
 }
 

@@ -86,7 +86,7 @@ fn of_from(from: &From, id: usize, within: Within, found: &mut Vec<Within>) {
     match from {
         From::Cte { id: named, .. } if *named == id => found.push(within),
         From::Query { query, .. } => of_query(query, id, within, found),
-        From::Join { kind, left, right, on } => {
+        From::Join { kind, left, right, on, .. } => {
             let outer = |nullable: bool| if nullable { Some("an outer join") } else { within };
             of_from(left, id, outer(matches!(kind, JoinKind::Right | JoinKind::Full)), found);
             of_from(right, id, outer(matches!(kind, JoinKind::Left | JoinKind::Full)), found);

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::tree::{AggregateCall, Expr, Fields, OutColumn, Query, SetCall, WindowCall};
+use super::tree::{AggregateCall, Expr, Fields, Names, OutColumn, Query, SetCall, WindowCall};
 use super::{Collation, Typed, fail};
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
@@ -37,6 +37,22 @@ pub(crate) struct Entry {
     /// A function with one column: its name is the column too.
     pub(crate) scalar: bool,
     pub(crate) hidden: bool,
+    pub(crate) written: Written,
+}
+
+/// How a table stands in FROM.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    /// It was given the name that it has there.
+    pub(crate) alias: bool,
+    /// Its columns were given names.
+    pub(crate) listed: bool,
+    /// The relation that it is, or 0.
+    pub(crate) relation: Oid,
+    /// The WITH query that it is.
+    pub(crate) cte: Option<String>,
+    /// It is no table: only the columns that USING made, by their alias.
+    pub(crate) using: bool,
 }
 
 /// How a name without a table is looked up: the merged columns of joins, then those of tables.
@@ -161,6 +177,15 @@ impl<'p> Scope<'p> {
         }
     }
 
+    /// What its tables are called.
+    pub(crate) fn into_names(self) -> Names {
+        let merged = self.visible.columns.into_iter().filter_map(|(column, entry)| {
+            let is_one = matches!(column.expr, Expr::Column { .. });
+            (entry.is_none() && !is_one).then_some((column.expr, column.name))
+        });
+        Names { merged: merged.collect(), entries: self.entries.into() }
+    }
+
     /// Before the arguments of an aggregate are bound: the place, to be given back afterwards.
     pub(crate) fn enter_aggregate(&mut self) -> Place {
         let place = std::mem::replace(&mut self.place, Place::AggregateArgument);
@@ -216,6 +241,7 @@ impl<'p> Scope<'p> {
             table: Some(table.clone()),
             scalar: false,
             hidden: false,
+            written: Written { relation: table.oid, ..Written::default() },
         };
         self.add_entry(entry, visible);
     }

@@ -2,7 +2,7 @@
 use super::aggregate::sort_key;
 use super::query::plain;
 use super::scope::{CteName, Place};
-use super::tree::{Body, DistinctOn, Expr, Group, OutColumn, Query, Select, SortKey, SubqueryKind};
+use super::tree::{Body, DistinctOn, Expr, Group, Names, OutColumn, Query, Select, SortKey, SubqueryKind};
 use super::{Binder, Scope, Typed, fail};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
@@ -32,7 +32,7 @@ impl Binder<'_> {
         let mut keys = Vec::new();
         scope.place = Place::GroupBy;
         let grouped = !ast.group_by.is_empty();
-        let group_sets = self.group_items(&mut scope, &ast.group_by, &ast.targets, &mut keys)?;
+        let (sets, written) = self.group_items(&mut scope, &ast.group_by, &ast.targets, &mut keys)?;
         scope.group_keys = keys.iter().map(|(key, _)| key.clone()).collect();
         scope.place = Place::Target;
         let mut outputs = self.targets(&mut scope, &ast.targets)?;
@@ -43,7 +43,7 @@ impl Binder<'_> {
         let distinct = self.distinct_on(&mut scope, &ast.distinct, &mut outputs, visible, &order)?;
         let aggregates = scope.aggregates.take().into_iter().map(|(call, _)| call).collect();
         let grouping = grouped || scope.grouping.get() || having.is_some();
-        let group = grouping.then_some(Group { keys, sets: group_sets, aggregates });
+        let group = grouping.then_some(Group { keys, sets, written, aggregates });
         let columns = outputs[..visible].iter().map(|output| OutColumn {
             name: output.name.clone(),
             ty: output.typed.ty,
@@ -55,6 +55,7 @@ impl Binder<'_> {
         let columns = columns.collect();
         let locks = self.locks(&scope, query)?;
         let select = Select {
+            names: Names::default(),
             from,
             slots: scope.slots,
             filter,
@@ -67,7 +68,8 @@ impl Binder<'_> {
             locks,
             late: Vec::new(),
         };
-        let select = self.finish(&scope, select, outputs)?;
+        let mut select = self.finish(&scope, select, outputs)?;
+        select.names = scope.into_names();
         Ok(Query { order, ..plain(Body::Select(Box::new(select)), columns) })
     }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Collation;
+pub(crate) use super::written::{Form, Grouping, Joined, Names};
 use crate::catalog::object::Table;
 use crate::func::{CastPath, Function, Operator};
 use crate::parse::ast::{Bound, Exclusion, FrameUnit, JoinKind, LockStrength, LockWait, SetKind};
@@ -29,6 +30,7 @@ pub(crate) struct Head {
     pub(crate) operator: Option<&'static Operator>,
     pub(crate) types: Arc<[Oid]>,
     pub(crate) result: Oid,
+    pub(crate) form: Form,
 }
 
 impl PartialEq for Head {
@@ -161,6 +163,7 @@ pub(crate) enum Expr {
     /// A value of a domain, checked.
     Checked {
         expr: Box<Expr>,
+        domain: Oid,
         checks: Vec<DomainCheck>,
     },
     /// A value with a part of it replaced: an element, a slice, or what a path leads to in a document.
@@ -264,6 +267,11 @@ pub(crate) struct Query {
 pub(crate) struct Cte {
     /// Unique in the statement.
     pub(crate) id: usize,
+    pub(crate) name: String,
+    /// The names that were given to its columns.
+    pub(crate) listed: Vec<String>,
+    /// MATERIALIZED or NOT MATERIALIZED, where either was written.
+    pub(crate) materialized: Option<bool>,
     /// It is run before its query: it changes rows and is read, or looks at rows around it.
     pub(crate) eager: bool,
     /// The WITH queries that it reads, and those that they read.
@@ -302,6 +310,7 @@ pub(crate) enum DistinctOn {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Select {
+    pub(crate) names: Names,
     pub(crate) from: From,
     pub(crate) slots: usize,
     pub(crate) filter: Option<Expr>,
@@ -331,6 +340,8 @@ pub(crate) struct Group {
     pub(crate) keys: Vec<(Expr, Oid)>,
     /// Which keys count, for each grouping set; one set of all keys for a plain GROUP BY.
     pub(crate) sets: Vec<Vec<usize>>,
+    /// As it was written.
+    pub(crate) written: Vec<Grouping>,
     pub(crate) aggregates: Vec<AggregateCall>,
 }
 
@@ -348,6 +359,8 @@ pub(crate) struct AggregateCall {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WindowCall {
+    /// Of the window, where that has one.
+    pub(crate) name: Option<String>,
     pub(crate) head: Head,
     pub(crate) args: Vec<Expr>,
     pub(crate) filter: Option<Expr>,
@@ -417,6 +430,7 @@ pub(crate) enum From {
         left: Box<From>,
         right: Box<From>,
         on: Option<Expr>,
+        written: Joined,
     },
     /// Already planned.
     Planned(Box<crate::plan::Node>),

@@ -61,7 +61,7 @@ impl Expr {
                 base.walk(depth, visit);
                 walk_list(indexes, depth, visit);
             }
-            Expr::Checked { expr, checks } => {
+            Expr::Checked { expr, checks, .. } => {
                 expr.walk(depth, visit);
                 checks
                     .iter_mut()

@@ -108,7 +108,11 @@ impl Binder<'_> {
         }
         let frame = self.frame(scope, &def, &mut order)?;
         let (head, result) = (head_of(&resolved), Type::of(resolved.result));
-        Ok((WindowCall { head, args, filter, partition, order, frame }, result))
+        let name = match &call.over {
+            Some(Over::Name(name)) => Some(name.text.clone()),
+            _ => None,
+        };
+        Ok((WindowCall { name, head, args, filter, partition, order, frame }, result))
     }
 
     fn named_window(&self, scope: &Scope<'_>, name: &str, pos: Pos) -> Result<WindowDef> {

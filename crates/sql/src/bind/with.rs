@@ -65,7 +65,9 @@ impl Binder<'_> {
             if !top {
                 self.reads.borrow_mut().extend(&reads);
             }
-            bound.push(Cte { id, eager: false, reads, kind });
+            let listed = cte.columns.iter().map(|name| name.text.clone()).collect();
+            let (name, materialized) = (cte.name.text.clone(), cte.materialized);
+            bound.push(Cte { id, name, listed, materialized, eager: false, reads, kind });
         }
         Ok(bound)
     }

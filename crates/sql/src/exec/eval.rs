@@ -91,7 +91,7 @@ impl<'p> Exec<'p> {
             Expr::Array { elements, element, nested } => self.array(elements, *element, *nested, env),
             Expr::Subscript { base, indexes } => self.subscript(base, indexes, env),
             Expr::Slice { base, bounds } => self.slice(base, bounds, env),
-            Expr::Checked { expr, checks } => self.in_domain(expr, checks, env),
+            Expr::Checked { expr, checks, .. } => self.in_domain(expr, checks, env),
             Expr::Replaced { base, bounds, slice, element, value } => {
                 self.replaced(base, bounds, (*slice, *element), value, env)
             }

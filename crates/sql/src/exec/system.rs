@@ -170,6 +170,16 @@ impl SessionSystem<'_> {
         format_builtin(ty).or_else(|| self.shown(ty.oid)).unwrap_or_else(|| "???".to_string())
     }
 
+    /// A type with its modifier, as it would be written: `character` alone would be read as `character(1)`.
+    pub(super) fn written_type(&self, ty: Type) -> String {
+        let unlimited = ty.modifier < 0;
+        match ty.oid {
+            oid::BPCHAR if unlimited => "bpchar".to_string(),
+            oid::BPCHAR_ARRAY if unlimited => "bpchar[]".to_string(),
+            _ => self.format_type(ty),
+        }
+    }
+
     fn sequence_name(&self, oid: Oid) -> Result<String> {
         match self.store.object(oid).as_deref() {
             Some(Object::Sequence(sequence)) => Ok(sequence.name.clone()),
@@ -447,8 +457,9 @@ impl System for SessionSystem<'_> {
             }
             "format_type" if first.is_none_or(Value::is_null) => Value::Null,
             "format_type" => {
-                let modifier = arguments.get(1).and_then(Value::as_i64).unwrap_or(-1) as i32;
-                Value::text(self.format_type(Type { oid: oid_of(first), modifier }))
+                let given = arguments.get(1).and_then(Value::as_i64);
+                let ty = Type { oid: oid_of(first), modifier: given.unwrap_or(-1) as i32 };
+                Value::text(if given.is_some() { self.written_type(ty) } else { self.format_type(ty) })
             }
             "pg_get_serial_sequence" => self.serial_sequence(arguments)?,
             "to_regclass" => self.relation(text_of(first))?.map_or(Value::Null, Value::Oid),

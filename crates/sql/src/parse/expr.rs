@@ -50,8 +50,18 @@ pub(super) fn node(pos: Pos, kind: Kind) -> Expr {
     Expr { pos, kind }
 }
 
+/// A call that the grammar writes with words: its function is the system's.
 pub(super) fn call(pos: Pos, name: &str, args: Vec<Expr>) -> Expr {
     let name = Path { parts: vec!["pg_catalog".to_string(), name.to_string()], pos };
+    named_call(pos, name, args)
+}
+
+/// A call by name.
+pub(super) fn plain_call(pos: Pos, name: &str, args: Vec<Expr>) -> Expr {
+    named_call(pos, Path { parts: vec![name.to_string()], pos }, args)
+}
+
+fn named_call(pos: Pos, name: Path, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|expr| Arg { name: None, variadic: false, expr }).collect();
     node(pos, Kind::Func(Box::new(FuncCall::plain(name, args))))
 }

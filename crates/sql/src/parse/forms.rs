@@ -1,7 +1,7 @@
 //! Expressions that begin with a keyword: CASE, CAST, EXTRACT, ARRAY, EXISTS and their kin.
 
 use super::ast::{Expr, Kind};
-use super::expr::{OTHER, call, node};
+use super::expr::{OTHER, call, node, plain_call};
 use super::lexer::Tok;
 use super::{Parser, Pos, Res};
 use crate::error::SqlError;
@@ -187,6 +187,8 @@ impl Parser<'_> {
                 } else {
                     self.expect(',')?;
                     args.extend(self.exprs()?);
+                    self.expect(')')?;
+                    return Ok(plain_call(pos, "overlay", args));
                 }
                 call(pos, "overlay", args)
             }
@@ -226,8 +228,11 @@ impl Parser<'_> {
             self.expect_word("escape")?;
             args.push(pattern);
             args.push(self.expr()?);
-        } else if self.accept(',') {
-            args.extend(self.exprs()?);
+        } else {
+            if self.accept(',') {
+                args.extend(self.exprs()?);
+            }
+            return Ok(plain_call(pos, "substring", args));
         }
         Ok(call(pos, "substring", args))
     }

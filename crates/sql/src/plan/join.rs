@@ -79,7 +79,7 @@ fn needs_of(from: &From) -> Vec<usize> {
 fn flatten(from: From, units: &mut Vec<Unit>, conjuncts: &mut Vec<Expr>) {
     match from {
         From::One => {}
-        From::Join { kind: JoinKind::Inner, left, right, on } => {
+        From::Join { kind: JoinKind::Inner, left, right, on, .. } => {
             flatten(*left, units, conjuncts);
             flatten(*right, units, conjuncts);
             if let Some(on) = on {
@@ -261,7 +261,7 @@ impl Planner<'_> {
             From::Functions { calls, ordinality, at, width, .. } => {
                 Node::Functions { calls, ordinality, at, width, filter: Expr::all(own) }
             }
-            From::Join { kind, left, right, on } => self.outer_join(kind, *left, *right, on, own, bound),
+            From::Join { kind, left, right, on, .. } => self.outer_join(kind, *left, *right, on, own, bound),
             From::One => Node::One,
             From::Planned(node) => *node,
         }

@@ -191,6 +191,13 @@ fn told(error: &SqlError) -> Vec<String> {
     lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }
 
+/// The statements of a logic file.
+pub fn statements(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("a logic file can be read");
+    let cases = text.split_inclusive("====\n").filter_map(|case| case.split_once("\n----\n"));
+    cases.map(|(sql, _)| sql.to_string()).collect()
+}
+
 /// Runs a logic file; how many statements were answered right, of how many.
 pub fn run(path: &Path, session: &mut dyn Session, report: &mut String) -> (usize, usize) {
     let text = fs::read_to_string(path).expect("a logic file can be read");

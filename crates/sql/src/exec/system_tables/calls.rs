@@ -1,6 +1,7 @@
 //! Functions that read the catalog: names, definitions, comments, privileges, sizes.
 
 use super::activity;
+use super::deparse::Style;
 use super::privileges;
 use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
 use super::{Look, SystemRelation, by_oid};
@@ -197,9 +198,16 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_get_constraintdef" | "pg_get_constraintdef_ext" => {
             optional(on.constraint_definition(number, pretty))
         }
-        "pg_get_viewdef" | "pg_get_viewdef_ext" | "pg_get_viewdef_wrap" => on.view_definition(number),
+        "pg_get_viewdef" => optional(on.view_text(number, Style::expression(false))),
+        "pg_get_viewdef_ext" => optional(on.view_text(number, Style::expression(is_true(second)))),
+        "pg_get_viewdef_wrap" => {
+            let wrap = second.and_then(Value::as_i64).unwrap_or(0);
+            let wrap = usize::try_from(wrap).unwrap_or(usize::MAX);
+            optional(on.view_text(number, Style { wrap, ..Style::expression(true) }))
+        }
         "pg_get_viewdef_name" | "pg_get_viewdef_name_ext" => {
-            on.view_definition(crate::func::System::reg_in(on, oid::REGCLASS, text_of(first))?)
+            let number = crate::func::System::reg_in(on, oid::REGCLASS, text_of(first))?;
+            optional(on.view_text(number, Style::expression(is_true(second))))
         }
         "pg_get_function_arguments" | "pg_get_function_identity_arguments" => on.function_arguments(number),
         "pg_get_function_result" => on.function_result(number),
@@ -362,18 +370,11 @@ impl SessionSystem<'_> {
         let text = text_of(arguments.first());
         let table = self.store.object(oid_of(arguments.get(1)));
         match (table.as_deref(), is_true(arguments.get(2))) {
-            (Some(Object::Table(table)), true) => Value::text(self.expression(table, text, None, true)),
+            (Some(Object::Table(table)), true) => {
+                Value::text(self.expression(table, text, None, Style::expression(true)))
+            }
             _ => arguments.first().cloned().unwrap_or(Value::Null),
         }
-    }
-
-    fn view_definition(&self, number: Oid) -> Value {
-        let sql = match (by_oid(number), self.store.object(number).as_deref()) {
-            (Some(SystemRelation::View(view)), _) => view.query.sql.clone(),
-            (_, Some(Object::View(view))) => view.query.sql.clone(),
-            _ => return Value::Null,
-        };
-        Value::text(format!(" {};", sql.trim().trim_end_matches(';')))
     }
 
     fn function_arguments(&self, number: Oid) -> Value {

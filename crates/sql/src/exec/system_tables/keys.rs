@@ -1,5 +1,6 @@
 //! Indexes and constraints as rows, and which object goes with which.
 
+use super::deparse::Style;
 use super::relations::{PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, collation};
 use super::{Look, Maker, letter, part_oid, system, vector};
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table, UserTypeKind};
@@ -81,13 +82,14 @@ pub(super) fn indexes(look: &Look<'_>) -> Vec<Row> {
         let included = index.include.iter().map(|column| Value::Int2(*column as i16 + 1));
         let expressions = of().filter_map(|of| match of {
             Indexed::Expression { expression, .. } => {
-                Some(look.system.expression(table, &expression.sql, None, false))
+                Some(look.system.expression(table, &expression.sql, None, Style::expression(false)))
             }
             Indexed::Column(_) => None,
         });
         let expressions: Vec<String> = expressions.collect();
         let predicate = index.predicate.as_ref();
-        let predicate = predicate.map(|it| look.system.expression(table, &it.sql, None, false));
+        let predicate =
+            predicate.map(|it| look.system.expression(table, &it.sql, None, Style::expression(false)));
         let waits = table.constraints.iter().any(|c| c.deferrable && index_of(c) == Some(index.oid));
         rows.push(maker.row([
             Value::Oid(index.oid),
@@ -179,7 +181,7 @@ pub(super) fn constraints(look: &Look<'_>) -> Vec<Row> {
             let (to, references, update, delete, matching) = other.unwrap_or((0, vec![], ' ', ' ', ' '));
             let condition = match &constraint.rule {
                 Rule::Check { condition } => {
-                    Value::text(look.system.expression(table, &condition.sql, None, false))
+                    Value::text(look.system.expression(table, &condition.sql, None, Style::expression(false)))
                 }
                 _ => Value::Null,
             };

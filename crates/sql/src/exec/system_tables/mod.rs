@@ -18,7 +18,7 @@
 
 mod activity;
 pub(super) mod calls;
-mod deparse;
+pub(super) mod deparse;
 mod keys;
 mod pods;
 mod privileges;

@@ -1,5 +1,6 @@
 //! Tables, views, indexes and sequences as rows: `pg_class`, `pg_attribute` and those that go with them.
 
+use super::deparse::Style;
 use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, system, texts, view_columns};
 use crate::catalog::object::{Column, Grant, Index, Indexed, Object, Rule, Sequence, Table, View};
 use crate::exec::Row;
@@ -338,7 +339,12 @@ pub(super) fn defaults(look: &Look<'_>) -> Vec<Row> {
                     Value::Oid(part_oid(table.oid, at)),
                     Value::Oid(table.oid),
                     Value::Int2(at as i16 + 1),
-                    Value::text(look.system.expression(table, &expression.sql, Some(column.ty()), false)),
+                    Value::text(look.system.expression(
+                        table,
+                        &expression.sql,
+                        Some(column.ty()),
+                        Style::expression(false),
+                    )),
                 ]));
             }
         }
