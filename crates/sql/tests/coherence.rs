@@ -25,6 +25,8 @@ fn number(line: &str, name: &str) -> u64 {
     digits.collect::<String>().parse().expect("a number")
 }
 
+const MEASURED: &str = "explain (analyze, coherence, costs off, timing off, summary off)";
+
 #[test]
 fn each_node_is_charged_with_what_it_does() {
     with_pod(2, 3, |databases| {
@@ -35,14 +37,16 @@ fn each_node_is_charged_with_what_it_does() {
             "insert into t select g, 'v' from generate_series(1, 50) g; \
              insert into u select g from generate_series(1, 12) g",
         );
-        let plan = "explain (analyze, coherence) select * from generate_series(1, 3) g";
+        let plan = &format!("{MEASURED} select * from generate_series(1, 3) g");
         let none = lines(&mut a, plan);
         assert!(
-            none[0].starts_with("Function Scan (actual rows=3 loops=1) (sync=0 hwcc bytes=0 "),
+            none[0].starts_with(
+                "Function Scan on generate_series g (actual rows=3 loops=1) (sync=0 hwcc bytes=0 "
+            ),
             "{none:?}"
         );
         // Rows of another host cost sync words, messages and lines; the second time they are there.
-        let all = "explain (analyze, coherence) select * from t";
+        let all = &format!("{MEASURED} select * from t");
         let (first, again) = (lines(&mut b, all), lines(&mut b, all));
         println!("{first:#?} {again:#?}");
         assert!(first[0].starts_with("Seq Scan on t (actual rows=50 loops=1) ("), "{first:?}");
@@ -50,9 +54,9 @@ fn each_node_is_charged_with_what_it_does() {
         assert_eq!(number(&first[0], "hwcc bytes"), 8 * number(&first[0], "sync"));
         assert!(number(&again[0], "messages") < number(&first[0], "messages"));
         // The scans of a join are charged each for itself.
-        let join = lines(&mut b, "explain (analyze, coherence) delete from u using t where t.id = u.id");
+        let join = lines(&mut b, &format!("{MEASURED} delete from u using t where t.id = u.id"));
         println!("{join:#?}");
-        assert!(join[0] == "Delete on u" && join.last().is_some_and(|line| line == "Rows: 12"), "{join:?}");
+        assert!(join[0] == "Delete on u" && join[1].contains("(actual rows=12 loops=1)"), "{join:?}");
         let sums = |lines: &[String], name: &str| {
             let total = lines.iter().find(|line| line.starts_with("Coherence: ")).expect("a sum");
             let nodes = lines.iter().filter(|line| line.contains("loops=")).map(|line| number(line, name));
@@ -63,7 +67,7 @@ fn each_node_is_charged_with_what_it_does() {
         assert!(nodes > 0 && total == nodes, "{join:?}");
         assert_eq!(ask(&mut a, "select count(*) from u"), "0", "it has run");
         // Making rows in another host's places is no node's.
-        let made = lines(&mut b, "explain (analyze, coherence) insert into u select id from t");
+        let made = lines(&mut b, &format!("{MEASURED} insert into u select id from t"));
         println!("{made:#?}");
         let (nodes, total) = sums(&made, "messages");
         assert!(total > nodes, "{made:?}");
@@ -87,19 +91,65 @@ fn options_are_checked_and_formats_are_two() {
             error_of(&mut a, "explain (analyze 7) select 1"),
             "42601 analyze requires a Boolean value"
         );
-        assert_eq!(ask(&mut a, "explain (coherence off, costs off, verbose) select 1"), "Result");
+        assert_eq!(ask(&mut a, "explain (coherence off, costs off) select 1"), "Result");
         ask(&mut a, "create table t (id int primary key); insert into t values (1), (2)");
         let json = ask(&mut a, "explain (analyze, coherence, format json) select * from t where id > 0");
         let read: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
         let plan = &read[0]["Plan"];
-        assert_eq!(
-            (&plan["Nodes"][0]["Actual Rows"], &plan["Nodes"][0]["Actual Loops"]),
-            (&2.into(), &1.into())
-        );
-        assert!(plan["Nodes"][0]["Node"].as_str().is_some_and(|node| node.contains("t_pkey")), "{json}");
+        assert_eq!((&plan["Actual Rows"], &plan["Actual Loops"]), (&2.into(), &1.into()));
+        assert_eq!((&plan["Node Type"], &plan["Index Name"]), (&"Index Scan".into(), &"t_pkey".into()));
+        assert!(plan["Sync Operations"].is_u64() && plan["Total Cost"].is_f64(), "{json}");
         assert!(
-            plan["Coherence"]["Sync Operations"].is_u64() && plan["Coherence"]["Messages"] == 0,
+            read[0]["Coherence"]["Sync Operations"].is_u64() && read[0]["Coherence"]["Messages"] == 0,
             "{json}"
         );
+    });
+}
+
+#[test]
+fn plans_have_the_shape_that_tools_read() {
+    with_pod(1, 3, |databases| {
+        let mut a = connect(&databases[0]);
+        ask(&mut a, "create table t (id int primary key, v int); create table u (id int, v int)");
+        ask(
+            &mut a,
+            "insert into t select g, g % 5 from generate_series(1, 40) g; insert into u values (1, 2)",
+        );
+        let text = lines(&mut a, "explain select v, count(*) from t where v > 1 group by v");
+        assert!(
+            text[0].starts_with("HashAggregate  (cost=") && text[0].contains(" rows=1 width="),
+            "{text:?}"
+        );
+        // How many rows the table has is known, and nothing of its values.
+        assert!(
+            text[2].contains("->  Seq Scan on t  (cost=0.00..") && text[2].contains(" rows=13 "),
+            "{text:?}"
+        );
+        let query = "select u.v, (select max(v) from t) from u join t on t.v = u.v order by t.id limit 3";
+        let json = ask(&mut a, &format!("explain (analyze, format json) {query}"));
+        let read: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+        assert!(read[0]["Planning Time"].is_f64() && read[0]["Execution Time"].is_f64(), "{json}");
+        let (mut next, mut kinds) = (vec![&read[0]["Plan"]], Vec::new());
+        while let Some(node) = next.pop() {
+            kinds.push(node["Node Type"].as_str().expect("a name").to_string());
+            for name in ["Startup Cost", "Total Cost", "Actual Startup Time", "Actual Total Time"] {
+                assert!(node[name].is_f64(), "{name} {json}");
+            }
+            for name in ["Plan Rows", "Plan Width", "Actual Rows", "Actual Loops"] {
+                assert!(node[name].is_u64(), "{name} {json}");
+            }
+            assert!(node["Actual Total Time"].as_f64() >= node["Actual Startup Time"].as_f64(), "{json}");
+            next.extend(node["Plans"].as_array().into_iter().flatten());
+        }
+        kinds.sort();
+        assert_eq!(
+            kinds,
+            ["Aggregate", "Hash", "Hash Join", "Limit", "Seq Scan", "Seq Scan", "Seq Scan", "Sort"]
+        );
+        let (limit, sort) = (&read[0]["Plan"], &read[0]["Plan"]["Plans"][0]);
+        assert_eq!((&limit["Actual Rows"], &sort["Actual Rows"]), (&3.into(), &8.into()), "{json}");
+        assert_eq!(sort["Sort Key"][0], "t.id", "{json}");
+        let first = &sort["Plans"][0]["Plans"][0];
+        assert_eq!(first["Subplan Name"], "InitPlan 1 (returns $0)", "{json}");
     });
 }

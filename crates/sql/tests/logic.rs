@@ -38,11 +38,11 @@ fn alternatives_of_ranges_are_looked_up() {
         |condition: &str| answer(&mut session, &format!("explain select id from t where {condition}"));
     let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     let several = plan("k between 1 and 2 or k between 5 and 6 or id = 3");
-    let index = "Index Scan using t_k on t (0 equal, 2 bounds)";
-    assert!(has(&several, &format!("Any of: {index}, {index}, Index Scan using t_pkey")), "{several:?}");
+    assert!(has(&several, "BitmapOr") && has(&several, "Bitmap Index Scan on t_pkey"), "{several:?}");
+    assert!(has(&several, "Index Cond: ((k >= 5) AND (k <= 6))"), "{several:?}");
     // One that no index finds makes the others useless, and one index for all of it is better.
     assert!(has(&plan("k between 1 and 2 or w = 5"), "Seq Scan on t"));
-    assert!(!has(&plan("id = 5 and (k < 1 or k > 5)"), "Any of"));
+    assert!(!has(&plan("id = 5 and (k < 1 or k > 5)"), "BitmapOr"));
 }
 
 #[test]

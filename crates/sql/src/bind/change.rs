@@ -540,7 +540,8 @@ impl Binder<'_> {
         let read = set.iter().map(|(_, expr)| expr).chain(&filter).chain(shown(&returning));
         self.reads(&ast.table, changed.table.columns.len(), read)?;
         let filter = changed.among(filter);
-        Ok(Update { ctes: bound_ctes, target, from, slots: scope.slots, filter, set, returning })
+        let (slots, names) = (scope.slots, scope.into_names());
+        Ok(Update { names, ctes: bound_ctes, target, from, slots, filter, set, returning })
     }
 
     fn delete(&self, parent: Option<&Scope<'_>>, ctes: &[CteName], ast: &ast::Delete) -> Result<Delete> {
@@ -554,7 +555,8 @@ impl Binder<'_> {
         let returning = self.returning(&mut scope, &ast.returning)?;
         self.reads(&ast.table, changed.table.columns.len(), filter.iter().chain(shown(&returning)))?;
         let filter = changed.among(filter);
-        Ok(Delete { ctes: bound_ctes, target, from, slots: scope.slots, filter, returning })
+        let (slots, names) = (scope.slots, scope.into_names());
+        Ok(Delete { names, ctes: bound_ctes, target, from, slots, filter, returning })
     }
 
     /// A query's output as a table's columns would be: CREATE TABLE AS, views.

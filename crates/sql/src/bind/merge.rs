@@ -101,7 +101,8 @@ impl Binder<'_> {
         let own = From::Table { table, at: 0 };
         let from =
             From::Join { kind, left: Box::new(source), right: Box::new(own), on, written: Joined::default() };
-        Ok(Merge { ctes: bound_ctes, target, from, slots: scope.slots, whens })
+        let (slots, names) = (scope.slots, scope.into_names());
+        Ok(Merge { names, ctes: bound_ctes, target, from, slots, whens })
     }
 
     fn merged_table(&self, ast: &ast::Merge) -> Result<Arc<Table>> {

@@ -477,6 +477,7 @@ pub(crate) struct Returning {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Update {
+    pub(crate) names: Names,
     pub(crate) ctes: Vec<Cte>,
     pub(crate) target: Arc<Target>,
     /// The target's table is first, at slot 0.
@@ -489,6 +490,7 @@ pub(crate) struct Update {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Delete {
+    pub(crate) names: Names,
     pub(crate) ctes: Vec<Cte>,
     pub(crate) target: Arc<Target>,
     pub(crate) from: From,
@@ -499,6 +501,7 @@ pub(crate) struct Delete {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Merge {
+    pub(crate) names: Names,
     pub(crate) ctes: Vec<Cte>,
     pub(crate) target: Arc<Target>,
     /// The target's table is at slot 0; where a source row has no match its slots are NULL.
@@ -522,18 +525,6 @@ pub(crate) enum MergeAction {
     Update(Vec<(usize, Expr)>),
     /// What each column of the table gets.
     Insert(Vec<Expr>),
-}
-
-impl When {
-    /// All of its expressions.
-    pub(crate) fn exprs(&mut self) -> impl Iterator<Item = &mut Expr> {
-        let (set, values) = match &mut self.action {
-            MergeAction::Update(set) => (set.as_mut_slice(), [].as_mut_slice()),
-            MergeAction::Insert(values) => ([].as_mut_slice(), values.as_mut_slice()),
-            MergeAction::Nothing | MergeAction::Delete => ([].as_mut_slice(), [].as_mut_slice()),
-        };
-        self.condition.iter_mut().chain(set.iter_mut().map(|(_, expr)| expr)).chain(values)
-    }
 }
 
 /// A table that rows are changed in, with its expressions bound over the row of its columns.

@@ -3,8 +3,8 @@
 //! The callback sees every expression of a level's own and, with a greater depth, those of the queries
 //! inside: so a pass over a level's columns (grouping, planning) is written once.
 use super::tree::{
-    AggregateCall, Body, Change, Cte, CteKind, Expr, From, Query, Returning, Select, SetCall, SubqueryKind,
-    WindowCall,
+    AggregateCall, Body, Change, Cte, CteKind, Expr, From, MergeAction, Query, Returning, Select, SetCall,
+    Subquery, SubqueryKind, When, WindowCall,
 };
 use crate::parse::ast::Bound;
 
@@ -87,6 +87,56 @@ impl Expr {
                 }
                 subquery.query.walk(depth + 1, visit);
             }
+        }
+    }
+}
+
+impl Expr {
+    /// The queries in it, each before what comes after it; not those within them.
+    pub(crate) fn subqueries<'e>(&'e self, found: &mut Vec<&'e Subquery>) {
+        match self {
+            Expr::Subquery(subquery) => {
+                if let SubqueryKind::Any { left, .. } = &subquery.kind {
+                    left.iter().for_each(|expr| expr.subqueries(found));
+                }
+                found.push(subquery);
+            }
+            Expr::Call { args: list, .. }
+            | Expr::And(list)
+            | Expr::Or(list)
+            | Expr::Coalesce(list)
+            | Expr::Extreme { list, .. }
+            | Expr::Row { values: list, .. }
+            | Expr::Array { elements: list, .. } => list.iter().for_each(|expr| expr.subqueries(found)),
+            Expr::Not(expr)
+            | Expr::IsNull { expr, .. }
+            | Expr::IsTruth { expr, .. }
+            | Expr::Cast { expr, .. }
+            | Expr::Checked { expr, .. }
+            | Expr::Field { base: expr, .. }
+            | Expr::Slice { base: expr, .. } => expr.subqueries(found),
+            Expr::Distinct { left, right, .. }
+            | Expr::NullIf { left, right, .. }
+            | Expr::AnyArray { left, array: right, .. } => {
+                left.subqueries(found);
+                right.subqueries(found);
+            }
+            Expr::Case { operand, whens, otherwise } => {
+                operand.iter().chain(otherwise).for_each(|expr| expr.subqueries(found));
+                whens.iter().flat_map(|(a, b)| [a, b]).for_each(|expr| expr.subqueries(found));
+            }
+            Expr::InList { left: first, list, .. } | Expr::Subscript { base: first, indexes: list } => {
+                first.subqueries(found);
+                list.iter().for_each(|expr| expr.subqueries(found));
+            }
+            Expr::RowCompare { left, right, .. } => {
+                left.iter().chain(right).for_each(|expr| expr.subqueries(found));
+            }
+            Expr::Replaced { base, value, .. } => {
+                base.subqueries(found);
+                value.subqueries(found);
+            }
+            _ => {}
         }
     }
 }
@@ -185,6 +235,18 @@ impl From {
 impl Returning {
     fn walk(&mut self, depth: u16, visit: Visit<'_>) {
         walk_list(&mut self.targets, depth, visit);
+    }
+}
+
+impl When {
+    /// All of its expressions.
+    pub(crate) fn exprs(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let (set, values) = match &mut self.action {
+            MergeAction::Update(set) => (set.as_mut_slice(), [].as_mut_slice()),
+            MergeAction::Insert(values) => ([].as_mut_slice(), values.as_mut_slice()),
+            MergeAction::Nothing | MergeAction::Delete => ([].as_mut_slice(), [].as_mut_slice()),
+        };
+        self.condition.iter_mut().chain(set.iter_mut().map(|(_, expr)| expr)).chain(values)
     }
 }
 

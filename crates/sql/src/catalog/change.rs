@@ -340,6 +340,7 @@ impl Working {
             row_type: oid + 2,
             grants: Vec::new(),
             options: new.options,
+            unlogged: false,
             on_commit: OnCommit::default(),
             comment: None,
         };

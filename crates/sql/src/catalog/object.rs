@@ -166,6 +166,9 @@ pub struct Table {
     /// `WITH (...)`.
     #[serde(default)]
     pub options: Vec<(String, String)>,
+    /// It was made UNLOGGED, which is kept and means nothing.
+    #[serde(default)]
+    pub unlogged: bool,
     /// What a commit does to its rows, if it is a temporary one.
     #[serde(default)]
     pub on_commit: OnCommit,

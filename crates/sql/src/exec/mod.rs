@@ -128,7 +128,25 @@ impl<'p> Exec<'p> {
         self.interrupt.check()?;
         match condition {
             None => Ok(true),
-            Some(condition) => Ok(matches!(self.eval(condition, env)?, Value::Bool(true))),
+            Some(condition) => {
+                let holds = matches!(self.eval(condition, env)?, Value::Bool(true));
+                if !holds && let Some(meter) = &self.meter {
+                    meter.removed();
+                }
+                Ok(holds)
+            }
+        }
+    }
+
+    /// Microseconds, where they are measured.
+    pub(crate) fn clock(&self, meter: &measure::Meter) -> i64 {
+        if meter.timed { self.ctx.system.clock_us() } else { 0 }
+    }
+
+    /// Counts a row of a part of a query, where that is measured.
+    pub(crate) fn count(&self, query: &crate::bind::tree::Query, part: usize) {
+        if let Some(meter) = &self.meter {
+            meter.count(measure::address(query) + part);
         }
     }
 }

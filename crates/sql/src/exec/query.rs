@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use super::measure::{BODY, DISTINCT, GROUPED, address};
 use super::rows::{self, RowMap};
 use super::store::Found;
 use super::table::BATCH_FIRST;
@@ -38,7 +39,20 @@ impl<'p> Exec<'p> {
         emit: Emit<'_>,
     ) -> Result<bool> {
         let before = self.first_batch.replace(BATCH_FIRST);
-        let result = self.run_counted(query, outer, most, emit);
+        let result = match &self.meter {
+            None => self.run_counted(query, outer, most, emit),
+            Some(meter) => {
+                let mut run = meter.enter(self.store, address(query), self.clock(meter));
+                let result = self.run_counted(query, outer, most, &mut |row| {
+                    meter.give(self.store, &mut run, self.clock(meter));
+                    let more = emit(row);
+                    meter.resume(self.store, &mut run, self.clock(meter));
+                    more
+                });
+                meter.leave(self.store, &run, self.clock(meter));
+                result
+            }
+        };
         self.first_batch.set(before);
         result
     }
@@ -74,10 +88,12 @@ impl<'p> Exec<'p> {
                 let wanted = limit.unwrap_or(u64::MAX).min(most as u64).saturating_add(offset);
                 self.first_batch.set(wanted.min(BATCH_FIRST as u64) as usize);
             }
-            self.run_body(&query.body, outer, &mut |mut row| {
+            self.run_body(query, outer, &mut |mut row| {
+                self.count(query, BODY);
                 if seen.as_mut().is_some_and(|seen| !seen.number(&row).1) {
                     return Ok(true);
                 }
+                self.count(query, DISTINCT);
                 if !self.take_late(late, &row)? || !window.take() {
                     return Ok(true);
                 }
@@ -149,8 +165,10 @@ impl<'p> Exec<'p> {
             DistinctOn::Rows(types) => Some(RowMap::new(types.clone())),
             _ => None,
         };
-        self.run_body(&query.body, outer, &mut |row| {
+        self.run_body(query, outer, &mut |row| {
+            self.count(query, BODY);
             if seen.as_mut().is_none_or(|seen| seen.number(&row).1) {
+                self.count(query, DISTINCT);
                 sorted.push(row);
             }
             Ok(true)
@@ -279,9 +297,9 @@ impl<'p> Exec<'p> {
         }
     }
 
-    fn run_body(&self, body: &'p Body, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
-        match body {
-            Body::Select(select) => self.run_select(select, outer, emit),
+    fn run_body(&self, query: &'p Query, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+        match &query.body {
+            Body::Select(select) => self.run_select(query, select, outer, emit),
             Body::Values(list) => {
                 let env = Env { row: &[], outer };
                 for exprs in list {
@@ -346,7 +364,13 @@ impl<'p> Exec<'p> {
         })
     }
 
-    fn run_select(&self, select: &'p Select, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<bool> {
+    fn run_select(
+        &self,
+        query: &Query,
+        select: &'p Select,
+        outer: Option<&Env<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<bool> {
         let From::Planned(node) = &select.from else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query was run without a plan"));
         };
@@ -356,6 +380,7 @@ impl<'p> Exec<'p> {
             let mut kept = Vec::new();
             for row in grouped {
                 if self.holds(select.having.as_ref(), &Env { row: &row, outer })? {
+                    self.count(query, GROUPED);
                     kept.push(row);
                 }
             }

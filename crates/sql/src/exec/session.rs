@@ -116,6 +116,14 @@ impl<S: Store> LocalSession<S> {
         &self,
         body: impl FnOnce(EvalContext<'_>, &[String]) -> Result<T>,
     ) -> Result<T> {
+        self.with_system(|ctx, system| body(ctx, system.search_path))
+    }
+
+    /// As `with_context`, with the catalog as functions see it.
+    pub(crate) fn with_system<T>(
+        &self,
+        body: impl FnOnce(EvalContext<'_>, &SessionSystem<'_>) -> Result<T>,
+    ) -> Result<T> {
         let path = self.search_path();
         let system = SessionSystem {
             store: &self.store,
@@ -130,7 +138,7 @@ impl<S: Store> LocalSession<S> {
         if self.open {
             ctx.transaction_start_us = self.begun_us;
         }
-        body(ctx, &path)
+        body(ctx, &system)
     }
 
     /// Opens a transaction if none is open.

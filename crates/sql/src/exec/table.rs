@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::measure;
 use super::rows::{hash, same};
 use super::store::{Cursor, Edge, Purpose, Range, RowKey};
 use super::{Env, Exec, Row};
@@ -62,14 +63,14 @@ impl<'p> Exec<'p> {
         next: Next<'_>,
     ) -> Result<bool> {
         let Some(meter) = &self.meter else { return self.run_unmeasured(node, row, outer, next) };
-        let above = meter.enter(self.store, node);
+        let mut run = meter.enter(self.store, measure::address(node), self.clock(meter));
         let ended = self.run_unmeasured(node, row, outer, &mut |row| {
-            meter.give(self.store, node, above);
+            meter.give(self.store, &mut run, self.clock(meter));
             let more = next(row);
-            meter.resume(self.store, node);
+            meter.resume(self.store, &mut run, self.clock(meter));
             more
         });
-        meter.leave(self.store, above);
+        meter.leave(self.store, &run, self.clock(meter));
         ended
     }
 

@@ -240,10 +240,13 @@ impl Parser<'_> {
             || self.accept_words(&["no", "force", "row", "level", "security"])
             || self.accept_words(&["set", "without", "oids"])
             || self.accept_words(&["set", "without", "cluster"])
-            || self.accept_words(&["set", "logged"])
-            || self.accept_words(&["set", "unlogged"])
         {
             return Ok(AlterTable::Nothing);
+        }
+        for (word, logged) in [("logged", true), ("unlogged", false)] {
+            if self.accept_words(&["set", word]) {
+                return Ok(AlterTable::Logged(logged));
+            }
         }
         if self.accept_words(&["no", "inherit"]) {
             return Ok(AlterTable::NoInherit(self.path()?));

@@ -24,7 +24,13 @@ impl Parser<'_> {
                 return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).at(name.pos + 1));
             }
             self.at = at;
-            return self.create_table(temporary);
+            let mut statement = self.create_table(temporary)?;
+            match &mut statement {
+                Statement::CreateTable(table) => table.storing.unlogged = unlogged,
+                Statement::CreateTableAs { into, .. } => into.storing.unlogged = unlogged,
+                _ => {}
+            }
+            return Ok(statement);
         }
         if self.is_word("materialized") {
             self.expect_words(&["materialized", "view"])?;

@@ -199,12 +199,10 @@ impl Parser<'_> {
         if self.accept_word("into") {
             self.accept_any(&["local", "global"]);
             let temporary = self.accept_any(&["temporary", "temp"]);
-            if !temporary {
-                self.accept_word("unlogged");
-            }
+            let unlogged = !temporary && self.accept_word("unlogged");
             self.accept_word("table");
-            select.into =
-                Some(Into { name: self.path()?, temporary, on_commit: None, storing: Default::default() });
+            let storing = super::ast::Storing { unlogged, ..Default::default() };
+            select.into = Some(Into { name: self.path()?, temporary, on_commit: None, storing });
         }
         if self.accept_word("from") {
             select.from = self.list(Parser::source_item)?;

@@ -8,7 +8,6 @@
 
 mod access;
 pub(crate) mod constants;
-pub(crate) mod explain;
 mod join;
 mod prepare;
 

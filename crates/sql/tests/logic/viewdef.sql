@@ -238,3 +238,14 @@ create view o21 as select x from a limit 10 + 1;
 select pg_get_viewdef('o21') order by 1;
 select pg_get_viewdef(0);
 select pg_get_viewdef('a') order by 1;
+-- Tables that are not logged
+create unlogged table ul (x int primary key);
+create unlogged table ul2 as select 1 as x;
+select 1 as x into unlogged ul3;
+select relname, relpersistence from pg_class where relname like 'ul%' order by relname;
+alter table ul set logged;
+alter table ul2 set unlogged;
+select relname, relpersistence from pg_class where relname like 'ul%' order by relname;
+create temporary table tl (x int);
+alter table tl set unlogged;
+create unlogged table pg_temp.no (x int);

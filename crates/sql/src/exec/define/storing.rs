@@ -245,6 +245,17 @@ impl<S: Store> LocalSession<S> {
                     options.retain(|(own, _)| !names.iter().any(|(name, _)| name == own));
                 })?;
             }
+            AlterTable::Logged(logged) => {
+                let Object::Table(table) = object else { return Ok(false) };
+                if self.is_temporary(table.schema) {
+                    let message = format!(
+                        "cannot change logged status of table \"{}\" because it is temporary",
+                        table.name
+                    );
+                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                }
+                self.store.replace(Object::Table(Table { unlogged: !logged, ..table.clone() }))?;
+            }
             AlterTable::ClusterOn(name) => {
                 self.index_of_table(object, &name.text)?;
             }
@@ -340,6 +351,7 @@ impl<S: Store> LocalSession<S> {
 pub(super) fn store_in(table: &mut Table, storing: &Storing) -> Result<()> {
     check_storing("table", storing)?;
     table.options = kept(&storing.options).collect();
+    table.unlogged = storing.unlogged;
     Ok(())
 }
 

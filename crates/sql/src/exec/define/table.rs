@@ -89,6 +89,7 @@ impl<S: Store> LocalSession<S> {
             row_type: 0,
             grants: Vec::new(),
             options: Vec::new(),
+            unlogged: false,
             on_commit: OnCommit::default(),
             comment: None,
         };

@@ -140,6 +140,7 @@ fn system_table(oid: Oid, name: &str) -> Table {
         row_type: 0,
         grants: Vec::new(),
         options: Vec::new(),
+        unlogged: false,
         on_commit: Default::default(),
         comment: None,
     }

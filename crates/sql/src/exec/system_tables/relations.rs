@@ -33,6 +33,7 @@ struct Class<'o> {
     triggers: bool,
     grants: &'o [Grant],
     options: &'o [(String, String)],
+    unlogged: bool,
 }
 
 pub(super) fn method_oid(method: &str) -> Oid {
@@ -58,6 +59,7 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
         triggers: false,
         grants: &[],
         options: &[],
+        unlogged: false,
     };
     Some(match object {
         Object::Table(table) => Class {
@@ -72,10 +74,12 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
                 || look.tables().any(|other| refers(other, oid)),
             grants: &table.grants,
             options: &table.options,
+            unlogged: table.unlogged,
             ..plain
         },
         Object::Index(index) => Class {
             owner: look.tables().find(|table| table.oid == index.table).map_or(0, |table| table.owner),
+            unlogged: look.tables().any(|table| table.oid == index.table && table.unlogged),
             kind: 'i',
             columns: index.columns.len() + index.include.len(),
             method: method_oid(&index.method),
@@ -123,6 +127,7 @@ fn system_class(relation: &SystemRelation) -> Class<'_> {
         triggers: false,
         grants: &[],
         options: &[],
+        unlogged: false,
     }
 }
 
@@ -165,7 +170,11 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             Value::Oid(class.rows),
             Value::Float4(if class.kind == 'r' { -1.0 } else { 0.0 }),
             Value::Bool(class.indexed),
-            letter(if own_schema == Some(class.schema) { 't' } else { 'p' }),
+            letter(match own_schema == Some(class.schema) {
+                true => 't',
+                false if class.unlogged => 'u',
+                false => 'p',
+            }),
             letter(class.kind),
             Value::Int2(class.columns as i16),
             Value::Int2(class.checks as i16),

@@ -73,6 +73,8 @@ pub(crate) struct Storing {
     /// USING, of a table.
     pub(crate) method: Option<String>,
     pub(crate) tablespace: Option<String>,
+    /// UNLOGGED, of a table.
+    pub(crate) unlogged: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -204,6 +206,8 @@ pub(crate) enum AlterTable {
     ResetOptions(Vec<(String, String)>),
     /// CLUSTER ON an index.
     ClusterOn(Ident),
+    /// SET LOGGED (true) or UNLOGGED.
+    Logged(bool),
     /// ENABLE or DISABLE TRIGGER: of this name; `None`: all, of users, or those of foreign keys too.
     Triggers {
         enable: bool,

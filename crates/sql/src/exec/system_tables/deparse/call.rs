@@ -274,7 +274,7 @@ fn argument(head: &Head, at: usize) -> Oid {
 }
 
 /// What is said of a direction that is not the usual one.
-pub(super) fn direction(key: &SortKey) -> &'static str {
+pub(crate) fn direction(key: &SortKey) -> &'static str {
     match (key.descending, key.nulls_first) {
         (false, false) => "",
         (false, true) => " NULLS FIRST",

@@ -536,6 +536,12 @@ impl<'a> Writer<'a> {
     }
 
     fn one_subquery(&mut self, subquery: &'a Subquery) -> Option<()> {
+        let key = super::key_of(subquery);
+        let plan = self.plans.iter().find(|(known, _)| *known == key).map(|(_, name)| name.as_str());
+        if let (Some(name), false) = (plan, matches!(subquery.kind, SubqueryKind::Any { .. })) {
+            self.put(name);
+            return Some(());
+        }
         let array = matches!(subquery.kind, SubqueryKind::Array(_));
         self.put(if array { "ARRAY(" } else { "(" });
         let mut closing = ")";
@@ -554,7 +560,7 @@ impl<'a> Writer<'a> {
                     self.expr(left.first()?, Type::of(heads[0].types[0]), true)?;
                 }
                 match (name, all) {
-                    ("=", false) => self.put(" IN ("),
+                    ("=", false) if plan.is_none() => self.put(" IN ("),
                     (_, false) => self.put(&format!(" {name} ANY (")),
                     (_, true) => self.put(&format!(" {name} ALL (")),
                 }
@@ -562,6 +568,11 @@ impl<'a> Writer<'a> {
             }
             SubqueryKind::Scalar(0) | SubqueryKind::Array(_) => {}
             SubqueryKind::Scalar(_) => return None,
+        }
+        if let Some(name) = plan {
+            self.put(name);
+            self.put(closing);
+            return Some(());
         }
         let brought = matches!(subquery.kind, SubqueryKind::Any { .. });
         self.query(&subquery.query, Heading::hidden(), brought)?;

@@ -25,8 +25,10 @@ mod objects;
 mod query;
 mod simple;
 
+pub(crate) use call::direction;
+
 use crate::bind::scope::Entry;
-use crate::bind::tree::{Expr, Names, Select};
+use crate::bind::tree::{Expr, Names, Select, Subquery};
 use crate::exec::system::SessionSystem;
 use crate::func::EvalContext;
 
@@ -95,11 +97,37 @@ pub(crate) struct Writer<'a> {
     levels: Vec<Level<'a>>,
     /// Names of tables that are taken, in this query and those around it.
     taken: Vec<String>,
+    /// Queries that are shown elsewhere, by their cache or address, under these names.
+    plans: &'a [(usize, String)],
+    /// The slot of the table on the level on top whose columns stand alone.
+    own: Option<usize>,
+}
+
+/// What a query within an expression is known by.
+pub(crate) fn key_of(subquery: &Subquery) -> usize {
+    subquery.cache.unwrap_or_else(|| std::ptr::from_ref(subquery).addr())
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(system: &'a SessionSystem<'a>, ctx: EvalContext<'a>, style: Style) -> Writer<'a> {
-        Writer { system, ctx, style, out: String::new(), indent: 0, levels: Vec::new(), taken: Vec::new() }
+        let (levels, taken) = (Vec::new(), Vec::new());
+        Writer { system, ctx, style, out: String::new(), indent: 0, levels, taken, plans: &[], own: None }
+    }
+
+    /// Queries are shown elsewhere, under these names.
+    pub(crate) fn with_plans(self, plans: &'a [(usize, String)]) -> Writer<'a> {
+        Writer { plans, ..self }
+    }
+
+    /// Columns of the table at this slot stand without it.
+    pub(crate) fn of_table(self, own: Option<usize>) -> Writer<'a> {
+        Writer { own, ..self }
+    }
+
+    /// Over the rows behind grouping and windows, or before.
+    pub(crate) fn output(mut self, output: bool) -> Writer<'a> {
+        self.levels.iter_mut().for_each(|level| level.output = output);
+        self
     }
 
     /// Over the columns of one level; `bare`: they stand without their table.
@@ -243,7 +271,9 @@ impl<'a> Writer<'a> {
             let is_it = |column: &&crate::bind::scope::ScopeColumn| column.expr == own;
             let no_table = entry.written.using || level.hidden.contains(&place);
             if let (false, Some(column)) = (no_table, entry.columns.iter().find(is_it)) {
-                return Some(Known::Column((!level.bare).then(|| called.clone()), &column.name));
+                let alone = at + 1 == self.levels.len() && self.own == Some(entry.at);
+                let table = (!level.bare && !alone).then(|| called.clone());
+                return Some(Known::Column(table, &column.name));
             }
         }
         None

@@ -1,0 +1,215 @@
+//! The nodes of a FROM: joins, and what is read that is no table.
+
+use super::build::{Builder, Item};
+use super::estimate::{PER_CHECK, PER_ROW};
+use super::print::{Prop, text};
+use crate::bind::tree::{Body, Expr, Query, SetCall};
+use crate::exec::measure::address;
+use crate::exec::system::quoted;
+use crate::plan::{HashKind, Node};
+use crate::types::Oid;
+
+impl<'a> Builder<'a> {
+    pub(super) fn node(&mut self, node: &'a Node) -> Item {
+        self.own = match node {
+            Node::Scan(scan) => Some(scan.at),
+            Node::System { at, .. } | Node::Cte { at, .. } | Node::Functions { at, .. } => Some(*at),
+            Node::Query { query, at, .. } if matches!(query.body, Body::Values(_)) => Some(*at),
+            _ => None,
+        };
+        let reads = !matches!(node, Node::One | Node::Loop { .. } | Node::Hash(_) | Node::Filter { .. });
+        self.sources += usize::from(reads);
+        let mut item = match node {
+            Node::One => self.result(),
+            Node::Scan(scan) => self.scan(scan),
+            Node::System { at, filter, .. } => {
+                let (name, alias) = self.entry(*at);
+                let mut item =
+                    Item { kind: "Seq Scan", rows: 100.0, width: 64, cost: 1.0, ..Item::default() };
+                item.title = format!("Seq Scan on {}", aliased(&name, &alias));
+                item.about = vec![("Relation Name", text(name)), ("Alias", text(alias))];
+                self.condition(&mut item, "Filter", filter.as_ref(), false);
+                item
+            }
+            Node::Query { query, at, filter, .. } => self.derived(query, *at, filter.as_ref()),
+            Node::Cte { id, at, width, filter } => {
+                let alias = self.entry(*at).1;
+                let known = self.ctes.iter().rev().find(|(own, ..)| own == id).cloned();
+                let (_, name, rows) = known.unwrap_or((0, alias.clone(), 1.0));
+                let (width, cost) = (8 * width, rows * PER_ROW);
+                let kind = if self.recursing.contains(id) { "WorkTable Scan" } else { "CTE Scan" };
+                let mut item = Item { kind, rows, width, cost, ..Item::default() };
+                item.title = format!("{kind} on {}", aliased(&quoted(&name), &quoted(&alias)));
+                item.about = vec![("CTE Name", text(name)), ("Alias", text(alias))];
+                self.condition(&mut item, "Filter", filter.as_ref(), false);
+                item
+            }
+            Node::Functions { calls, at, width, filter, .. } => {
+                self.functions(calls, (*at, *width), filter.as_ref())
+            }
+            Node::Loop { outer, inner, on, left, .. } => {
+                let (outer, inner) = (self.node(outer), self.node(inner));
+                let (kind, join) =
+                    if *left { ("Nested Loop Left Join", "Left") } else { ("Nested Loop", "Inner") };
+                let rows = (outer.rows * inner.rows).max(1.0);
+                let cost = outer.cost + outer.rows.max(1.0) * inner.cost + rows * PER_ROW;
+                self.own = None;
+                let mut item = joined("Nested Loop", kind, join, rows, (outer, inner));
+                item.cost = cost;
+                self.condition(&mut item, "Join Filter", on.as_ref(), false);
+                item
+            }
+            Node::Hash(join) => self.hash(join),
+            Node::Filter { node, filter } => {
+                let mut item = self.node(node);
+                self.own = None;
+                let inner = matches!(**node, Node::Hash(ref join) if join.kind == HashKind::Inner);
+                let inner = inner || matches!(**node, Node::Loop { left: false, .. });
+                let name = if inner { "Join Filter" } else { "Filter" };
+                self.condition(&mut item, name, Some(filter), false);
+                item
+            }
+        };
+        self.own = None;
+        item.measured = Some((address(node), 0));
+        item.own = true;
+        // A condition over a node drops rows that it gave, besides those that it dropped itself.
+        let drops = matches!(node, Node::Filter { .. }) || item.dropping.is_empty();
+        if drops && item.details.iter().any(|(name, _)| matches!(*name, "Filter" | "Join Filter")) {
+            item.dropping.push((address(node), 0));
+        }
+        item
+    }
+
+    pub(super) fn hash(&mut self, join: &'a crate::plan::HashJoin) -> Item {
+        let (title, kind) = match join.kind {
+            HashKind::Inner => ("Hash Join", "Inner"),
+            HashKind::Left => ("Hash Left Join", "Left"),
+            HashKind::Full => ("Hash Full Join", "Full"),
+        };
+        let (outer, inner) = (self.node(&join.outer), self.node(&join.inner));
+        self.own = None;
+        let inner = Item { startup: inner.cost, ..self.over("Hash", "Hash", inner) };
+        let rows = match join.keys.is_empty() {
+            true => outer.rows * inner.rows,
+            false => outer.rows.max(inner.rows),
+        };
+        let cost = outer.cost + inner.cost + (outer.rows + inner.rows) * PER_CHECK + rows * PER_ROW;
+        let startup = inner.cost;
+        let mut item = joined("Hash Join", title, kind, rows.max(1.0), (outer, inner));
+        (item.cost, item.startup) = (cost, startup);
+        let mut conditions = Vec::new();
+        for (outer, inner, ty) in &join.keys {
+            let (outer, inner) = (self.shown_operand(outer, *ty), self.shown_operand(inner, *ty));
+            conditions.push(format!("({outer} = {inner})"));
+        }
+        match conditions.as_slice() {
+            [] => {}
+            [one] => item.details.push(("Hash Cond", text(one.as_str()))),
+            all => item.details.push(("Hash Cond", text(format!("({})", all.join(" AND "))))),
+        }
+        self.shown.extend(join.keys.iter().map(|(outer, inner, _)| (outer, inner)));
+        self.condition(&mut item, "Join Filter", join.residual.as_ref(), false);
+        item
+    }
+
+    pub(super) fn derived(&mut self, query: &'a Query, at: usize, filter: Option<&'a Expr>) -> Item {
+        let alias = self.entry(at).1;
+        let inner = self.query(query);
+        if inner.kind == "Values Scan" && inner.children.is_empty() {
+            let mut item = inner;
+            item.title = format!("Values Scan on {}", quoted(&alias));
+            item.about = vec![("Alias", text(alias))];
+            self.condition(&mut item, "Filter", filter, false);
+            return item;
+        }
+        let mut item = self.over("Subquery Scan", &format!("Subquery Scan on {}", quoted(&alias)), inner);
+        item.children[0].relation = Some("Subquery");
+        item.about = vec![("Alias", text(alias))];
+        self.condition(&mut item, "Filter", filter, false);
+        item
+    }
+
+    pub(super) fn functions(
+        &mut self,
+        calls: &'a [SetCall],
+        (at, width): (usize, usize),
+        filter: Option<&'a Expr>,
+    ) -> Item {
+        let alias = self.entry(at).1;
+        let rows = 100.0 * calls.iter().filter(|call| !call.scalar).count().min(1) as f64;
+        let name = match calls {
+            [call] => call.head.function.name,
+            _ => "",
+        };
+        let width = 8 * width;
+        let mut item = Item {
+            kind: "Function Scan",
+            rows: rows.max(1.0),
+            width,
+            cost: rows.max(1.0) * PER_ROW,
+            ..Item::default()
+        };
+        let shown = if name.is_empty() { quoted(&alias) } else { aliased(&quoted(name), &quoted(&alias)) };
+        item.title = format!("Function Scan on {shown}");
+        if !name.is_empty() {
+            item.about.push(("Function Name", text(name)));
+        }
+        item.about.push(("Alias", text(alias)));
+        self.condition(&mut item, "Filter", filter, false);
+        item
+    }
+
+    /// The name of the relation at a slot, and what it is called.
+    pub(super) fn entry(&self, at: usize) -> (String, String) {
+        let entries = self.levels.last().map_or(&[][..], |(names, _)| &names.entries);
+        let entry = entries.iter().find(|entry| entry.at == at && !entry.written.using);
+        let alias = entry.map_or(String::new(), |entry| entry.name.clone());
+        let relation = entry.map_or(0, |entry| entry.written.relation);
+        let name = self.context.system.shown(relation).unwrap_or_else(|| alias.clone());
+        (name, alias)
+    }
+
+    pub(super) fn qualified(&self, oid: Oid, name: &str) -> String {
+        match self.context.store.object(oid) {
+            Some(object) => self.context.system.qualified(object.schema(), name),
+            None => quoted(name),
+        }
+    }
+
+    pub(super) fn relation(&self, oid: Oid, table: &str, alias: &str) -> String {
+        let name = match self.context.verbose {
+            true => self.qualified(oid, table),
+            false => quoted(table),
+        };
+        aliased(&name, if alias == table { "" } else { alias })
+    }
+
+    pub(super) fn named(&self, oid: Oid, name: &str, alias: &str) -> Vec<(&'static str, Prop)> {
+        let mut named = vec![("Relation Name", text(name))];
+        if self.context.verbose
+            && let Some(schema) =
+                self.context.store.object(oid).and_then(|it| self.context.store.object(it.schema()))
+        {
+            named.push(("Schema", text(schema.name())));
+        }
+        named.push(("Alias", text(alias)));
+        named
+    }
+}
+
+pub(super) fn aliased(name: &str, alias: &str) -> String {
+    if name == alias || alias.is_empty() { name.to_string() } else { format!("{name} {alias}") }
+}
+
+fn joined(kind: &'static str, title: &str, join: &str, rows: f64, (outer, inner): (Item, Item)) -> Item {
+    Item {
+        kind,
+        title: title.to_string(),
+        about: vec![("Join Type", text(join))],
+        rows,
+        width: outer.width + inner.width,
+        children: vec![Item { relation: Some("Outer"), ..outer }, Item { relation: Some("Inner"), ..inner }],
+        ..Item::default()
+    }
+}
