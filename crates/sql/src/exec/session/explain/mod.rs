@@ -335,7 +335,7 @@ impl<S: Store> LocalSession<S> {
         let (types, values) = self.arguments.clone();
         let begun = self.shared.surroundings.clock_us();
         let (plan, _) = self.plan(statement, types)?;
-        self.allow(&plan.needs)?;
+        self.may_run(&plan)?;
         let planned = self.shared.surroundings.clock_us();
         let mut meter = None;
         if options.analyze {

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError};
 use crate::func::bodies::datetime::{date_to_timestamp, utc};
 use crate::func::bodies::to_json::document_of;
 use crate::func::context::{EvalContext, Settings};
