@@ -45,11 +45,16 @@ pub(crate) struct Shared {
     pub stopping: AtomicBool,
     /// New clients are turned away, and the others are told their end when they are in no transaction.
     pub draining: AtomicBool,
+    pub started_us: i64,
 }
 
 impl ServerView for Shared {
     fn activity(&self) -> Vec<Activity> {
         self.peers.activity()
+    }
+
+    fn started_us(&self) -> i64 {
+        self.started_us
     }
 
     fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
@@ -127,6 +132,7 @@ impl Server {
             pool,
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            started_us: crate::clock::now_us(),
         });
         let watched = shared.clone();
         let watcher = std::thread::Builder::new().name("liger-sql-watch".to_string());

@@ -457,6 +457,9 @@ pub trait ServerView: Send + Sync {
     /// All connections of this host.
     fn activity(&self) -> Vec<Activity>;
 
+    /// When the server began to take connections, in microseconds since 1970-01-01 00:00 UTC.
+    fn started_us(&self) -> i64;
+
     /// The role that has a session of this host, empty while its client logs in; `None`: there is none. For a
     /// reason its statement is stopped (`pg_cancel_backend`), or the session (`pg_terminate_backend`).
     fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String>;

@@ -83,6 +83,10 @@ impl ServerView for Alone {
         Vec::new()
     }
 
+    fn started_us(&self) -> i64 {
+        0
+    }
+
     fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
         if let Some(reason) = stop {
             self.0.raise(reason);

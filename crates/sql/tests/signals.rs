@@ -30,6 +30,10 @@ impl ServerView for Sessions {
         Vec::new()
     }
 
+    fn started_us(&self) -> i64 {
+        0
+    }
+
     fn role_of(&self, process_id: i32, stop: Option<InterruptReason>) -> Option<String> {
         let sessions = self.0.lock().expect("no panic");
         let (user, interrupt) = sessions.get(&process_id)?;

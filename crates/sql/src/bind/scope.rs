@@ -455,14 +455,25 @@ fn further_out(mut expr: Expr, depth: u16) -> Expr {
     expr
 }
 
-/// `tableoid`; the other system columns mean nothing here.
+/// The transaction that PostgreSQL names for rows which all may see.
+const FROZEN: Oid = 2;
+
+/// `tableoid`, and of the system's tables who made a row: somebody long ago. Of others that is not known, and
+/// a client that compares it to find out whether a row has changed must not be told that it has not.
 fn system_column(entry: &Entry, name: &str) -> Option<ScopeColumn> {
     let table = entry.table.as_ref()?;
-    let value = crate::types::value::Value::Oid(table.oid);
-    (name == "tableoid").then(|| ScopeColumn {
+    let is_system = table.oid < crate::catalog::object::FIRST_USER_OID;
+    let (ty, value) = match name {
+        "tableoid" => (oid::OID, table.oid),
+        "xmin" if is_system => (oid::XID, FROZEN),
+        "xmax" if is_system => (oid::XID, 0),
+        "cmin" | "cmax" if is_system => (oid::CID, 0),
+        _ => return None,
+    };
+    Some(ScopeColumn {
         name: name.to_string(),
-        ty: Type::of(oid::OID),
-        expr: Expr::value(value),
+        ty: Type::of(ty),
+        expr: Expr::value(crate::types::value::Value::Oid(value)),
         origin: (0, 0),
         fields: None,
         collation: Collation::Default,

@@ -379,6 +379,9 @@ pub struct IndexColumn {
     /// NULLs before all values.
     #[serde(default)]
     pub nulls_first: bool,
+    /// The class of operators that was named for it, if it is not the type's own.
+    #[serde(default)]
+    pub class: Option<Oid>,
 }
 
 /// What a column of an index is.
@@ -527,7 +530,7 @@ impl Column {
 impl IndexColumn {
     /// A column of the table, ascending with NULLs last.
     pub fn of(column: u16) -> IndexColumn {
-        IndexColumn { of: Indexed::Column(column), descending: false, nulls_first: false }
+        IndexColumn { of: Indexed::Column(column), descending: false, nulls_first: false, class: None }
     }
 }
 

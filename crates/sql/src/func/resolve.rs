@@ -104,7 +104,8 @@ pub fn find_cast(types: &dyn Types, source: Oid, target: Oid, context: CastConte
     }
     let by_text = (context >= CastContext::Assignment && to.category == 'S')
         || (context == CastContext::Explicit && from.category == 'S');
-    let writable = to.kind != TypeKind::Pseudo && from.kind != TypeKind::Pseudo;
+    let written = |oid: Oid, kind: TypeKind| kind != TypeKind::Pseudo || oid == oid::CSTRING;
+    let writable = written(target, to.kind) && written(source, from.kind);
     let shown = matches!(source, oid::RECORD | oid::VOID) && to.category == 'S';
     (by_text && (writable || shown)).then_some(CastPath::InputOutput)
 }

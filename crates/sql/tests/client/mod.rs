@@ -41,6 +41,10 @@ impl ServerView for Fixed {
         Vec::new()
     }
 
+    fn started_us(&self) -> i64 {
+        0
+    }
+
     fn role_of(&self, _process_id: i32, _stop: Option<InterruptReason>) -> Option<String> {
         None
     }

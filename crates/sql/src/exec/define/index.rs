@@ -7,6 +7,7 @@ use crate::catalog::object::{Index, IndexColumn, Indexed, Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
+use crate::exec::system_tables::operator_classes::named_class;
 use crate::parse::ast::{self};
 use crate::types::Oid;
 
@@ -76,7 +77,17 @@ impl<S: Store> LocalSession<S> {
                     Indexed::Expression { expression, type_oid: typed.ty.oid, modifier: typed.ty.modifier }
                 }
             };
-            parts.push(IndexColumn { of, descending: column.descending, nulls_first });
+            let ty = match &of {
+                Indexed::Column(column) => table.columns[usize::from(*column)].type_oid,
+                Indexed::Expression { type_oid, .. } => *type_oid,
+            };
+            let class = match &column.opclass {
+                Some(name) => {
+                    self.with_binder(|binder| named_class(binder.types(), &ast.method, name, ty))?
+                }
+                None => None,
+            };
+            parts.push(IndexColumn { of, descending: column.descending, nulls_first, class });
         }
         shown.extend(ast.include.iter().map(|column| column.text.clone()));
         let name = match &ast.name {

@@ -253,7 +253,7 @@ pub(super) fn time_zones(on: &SessionSystem<'_>) -> Vec<Row> {
 }
 
 /// 2000-01-01 in seconds since 1970.
-const EPOCH_SECONDS: i64 = 946_684_800;
+pub(super) const EPOCH_SECONDS: i64 = 946_684_800;
 
 /// Rows of `pg_options_to_table(..)`.
 pub(super) fn options(list: &Value) -> Vec<Row> {

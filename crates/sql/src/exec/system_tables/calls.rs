@@ -4,6 +4,7 @@ use super::activity;
 use super::deparse::Style;
 use super::privileges;
 use super::relations::{self, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE};
+use super::server;
 use super::{Look, SystemRelation, by_oid};
 use crate::bind::Binder;
 use crate::catalog::object::{Index, Object, PG_CATALOG};
@@ -38,6 +39,7 @@ const ONE: &[&str] = &[
     "pg_is_in_recovery",
     "pg_get_expr",
     "pg_get_expr_ext",
+    "pg_indexam_has_property",
     "pg_get_indexdef",
     "pg_get_indexdef_ext",
     "pg_get_constraintdef",
@@ -114,6 +116,7 @@ const ROWS: &[&str] = &[
     "pg_prepared_statement",
     "pg_prepared_xact",
     "pg_available_extensions",
+    "pg_available_extension_versions",
     "pg_partition_ancestors",
     "pg_partition_tree",
     "pg_options_to_table",
@@ -124,7 +127,7 @@ const ROWS: &[&str] = &[
 ];
 
 pub(in crate::exec) fn knows(source: &str) -> bool {
-    ONE.contains(&source) || ROWS.contains(&source) || is_privilege(source)
+    server::knows(source) || ONE.contains(&source) || ROWS.contains(&source) || is_privilege(source)
 }
 
 fn is_privilege(source: &str) -> bool {
@@ -177,6 +180,9 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
     if is_privilege(source) {
         return on.privilege(source, arguments);
     }
+    if server::knows(source) {
+        return server::call(on, source);
+    }
     Ok(match source {
         "pg_table_is_visible" => on.visible(number),
         "pg_type_is_visible" => on.visible_type(number),
@@ -190,6 +196,7 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
             numbered(number_of(first)).map_or(Value::Null, |known| Value::Int4(known.bytes_max))
         }
         "pg_get_expr" | "pg_get_expr_ext" => on.shown_expression(arguments),
+        "pg_indexam_has_property" => super::operator_classes::method_property(number, text_of(second)),
         "pg_get_indexdef" => optional(on.index_definition(number, 0, false)),
         "pg_get_indexdef_ext" => {
             let column = second.and_then(Value::as_i64).unwrap_or(0) as usize;

@@ -1,28 +1,13 @@
 //! Indexes and constraints as rows, and which object goes with which.
 
 use super::deparse::Style;
+use super::operator_classes::default_class;
 use super::relations::{PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, collation};
-use super::{Look, Maker, letter, part_oid, system, vector};
+use super::{Look, Maker, letter, part_oid, vector};
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table, UserTypeKind};
 use crate::exec::Row;
 use crate::types::value::Value;
 use crate::types::{Oid, Types, oid};
-
-/// The class of operators that keeps an index of this type in order: the default one of btrees.
-fn operator_class(types: &dyn Types, ty: Oid) -> Oid {
-    let base = types.base_of(ty);
-    let asked = match types.type_info(base) {
-        _ if base == oid::VARCHAR => oid::TEXT,
-        Some(info) if info.is_array() => oid::ANYARRAY,
-        Some(info) if info.kind == crate::types::TypeKind::Enum => oid::ANYENUM,
-        Some(info) if info.kind == crate::types::TypeKind::Composite => oid::RECORD,
-        _ => base,
-    };
-    let asked = asked.to_string();
-    let classes = system().fixed.get("pg_opclass").into_iter().flatten();
-    let found = classes.into_iter().find(|row| row[1] == "403" && row[6] == asked && row[7] == "t");
-    found.and_then(|row| row[0].parse().ok()).unwrap_or(0)
-}
 
 fn column_number(column: &Indexed) -> Value {
     Value::Int2(match column {
@@ -78,6 +63,9 @@ pub(super) fn indexes(look: &Look<'_>) -> Vec<Row> {
         let option = |column: &crate::catalog::object::IndexColumn| {
             Value::Int2(i16::from(column.descending) | (i16::from(column.nulls_first) << 1))
         };
+        let class = |column: &crate::catalog::object::IndexColumn| {
+            Value::Oid(column.class.unwrap_or_else(|| default_class(&ctx, &index.method, ty(&column.of))))
+        };
         let of = || index.columns.iter().map(|column| &column.of);
         let included = index.include.iter().map(|column| Value::Int2(*column as i16 + 1));
         let expressions = of().filter_map(|of| match of {
@@ -105,7 +93,7 @@ pub(super) fn indexes(look: &Look<'_>) -> Vec<Row> {
             Value::Bool(true),
             vector(oid::INT2, of().map(column_number).chain(included).collect()),
             vector(oid::OID, of().map(|of| Value::Oid(collation(of))).collect()),
-            vector(oid::OID, of().map(|of| Value::Oid(operator_class(&ctx, ty(of)))).collect()),
+            vector(oid::OID, index.columns.iter().map(class).collect()),
             vector(oid::INT2, index.columns.iter().map(option).collect()),
             if expressions.is_empty() { Value::Null } else { Value::text(expressions.join(", ")) },
             predicate.map_or(Value::Null, Value::text),

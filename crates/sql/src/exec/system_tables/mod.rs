@@ -4,13 +4,17 @@
 //! * `relations`: tables and columns; `keys`: indexes and constraints; `types`: types, functions, operators;
 //!   `roles`: roles, schemas, the database; `activity`: what sessions do;
 //! * `calls`: functions that read the catalog; `deparse`: expressions as PostgreSQL writes them;
+//! * `operator_classes`: those of indexes;
 //! * `pods`: the pod, this host and its statements (columns in `data/own.tsv`);
 //! * `data/relations.tsv` names the tables' columns and `data/rows.tsv` rows that never change (both made by
-//!   `data/make.py` from PostgreSQL's own description); `data/views.sql` has the views.
+//!   `data/make.py` from PostgreSQL's own description); `data/views.sql`, `data/statistics.sql` and
+//!   `data/standard.sql` have the views, and `data/empty.tsv` the columns of those that have no rows here
+//!   (made by `data/make_empty.sh`);
+//! * `server`: how the server is.
 //!
 //! 1. Names, order and types of columns are PostgreSQL 15's (of `routines` and `parameters` only the first
 //!    ones), and oids of its tables, types, functions and operators are its own; those of views are given
-//!    here by their place in `data/views.sql`.
+//!    here by their place among them.
 //! 2. Rows come in the order of the objects' numbers and name nothing that the transaction does not see.
 //! 3. A column that nothing is known for is NULL, or 0, false or empty where PostgreSQL has no NULL.
 //!
@@ -20,10 +24,12 @@ mod activity;
 pub(super) mod calls;
 pub(super) mod deparse;
 mod keys;
+pub(super) mod operator_classes;
 mod pods;
 mod privileges;
 mod relations;
 pub(crate) mod roles;
+mod server;
 mod sizes;
 mod types;
 
@@ -31,7 +37,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::Row;
-use super::system::SessionSystem;
+use super::system::{SessionSystem, quoted};
 use crate::bind::Binder;
 use crate::catalog::object::{
     BOOTSTRAP_ROLE, Column, Expression, Object, PG_CATALOG, Placing, RowsAt, Sequence, Table, View,
@@ -105,13 +111,11 @@ fn system() -> &'static System {
         let tables = relations.into_iter();
         let mut relations: BTreeMap<Oid, SystemRelation> =
             tables.map(|(oid, table)| (oid, SystemRelation::Table(Arc::new(table)))).collect();
-        for (at, text) in include_str!("data/views.sql").split("\n\n").enumerate() {
-            let (head, sql) = text.split_once('\n').expect("a view has a query");
-            let (schema, name) = head.strip_prefix("-- ").and_then(|h| h.split_once('.')).expect("its name");
+        for ((schema, name), sql) in views() {
             let schema = if schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA };
-            let oid = FIRST_VIEW + at as Oid;
+            let oid = FIRST_VIEW + names.len() as Oid;
             names.insert((schema, name), oid);
-            let query = Expression::plain(sql.trim_end().trim_end_matches(';'));
+            let query = Expression::plain(&sql);
             let (name, owner) = (name.to_string(), BOOTSTRAP_ROLE);
             let view = View { oid, name, schema, owner, query, ..View::default() };
             relations.insert(oid, SystemRelation::View(Arc::new(view)));
@@ -123,6 +127,33 @@ fn system() -> &'static System {
         }
         System { relations, names, fixed }
     })
+}
+
+/// Name of a view, with its schema.
+type ViewName = (&'static str, &'static str);
+
+/// The views: those with a query, and then those that have no rows.
+fn views() -> Vec<(ViewName, String)> {
+    let files = [
+        include_str!("data/views.sql"),
+        include_str!("data/statistics.sql"),
+        include_str!("data/standard.sql"),
+    ];
+    let query = |text: &'static str| {
+        let (head, sql) = text.split_once('\n').expect("a view has a query");
+        let name = head.strip_prefix("-- ").and_then(|head| head.split_once('.')).expect("its name");
+        (name, sql.trim_end().trim_end_matches(';').to_string())
+    };
+    let mut views: Vec<_> = files.into_iter().flat_map(|file| file.split("\n\n")).map(query).collect();
+    let lines = include_str!("data/empty.tsv").lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let lines: Vec<_> = lines.collect();
+    for columns in lines.chunk_by(|a, b| a[..2] == b[..2]) {
+        let columns_sql: Vec<String> =
+            columns.iter().map(|column| format!("null::{} as {}", column[3], quoted(column[2]))).collect();
+        let sql = format!("select {} where false", columns_sql.join(", "));
+        views.push(((columns[0][0], columns[0][1]), sql));
+    }
+    views
 }
 
 fn system_table(oid: Oid, name: &str) -> Table {
@@ -198,6 +229,7 @@ pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
         "pg_cast" => types::casts(),
         "pg_aggregate" => types::aggregates(),
         "pg_stat_activity" => activity::sessions(on),
+        "pg_stat_ssl" => server::encryption(on),
         "pg_namespace" => roles::schemas(&look),
         "pg_authid" => roles::roles(&look),
         "pg_auth_members" => roles::members(&look),

@@ -68,22 +68,11 @@ pub(super) fn find(source: &str) -> Option<Body> {
         "to_regproc" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGPROC, text(&a[0]))))),
         "to_regnamespace" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGNAMESPACE, text(&a[0]))))),
         "to_regrole" => scalar(|ctx, a| Ok(known(ctx.system.reg_in(oid::REGROLE, text(&a[0]))))),
-        "int2in" => input(oid::INT2),
-        "int4in" => input(oid::INT4),
-        "int8in" => input(oid::INT8),
-        "boolin" => input(oid::BOOL),
-        "numeric_in" => input(oid::NUMERIC),
+        "int2in" | "int4in" | "int8in" | "boolin" | "numeric_in" | "uuid_in" | "textin" | "float4in"
+        | "float8in" | "date_in" | "byteain" | "charin" | "namein" | "oidin" | "json_in" | "jsonb_in" => {
+            scalar(|ctx, a| crate::types::text::input(ctx, Type::of(ctx.result_type), text(&a[0])))
+        }
         _ => None,
-    }
-}
-
-fn input(ty: Oid) -> Option<Body> {
-    match ty {
-        oid::INT2 => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::INT2), text(&a[0]))),
-        oid::INT4 => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::INT4), text(&a[0]))),
-        oid::INT8 => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::INT8), text(&a[0]))),
-        oid::BOOL => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::BOOL), text(&a[0]))),
-        _ => scalar(|ctx, a| crate::types::text::input(ctx, Type::of(oid::NUMERIC), text(&a[0]))),
     }
 }
 

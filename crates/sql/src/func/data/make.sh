@@ -10,12 +10,15 @@ types="'bool','bytea','char','name','int8','int2','int2vector','int4','regproc',
 'date','time','timestamp','timestamptz','interval','timetz','numeric','uuid','jsonb','jsonpath','xid8','pg_lsn',
 'pg_node_tree','cstring','record','void','any','anyelement','anyarray','anynonarray','anyenum','anycompatible',
 'anycompatiblearray','anycompatiblenonarray','trigger','refcursor','aclitem','pg_snapshot'"
+# Types that no value has: of functions that are not there.
+named="'internal','language_handler','event_trigger','fdw_handler','index_am_handler','table_am_handler','tsm_handler',
+'pg_ddl_command','anyrange','anymultirange','anycompatiblerange','anycompatiblemultirange'"
 query() { psql -XAtF "$(printf '\t')" -c "$1" > "$here/$2"; }
 kept="with kept as (select oid from pg_type where typname in ($types) union
   select typarray from pg_type where typname in ($types) and typarray <> 0)"
 query "$kept select oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typdelim,
   typelem, typarray, typalign, typstorage, typcollation, typinput::oid, typoutput::oid, typreceive::oid, typsend::oid
-  from pg_type where oid in (select oid from kept) order by oid" types.tsv
+  from pg_type where oid in (select oid from kept) or typname in ($named) order by oid" types.tsv
 query "$kept select p.oid, proname, prokind, proisstrict, provolatile, proretset, provariadic, pronargdefaults,
   prorettype, proargtypes, array_to_string(proallargtypes, ' '), array_to_string(proargmodes, ' '),
   array_to_string(proargnames, ' '),
@@ -25,6 +28,11 @@ query "$kept select p.oid, proname, prokind, proisstrict, provolatile, proretset
   and not exists (select from unnest(coalesce(proallargtypes, proargtypes)) t where t not in (select oid from kept))
   and prosrc !~ '(_am_handler|gin_|gist|brin_|spg_|btint|xml|^ts_|tsquery|tsvector|binary_upgrade|logical_slot|replication|_typanalyze|selectivity|sel$|joinsel|support$|recv$|recv_|sortsupport|skipsupport|_cache_|equalimage)'
   and proname !~ '(^pg_stat_get|^pg_ls_|wal|^pg_replication|^pg_logical|^lo_|^loread|^lowrite|control_recovery|backup|snapshot|^pg_read|^be_lo|publication|subscription|extension_|^pg_identify|^pg_get_object)'
+  or p.oid in (select typreceive from pg_type where oid in (select oid from kept) or typname in ($named))
+  or proname in ('pg_last_wal_receive_lsn', 'pg_wal_lsn_diff',
+    'pg_last_wal_replay_lsn', 'pg_is_wal_replay_paused', 'pg_get_wal_replay_pause_state', 'pg_available_extension_versions')
+  or proname ~ '^pg_current_wal.*lsn$'
+  or proargtypes = '26' and pronamespace = 11 and proname ~ '^pg_stat_get_(numscans|tuples|live|dead|mod_since|ins_since|blocks|last_.*time|(auto)?(vacuum|analyze)_count)'
   order by p.oid" functions.tsv
 query "$kept select oid, oprname, oprleft, oprright, oprresult, oprcom, oprnegate, oprcode::oid, oprcanhash,
   oprcanmerge from pg_operator where (oprleft = 0 or oprleft in (select oid from kept))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Style, Writer};
+use crate::exec::system_tables::operator_classes;
 use crate::bind::Binder;
 use crate::bind::Scope;
 use crate::bind::tree::{Expr, Names};
@@ -150,7 +151,9 @@ impl SessionSystem<'_> {
             (true, true) => " DESC",
             (true, false) => " DESC NULLS LAST",
         };
-        self.index_column(table, column, pretty) + order
+        let class = column.class.and_then(operator_classes::name_of);
+        let class = class.map_or(String::new(), |name| format!(" {name}"));
+        self.index_column(table, column, pretty) + &class + order
     }
 
     /// What a constraint demands, as it would be written in CREATE TABLE.

@@ -1,0 +1,85 @@
+-- pg_catalog.pg_stat_sys_tables
+select * from pg_catalog.pg_stat_all_tables
+where schemaname in ('pg_catalog', 'information_schema') or schemaname like 'pg\_toast%';
+
+-- pg_catalog.pg_stat_sys_indexes
+select * from pg_catalog.pg_stat_all_indexes
+where schemaname in ('pg_catalog', 'information_schema') or schemaname like 'pg\_toast%';
+
+-- pg_catalog.pg_stat_xact_all_tables
+select relid, schemaname, relname, seq_scan, seq_tup_read, idx_scan, idx_tup_fetch, n_tup_ins, n_tup_upd, n_tup_del,
+  n_tup_hot_upd
+from pg_catalog.pg_stat_all_tables;
+
+-- pg_catalog.pg_stat_xact_sys_tables
+select * from pg_catalog.pg_stat_xact_all_tables
+where schemaname in ('pg_catalog', 'information_schema') or schemaname like 'pg\_toast%';
+
+-- pg_catalog.pg_stat_xact_user_tables
+select * from pg_catalog.pg_stat_xact_all_tables
+where schemaname not in ('pg_catalog', 'information_schema') and schemaname not like 'pg\_toast%';
+
+-- pg_catalog.pg_statio_sys_tables
+select * from pg_catalog.pg_statio_all_tables
+where schemaname in ('pg_catalog', 'information_schema') or schemaname like 'pg\_toast%';
+
+-- pg_catalog.pg_statio_all_indexes
+select relid, indexrelid, schemaname, relname, indexrelname, 0::int8 as idx_blks_read, 0::int8 as idx_blks_hit
+from pg_catalog.pg_stat_all_indexes;
+
+-- pg_catalog.pg_statio_sys_indexes
+select * from pg_catalog.pg_statio_all_indexes
+where schemaname in ('pg_catalog', 'information_schema') or schemaname like 'pg\_toast%';
+
+-- pg_catalog.pg_statio_user_indexes
+select * from pg_catalog.pg_statio_all_indexes
+where schemaname not in ('pg_catalog', 'information_schema') and schemaname not like 'pg\_toast%';
+
+-- pg_catalog.pg_statio_all_sequences
+select c.oid as relid, n.nspname as schemaname, c.relname, 0::int8 as blks_read, 0::int8 as blks_hit
+from pg_catalog.pg_class c left join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'S';
+
+-- pg_catalog.pg_statio_sys_sequences
+select * from pg_catalog.pg_statio_all_sequences
+where schemaname in ('pg_catalog', 'information_schema') or schemaname like 'pg\_toast%';
+
+-- pg_catalog.pg_statio_user_sequences
+select * from pg_catalog.pg_statio_all_sequences
+where schemaname not in ('pg_catalog', 'information_schema') and schemaname not like 'pg\_toast%';
+
+-- pg_catalog.pg_stat_database
+select d.oid as datid, d.datname,
+  (select count(*) from pg_catalog.pg_stat_activity a where a.datid = d.oid)::int4 as numbackends,
+  coalesce(case when d.oid > 0 then p.committed end, 0)::int8 as xact_commit,
+  coalesce(case when d.oid > 0 then p.rolled_back end, 0)::int8 as xact_rollback, 0::int8 as blks_read,
+  0::int8 as blks_hit, 0::int8 as tup_returned, 0::int8 as tup_fetched, 0::int8 as tup_inserted,
+  0::int8 as tup_updated, 0::int8 as tup_deleted, 0::int8 as conflicts, 0::int8 as temp_files,
+  0::int8 as temp_bytes, 0::int8 as deadlocks, null::int8 as checksum_failures,
+  null::timestamptz as checksum_last_failure, 0::float8 as blk_read_time, 0::float8 as blk_write_time,
+  0::float8 as session_time, 0::float8 as active_time, 0::float8 as idle_in_transaction_time, 0::int8 as sessions,
+  0::int8 as sessions_abandoned, 0::int8 as sessions_fatal, 0::int8 as sessions_killed,
+  pg_catalog.pg_postmaster_start_time() as stats_reset
+from (select 0::oid as oid, null::name as datname union all select oid, datname from pg_catalog.pg_database) d
+  cross join (select sum(committed) as committed, sum(rolled_back) as rolled_back from pg_catalog.pod_activity) p;
+
+-- pg_catalog.pg_stat_archiver
+select 0::int8 as archived_count, null::text as last_archived_wal, null::timestamptz as last_archived_time,
+  0::int8 as failed_count, null::text as last_failed_wal, null::timestamptz as last_failed_time,
+  pg_catalog.pg_postmaster_start_time() as stats_reset;
+
+-- pg_catalog.pg_stat_bgwriter
+select 0::int8 as checkpoints_timed, 0::int8 as checkpoints_req, 0::float8 as checkpoint_write_time,
+  0::float8 as checkpoint_sync_time, 0::int8 as buffers_checkpoint, 0::int8 as buffers_clean,
+  0::int8 as maxwritten_clean, 0::int8 as buffers_backend, 0::int8 as buffers_backend_fsync,
+  0::int8 as buffers_alloc, pg_catalog.pg_postmaster_start_time() as stats_reset;
+
+-- pg_catalog.pg_stat_wal
+select 0::int8 as wal_records, 0::int8 as wal_fpi, coalesce(sum(log_appended_bytes), 0)::numeric as wal_bytes,
+  0::int8 as wal_buffers_full, 0::int8 as wal_write, 0::int8 as wal_sync, 0::float8 as wal_write_time,
+  0::float8 as wal_sync_time, pg_catalog.pg_postmaster_start_time() as stats_reset
+from pg_catalog.pod_activity;
+
+-- pg_catalog.pg_stat_gssapi
+select pid, false as gss_authenticated, null::text as principal, false as encrypted
+from pg_catalog.pg_stat_activity;
