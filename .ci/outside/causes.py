@@ -7,7 +7,7 @@ import re
 RULES = (
     ("row types of users", r"CREATE TYPE of a row|PostgreSQL type 'ctest|type \"(\w+\.)?(point3d|mytab|ctest\w*)\""),
     ("ranges", r"(?i)(range\w*\"?(\[\])? does not exist|range\(.*does not exist|CREATE TYPE AS RANGE|[a-z]+range_?not)"),
-    ("network addresses", r"\b_?(inet|cidr|macaddr8?)\b.*(does not exist|not exist)|::inet"),
+    ("network addresses", r"\b_?(inet|cidr|macaddr8?)\b.*(does not exist|not exist)|::inet|inet, not"),
     ("geometry", r"\b_?(point|box|circle|line|lseg|path|polygon)\b(\"|\().*does not exist"),
     ("bit strings", r"(?i)\b(var)?bit\b.*(does not exist|not supported)|BIT VARYING"),
     ("full text search", r"(?i)tsvector|tsquery|text search|ts_\w+ does not exist|@@"),

@@ -114,9 +114,9 @@ def both(start, suite, arguments, folder, sources, listed):
     return theirs, ours, seconds
 
 
-def load(path):
+def load(path, names):
     """suite -> test -> (kind, cause)."""
-    known = {suite.name: {} for suite in suites.SUITES}
+    known = {name: {} for name in names}
     for line in path.read_text().splitlines() if path.exists() else []:
         if line and not line.startswith("#"):
             suite, kind, cause, test = line.split("\t")
@@ -124,9 +124,9 @@ def load(path):
     return known
 
 
-def save(path, known):
+def save(path, known, head=HEAD):
     lines = sorted(f"{suite}\t{kind}\t{cause}\t{test}\n" for suite, tests in known.items() for test, (kind, cause) in tests.items())
-    path.write_text(HEAD + "".join(lines))
+    path.write_text(head + "".join(lines))
 
 
 def judge(theirs, ours):
@@ -138,7 +138,7 @@ def judge(theirs, ours):
 
 def run(start, options, folder, known_path):
     """Runs the suites and prints a table; returns what is new and what is known no longer."""
-    known, wrong, better, rows = load(known_path), [], [], []
+    known, wrong, better, rows = load(known_path, [suite.name for suite in suites.SUITES]), [], [], []
     if options.out:
         pathlib.Path(options.out).mkdir(parents=True, exist_ok=True)
     sources = pathlib.Path(options.sources or folder)
@@ -172,7 +172,8 @@ def run(start, options, folder, known_path):
     if options.shrink or options.rewrite:
         save(known_path, known)
         if not options.quick and not options.only:
-            document(rows)
+            heads = ("suite", "tests", "pass on both", "a feature is missing", "a defect", "skipped", "fail on PostgreSQL too")
+            document(MARKS, heads, [(suite.title, *numbers) for suite, *numbers, _ in rows])
     return wrong, better
 
 
@@ -185,11 +186,10 @@ def write(path, here_only, named):
             out.write(f"\n==== {name}: {': '.join(named[name])}\n{result.message}\n")
 
 
-def document(rows):
-    """Writes the figures of a whole run into docs/clients.md."""
-    heads = ("suite", "tests", "pass on both", "a feature is missing", "a defect", "skipped", "fail on PostgreSQL too")
+def document(marks, heads, rows):
+    """Writes the figures of a whole run into docs/clients.md, between these marks."""
     table = [f"| {' | '.join(heads)} |\n", "|---" * len(heads) + "|\n"]
-    for suite, *numbers, _ in rows:
-        table.append(f"| {suite.title} | " + " | ".join(f"{number:,}" for number in numbers) + " |\n")
-    before, _, rest = DOCUMENT.read_text().partition(MARKS[0])
-    DOCUMENT.write_text(before + MARKS[0] + "".join(table) + MARKS[1] + rest.partition(MARKS[1])[2])
+    for title, *numbers in rows:
+        table.append(f"| {title} | " + " | ".join(f"{number:,}" if isinstance(number, int) else number for number in numbers) + " |\n")
+    before, _, rest = DOCUMENT.read_text().partition(marks[0])
+    DOCUMENT.write_text(before + marks[0] + "".join(table) + marks[1] + rest.partition(marks[1])[2])
