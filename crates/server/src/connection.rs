@@ -321,6 +321,7 @@ impl Connection {
     /// Before a statement or a series: a cancel that came for an earlier one is void, and the clock starts.
     fn begin(&mut self) {
         self.peer.interrupt.rearm();
+        self.shared.parking.look_soon();
         self.stop_timer();
         let statement_ms = self.session().timeouts().statement_ms;
         if statement_ms > 0 {

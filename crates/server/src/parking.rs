@@ -4,7 +4,8 @@
 //!   pool thread --(client silent for the linger time)--> parked --(bytes, mail, time-out)--> pool thread
 //! ```
 //!
-//! One thread waits here for all: for new clients, for bytes of silent ones, and for the next deadline.
+//! One thread waits here for all: for new clients, for bytes of silent ones, and for the next deadline. While
+//! statements run it also looks, now and then, whether their clients are still there.
 //!
 //! Invariants:
 //! 1. A connection is in one place: with a thread, in the pool's queue, or parked.
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -37,11 +39,17 @@ pub(crate) enum Watched {
     Client(Socket),
     /// No further client can be accepted just now.
     AcceptFailed,
+    /// It is time to look whether the clients of statements that run are there ([`Parking::look_soon`]).
+    Look,
 }
 
 const WAKE: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = 1 << 40;
 const EVENTS_AT_ONCE: usize = 64;
+/// How long nobody looks whether clients are still there.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// No connection has this process id.
+const NOBODY: i32 = 0;
 
 /// What happens at a deadline.
 enum Deadline {
@@ -51,6 +59,8 @@ enum Deadline {
     Close(Weak<Peer>),
     /// A client has said nothing for too long; its connection is parked.
     Idle(InterruptReason),
+    /// Clients may have gone.
+    Look,
 }
 
 /// A key to take a deadline back.
@@ -71,6 +81,8 @@ pub(crate) struct Parking {
     wake: OwnedFd,
     pool: Arc<Pool>,
     state: Mutex<State>,
+    /// There is a deadline for a look.
+    looks: AtomicBool,
 }
 
 impl Parking {
@@ -78,7 +90,7 @@ impl Parking {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Self { epoll, wake, pool, state: Mutex::default() })
+        Ok(Self { epoll, wake, pool, state: Mutex::default(), looks: AtomicBool::new(false) })
     }
 
     /// Puts a connection here until its client speaks, or until `idle` passes.
@@ -133,6 +145,14 @@ impl Parking {
     pub(crate) fn close_after(&self, peer: &Arc<Peer>, after: Duration) {
         let key = (clock::now() + after, peer.process_id);
         self.set(&mut lock(&self.state), key, Deadline::Close(Arc::downgrade(peer)));
+    }
+
+    /// A statement runs: after some time it is worth looking whether its client is still there. Cheap where
+    /// that is going to happen anyway.
+    pub(crate) fn look_soon(&self) {
+        if !self.looks.load(Ordering::Relaxed) && !self.looks.swap(true, Ordering::Relaxed) {
+            self.set(&mut lock(&self.state), (clock::now() + LOOK, NOBODY), Deadline::Look);
+        }
     }
 
     /// Takes a deadline back.
@@ -190,7 +210,7 @@ impl Parking {
                     process_id => self.wake(process_id as i32),
                 }
             }
-            self.expire();
+            self.expire(&mut seen);
         }
         Ok(())
     }
@@ -208,13 +228,17 @@ impl Parking {
         }))
     }
 
-    fn expire(&self) {
+    fn expire(&self, seen: &mut impl FnMut(Watched)) {
         let now = clock::now();
         while let Some((process_id, deadline)) = self.take_expired(now) {
             match deadline {
                 Deadline::Raise(peer, reason) => peer.raise(reason),
                 Deadline::Close(peer) => drop(peer.upgrade().map(|peer| peer.socket.close(Shutdown::Both))),
                 Deadline::Idle(reason) => self.end_idle(process_id, reason),
+                Deadline::Look => {
+                    self.looks.store(false, Ordering::Relaxed);
+                    seen(Watched::Look);
+                }
             }
         }
     }

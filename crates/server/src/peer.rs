@@ -19,6 +19,8 @@ use liger_sql::session::{
     Activity, ActivityState, Client, Interrupt, InterruptReason, NUMBER_BITS, Notification,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::auth::scram::{equal, random_bytes};
 use crate::clock;
 use crate::parking::Parking;
@@ -252,6 +254,28 @@ impl Peers {
 
     pub(crate) fn count(&self) -> usize {
         lock(&self.table).peers.len()
+    }
+
+    /// Ends the statements whose clients have closed their connections; whether statements go on.
+    pub(crate) fn end_gone(&self) -> bool {
+        let peers = self.all();
+        let active: Vec<&Arc<Peer>> =
+            peers.iter().filter(|peer| peer.status().state == ActivityState::Active).collect();
+        let mut looked: Vec<PollFd<'_>> =
+            active.iter().map(|peer| PollFd::new(&*peer.socket, PollFlags::RDHUP)).collect();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !matches!(poll(&mut looked, Some(&at_once)), Ok(1..)) {
+            return !active.is_empty();
+        }
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        for (peer, looked) in active.iter().zip(&looked) {
+            if looked.revents().intersects(ends)
+                && peer.interrupt.raised() < Some(InterruptReason::ClientGone)
+            {
+                peer.raise(InterruptReason::ClientGone);
+            }
+        }
+        true
     }
 
     /// How many connections a role has.

@@ -225,6 +225,11 @@ fn listen(config: &Config) -> Result<(Vec<Listener>, Vec<SocketAddr>), StartErro
 /// The thread that waits for clients and deadlines.
 fn watch(shared: &Arc<Shared>, listeners: &[Listener]) {
     let result = shared.parking.watch(listeners, |seen| match seen {
+        Watched::Look => {
+            if shared.peers.end_gone() {
+                shared.parking.look_soon();
+            }
+        }
         Watched::Client(socket) => welcome(shared, socket),
         Watched::AcceptFailed => std::thread::park_timeout(ACCEPT_PAUSE),
     });

@@ -247,8 +247,10 @@ pub enum InterruptReason {
     IdleInTransactionTimeout = 3,
     /// `idle_session_timeout` has passed; ends the session.
     IdleSessionTimeout = 4,
+    /// Nobody is there any more to be told what the statement answers; ends the session.
+    ClientGone = 5,
     /// The server shuts down, or `pg_terminate_backend`; ends the session.
-    Terminate = 5,
+    Terminate = 6,
 }
 
 impl InterruptReason {
@@ -271,6 +273,7 @@ impl InterruptReason {
                 SqlState::IDLE_SESSION_TIMEOUT,
                 "terminating connection due to idle-session timeout",
             ),
+            Self::ClientGone => (Severity::Fatal, SqlState::CONNECTION_FAILURE, "connection to client lost"),
             Self::Terminate => (
                 Severity::Fatal,
                 SqlState::ADMIN_SHUTDOWN,
@@ -318,7 +321,7 @@ impl Interrupt {
     pub fn raised(&self) -> Option<InterruptReason> {
         use InterruptReason::*;
         let raised = self.reason.load(Ordering::Relaxed);
-        [Cancel, StatementTimeout, IdleInTransactionTimeout, IdleSessionTimeout, Terminate]
+        [Cancel, StatementTimeout, IdleInTransactionTimeout, IdleSessionTimeout, ClientGone, Terminate]
             .get(usize::from(raised).checked_sub(1)?)
             .copied()
     }

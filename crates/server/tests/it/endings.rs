@@ -250,3 +250,16 @@ fn a_client_that_goes_leaves_nothing() {
     assert_eq!(metrics.connections_closed.load(Relaxed), 3);
     assert!(metrics.render().contains("liger_sql_connections_total 3\n"));
 }
+
+#[test]
+fn a_statement_ends_when_its_client_has_gone() {
+    let (server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    let mut other = Client::new(address);
+    client.send(&query("begin; sleep 60000"));
+    other.send(&query("sleep 500"));
+    wait_for(|| server.view().activity().iter().all(|one| one.state == ActivityState::Active));
+    drop(client);
+    wait_for(|| server.view().activity().len() == 1);
+    assert_eq!(kinds(&other.until_ready()), "CZ", "whose client is there goes on");
+}
