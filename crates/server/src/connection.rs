@@ -14,12 +14,14 @@
 //!    ends.
 //! 3. A panic of a session ends its connection and no other.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use liger_sql::encoding;
 use liger_sql::error::{Severity, SqlError, SqlState};
 use liger_sql::panics::caught;
 use liger_sql::session::{ActivityState, InterruptReason, Session, TransactionState};
@@ -34,6 +36,7 @@ use crate::server::Shared;
 use crate::sink::{RowShape, WireSink, message_error};
 use crate::wire::backend;
 use crate::wire::frontend::{Frontend, Target};
+use crate::wire::recode;
 use crate::wire::stream::{Arrived, Stream, StreamError};
 
 /// A buffer for messages larger than this is not kept, bytes.
@@ -173,7 +176,7 @@ impl Connection {
     /// Tells the client of an error; answers whether the connection ends by it.
     pub(crate) fn report(&mut self, error: &SqlError) -> bool {
         self.shared.metrics.count_error(error);
-        backend::error_or_notice(&mut self.stream.output, b'E', error);
+        backend::error(&mut self.stream.output, error, self.peer.encoding.get());
         error.severity >= Severity::Fatal
     }
 
@@ -188,17 +191,35 @@ impl Connection {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.extend_from_slice(self.stream.bytes(range));
+        let encoding = self.peer.encoding.get();
+        if !encoding.is_utf8() {
+            match recode::to_utf8(kind, &body, encoding) {
+                Ok(Cow::Borrowed(_)) => {}
+                Ok(Cow::Owned(recoded)) => body = recoded,
+                Err(error) => return self.unreadable(kind, &error),
+            }
+        }
         let goes_on = match Frontend::read(kind, &body) {
             Ok(message) => self.answer(message)?,
-            Err(error) => {
-                self.session().fail();
-                self.failed(&message_error(&error), !matches!(kind, b'Q' | b'F'))?
-            }
+            Err(error) => self.unreadable(kind, &message_error(&error))?,
         };
         if body.capacity() <= BODY_BYTES_KEPT {
             self.body = body;
         }
         Ok(goes_on)
+    }
+
+    /// Tells of a message that cannot be read.
+    fn unreadable(&mut self, kind: u8, error: &SqlError) -> Result<bool, StreamError> {
+        self.session().fail();
+        self.failed(error, !matches!(kind, b'Q' | b'F'))
+    }
+
+    /// Tells that there was something to say with characters that the client's encoding lacks.
+    fn unsayable(&mut self, mut lacking: SqlError) {
+        lacking.severity = Severity::Warning;
+        let told = backend::notice(&mut self.stream.output, &lacking, encoding::utf8());
+        told.expect("UTF-8 has all characters");
     }
 
     fn answer(&mut self, message: Frontend<'_>) -> Result<bool, StreamError> {
@@ -298,7 +319,9 @@ impl Connection {
             Target::Portal(name) => session.describe_portal(name)?,
         };
         match columns {
-            Some((columns, formats)) => backend::row_description(output, columns, formats),
+            Some((columns, formats)) => {
+                backend::row_description(output, columns, formats, self.peer.encoding.get())?;
+            }
             None => backend::bare(output, b'n'),
         }
         Ok(())
@@ -342,13 +365,8 @@ impl Connection {
         self.stop_timer();
         self.in_series = false;
         let session = self.session.as_mut().expect("logged in");
-        for (name, value) in session.changed_parameters() {
-            backend::parameter_status(&mut self.stream.output, name, &value);
-            if name == "application_name" {
-                self.peer.status().application_name = value;
-            }
-        }
-        let state = session.transaction_state();
+        let (changed, state) = (session.changed_parameters(), session.transaction_state());
+        self.tell_parameters(changed);
         self.append_mail(state);
         backend::ready_for_query(&mut self.stream.output, state);
         let now_us = self.peer.wait_in(match state {
@@ -367,6 +385,19 @@ impl Connection {
             self.peer.raise(InterruptReason::Terminate);
         }
         Ok(true)
+    }
+
+    /// Tells the client of settings.
+    pub(crate) fn tell_parameters(&mut self, changed: Vec<(&'static str, String)>) {
+        let to = self.peer.encoding.get();
+        for (name, value) in changed {
+            if let Err(lacking) = backend::parameter_status(&mut self.stream.output, name, &value, to) {
+                self.unsayable(lacking);
+            }
+            if name == "application_name" {
+                self.peer.status().application_name = value;
+            }
+        }
     }
 
     /// Tells of a statement that took long.
@@ -413,8 +444,11 @@ impl Connection {
     fn append_mail(&mut self, state: TransactionState) {
         if state == TransactionState::Idle && self.peer.has_mail() {
             for mail in self.peer.take_mail() {
-                let output = &mut self.stream.output;
-                backend::notification(output, mail.process_id, &mail.channel, &mail.payload);
+                let (output, to) = (&mut self.stream.output, self.peer.encoding.get());
+                let said = (&*mail.channel, &*mail.payload);
+                if let Err(lacking) = backend::notification(output, mail.process_id, said, to) {
+                    self.unsayable(lacking);
+                }
             }
         }
     }
@@ -450,7 +484,7 @@ impl Connection {
         let sink = WireSink {
             stream: &mut self.stream,
             shape: &mut self.shape,
-            interrupt: &self.peer.interrupt,
+            peer: &self.peer,
             describes,
             message_bytes_max: self.shared.config.message_bytes_max,
         };

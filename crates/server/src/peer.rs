@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use liger_sql::encoding::ClientEncoding;
 use liger_sql::session::{
     Activity, ActivityState, Client, Interrupt, InterruptReason, NUMBER_BITS, Notification,
 };
@@ -42,6 +43,7 @@ pub(crate) struct Peer {
     /// How much of it the client was told; nothing until it has logged in.
     secret_bytes: AtomicUsize,
     pub interrupt: Arc<Interrupt>,
+    pub encoding: Arc<ClientEncoding>,
     pub socket: Arc<Socket>,
     pub address: Option<(IpAddr, u16)>,
     pub started_us: i64,
@@ -216,6 +218,7 @@ impl Peers {
             secret: random_bytes(),
             secret_bytes: AtomicUsize::new(0),
             interrupt: Arc::default(),
+            encoding: Arc::default(),
             address: socket.address(),
             socket,
             started_us: now_us,

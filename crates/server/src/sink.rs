@@ -9,10 +9,11 @@ use std::io::Write as _;
 
 use liger_sql::error::{Severity, SqlError, SqlState};
 use liger_sql::func::EvalContext;
-use liger_sql::session::{ColumnDescription, CopyInput, CopyShape, Format, Formats, Interrupt, Sink};
+use liger_sql::session::{ColumnDescription, CopyInput, CopyShape, Format, Formats, Sink};
 use liger_sql::types::value::Value;
 use liger_sql::types::{Oid, binary, oid, text};
 
+use crate::peer::Peer;
 use crate::wire::backend;
 use crate::wire::frontend::{Fields, MessageError};
 use crate::wire::stream::{Arrived, Stream, StreamError};
@@ -31,7 +32,7 @@ pub(crate) struct RowShape {
 pub(crate) struct WireSink<'a> {
     pub stream: &'a mut Stream,
     pub shape: &'a mut RowShape,
-    pub interrupt: &'a Interrupt,
+    pub peer: &'a Peer,
     /// Whether columns are described before rows: in the simple protocol.
     pub describes: bool,
     pub message_bytes_max: usize,
@@ -40,7 +41,8 @@ pub(crate) struct WireSink<'a> {
 impl Sink for WireSink<'_> {
     fn columns(&mut self, columns: &[ColumnDescription], formats: Formats<'_>) -> Result<(), SqlError> {
         if self.describes {
-            backend::row_description(&mut self.stream.output, columns, formats);
+            let to = self.peer.encoding.get();
+            backend::row_description(&mut self.stream.output, columns, formats, to)?;
         }
         self.shape.columns.clear();
         let described = columns.iter().enumerate().map(|(at, column)| (column.ty.oid, formats.of(at)));
@@ -76,8 +78,7 @@ impl Sink for WireSink<'_> {
     }
 
     fn notice(&mut self, notice: &SqlError) -> Result<(), SqlError> {
-        backend::error_or_notice(&mut self.stream.output, b'N', notice);
-        Ok(())
+        backend::notice(&mut self.stream.output, notice, self.peer.encoding.get())
     }
 
     fn copy_in(&mut self, shape: &CopyShape) -> Result<(), SqlError> {
@@ -87,12 +88,12 @@ impl Sink for WireSink<'_> {
 
     fn copy_read(&mut self) -> Result<CopyInput<'_>, SqlError> {
         loop {
-            self.interrupt.check()?;
+            self.peer.interrupt.check()?;
             let (kind, body) = match self.stream.message(self.message_bytes_max).map_err(gone)? {
                 Arrived::Message(kind, body) => (kind, body),
                 Arrived::Quiet => continue,
                 Arrived::Closed => {
-                    self.interrupt.check()?;
+                    self.peer.interrupt.check()?;
                     return Err(fatal("unexpected EOF on client connection during COPY from stdin"));
                 }
             };
@@ -100,8 +101,8 @@ impl Sink for WireSink<'_> {
                 b'd' => Ok(CopyInput::Data(self.stream.bytes(body))),
                 b'c' => Ok(CopyInput::Done),
                 b'f' => {
-                    let text = Fields(self.stream.bytes(body)).text().map_err(|e| message_error(&e))?;
-                    Ok(CopyInput::Fail(text.to_string()))
+                    let text = Fields(self.stream.bytes(body)).raw_text().map_err(|e| message_error(&e))?;
+                    Ok(CopyInput::Fail(self.peer.encoding.get().read(text)?.into_owned()))
                 }
                 // Clients may send them after every message; they mean nothing here.
                 b'H' | b'S' => continue,
@@ -169,7 +170,7 @@ fn write_value(
     match (format, value) {
         (_, Value::Null) => {}
         (_, Value::Text(text)) if matches!(ty, oid::TEXT | oid::VARCHAR | oid::BPCHAR) => {
-            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(&context.settings.client_encoding.write(text)?);
         }
         (Format::Text, Value::Int4(number)) if ty == oid::INT4 => decimal(i64::from(*number), out),
         (Format::Text, Value::Int8(number)) if ty == oid::INT8 => decimal(*number, out),
@@ -178,7 +179,7 @@ fn write_value(
         (Format::Text, value) => {
             scratch.clear();
             text::write(context, ty, value, scratch)?;
-            out.extend_from_slice(scratch.as_bytes());
+            out.extend_from_slice(&context.settings.client_encoding.write(scratch)?);
         }
         (Format::Binary, value) => binary::send(context, ty, value, out)?,
     }

@@ -146,17 +146,13 @@ impl Connection {
             process_id: self.peer.process_id,
             address: self.peer.address,
             interrupt: self.peer.interrupt.clone(),
+            encoding: self.peer.encoding.clone(),
             client: self.peer.clone(),
             server: self.shared.clone(),
         };
         let mut session = self.shared.database.open(start).map_err(Refusal::Told)?;
+        self.tell_parameters(session.changed_parameters());
         let output = &mut self.stream.output;
-        for (name, value) in session.changed_parameters() {
-            backend::parameter_status(output, name, &value);
-            if name == "application_name" {
-                self.peer.status().application_name = value;
-            }
-        }
         let secret = self.peer.tell_secret(secret_bytes);
         backend::backend_key_data(output, self.peer.process_id, secret);
         self.session = Some(session);
@@ -182,7 +178,7 @@ impl Connection {
                     "received direct SSL connection request without ALPN protocol negotiation extension";
                 return refuse(SqlState::PROTOCOL_VIOLATION, message);
             }
-            let packet = self.stream.bytes(range).to_vec();
+            let packet = readable(self.stream.bytes(range));
             let packet = FirstPacket::read(&packet)
                 .map_err(|error| protocol_violation(format!("invalid startup packet: {error}")))?;
             match packet {
@@ -373,6 +369,22 @@ fn verifier_of(role: Option<&LoginRole>) -> Option<Verifier> {
     let role = role?;
     let valid = role.valid_until_us.is_none_or(|until_us| clock::now_us() < until_us);
     role.verifier.as_deref().filter(|_| valid).and_then(Verifier::parse)
+}
+
+/// A packet as it came, but for bytes in the texts of a start-up message that are not UTF-8: nobody knows yet
+/// in which encoding they are.
+fn readable(packet: &[u8]) -> Vec<u8> {
+    match packet {
+        [0, 3, _, _, texts @ ..] => {
+            let mut made = packet[..4].to_vec();
+            for chunk in texts.utf8_chunks() {
+                made.extend_from_slice(chunk.valid().as_bytes());
+                made.resize(made.len() + chunk.invalid().len(), b'?');
+            }
+            made
+        }
+        _ => packet.to_vec(),
+    }
 }
 
 /// What the parameters of a start-up message ask for.

@@ -11,7 +11,7 @@
 mod bind;
 pub mod catalog;
 pub mod copy;
-mod encoding;
+pub mod encoding;
 pub mod error;
 pub mod exec;
 pub mod func;

@@ -22,13 +22,16 @@
 //! 3. COPY FROM STDIN pulls. A session in the middle of a statement asks its sink for bytes instead of
 //!    being fed by calls: so COPY is an ordinary row source, also as one statement of several, and needs no
 //!    suspended state.
-//! 4. Names and texts are as the client sent them, UTF-8, unchecked for anything else.
+//! 4. Names and texts are UTF-8, unchecked for anything else. The session says in which encoding they come
+//!    and go ([`ClientEncoding`]); the server converts them. Texts in binary values and the bytes of a COPY
+//!    are the session's to convert.
 //!
 //! It does not know the protocol: no message, no format of a message but text or binary of single values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::encoding::ClientEncoding;
 use crate::error::{Severity, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::types::value::Value;
@@ -382,6 +385,8 @@ pub struct SessionStart {
     pub address: Option<(std::net::IpAddr, u16)>,
     /// To be looked at wherever the session can stop.
     pub interrupt: Arc<Interrupt>,
+    /// Where the session says in which encoding texts come and go.
+    pub encoding: Arc<ClientEncoding>,
     /// Where notifications go.
     pub client: Arc<dyn Client>,
     /// The other sessions of this host.

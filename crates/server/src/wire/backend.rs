@@ -3,12 +3,14 @@
 //! Every message is `u8 kind, i32 length, body`; the length is put in when the body is there.
 //!
 //! Invariants:
-//! 1. Nothing here fails: what cannot be said in the protocol (a zero byte in a text, a message of 2 GiB)
-//!    is cut or asserted before.
-//! 2. No allocation but the growth of the buffer.
+//! 1. What cannot be said in the protocol (a zero byte in a text, a message of 2 GiB) is cut or asserted
+//!    before. What fails is a text with a character that the client's encoding lacks (22P05); then nothing
+//!    is appended.
+//! 2. No allocation but the growth of the buffer, and texts in other encodings than UTF-8.
 //!
 //! Source: PostgreSQL's manual, "Message Formats".
 
+use liger_sql::encoding::{self, Encoding};
 use liger_sql::error::SqlError;
 use liger_sql::session::{ColumnDescription, CopyShape, Format, Formats, TransactionState};
 use liger_sql::types::Oid;
@@ -17,6 +19,21 @@ use liger_sql::types::Oid;
 pub fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
     with_length(out, body);
+}
+
+/// As [`message`], of a body that may fail: then nothing is appended.
+fn texts(
+    out: &mut Vec<u8>,
+    kind: u8,
+    body: impl FnOnce(&mut Vec<u8>) -> Result<(), SqlError>,
+) -> Result<(), SqlError> {
+    let start = out.len();
+    let mut result = Ok(());
+    message(out, kind, |out| result = body(out));
+    if result.is_err() {
+        out.truncate(start);
+    }
+    result
 }
 
 /// Appends a length of four bytes that counts itself, and what `body` appends.
@@ -35,10 +52,20 @@ fn set_length(out: &mut [u8], at: usize, from: usize) {
 
 /// Appends a text and its terminator; a zero byte in the text would end it early and is left out.
 fn text(out: &mut Vec<u8>, text: &str) {
-    if text.as_bytes().contains(&0) {
-        out.extend(text.bytes().filter(|&byte| byte != 0));
+    bytes(out, text.as_bytes());
+}
+
+/// As [`text`], in the client's encoding.
+fn text_in(out: &mut Vec<u8>, text: &str, to: &Encoding) -> Result<(), SqlError> {
+    bytes(out, &to.write(text)?);
+    Ok(())
+}
+
+fn bytes(out: &mut Vec<u8>, text: &[u8]) {
+    if text.contains(&0) {
+        out.extend(text.iter().filter(|&&byte| byte != 0));
     } else {
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(text);
     }
     out.push(0);
 }
@@ -70,11 +97,11 @@ pub fn negotiate_protocol_version(out: &mut Vec<u8>, minor: u16, unknown: &[&str
 }
 
 /// `S`: a setting that the client is told of.
-pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
-    message(out, b'S', |out| {
+pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str, to: &Encoding) -> Result<(), SqlError> {
+    texts(out, b'S', |out| {
         text(out, name);
-        text(out, value);
-    });
+        text_in(out, value, to)
+    })
 }
 
 /// `K`: what a cancel request must name.
@@ -101,17 +128,22 @@ pub fn bare(out: &mut Vec<u8>, kind: u8) {
     out.extend_from_slice(&[kind, 0, 0, 0, 4]);
 }
 
-/// `C`: a statement has ended.
+/// `C`: a statement has ended; a tag is ASCII.
 pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
     message(out, b'C', |out| text(out, tag));
 }
 
 /// `T`: the columns of a result.
-pub fn row_description(out: &mut Vec<u8>, columns: &[ColumnDescription], formats: Formats<'_>) {
-    message(out, b'T', |out| {
+pub fn row_description(
+    out: &mut Vec<u8>,
+    columns: &[ColumnDescription],
+    formats: Formats<'_>,
+    to: &Encoding,
+) -> Result<(), SqlError> {
+    texts(out, b'T', |out| {
         count16(out, columns.len());
         for (at, column) in columns.iter().enumerate() {
-            text(out, &column.name);
+            text_in(out, &column.name, to)?;
             out.extend_from_slice(&column.table.to_be_bytes());
             out.extend_from_slice(&column.attribute.to_be_bytes());
             out.extend_from_slice(&column.ty.oid.to_be_bytes());
@@ -119,7 +151,8 @@ pub fn row_description(out: &mut Vec<u8>, columns: &[ColumnDescription], formats
             out.extend_from_slice(&column.ty.modifier.to_be_bytes());
             format_code(out, formats.of(at));
         }
-    });
+        Ok(())
+    })
 }
 
 /// `t`: the types of a statement's parameters.
@@ -171,21 +204,42 @@ pub fn copy_data(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// `A`: a notification.
-pub fn notification(out: &mut Vec<u8>, process_id: i32, channel: &str, payload: &str) {
-    message(out, b'A', |out| {
+pub fn notification(
+    out: &mut Vec<u8>,
+    process_id: i32,
+    (channel, payload): (&str, &str),
+    to: &Encoding,
+) -> Result<(), SqlError> {
+    texts(out, b'A', |out| {
         out.extend_from_slice(&process_id.to_be_bytes());
-        text(out, channel);
-        text(out, payload);
-    });
+        text_in(out, channel, to)?;
+        text_in(out, payload, to)
+    })
 }
 
-/// `E` or `N`: an error or a notice, with all fields that it has.
-pub fn error_or_notice(out: &mut Vec<u8>, kind: u8, error: &SqlError) {
-    message(out, kind, |out| {
+/// `E`: an error. One with a character that the client's encoding lacks is told as the error that this is.
+pub fn error(out: &mut Vec<u8>, error: &SqlError, to: &Encoding) {
+    if let Err(mut lacking) = error_or_notice(out, b'E', error, to) {
+        lacking.severity = error.severity;
+        error_or_notice(out, b'E', &lacking, encoding::utf8()).expect("UTF-8 has all characters");
+    }
+}
+
+/// `N`: a notice.
+pub fn notice(out: &mut Vec<u8>, notice: &SqlError, to: &Encoding) -> Result<(), SqlError> {
+    error_or_notice(out, b'N', notice, to)
+}
+
+/// An error or a notice, with all fields that it has.
+fn error_or_notice(out: &mut Vec<u8>, kind: u8, error: &SqlError, to: &Encoding) -> Result<(), SqlError> {
+    texts(out, kind, |out| {
+        let mut result = Ok(());
         let mut field = |code: u8, value: Option<&str>| {
-            if let Some(value) = value {
+            if let Some(value) = value
+                && result.is_ok()
+            {
                 out.push(code);
-                text(out, value);
+                result = text_in(out, value, to);
             }
         };
         let position = error.position.map(|position| position.to_string());
@@ -203,5 +257,6 @@ pub fn error_or_notice(out: &mut Vec<u8>, kind: u8, error: &SqlError) {
         field(b'n', error.constraint.as_deref());
         field(b'R', error.routine);
         out.push(0);
-    });
+        result
+    })
 }

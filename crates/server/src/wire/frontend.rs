@@ -8,12 +8,14 @@
 //! Invariants:
 //! 1. Nothing here panics or allocates in proportion to a number that a client sent.
 //! 2. A body is accepted only if it is used up exactly: what follows the last field is an error.
-//! 3. Texts are checked to be UTF-8 here and nowhere else.
+//! 3. Texts are checked to be UTF-8 here and nowhere else; those of clients whose encoding is another one
+//!    have been converted before ([`recode`](super::recode)).
 //!
 //! Source: PostgreSQL's manual, chapter "Frontend/Backend Protocol", sections "Message Formats" and
 //! "Message Flow". It does not read from a socket and knows no state: which message may come when is for
 //! `connection`.
 
+use liger_sql::encoding;
 use liger_sql::session::{Formats, Parameters};
 
 /// Why a message cannot be read. All are errors of the client.
@@ -29,9 +31,9 @@ pub enum MessageError {
     /// A text without its end.
     #[error("invalid string in message")]
     NoTerminator,
-    /// Not UTF-8; the first byte that does not fit.
-    #[error("invalid byte sequence for encoding \"UTF8\": 0x{0:02x}")]
-    NotUtf8(u8),
+    /// Not UTF-8; which bytes are not.
+    #[error("{0}")]
+    NotUtf8(String),
     /// A format code that is neither 0 nor 1.
     #[error("unsupported format code: {0}")]
     FormatCode(i16),
@@ -216,10 +218,16 @@ impl<'a> Fields<'a> {
 
     /// A text ended by a zero byte.
     pub fn text(&mut self) -> Result<&'a str, MessageError> {
+        let text = self.raw_text()?;
+        encoding::text(text).map_err(|error| MessageError::NotUtf8(error.message.clone()))
+    }
+
+    /// As [`Fields::text`], in whatever encoding it is.
+    pub fn raw_text(&mut self) -> Result<&'a [u8], MessageError> {
         let end = self.0.iter().position(|&byte| byte == 0).ok_or(MessageError::NoTerminator)?;
         let text = self.take(end)?;
         self.take(1)?;
-        std::str::from_utf8(text).map_err(|error| MessageError::NotUtf8(text[error.valid_up_to()]))
+        Ok(text)
     }
 
     /// Checks that nothing is left.

@@ -1,5 +1,5 @@
 //! PostgreSQL's protocol, version 3: what comes (`frontend`), what goes (`backend`), and the bytes on their
-//! way (`stream`).
+//! way (`stream`); `recode` is for clients whose texts are not UTF-8.
 //!
 //! Written here and not taken from a crate because of the shape of this server, not because of the bytes:
 //! sessions block, a thread serves one busy connection, and a row is encoded straight into the buffer that
@@ -8,4 +8,5 @@
 
 pub mod backend;
 pub mod frontend;
+pub mod recode;
 pub(crate) mod stream;

@@ -152,6 +152,16 @@ impl<S: Read + Write> Client<S> {
         messages
     }
 
+    /// The next message of a kind.
+    pub fn until_told(&mut self, kind: u8) -> Message {
+        loop {
+            let message = self.next().expect("it comes before the end");
+            if message.0 == kind {
+                return message;
+            }
+        }
+    }
+
     /// Sends, and waits for ReadyForQuery or the end.
     pub fn ask(&mut self, bytes: &[u8]) -> Vec<Message> {
         self.send(bytes);

@@ -237,6 +237,9 @@ impl FakeSession {
                 self.timeouts.idle_in_transaction_ms = number(Some(ms)) as u64;
             }
             ("set", ["application_name", name]) => self.changed.push(("application_name", name.to_string())),
+            ("set", ["client_encoding", name]) => {
+                self.start.encoding.set(liger_sql::encoding::named(name).expect("a name"));
+            }
             ("listen", [channel]) => {
                 let mut listeners = self.listeners.lock().expect("no panic with it");
                 listeners.push((channel.to_string(), self.start.client.clone()));

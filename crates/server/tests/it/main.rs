@@ -5,6 +5,7 @@
 mod client;
 mod copy;
 mod drivers;
+mod encodings;
 mod endings;
 mod fake;
 mod login;

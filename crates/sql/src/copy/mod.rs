@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. Where the bytes are cut makes no difference to the rows.
-//! 2. A field that is given as text is UTF-8.
+//! 2. A field that is given as text is UTF-8. Bytes in another encoding are converted before anything looks
+//!    at them, so that a byte of a character is no delimiter.
 //! 3. What was written is read back as the same fields, in every format and with all options that are
 //!    accepted.
 //!
@@ -27,7 +28,7 @@ pub use writer::Writer;
 
 use std::ops::Range;
 
-use crate::encoding;
+use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError, SqlState};
 
 /// A field of a row.
@@ -83,6 +84,8 @@ pub struct Reader {
     options: CopyOptions,
     columns: Vec<String>,
     null_rules: Vec<NullRule>,
+    /// The first bytes of a character whose others have not come.
+    cut: Vec<u8>,
     pending: Vec<u8>,
     fields: Fields,
     line_end: Option<text::LineEnd>,
@@ -107,6 +110,7 @@ impl Reader {
             options,
             columns,
             null_rules,
+            cut: Vec::new(),
             pending: Vec::new(),
             fields: Fields::default(),
             line_end: None,
@@ -122,10 +126,24 @@ impl Reader {
     /// 22P04 and 22021: the bytes are no rows; and those of `row`.
     pub fn feed(&mut self, bytes: &[u8], row: &mut dyn FnMut(&[Field<'_>]) -> Result<()>) -> Result<()> {
         if !self.ended {
-            self.pending.extend_from_slice(bytes);
+            match self.foreign() {
+                None => self.pending.extend_from_slice(bytes),
+                Some(encoding) => {
+                    self.cut.extend_from_slice(bytes);
+                    let (text, used) = encoding.read_start(&self.cut)?;
+                    self.cut.drain(..used);
+                    self.pending.extend_from_slice(text.as_bytes());
+                }
+            }
             self.read(false, row)?;
         }
         Ok(())
+    }
+
+    /// The encoding that bytes have to be converted from.
+    fn foreign(&self) -> Option<&'static Encoding> {
+        let is_text = self.options.format != CopyFormat::Binary;
+        self.options.encoding.filter(|encoding| is_text && encoding.is_foreign())
     }
 
     /// No more bytes come.
@@ -134,6 +152,9 @@ impl Reader {
     /// As of `feed`; also where the last row is not whole.
     pub fn finish(mut self, row: &mut dyn FnMut(&[Field<'_>]) -> Result<()>) -> Result<u64> {
         if !self.ended {
+            if let Some(encoding) = self.foreign() {
+                encoding.read(&self.cut)?;
+            }
             self.read(true, row)?;
         }
         // Some drivers leave the trailer out, and PostgreSQL does not miss it.

@@ -1,5 +1,6 @@
 //! The options of COPY, and which of them go together.
 
+use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError, SqlState};
 use crate::session::{CopyShape, Format};
 
@@ -48,6 +49,8 @@ pub struct CopyOptions {
     pub force_not_null: Vec<String>,
     /// Columns whose quoted NULL text is NULL too.
     pub force_null: Vec<String>,
+    /// Of the bytes of the text formats; `None`: the client's.
+    pub encoding: Option<&'static Encoding>,
 }
 
 impl Default for CopyOptions {
@@ -74,6 +77,7 @@ impl CopyOptions {
             force_quote: Vec::new(),
             force_not_null: Vec::new(),
             force_null: Vec::new(),
+            encoding: None,
         }
     }
 
@@ -115,7 +119,7 @@ impl CopyOptions {
                 "force_not_null" => options.force_not_null.clone_from(values),
                 "force_null" => options.force_null.clone_from(values),
                 "format" | "delimiter" | "null" | "quote" | "escape" | "header" | "freeze" => {}
-                "encoding" => check_encoding(values)?,
+                "encoding" => options.encoding = Some(encoding_of(values)?),
                 other => {
                     let message = format!("option \"{other}\" not recognized");
                     return Err(error(SqlState::SYNTAX_ERROR, message));
@@ -183,12 +187,15 @@ fn one_byte(name: &str, value: Option<&str>, otherwise: u8) -> Result<u8> {
     }
 }
 
-fn check_encoding(values: &[String]) -> Result<()> {
-    let name = values.first().map(|name| name.to_ascii_lowercase().replace(['-', '_'], ""));
-    match name.as_deref() {
-        Some("utf8" | "unicode" | "sqlascii") => Ok(()),
-        _ => {
-            let what = format_args!("the encoding \"{}\"", values.join(" "));
+fn encoding_of(values: &[String]) -> Result<&'static Encoding> {
+    let named = values.first().and_then(|name| encoding::named(name)).ok_or_else(|| {
+        let message = "argument to option \"encoding\" must be a valid encoding name";
+        error(SqlState::INVALID_PARAMETER_VALUE, message)
+    })?;
+    match named.is_known() {
+        true => Ok(named),
+        false => {
+            let what = format_args!("COPY in encoding {}", named.name);
             Err(SqlError::unsupported(what, "Convert the bytes in the client, and send UTF8."))
         }
     }

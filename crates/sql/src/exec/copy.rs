@@ -9,6 +9,7 @@ use super::{Env, Exec, Row, Waiting};
 use crate::bind::tree::{Expr, Target};
 use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
+use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError, SqlState};
 use crate::missing;
 use crate::parse::ast::{Body, Copy, CopySource, Query, Statement};
@@ -37,7 +38,8 @@ impl<S: Store> LocalSession<S> {
                 "Use COPY .. FROM STDIN or TO STDOUT, which psql's \\copy joins to a file of the client.";
             return Err(SqlError::unsupported("COPY with a file of the server", hint));
         }
-        let options = CopyOptions::parse(&copy.options)?;
+        let mut options = CopyOptions::parse(&copy.options)?;
+        options.encoding.get_or_insert(self.shared.variables.borrow().eval.client_encoding);
         if copy.from { self.copy_from(copy, options, sink) } else { self.copy_to(copy, options, sink) }
     }
 
@@ -59,11 +61,12 @@ impl<S: Store> LocalSession<S> {
         let columns = plan.columns().unwrap_or_default();
         sink.copy_out(&options.shape(columns.len()))?;
         let is_binary = options.format == CopyFormat::Binary;
+        let foreign = options.encoding.filter(|encoding| !is_binary && encoding.is_foreign());
         let writer = Writer::new(options, columns.iter().map(|column| column.name.clone()).collect());
         let mut out = Vec::new();
         writer.begin(&mut out);
         if !out.is_empty() && !is_binary {
-            sink.copy_bytes(&out)?;
+            send(sink, foreign, &out)?;
             out.clear();
         }
         // The head of the binary format goes with the first row: readers count on it.
@@ -92,7 +95,7 @@ impl<S: Store> LocalSession<S> {
                     Some(form) => Field::Text(std::str::from_utf8(form).expect("output is text")),
                 });
                 writer.row(&fields.collect::<Vec<_>>(), &mut out);
-                sink.copy_bytes(&out)?;
+                send(sink, foreign, &out)?;
                 out.clear();
                 Ok(true)
             })?;
@@ -101,7 +104,7 @@ impl<S: Store> LocalSession<S> {
         self.waiting.extend(waiting);
         writer.end(&mut out);
         if !out.is_empty() {
-            sink.copy_bytes(&out)?;
+            send(sink, foreign, &out)?;
         }
         sink.copy_out_done()?;
         Ok(format!("COPY {count}"))
@@ -187,6 +190,14 @@ impl<S: Store> LocalSession<S> {
     }
 }
 
+/// Gives bytes of a COPY to the client, those of texts in its encoding if that is another one.
+fn send(sink: &mut dyn Sink, foreign: Option<&'static Encoding>, bytes: &[u8]) -> Result<()> {
+    match foreign {
+        None => sink.copy_bytes(bytes),
+        Some(encoding) => sink.copy_bytes(&encoding.write(encoding::text(bytes)?)?),
+    }
+}
+
 /// The query whose rows are copied.
 const WITHOUT_ROWS: &str = "COPY query must have a RETURNING clause";
 
@@ -231,7 +242,7 @@ impl Loader {
             let read = match field {
                 Field::Null => continue,
                 Field::Text(field) => text::input(&ctx, ty, field),
-                Field::Binary(field) => binary::receive(&ctx, ty, field),
+                Field::Binary(field) => binary::receive(&ctx, ty, field, String::new),
             };
             row[*at] = read.map_err(|mut error| {
                 error.detail.get_or_insert_with(|| {

@@ -316,11 +316,13 @@ impl<S: Store> LocalSession<S> {
         }
         self.with_context(|ctx, _| {
             let mut values = Vec::with_capacity(given.count);
-            for ((format, bytes), ty) in given.iter().zip(&prepared.parameters) {
+            for (at, ((format, bytes), ty)) in (1..).zip(given.iter().zip(&prepared.parameters)) {
                 let ty = Type::of(ctx.base_of(*ty));
                 values.push(match (bytes, format) {
                     (None, _) => Value::Null,
-                    (Some(bytes), Format::Binary) => binary::receive(&ctx, ty, bytes)?,
+                    (Some(bytes), Format::Binary) => {
+                        binary::receive(&ctx, ty, bytes, || format!(" in bind parameter {at}"))?
+                    }
                     (Some(bytes), Format::Text) => text::input(&ctx, ty, encoding::text(bytes)?)?,
                 });
             }

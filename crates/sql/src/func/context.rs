@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError};
 use crate::missing;
 use crate::types::datetime::date_style::DateStyle;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub bytea_escape: bool,
     /// `extra_float_digits`: 1 and more prints the shortest digits that read back.
     pub extra_float_digits: i32,
+    /// `client_encoding`: of texts in binary values, which come from the client or go to it.
+    pub client_encoding: &'static Encoding,
 }
 
 /// Order of day, month and year where input leaves it open.
@@ -45,6 +48,7 @@ impl Default for Settings {
             interval_style: IntervalStyle::default(),
             bytea_escape: false,
             extra_float_digits: 1,
+            client_encoding: encoding::utf8(),
         }
     }
 }

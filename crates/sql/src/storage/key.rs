@@ -112,7 +112,8 @@ impl KeyWidth {
     pub fn of(base: Type) -> Option<KeyWidth> {
         use KeyWidth::{AtMost, Usual};
         Some(match base.oid {
-            oid::BOOL | oid::CHAR => AtMost(2),
+            oid::BOOL => AtMost(2),
+            oid::CHAR => AtMost(3),
             oid::INT2 => AtMost(2),
             oid::INT4 | oid::OID | oid::FLOAT4 | oid::DATE | oid::REGCLASS | oid::REGTYPE => AtMost(4),
             oid::INT8 | oid::FLOAT8 | oid::TIME | oid::TIMESTAMP | oid::TIMESTAMPTZ => AtMost(8),

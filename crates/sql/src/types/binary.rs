@@ -1,5 +1,6 @@
 //! The binary form of values: what drivers send and receive. All numbers are big-endian.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use num_bigint::{BigInt, BigUint, Sign};
@@ -7,7 +8,6 @@ use num_bigint::{BigInt, BigUint, Sign};
 use super::numeric::{Numeric, ten};
 use super::value::{Array, Dimension, Interval, Record, Value};
 use super::{Oid, Type, TypeKind, Types, array, cast, json, jsonpath, oid, text};
-use crate::encoding;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 
@@ -22,7 +22,8 @@ struct Bytes<'a>(&'a [u8]);
 impl<'a> Bytes<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let taken = self.0.split_at_checked(count).ok_or_else(|| {
-            SqlError::new(SqlState::PROTOCOL_VIOLATION, "insufficient data left in message")
+            let what = if count == 1 { "no" } else { "insufficient" };
+            SqlError::new(SqlState::PROTOCOL_VIOLATION, format!("{what} data left in message"))
         })?;
         self.0 = taken.1;
         Ok(taken.0)
@@ -48,20 +49,31 @@ impl<'a> Bytes<'a> {
         std::mem::take(&mut self.0)
     }
 
-    fn text(&mut self) -> Result<&'a str> {
-        encoding::text(self.rest())
+    fn text(&mut self, ctx: &EvalContext<'_>) -> Result<Cow<'a, str>> {
+        ctx.settings.client_encoding.read(self.rest())
     }
 }
 
-/// The value that bytes from a client mean for a type, brought to its modifier.
+/// The value that bytes from a client mean for a type, brought to its modifier. `place`: what the bytes are,
+/// after the message for some that are left behind the value (` in bind parameter 1`).
 ///
 /// # Errors
 /// 22P03 or 08P01: not the bytes of a value of this type.
-pub fn receive(ctx: &EvalContext<'_>, ty: Type, bytes: &[u8]) -> Result<Value> {
+pub fn receive(ctx: &EvalContext<'_>, ty: Type, bytes: &[u8], place: impl Fn() -> String) -> Result<Value> {
+    receive_exactly(ctx, ty, bytes, || format!("incorrect binary data format{}", place()))
+}
+
+/// As [`receive`]; `left`: the message for bytes that are left.
+fn receive_exactly(
+    ctx: &EvalContext<'_>,
+    ty: Type,
+    bytes: &[u8],
+    left: impl Fn() -> String,
+) -> Result<Value> {
     let mut from = Bytes(bytes);
     let value = receive_from(ctx, ty, &mut from)?;
     if !from.0.is_empty() {
-        return Err(malformed("bytes are left behind the value"));
+        return Err(SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, left()));
     }
     cast::apply_modifier(ctx, ty, false, value)
 }
@@ -87,20 +99,21 @@ fn receive_from(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Result
         }
         oid::UUID => Value::Uuid(Arc::new(from.fixed()?)),
         oid::JSON => {
-            let document = from.text()?;
-            json::check(document)?;
-            Value::Json(document.into())
+            let document = from.text(ctx)?;
+            json::check(&document)?;
+            Value::Json((*document).into())
         }
         oid::JSONB => {
             expect_version(from, "unsupported jsonb version number")?;
-            Value::Jsonb(Arc::new(json::parse(from.text()?)?))
+            Value::Jsonb(Arc::new(json::parse(&from.text(ctx)?)?))
         }
         oid::JSONPATH => {
             expect_version(from, "unsupported jsonpath version number:")?;
-            Value::Jsonpath(Arc::new(jsonpath::parse(from.text()?)?))
+            Value::Jsonpath(Arc::new(jsonpath::parse(&from.text(ctx)?)?))
         }
-        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::UNKNOWN | oid::CHAR | oid::CSTRING => {
-            Value::text(from.text()?)
+        oid::CHAR => Value::text(text::char_of(from.fixed::<1>()?[0])),
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::UNKNOWN | oid::CSTRING => {
+            Value::text(&*from.text(ctx)?)
         }
         _ => return receive_other(ctx, ty, from),
     })
@@ -124,7 +137,7 @@ fn receive_other(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Resul
     match info.map(|info| info.kind) {
         _ if is_number || matches!(ty.oid, oid::XID | oid::CID) => Ok(Value::Oid(from.i32()? as Oid)),
         Some(TypeKind::Domain) => receive_from(ctx, Type::of(ctx.base_of(ty.oid)), from),
-        Some(_) => text::input(ctx, ty, from.text()?),
+        Some(_) => text::input(ctx, ty, &from.text(ctx)?),
         None => {
             Err(SqlError::unsupported(format_args!("binary input of type {}", ty.oid), "Send it as text."))
         }
@@ -151,10 +164,20 @@ fn receive_array(ctx: &EvalContext<'_>, from: &mut Bytes<'_>, element: Type) -> 
         shape.push(Dimension { len, lower });
     }
     let mut elements = Vec::new();
-    for _ in 0..count {
+    let short = |mut error: SqlError| {
+        error.state = SqlState::INVALID_BINARY_REPRESENTATION;
+        error.message = "insufficient data left in message".to_string();
+        error
+    };
+    for number in 1..=count {
         elements.push(match from.i32()? {
             -1 => Value::Null,
-            len => receive(ctx, element, from.take(len.max(0) as usize)?)?,
+            len => {
+                let bytes = from.take(usize::try_from(len).unwrap_or(usize::MAX)).map_err(short)?;
+                receive_exactly(ctx, element, bytes, || {
+                    format!("improper binary format in array element {number}")
+                })?
+            }
         });
     }
     let dimensions = if count == 0 { Vec::new() } else { shape };
@@ -250,7 +273,12 @@ pub fn send(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut Vec<u8>) -> 
         Value::Float4(f) => to.extend(f.to_be_bytes()),
         Value::Float8(f) => to.extend(f.to_be_bytes()),
         Value::Numeric(number) => send_numeric(number, to),
-        Value::Text(text) | Value::Json(text) => to.extend(text.as_bytes()),
+        Value::Text(_) if ty == oid::ACLITEM => {
+            let message = "no binary output function available for type aclitem";
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        }
+        Value::Text(text) if ty == oid::CHAR => to.push(text::byte_of(text)),
+        Value::Text(text) | Value::Json(text) => send_text(ctx, text, to)?,
         Value::Bytea(bytes) => to.extend(&**bytes),
         Value::Timetz(time, west) => {
             to.extend(time.to_be_bytes());
@@ -264,16 +292,22 @@ pub fn send(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut Vec<u8>) -> 
         Value::Uuid(uuid) => to.extend(&uuid[..]),
         Value::Jsonb(document) => {
             to.push(1);
-            to.extend(document.to_string().as_bytes());
+            send_text(ctx, &document.to_string(), to)?;
         }
         Value::Jsonpath(path) => {
             to.push(1);
-            to.extend(path.to_string().as_bytes());
+            send_text(ctx, &path.to_string(), to)?;
         }
-        Value::Enum(label) => to.extend(label.label.as_bytes()),
+        Value::Enum(label) => send_text(ctx, &label.label, to)?,
         Value::Array(array) => send_array(ctx, ty, array, to)?,
         Value::Record(record) => send_record(ctx, record, to)?,
     }
+    Ok(())
+}
+
+/// A text in the client's encoding.
+fn send_text(ctx: &EvalContext<'_>, text: &str, to: &mut Vec<u8>) -> Result<()> {
+    to.extend_from_slice(&ctx.settings.client_encoding.write(text)?);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The text form of values: what a literal means and what a client sees.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -31,12 +32,12 @@ pub fn input(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         oid::FLOAT4 => Value::Float4(parse_float::<f32>(text, ty.oid)?),
         oid::FLOAT8 => Value::Float8(parse_float::<f64>(text, ty.oid)?),
         oid::NUMERIC => Value::Numeric(Numeric::parse(text).unwrap_or_else(|| Err(invalid(ty.oid, text)))?),
-        oid::TEXT | oid::UNKNOWN | oid::CSTRING | oid::REFCURSOR | oid::PG_NODE_TREE | oid::ACLITEM => {
+        oid::TEXT | oid::UNKNOWN | oid::CSTRING | oid::REFCURSOR | oid::ACLITEM => {
             return Ok(Value::text(text));
         }
         oid::VARCHAR | oid::BPCHAR => Value::text(text),
         oid::NAME => return Ok(Value::text(cut(text, 63))),
-        oid::CHAR => return Ok(Value::text(cut(text, 1))),
+        oid::CHAR => return Ok(Value::text(char_in(text))),
         oid::BYTEA => Value::bytea(parse_bytea(text)?),
         oid::DATE => Value::Date(datetime::parse::date(text, ctx)?),
         oid::TIME => Value::Time(datetime::parse::time(text, false, ctx)?.0),
@@ -82,6 +83,33 @@ pub(crate) fn settled_label(ctx: &EvalContext<'_>, ty: Oid, label: Value) -> Res
             Err(error.hint("New enum values must be committed before they can be used."))
         }
         _ => Ok(label),
+    }
+}
+
+/// A value of type "char" by its byte: the character with its number, nothing for zero.
+pub(crate) fn char_of(byte: u8) -> String {
+    if byte == 0 { String::new() } else { char::from(byte).to_string() }
+}
+
+/// The byte of a value of type "char".
+pub(crate) fn byte_of(value: &str) -> u8 {
+    value.chars().next().and_then(|c| u8::try_from(c).ok()).unwrap_or(0)
+}
+
+/// The value of type "char" that a text means: its first byte, or the one that it writes in octal.
+pub(crate) fn char_in(text: &str) -> String {
+    char_of(match *text.as_bytes() {
+        [b'\\', a @ b'0'..=b'7', b @ b'0'..=b'7', c @ b'0'..=b'7'] => (a & 3) << 6 | (b & 7) << 3 | c & 7,
+        [first, ..] => first,
+        [] => 0,
+    })
+}
+
+/// A value of type "char" as it is written: a byte that is no character of its own in octal.
+pub(crate) fn char_out(value: &str) -> Cow<'_, str> {
+    match byte_of(value) {
+        byte @ 128.. => Cow::Owned(format!("\\{byte:03o}")),
+        _ => Cow::Borrowed(value),
     }
 }
 
@@ -307,6 +335,7 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
         }
         Value::Float8(f) => write_float(*f, Width::Double, ctx.settings.extra_float_digits, to),
         Value::Numeric(n) => write!(to, "{n}").expect("a string takes it"),
+        Value::Text(text) if ty == oid::CHAR => to.push_str(&char_out(text)),
         Value::Text(text) | Value::Json(text) => to.push_str(text),
         Value::Bytea(bytes) => write_bytea(bytes, ctx.settings.bytea_escape, to),
         Value::Date(date) => datetime::date_style::write_date(*date, ctx.settings.date_style, to),

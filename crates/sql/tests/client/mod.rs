@@ -163,6 +163,7 @@ pub fn start() -> SessionStart {
         process_id: 1,
         address: None,
         interrupt: Arc::new(Interrupt::default()),
+        encoding: Arc::default(),
         client: Arc::new(Fixed),
         server: Arc::new(Fixed),
     }

@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         let sent = self.expression()?;
         let mut bytes = Vec::new();
         liger_sql::types::binary::send(self.ctx, sent.ty, &sent.value, &mut bytes)?;
-        let read = liger_sql::types::binary::receive(self.ctx, Type::of(sent.ty), &bytes)?;
+        let read = liger_sql::types::binary::receive(self.ctx, Type::of(sent.ty), &bytes, String::new)?;
         let read = self.shown(&Typed { ty: sent.ty, value: read })?;
         assert_eq!(read, self.shown(&sent)?, "what was sent is not what was received");
         Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

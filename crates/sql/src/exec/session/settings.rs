@@ -11,6 +11,7 @@ pub(crate) mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::encoding::{self, ClientEncoding};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::func::Settings;
 use crate::session::Timeouts;
@@ -37,6 +38,8 @@ pub(crate) struct Variables {
     pub(crate) eval: Arc<Settings>,
     pub(crate) search_path: Arc<[String]>,
     pub(crate) timeouts: Timeouts,
+    /// Where `client_encoding` is told.
+    encoding: Arc<ClientEncoding>,
     user: String,
     /// SET ROLE and SET SESSION AUTHORIZATION, where they say somebody else.
     role: Option<String>,
@@ -79,7 +82,7 @@ fn value_in<'v>(values: &'v BTreeMap<String, String>, name: &str) -> Option<&'v 
 }
 
 impl Variables {
-    pub(crate) fn new(user: &str) -> Variables {
+    pub(crate) fn new(user: &str, encoding: &Arc<ClientEncoding>) -> Variables {
         let values = Arc::new(BTreeMap::from([(SESSION_ROLE.to_string(), user.to_string())]));
         let mut made = Variables {
             start: values.clone(),
@@ -89,6 +92,7 @@ impl Variables {
             eval: Arc::new(Settings::default()),
             search_path: Arc::default(),
             timeouts: Timeouts::default(),
+            encoding: encoding.clone(),
             user: user.to_string(),
             role: None,
             session_role: None,
@@ -271,15 +275,20 @@ impl Variables {
         };
         known.check_settable()?;
         match name {
-            "client_encoding" => {
-                // As PostgreSQL compares names of encodings: some clients send them in quotes.
-                let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
-                let plain = plain.to_ascii_lowercase();
-                if plain == "utf8" || plain == "unicode" || plain.is_empty() {
-                    Ok("UTF8".to_string())
-                } else {
-                    Err(invalid())
+            "client_encoding" => match encoding::named(value) {
+                None => Err(invalid()),
+                // Old clients want to see the name that they have said.
+                Some(_) if value == "UNICODE" => Ok(value.to_string()),
+                Some(known) if known.is_known() => Ok(known.name.to_string()),
+                Some(other) => {
+                    let detail = format!("Conversion between {} and UTF8 is not supported.", other.name);
+                    let error = SqlError::refused_by_postgresql(invalid().message.clone());
+                    Err(error.detail(detail).hint("Use UTF8."))
                 }
+            },
+            "application_name" => {
+                let plain = |byte: u8| if (32..127).contains(&byte) { char::from(byte) } else { '?' };
+                Ok(value.bytes().map(plain).collect())
             }
             "TimeZone" => values::zone(value).map(|(name, _)| name).ok_or_else(invalid),
             "DateStyle" => {
@@ -292,6 +301,7 @@ impl Variables {
 
     fn apply_all(&mut self) {
         let applied = [
+            "client_encoding",
             "TimeZone",
             "DateStyle",
             "IntervalStyle",
@@ -311,6 +321,10 @@ impl Variables {
         let value = value_in(&self.values, name).unwrap_or_default().to_string();
         let eval = Arc::make_mut(&mut self.eval);
         match name {
+            "client_encoding" => {
+                eval.client_encoding = encoding::named(&value).unwrap_or_else(encoding::utf8);
+                self.encoding.set(eval.client_encoding);
+            }
             "TimeZone" => {
                 if let Some((name, zone)) = values::zone(&value) {
                     (eval.time_zone_name, eval.time_zone) = (name, zone);

@@ -189,9 +189,10 @@ pub(in crate::exec) fn call(on: &SessionSystem<'_>, source: &str, arguments: &[V
         "pg_get_userbyid" => Value::text(on.user_name(number)),
         "PG_encoding_to_char" => Value::text(numbered(number_of(first)).map_or("", |known| known.name)),
         "PG_char_to_encoding" => {
-            Value::Int4(encoding::named(text_of(first)).map_or(-1, |known| known.number))
+            Value::Int4(encoding::named(text_of(first)).map_or(-1, |known| i32::from(known.number)))
         }
-        "pg_client_encoding" | "getdatabaseencoding" => Value::text("UTF8"),
+        "pg_client_encoding" => Value::text(on.shared.variables.borrow().eval.client_encoding.name),
+        "getdatabaseencoding" => Value::text("UTF8"),
         "pg_encoding_max_length_sql" => {
             numbered(number_of(first)).map_or(Value::Null, |known| Value::Int4(known.bytes_max))
         }

@@ -6,7 +6,7 @@ use super::{bool_of, scalar, text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::EvalContext;
 use crate::func::registry::Body;
-use crate::types::text::settled_label;
+use crate::types::text::{byte_of, char_of, settled_label};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, oid, order};
 
@@ -27,13 +27,9 @@ pub(super) fn find(source: &str) -> Option<Body> {
             if !(-128..128).contains(&code) {
                 return Err(super::numbers::out_of_range("\"char\""));
             }
-            Ok(Value::text(
-                char::from_u32(code.max(0) as u32).filter(|c| *c != '\0').map_or(String::new(), String::from),
-            ))
+            Ok(Value::text(char_of(code as u8)))
         }),
-        "chartoi4" => {
-            scalar(|_, a| Ok(Value::Int4(text(&a[0]).bytes().next().map_or(0, |b| i32::from(b as i8)))))
-        }
+        "chartoi4" => scalar(|_, a| Ok(Value::Int4(i32::from(byte_of(text(&a[0])) as i8)))),
         "enum_first" => scalar(|ctx, _| ends(ctx, true)),
         "enum_last" => scalar(|ctx, _| ends(ctx, false)),
         "enum_range_all" => scalar(|ctx, _| {

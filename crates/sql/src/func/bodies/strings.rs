@@ -4,6 +4,7 @@ use super::{bytea, int4, int8, invalid_parameter, scalar, text, written};
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::registry::Body;
 use crate::stop;
+use crate::types::text::{char_in, char_out};
 use crate::types::value::Value;
 
 pub(super) fn find(source: &str) -> Option<Body> {
@@ -68,20 +69,15 @@ fn basic(source: &str) -> Option<Body> {
             let name = text(&a[0]);
             Ok(Value::text(&name[..name.floor_char_boundary(63)]))
         }),
-        "text_char" => scalar(|_, a| Ok(Value::text(first_byte(text(&a[0]))))),
+        "text_char" => scalar(|_, a| Ok(Value::text(char_in(text(&a[0]))))),
+        "char_text" | "char_bpchar" => scalar(|_, a| Ok(Value::text(&*char_out(text(&a[0]))))),
         // Lengths are applied after the cast.
-        "name_text" | "name_bpchar" | "char_text" | "varchar" | "bpchar" | "char_bpchar" => {
-            scalar(|_, a| Ok(a[0].clone()))
-        }
+        "name_text" | "name_bpchar" | "varchar" | "bpchar" => scalar(|_, a| Ok(a[0].clone())),
         // char(n) to text loses its padding.
         "rtrim1" => scalar(|_, a| Ok(Value::text(text(&a[0]).trim_end_matches(' ')))),
         "booltext" => scalar(|_, a| Ok(Value::text(if super::bool_of(&a[0]) { "true" } else { "false" }))),
         _ => None,
     }
-}
-
-fn first_byte(text: &str) -> &str {
-    &text[..text.floor_char_boundary(1)]
 }
 
 /// As the C library's towupper: one character for one.
