@@ -16,6 +16,7 @@ mod own;
 mod pooled;
 pub(crate) mod privilege;
 mod query;
+mod reg;
 mod rows;
 mod seed;
 mod session;

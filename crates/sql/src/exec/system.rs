@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::advisory::{self, Advisory};
 use super::notify::{self, Notify};
 use super::privilege;
+use super::reg;
 use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
 use super::store::Store;
@@ -60,7 +61,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(start: &SessionStart, surroundings: Box<dyn Surroundings>) -> Shared {
         Shared {
-            variables: RefCell::new(Variables::new(&start.user)),
+            variables: RefCell::new(Variables::new(&start.user, &start.encoding)),
             user: start.user.clone(),
             database: start.database.clone(),
             process_id: start.process_id,
@@ -392,11 +393,11 @@ impl System for SessionSystem<'_> {
         super::bare::enum_labels(self.store, oid)
     }
 
-    fn reg_in(&self, reg: Oid, name: &str) -> Result<Oid> {
-        if name == "-" {
+    fn reg_in(&self, kind: Oid, name: &str) -> Result<Oid> {
+        if name == "-" && kind != oid::REGOPER {
             return Ok(0);
         }
-        let (found, state, what) = match reg {
+        let (found, state, what) = match kind {
             oid::REGCLASS => (self.relation(name)?, SqlState::UNDEFINED_TABLE, "relation"),
             oid::REGTYPE => (self.type_by_name(name)?, SqlState::UNDEFINED_OBJECT, "type"),
             oid::REGNAMESPACE if name == "information_schema" => {
@@ -406,28 +407,22 @@ impl System for SessionSystem<'_> {
                 (self.store.schema(name.trim_matches('"')), SqlState::INVALID_SCHEMA_NAME, "schema")
             }
             oid::REGROLE => (self.store.role(name.trim_matches('"')), SqlState::UNDEFINED_OBJECT, "role"),
-            oid::REGPROC | oid::REGPROCEDURE => {
-                let plain = name.split('(').next().unwrap_or(name);
-                let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain);
-                if reg == oid::REGPROC && crate::func::functions(plain).len() > 1 {
-                    let message = format!("more than one function named \"{name}\"");
-                    return Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, message));
-                }
-                (
-                    crate::func::functions(plain).first().map(|f| f.oid),
-                    SqlState::UNDEFINED_FUNCTION,
-                    "function",
-                )
+            oid::REGPROC | oid::REGPROCEDURE | oid::REGOPER | oid::REGOPERATOR => {
+                return reg::read(self, kind, name);
             }
+            oid::REGCONFIG => (None, SqlState::UNDEFINED_OBJECT, "text search configuration"),
+            oid::REGDICTIONARY => (None, SqlState::UNDEFINED_OBJECT, "text search dictionary"),
             _ => (None, SqlState::UNDEFINED_OBJECT, "object"),
         };
         found.ok_or_else(|| SqlError::new(state, format!("{what} \"{name}\" does not exist")))
     }
 
-    fn reg_out(&self, reg: Oid, oid: Oid) -> Option<String> {
-        match reg {
+    fn reg_out(&self, kind: Oid, oid: Oid) -> Option<String> {
+        match kind {
             oid::REGTYPE => Some(self.format_type(Type::of(oid))).filter(|name| name != "???"),
-            oid::REGPROC | oid::REGPROCEDURE => crate::func::function(oid).map(|f| f.name.to_string()),
+            oid::REGPROC | oid::REGPROCEDURE | oid::REGOPER | oid::REGOPERATOR => {
+                reg::written(self, kind, oid)
+            }
             oid::REGNAMESPACE if oid == INFORMATION_SCHEMA => Some("information_schema".to_string()),
             _ => self.shown(oid),
         }

@@ -72,7 +72,10 @@ fn relabel(ctx: &EvalContext<'_>, target: Oid, value: Value) -> Value {
         (oid::OID | oid::XID | oid::REGPROC | oid::REGCLASS | oid::REGTYPE, Value::Int4(n)) => {
             Value::Oid(n as Oid)
         }
-        (oid::REGPROCEDURE | oid::REGROLE | oid::REGNAMESPACE, Value::Int4(n)) => Value::Oid(n as Oid),
+        (
+            oid::REGPROCEDURE..=oid::REGOPERATOR | oid::REGROLE | oid::REGNAMESPACE | oid::REGCOLLATION,
+            Value::Int4(n),
+        ) => Value::Oid(n as Oid),
         (oid::INT4, Value::Oid(n)) => Value::Int4(n as i32),
         (oid::BYTEA, Value::Text(text)) => Value::bytea(text.as_bytes()),
         (_, Value::Array(array)) => match array::element_of(ctx, target) {

@@ -268,7 +268,7 @@ fn parse_vector(ctx: &EvalContext<'_>, ty: Oid, text: &str) -> Result<Value> {
 }
 
 fn reg_in(ctx: &EvalContext<'_>, ty: Oid, text: &str) -> Result<Value> {
-    if text == "-" {
+    if text == "-" && ty != oid::REGOPER {
         return Ok(Value::Oid(0));
     }
     match text.parse() {
@@ -378,6 +378,8 @@ pub fn write(ctx: &EvalContext<'_>, ty: Oid, value: &Value, to: &mut String) -> 
 fn write_oid(ctx: &EvalContext<'_>, ty: Oid, number: Oid, to: &mut String) {
     let plain = matches!(ty, oid::OID | oid::XID | oid::CID);
     match number {
+        // That is an operator.
+        0 if matches!(ty, oid::REGOPER | oid::REGOPERATOR) => to.push('0'),
         0 if !plain => to.push('-'),
         _ => match (!plain).then(|| ctx.system.reg_out(ty, number)).flatten() {
             Some(name) => to.push_str(&name),
