@@ -26,7 +26,10 @@ const NEVER: Duration = Duration::from_secs(3);
 const STACK: usize = 64 << 20;
 
 /// Prepared once: big values to compute with.
-const BIG: &str = "create table big (t text, n numeric, a int[], m int[], j json, b jsonb);
+const BIG: &str = "create domain d as int;
+    create table lots (a int, b d, c text);
+    insert into lots select g, g % 100, repeat('x', 20) || g from generate_series(1, 20000) g;
+    create table big (t text, n numeric, a int[], m int[], j json, b jsonb);
     insert into big select repeat('abcdefghij', 100000), repeat('123456789', 12000)::numeric,
     (select array_agg(g) from generate_series(1, 200000) g),
     (select array_agg(-g) from generate_series(1, 100000) g),
@@ -131,6 +134,22 @@ const LONG: &[&str] = &[
     "select * from pg_attribute a, pg_attribute b where pg_get_indexdef(a.attrelid) = 'x'",
     "select count(format_type(a.atttypid, a.atttypmod)) from pg_attribute a, pg_attribute b",
     "select bit_count(repeat('x', 100000000)::bytea) from generate_series(1, 100)",
+    "copy (select * from lots, generate_series(1, 10000)) to stdout",
+    "insert into lots select g, 1, 'x' from generate_series(1, 10000000) g",
+    "create table made as select x.* from lots x, generate_series(1, 10000)",
+    "alter table lots alter a type bigint using length(repeat(c, 200000))",
+    "alter table lots add check (repeat(c, 20000) !~ '(x+)+y')",
+    "alter domain d add check (repeat('a', 20000 + value) !~ '(a+)+b')",
+    "update lots set a = (select count(*) from lots x where x.b = lots.b)",
+    "delete from lots where (select count(*) from lots x where x.b = lots.b) < 0",
+    "select count(*) from lots x join lots y on x.b = y.b join lots z on z.b = x.b",
+    "select x.c from lots x, lots y order by x.c || y.c",
+    "select rank() over (partition by x.b order by y.c desc) from lots x, lots y",
+    "select x.c from lots x, lots y union select 'q'",
+    "select x.c, count(distinct y.c) from lots x, lots y group by cube (x.a, x.b, x.c)",
+    "select json_agg(row_to_json(x)) from lots x, generate_series(1, 1000)",
+    "select count(*) from lots x, lots y where x.c || y.c ~ '(x|y)+1*2(3|4)5?$'",
+    "with recursive r(n) as (select 1 union select n + 1 from r) select count(*) from r",
 ];
 
 /// A session on a thread of its own, with what there is to compute with.

@@ -33,7 +33,7 @@ fn now(source: &str) -> Option<Body> {
         "timeofday" => scalar(|ctx, _| {
             let (utc, zone) = (ctx.system.clock_us(), &ctx.settings.time_zone);
             let (days, micros) = split(utc_to_local(zone, utc));
-            Ok(Value::text(time_format::of_day(days, micros, &abbreviation_at(zone, utc))))
+            Ok(Value::text(time_format::of_day(days, micros, &abbreviation_at(zone, utc))?))
         }),
         "clock_timestamp" => scalar(|ctx, _| Ok(Value::Timestamptz(ctx.system.clock_us()))),
         "date_finite" => scalar(|_, a| Ok(Value::Bool(!matches!(date_of(&a[0]), i32::MAX | i32::MIN)))),

@@ -2,7 +2,9 @@
 
 use super::number_format::{ordinal, roman};
 use super::{interval_of, scalar, text, timestamp_of, timestamptz_of};
+use crate::error::Result;
 use crate::func::registry::Body;
+use crate::stop;
 use crate::types::datetime::{
     DAY_US, Day, EPOCH_JULIAN, SECOND_US, abbreviation_at, day_of, days_of, is_infinite, iso_week, offset_at,
     split, weekday,
@@ -35,12 +37,13 @@ fn names_follow(rest: &str) -> bool {
 }
 
 /// Splits a pattern; TM prefixes are passed over.
-pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
+pub(super) fn pieces(pattern: &str) -> Result<Vec<Piece>> {
     let mut found = Vec::new();
     let mut rest = pattern;
     let starts =
         |rest: &str, word: &str| rest.get(..word.len()).is_some_and(|s| s.eq_ignore_ascii_case(word));
     while let Some(c) = rest.chars().next() {
+        stop::check_at(found.len())?;
         let mut fill = false;
         let mut tail = rest;
         while let Some(prefix) = ["FM", "TM", "FX"].iter().find(|prefix| starts(tail, prefix)) {
@@ -86,7 +89,7 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece> {
             c => found.push(Piece::Literal(c, false)),
         }
     }
-    found
+    Ok(found)
 }
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -228,9 +231,10 @@ fn word_of(moment: &Moment, word: &str, given: &str, fill: bool) -> String {
     }
 }
 
-fn format(moment: &Moment, pattern: &str) -> String {
+fn format(moment: &Moment, pattern: &str) -> Result<String> {
     let mut made = String::new();
-    for piece in pieces(pattern) {
+    for (at, piece) in pieces(pattern)?.into_iter().enumerate() {
+        stop::check_at(at)?;
         match piece {
             Piece::Literal(c, _) => made.push(c),
             Piece::Fixed => {}
@@ -250,13 +254,13 @@ fn format(moment: &Moment, pattern: &str) -> String {
             },
         }
     }
-    made
+    Ok(made)
 }
 
 /// `Wed Feb 21 10:03:04.123456 2024 UTC`.
-pub(super) fn of_day(days: i64, micros: i64, zone: &str) -> String {
+pub(super) fn of_day(days: i64, micros: i64, zone: &str) -> Result<String> {
     let moment = Moment { day: day_of(days), days, micros, zone: None, is_interval: false };
-    format!("{} {zone}", format(&moment, "Dy Mon DD HH24:MI:SS.US YYYY"))
+    Ok(format!("{} {zone}", format(&moment, "Dy Mon DD HH24:MI:SS.US YYYY")?))
 }
 
 fn of_interval(interval: Interval) -> Moment {
@@ -274,7 +278,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
             }
             let (days, micros) = split(local);
             let moment = Moment { day: day_of(days), days, micros, zone: None, is_interval: false };
-            Ok(Value::text(format(&moment, text(&a[1]))))
+            Ok(Value::text(format(&moment, text(&a[1]))?))
         }),
         "timestamptz_to_char" => scalar(|ctx, a| {
             let utc = timestamptz_of(&a[0]);
@@ -286,13 +290,13 @@ pub(super) fn find(source: &str) -> Option<Body> {
             let zone = Some((abbreviation_at(&ctx.settings.time_zone, utc), east));
             let moment = Moment { day: day_of(days), days, micros, zone, is_interval: false };
             debug_assert!(micros < DAY_US);
-            Ok(Value::text(format(&moment, text(&a[1]))))
+            Ok(Value::text(format(&moment, text(&a[1]))?))
         }),
         "interval_to_char" => scalar(|_, a| {
             if text(&a[1]).is_empty() {
                 return Ok(Value::Null);
             }
-            Ok(Value::text(format(&of_interval(interval_of(&a[0])), text(&a[1]))))
+            Ok(Value::text(format(&of_interval(interval_of(&a[0])), text(&a[1]))?))
         }),
         _ => None,
     }

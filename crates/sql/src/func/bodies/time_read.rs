@@ -533,7 +533,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
     match source {
         "to_date" => scalar(|_, a| {
             let whole = text(&a[0]);
-            let fields = read(whole, &pieces(text(&a[1])), Mode::Lenient)?;
+            let fields = read(whole, &pieces(text(&a[1]))?, Mode::Lenient)?;
             let days = fields.days(whole)?;
             fields.time(whole)?;
             let told = |mut error: SqlError| {
@@ -544,7 +544,7 @@ pub(super) fn find(source: &str) -> Option<Body> {
         }),
         "to_timestamp" => scalar(|ctx, a| {
             let whole = text(&a[0]);
-            let fields = read(whole, &pieces(text(&a[1])), Mode::Lenient)?;
+            let fields = read(whole, &pieces(text(&a[1]))?, Mode::Lenient)?;
             let (days, time) = (fields.days(whole)?, fields.time(whole)?);
             let local = timestamp_in_range(i128::from(days) * i128::from(DAY_US) + i128::from(time))?;
             let at = match fields.zone(whole)? {

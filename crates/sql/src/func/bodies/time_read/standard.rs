@@ -85,7 +85,7 @@ impl Parts {
 /// # Errors
 /// 22007 for a pattern with other separators than ` - . / , ' : ;`.
 pub(in crate::func::bodies) fn standard(whole: &str, pattern: &str) -> Result<Result<(Value, i32)>> {
-    let pieces = pieces(pattern);
+    let pieces = pieces(pattern)?;
     let separators = pieces.iter().filter_map(|piece| match piece {
         Piece::Literal(c, false) => Some(*c),
         _ => None,
