@@ -16,6 +16,9 @@ class Answer:
     tags: list = dataclasses.field(default_factory=list)
     state: str = ""
     message: str = ""
+    detail: str = ""
+    hint: str = ""
+    notices: list = dataclasses.field(default_factory=list)
 
 
 class Lost(Exception):
@@ -23,8 +26,10 @@ class Lost(Exception):
 
 
 class Client:
-    def __init__(self, host, port, database="postgres", user="postgres", patience=30.0):
-        self.place = f"{host}:{port}"
+    """`status` is the state of its transaction after the last answer: I (none), T or E. `notified` are notifications, as (channel, payload)."""
+
+    def __init__(self, host, port, database="postgres", user="postgres", patience=30.0, settings=None):
+        self.place, self.status, self.notified = f"{host}:{port}", "I", []
         if host.startswith("/"):
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(f"{host}/.s.PGSQL.{port}")
@@ -33,7 +38,8 @@ class Client:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(patience)
         self.stream = self.socket.makefile("rb")
-        body = struct.pack("!i", 196608) + f"user\0{user}\0database\0{database}\0\0".encode()
+        settings = {"user": user, "database": database} | (settings or {})
+        body = struct.pack("!i", 196608) + "".join(f"{name}\0{value}\0" for name, value in settings.items()).encode() + b"\0"
         self.socket.sendall(struct.pack("!i", len(body) + 4) + body)
         answer = self.receive()
         if answer.state:
@@ -61,6 +67,7 @@ class Client:
             except TimeoutError as error:
                 raise Lost(f"{self.place} gave no answer in time") from error
             if kind == b"Z":
+                self.status = body.decode()
                 return
             yield kind, body
 
@@ -77,15 +84,26 @@ class Client:
             elif kind == b"C":
                 answer.tags.append(body[:-1].decode())
             elif kind == b"E":
-                parts = {part[:1]: part[1:].decode() for part in body.split(b"\0") if part}
-                answer.state, answer.message = parts[b"C"], parts[b"M"]
+                parts = parts_of(body)
+                answer.state, answer.message, answer.detail, answer.hint = parts["C"], parts["M"], parts.get("D", ""), parts.get("H", "")
+            elif kind == b"N":
+                parts = parts_of(body)
+                answer.notices.append((parts["S"], parts["C"], parts["M"]))
+            elif kind == b"A":
+                channel, payload = body[4:-1].decode().split("\0")
+                self.notified.append((channel, payload))
         return answer
 
     def run(self, mode, sql, values=()):
         """Runs one statement. `values` are texts for $1, $2 and so on (None for NULL); the simple protocol takes none."""
+        self.send(mode, sql, values)
+        return self.receive()
+
+    def send(self, mode, sql, values=()):
+        """Sends a statement; each that is sent has its own `receive`, in order."""
         if mode == "simple":
             self.socket.sendall(message(b"Q", text(sql)))
-            return self.receive()
+            return
         name = "differential" if mode == "prepared" else ""
         form = 1 if mode == "binary" else 0
         values = [None if value is None else value.encode() for value in values]
@@ -99,11 +117,12 @@ class Client:
         else:
             executes = message(b"E", text("") + struct.pack("!i", 0))
         end = message(b"S", b"")
-        if mode != "prepared":
-            self.socket.sendall(parse + describe + bind + executes + end)
-            return self.receive()
-        self.socket.sendall(message(b"C", b"S" + text(name)) + parse + describe + bind + executes + end)
-        return self.receive()
+        close = message(b"C", b"S" + text(name)) if mode == "prepared" else b""
+        self.socket.sendall(close + parse + describe + bind + executes + end)
+
+
+def parts_of(body):
+    return {part[:1].decode(): part[1:].decode() for part in body.split(b"\0") if part}
 
 
 def own(oid):

@@ -66,3 +66,16 @@ def known(case):
         if applies(case):
             return reason
     return None
+
+
+# Of random sessions: the reason, whether the difference leaves both servers as they were (then the script goes on), and the test.
+SESSIONS = [
+]
+
+
+def known_session(found):
+    """Why a difference of random sessions is known, and whether it leaves both as they were; the reason is None if it is not known."""
+    for reason, harmless, applies in SESSIONS:
+        if applies(found):
+            return reason, harmless
+    return None, False
