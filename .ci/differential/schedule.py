@@ -77,7 +77,8 @@ class Schedule:
             self.left -= 1
             return self.move()
         if self.ends is None:
-            self.ends = [Step(at, sql) for at in range(len(self.sessions)) for sql in ("rollback", "reset role", "reset all")]
+            first = sorted(range(len(self.sessions)), key=lambda at: not self.sessions[at].changed)
+            self.ends = [Step(at, sql) for at in first for sql in ("rollback", "reset role", "reset all")]
             self.ends += [Step(at, "select count(*) from pg_class where relpersistence = 't' and pg_table_is_visible(oid) and relkind in ('r', 'v', 'S')") for at in range(len(self.sessions))]
         return self.ends.pop(0) if self.ends else None
 
@@ -90,8 +91,8 @@ class Schedule:
             self.claim(step.session)
         if status == "I":
             session.claims = None
-        if step.changes and not answer.state:
-            self.stale, session.changed = True, status != "I"
+        if step.changes:
+            self.stale, session.changed = self.stale or not answer.state, status != "I"
         if before != status or step.sql.startswith("rollback"):
             self.stale = True
 
@@ -111,7 +112,7 @@ class Schedule:
         at, kind = self.turn, self.random.random()
         session = self.sessions[at]
         if session.status == "E" and kind < 0.5:
-            return Step(at, self.some("rollback", "rollback", "commit", "rollback to s1", "rollback to s1", "rollback to s2", "rollback and chain"))
+            return Step(at, self.some("rollback", "rollback", "commit", "rollback to s1", "rollback to s1", "rollback to s2"))
         if kind < 0.17:
             return Step(at, self.block(session))
         if kind < 0.29:
@@ -132,7 +133,7 @@ class Schedule:
         if random.random() < 0.35:
             return self.some("commit", "commit", "rollback", "end", "abort") + end
         return self.some(f"savepoint {points}", f"savepoint {points}", f"release {self.some('', 'savepoint ')}{points}", f"rollback to {self.some('', 'savepoint ')}{points}", f"rollback to {points}", "begin",
-                         f"set constraints {self.some('all', 'all', 'k1', 'k2')} {self.some('deferred', 'immediate')}", "set transaction read only", "set transaction isolation level serializable" if random.random() < 0.3 else f"savepoint {points}")
+                         f"set constraints {self.some('all', 'all', 'k1', 'k2')} {self.some('deferred', 'immediate')}", "set transaction read only", f"savepoint {points}")
 
     def around(self, at):
         """What belongs to the session: settings, roles, prepared statements, cursors, notifications."""
@@ -150,7 +151,7 @@ class Schedule:
             if self.others(at):  # what was prepared earlier may be about what another block keeps to itself
                 return Step(at, self.some("execute p2(1, 'a')", "execute p2('3', 4)", "select count(*) from pg_prepared_statements"))
             return Step(at, self.some(f"prepare p1 as {statement.sql}", f"prepare p2 (int, text) as select $1 + 1 as n, upper($2) as x", "prepare p1 (int) as select g from generate_series(1, $1) g", f"prepare p1 as {statement.sql}",
-                                      "execute p1", "execute p1", "execute p1(2)", "execute p2(1, 'a')", "execute p2('3', 4)", "deallocate p1", "deallocate all", "select name, parameter_types::text, from_sql from pg_prepared_statements order by name"))
+                                      "execute p1", "execute p1", "execute p1(2)", "execute p2(1, 'a')", "execute p2('3', 4)", "deallocate p1", "deallocate all", "select name, parameter_types::text from pg_prepared_statements order by name"))
         if kind < 0.88:
             return self.cursor(at)
         if self.others(at):
@@ -180,7 +181,7 @@ class Schedule:
             return Step(at, self.update(at), mode)
         if kind < 0.62:
             return Step(at, self.delete(at), mode)
-        if kind < 0.7 and picture.sequences:
+        if kind < 0.7 and picture.sequences and not self.sessions[at].changed:
             one = self.some(*picture.sequences).sql
             return Step(at, self.some(f"select nextval('{one}')", f"select nextval('{one}')", f"select currval('{one}')", "select lastval()", f"select setval('{one}', {self.some(1, 3, 7, 0)})", f"select setval('{one}', 4, false)",
                                       f"select last_value, is_called from {one}"), mode)
@@ -188,13 +189,15 @@ class Schedule:
         one.mode = mode
         return one
 
-    def target(self, at, views=True):
+    def target(self, at, writes=False):
         picture = self.objects.picture
-        free = self.free(at, picture.tables + (picture.views if views and self.random.random() < 0.3 else []))
+        free = self.free(at, picture.tables + (picture.views if self.random.random() < 0.3 else []))
+        if writes and self.sessions[at].changed:  # numbers that a block takes after it has changed the catalog are given again if it is rolled back
+            free = [one for one in free if one.kind == "r" and not any(column["identity"] or column["default"] for column in one.columns)]
         return self.some(*free) if free else None
 
     def insert(self, at):
-        one = self.target(at)
+        one = self.target(at, True)
         if not one or not one.columns:
             return "select 1 as none"
         columns = one.writable() if self.random.random() < 0.95 else one.columns
@@ -230,7 +233,7 @@ class Schedule:
         return self.objects.maybe(share, f" where {self.objects.condition(self.some(*one.columns))}")
 
     def update(self, at):
-        one = self.target(at)
+        one = self.target(at, True)
         if not one or not one.columns:
             return "select 2 as none"
         sets = []
@@ -240,7 +243,7 @@ class Schedule:
         return f"update {one.sql} set {', '.join(sets)}{self.where(one)}{self.objects.maybe(0.2, ' returning *')}"
 
     def delete(self, at):
-        one = self.target(at)
+        one = self.target(at, True)
         return f"delete from {one.sql}{self.where(one)}{self.objects.maybe(0.2, ' returning *')}" if one and one.columns else "select 3 as none"
 
     def select(self, at):

@@ -1,9 +1,6 @@
-"""Random sessions: statements that depend on those before them, over foreign keys, sequences and cursors.
+"""Scripts of one session over what needs tables of a certain shape: foreign keys with all their actions, sequences and identity columns, cursors.
 
-A script is a list of steps, sent one after the other by one session; each is answered as PostgreSQL answers it, and so are the tables at
-the end. What is answered otherwise is made smaller by leaving out steps. Statements make their own tables (s0, s1, s2, s3), so that a
-script can be run again from its start."""
-CLEAN = ("rollback", "close all", "discard sequences", "drop table if exists s3, s2, s1, s0 cascade", "drop sequence if exists q0, q1 cascade")
+A script is a list of statements, which make their own tables (s0, s1, s2, s3). schedule.py takes one of them now and then."""
 ACTIONS = ("", "no action", "restrict", "cascade", "cascade", "set null", "set default")
 
 
@@ -180,19 +177,3 @@ class Script:
             return self.some(f"close {name}", f"close {name}", "close all", "select name, is_holdable, is_binary, is_scrollable from pg_cursors order by name", f"close nosuch")
         return self.some(f"insert into s0 values ({random.randint(1, 15)}, 1, 'new')", f"update s0 set t = t || '!' where id = {random.randint(1, 9)}", f"delete from s0 where id = {random.randint(1, 9)}",
                          f"update s0 set n = n + 1", "select count(*) from s0", f"discard {self.some('plans', 'sequences', 'temp')}", "select 1 / 0")
-
-
-def smaller(steps, still):
-    """The steps, fewer of them as long as `still(steps)` holds."""
-    size = max(1, len(steps) // 2)
-    while True:
-        at, changed = 0, False
-        while at < len(steps):
-            fewer = steps[:at] + steps[at + size:]
-            if fewer and still(fewer):
-                steps, changed = fewer, True
-            else:
-                at += size
-        if size == 1 and not changed:
-            return steps
-        size = max(1, size // 2)
