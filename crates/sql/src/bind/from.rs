@@ -419,9 +419,10 @@ impl Binder<'_> {
             let (l, r) = (&left[l].0, &right[r].0);
             let typed =
                 |c: &ScopeColumn| super::Typed::new(c.expr.clone(), c.ty, name.pos).collated(c.collation);
-            conditions.push(self.operator("=", Some(typed(l)), typed(r), name.pos)?.expr);
             let collation = l.collation.and(r.collation, name.pos)?;
-            let (mut both, ty) = self.common(vec![typed(l), typed(r)], "JOIN/USING")?;
+            let (mut both, ty) =
+                self.common(vec![typed(l), typed(r)], "JOIN/USING").map_err(SqlError::nowhere)?;
+            conditions.push(self.operator("=", Some(typed(l)), typed(r), name.pos)?.expr);
             let expr = match kind {
                 JoinKind::Full => Expr::Coalesce(both),
                 JoinKind::Right => both.remove(1),

@@ -99,6 +99,13 @@ impl Binder<'_> {
         self.through(view, Changing::Update, false).is_ok()
     }
 
+    /// Why PostgreSQL would not change rows through a view.
+    pub(crate) fn why_not_updatable(&self, view: &View) -> Option<String> {
+        let error = self.through(view, Changing::Update, false).err()?;
+        let is_refused = error.state == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+        error.detail.clone().filter(|_| is_refused)
+    }
+
     /// The scope of what is changed, at slot 0.
     pub(super) fn target_scope<'p>(
         &self,

@@ -96,9 +96,14 @@ impl Objects {
             );
         }
         found.reverse();
-        let of_table =
-            |what: &Goes| matches!(what, Goes::Part(table, _) if seen.contains(&Goes::Object(*table)));
-        found.retain(|one| !first.contains(&one.what) && !of_table(&one.what));
+        let of_other = |what: &Goes| match what {
+            Goes::Part(table, _) if seen.contains(&Goes::Object(*table)) => true,
+            Goes::Part(table, Part::Default(column)) => {
+                seen.contains(&Goes::Part(*table, Part::Column(*column)))
+            }
+            _ => false,
+        };
+        found.retain(|one| !first.contains(&one.what) && !of_other(&one.what));
         found.iter_mut().for_each(|one| one.is_part = parts.contains(&one.what));
         found
     }

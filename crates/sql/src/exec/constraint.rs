@@ -262,6 +262,9 @@ impl Exec<'_> {
         let values = pick(row, key.columns);
         let nulls = values.iter().filter(|value| value.is_null()).count();
         if key.full && nulls > 0 && nulls < values.len() {
+            if !self.is_still_there(child, row)? {
+                return Ok(());
+            }
             let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
             return Err(self.violation(child, key).detail(detail));
         }
@@ -276,6 +279,20 @@ impl Exec<'_> {
     /// A row that was changed or deleted again since it was noted needs no check.
     fn still_there(&self, child: &Arc<Table>, key: &ForeignKey<'_>, values: &[Value]) -> Result<bool> {
         Ok(!self.children(child, key.columns, values, 1)?.is_empty())
+    }
+
+    /// The same for a row whose key has NULLs, which no index leads to: the rows are looked through.
+    fn is_still_there(&self, child: &Arc<Table>, row: &[Value]) -> Result<bool> {
+        let all: Vec<u16> = (0..child.columns.len() as u16).collect();
+        let mut cursor = Cursor::default();
+        while !cursor.done {
+            self.interrupt.check()?;
+            let batch = self.store.scan(child, &Range::default(), Purpose::Read, &mut cursor, 256)?;
+            if batch.iter().any(|found| unchanged(child, &all, &found.values, row)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn violation(&self, child: &Table, key: &ForeignKey<'_>) -> SqlError {
@@ -352,7 +369,7 @@ impl Exec<'_> {
         if children.is_empty() || (action == Action::NoAction && self.parent_has(child, key, &own)?) {
             return Ok(());
         }
-        if refuses {
+        let refused = || {
             let (name, table) = (&key.constraint.name, &child.name);
             let violated = format!("violates foreign key constraint \"{name}\" on table \"{table}\"");
             let message = format!("update or delete on table \"{}\" {violated}", parent.name);
@@ -360,12 +377,20 @@ impl Exec<'_> {
             let detail = format!("Key {shown} is still referenced from table \"{table}\".");
             let mut error = SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message).detail(detail);
             error.constraint = Some(name.clone());
-            return Err(self.about(error, child));
+            Err(self.about(error, child))
+        };
+        if refuses {
+            return refused();
         }
         if self.depth.get() >= DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "foreign keys cascade too deeply"));
         }
-        self.act(child, key, action, children, waiting.new.as_ref())
+        self.act(child, key, action, children, waiting.new.as_ref())?;
+        // A default that is the key itself leaves its rows as they were, and nobody notes them again.
+        let stays = action == Action::SetDefault
+            && !self.parent_has(child, key, &own)?
+            && !self.children(child, key.columns, &own, 1)?.is_empty();
+        if stays { refused() } else { Ok(()) }
     }
 
     fn act(

@@ -17,6 +17,8 @@ mod temporary;
 mod types;
 mod view;
 
+pub(crate) use index::shown_expression;
+
 use std::sync::Arc;
 
 use super::privilege;
@@ -226,7 +228,13 @@ impl<S: Store> LocalSession<S> {
     pub(crate) fn visible_name(&self, object: &Object) -> String {
         let name = crate::exec::system::quoted(object.name());
         let known: Vec<Oid> = self.search_path().iter().filter_map(|name| self.store.schema(name)).collect();
-        match self.store.object(object.schema()).filter(|schema| !known.contains(&schema.oid())) {
+        let place = known.iter().position(|schema| *schema == object.schema());
+        let is_there = |schema: &Oid| match object {
+            Object::Type(_) => self.store.type_named(*schema, object.name()).is_some(),
+            _ => self.store.relation(*schema, object.name()).is_some(),
+        };
+        let is_hidden = place.is_none_or(|place| known[..place].iter().any(is_there));
+        match self.store.object(object.schema()).filter(|_| is_hidden) {
             Some(schema) => format!("{}.{name}", crate::exec::system::quoted(schema.name())),
             None => name,
         }
@@ -268,7 +276,13 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(crate) fn missing(&self, what: &str, state: SqlState, path: &Path, fine: bool) -> Result<()> {
-        let name = path.shown();
+        let is_relation = matches!(what, "relation" | "table" | "view" | "index" | "sequence");
+        let schema = path.schema().filter(|name| is_relation && self.store.schema(name).is_none());
+        if let Some(schema) = schema.filter(|_| !fine) {
+            let message = format!("schema \"{schema}\" does not exist");
+            return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
+        }
+        let name = if is_relation && fine { path.last().to_string() } else { path.shown() };
         if fine {
             self.notice(format!("{what} \"{name}\" does not exist, skipping"));
             return Ok(());

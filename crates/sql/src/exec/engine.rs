@@ -161,6 +161,8 @@ impl EngineStore {
         if self.broken.get() {
             self.slot.take();
             self.give_back();
+            // A statement that is refused until the block ends may borrow another worker.
+            self.own.borrow_mut().rows.roll_back();
         }
     }
 

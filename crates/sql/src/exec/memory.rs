@@ -14,6 +14,7 @@ use crate::bind::tree::SortKey;
 use crate::catalog::first_objects;
 use crate::catalog::object::{Constraint, FIRST_USER_OID, Index, Indexed, Object, Rule, Schema, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::quote_ident;
 use crate::types::value::Value;
 use crate::types::{Oid, Types};
 
@@ -111,7 +112,7 @@ fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
     let settings = crate::func::Settings::default();
     let ctx = crate::func::EvalContext::new(&settings, &crate::func::NoSystem, 0);
     let columns = columns(table, index);
-    let name = |(at, ..): &(usize, Oid, SortKey)| table.columns[*at].name.clone();
+    let name = |(at, ..): &(usize, Oid, SortKey)| quote_ident(&table.columns[*at].name);
     let shown = |(at, ty, _): &(usize, Oid, SortKey)| match &row[*at] {
         Value::Null => "null".to_string(),
         value => crate::types::text::output(&ctx, *ty, value).unwrap_or_default(),

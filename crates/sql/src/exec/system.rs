@@ -168,6 +168,9 @@ impl SessionSystem<'_> {
     }
 
     pub(super) fn format_type(&self, ty: Type) -> String {
+        if ty.oid == 0 {
+            return "-".to_string();
+        }
         format_builtin(ty).or_else(|| self.shown(ty.oid)).unwrap_or_else(|| "???".to_string())
     }
 
@@ -228,6 +231,18 @@ impl SessionSystem<'_> {
             _ => oid_of(arguments.first()),
         };
         self.may_use_sequence(source, sequence)?;
+        let writes = match source {
+            "nextval_oid" => Some("nextval()"),
+            "setval_oid" | "setval3_oid" => Some("setval()"),
+            _ => None,
+        };
+        if let Some(what) = writes.filter(|_| self.shared.variables.borrow().is_read_only())
+            && let Some(Object::Sequence(known)) = self.store.object(sequence).as_deref()
+            && self.store.own_schema(false).is_ok_and(|own| own != Some(known.schema))
+        {
+            let message = format!("cannot execute {what} in a read-only transaction");
+            return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+        }
         match source {
             "nextval_oid" => {
                 self.sequence_name(sequence)?;
@@ -414,6 +429,8 @@ impl System for SessionSystem<'_> {
             oid::REGDICTIONARY => (None, SqlState::UNDEFINED_OBJECT, "text search dictionary"),
             _ => (None, SqlState::UNDEFINED_OBJECT, "object"),
         };
+        let named = crate::parse::parse_path(name).ok().filter(|_| kind == oid::REGCLASS);
+        let name = named.map_or(name.to_string(), |path| path.shown());
         found.ok_or_else(|| SqlError::new(state, format!("{what} \"{name}\" does not exist")))
     }
 

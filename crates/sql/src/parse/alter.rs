@@ -1,9 +1,6 @@
 //! ALTER.
 
-use super::ast::{
-    AlterColumn, AlterDomain, AlterRole, AlterTable, Constraint, ConstraintKind, ObjectKind, Path, Statement,
-    Storing,
-};
+use super::ast::{AlterColumn, AlterDomain, AlterRole, AlterTable, ObjectKind, Path, Statement, Storing};
 use super::lexer::Tok;
 use super::{Parser, Res};
 use crate::error::SqlError;
@@ -210,20 +207,6 @@ impl Parser<'_> {
             return Ok(AlterTable::Owner(self.label()?));
         }
         self.alter_storage()
-    }
-
-    /// ALTER CONSTRAINT name, and when it is checked.
-    fn alter_constraint(&mut self) -> Res<AlterTable> {
-        let (name, pos) = (self.name()?, self.pos());
-        let (deferrable, deferred, not_valid) = (false, false, false);
-        let kind = ConstraintKind::NotNull;
-        let mut said = Constraint { name: None, kind, deferrable, deferred, not_valid, pos };
-        while self.constraint_attribute(Some(&mut said))? {}
-        if said.not_valid {
-            let message = "FOREIGN KEY constraints cannot be marked NOT VALID";
-            return Err(SqlError::refused_by_postgresql(message));
-        }
-        Ok(AlterTable::AlterConstraint(name, said.deferrable, said.deferred))
     }
 
     /// What is neither columns nor constraints nor names.

@@ -1,5 +1,5 @@
 //! Constraints of columns and tables.
-use super::ast::{Action, Constraint, ConstraintKind, References};
+use super::ast::{Action, AlterTable, Constraint, ConstraintKind, References};
 use super::{Parser, Res};
 use crate::error::SqlError;
 
@@ -70,6 +70,19 @@ impl Parser<'_> {
         let equal = self.accept_words(&["nulls", "not", "distinct"]);
         self.accept_words(&["nulls", "distinct"]);
         equal
+    }
+
+    pub(super) fn alter_constraint(&mut self) -> Res<AlterTable> {
+        let name = self.name()?;
+        let (kind, pos) = (ConstraintKind::Null, name.pos);
+        let (deferrable, deferred, not_valid) = (false, false, false);
+        let mut said = Constraint { name: None, kind, deferrable, deferred, not_valid, pos };
+        while self.constraint_attribute(Some(&mut said))? {}
+        if said.not_valid {
+            let message = "FOREIGN KEY constraints cannot be marked NOT VALID";
+            return Err(SqlError::refused_by_postgresql(message));
+        }
+        Ok(AlterTable::AlterConstraint { name, deferrable: said.deferrable, deferred: said.deferred })
     }
 
     fn index_parameters(&mut self) -> Res<()> {

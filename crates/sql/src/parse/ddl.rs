@@ -114,11 +114,17 @@ impl Parser<'_> {
     }
 
     pub(super) fn sequence_options(&mut self) -> Res<Vec<SequenceOption>> {
-        let mut options = Vec::new();
-        while let Some(option) = self.sequence_option()? {
+        let mut options: Vec<SequenceOption> = Vec::new();
+        loop {
+            let pos = self.pos();
+            let Some(option) = self.sequence_option()? else { return Ok(options) };
+            let kind = std::mem::discriminant(&option);
+            if options.iter().any(|other| std::mem::discriminant(other) == kind) {
+                let message = "conflicting or redundant options";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(pos + 1));
+            }
             options.push(option);
         }
-        Ok(options)
     }
 
     /// One option of a sequence, SET in front of it or not; none if something else follows.

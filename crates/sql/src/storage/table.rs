@@ -31,6 +31,7 @@ use super::sizing::{base_type, stored_of};
 use crate::catalog::object::{Column, Placing, Rule};
 use crate::catalog::{Catalog, Numbers};
 use crate::error::{Result, SqlError, SqlState};
+use crate::func::quote_ident;
 use crate::types::value::Value;
 use crate::types::{Oid, oid};
 
@@ -526,7 +527,7 @@ impl TableRows {
         let name = found.map_or(&self.key_name, |index| &index.name);
         let shown = |n: &usize| computed.show(self.columns[*n].1, &values[*n]);
         let (names, shown): (Vec<String>, Vec<String>) = match columns {
-            Some(columns) => columns.iter().map(|n| (self.columns[*n].0.to_string(), shown(n))).unzip(),
+            Some(columns) => columns.iter().map(|n| (quote_ident(&self.columns[*n].0), shown(n))).unzip(),
             None => {
                 let of = computed.entry(index, values).ok().flatten().unwrap_or_default();
                 of.iter().map(|value| ("expression".to_owned(), computed.show(0, value))).unzip()

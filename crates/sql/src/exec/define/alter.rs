@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::index_of;
 use super::storing::{SYSTEM_COLUMNS, check_column_name};
 use crate::catalog::depend::{Goes, Part};
-use crate::catalog::object::{Constraint, Identity, Object, Rule, Table, View};
+use crate::catalog::object::{Constraint, Identity, Index, Object, Rule, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
@@ -58,6 +58,9 @@ impl<S: Store> LocalSession<S> {
                     self.relation_exists(object.schema(), &name.text, false)?;
                     let new = renamed(&object, &name.text);
                     self.with_names_kept(&object, |own| own.store.replace(new))?;
+                    if let Object::Index(index) = &*object {
+                        self.rename_constraint_of(index, &name.text)?;
+                    }
                 }
                 (AlterTable::SetSchema(schema), _) => self.move_to(&object, schema)?,
                 (AlterTable::Owner(name), _) => self.change_owner(&object, &name.text)?,
@@ -89,6 +92,18 @@ impl<S: Store> LocalSession<S> {
         match action {
             AlterTable::Owner(name) => self.change_owner(&object, &name.text),
             AlterTable::Rename(name) => {
+                let (taken, what, state) = match kind {
+                    ObjectKind::Schema => {
+                        (self.store.schema(&name.text), "schema", SqlState::DUPLICATE_SCHEMA)
+                    }
+                    _ => {
+                        let other = self.store.type_named(object.schema(), &name.text);
+                        (other.map(|other| other.oid()), "type", SqlState::DUPLICATE_OBJECT)
+                    }
+                };
+                if taken.is_some() {
+                    return Err(SqlError::new(state, format!("{what} \"{}\" already exists", name.text)));
+                }
                 let new = renamed(&object, &name.text);
                 self.with_names_kept(&object, |own| own.store.replace(new))
             }
@@ -98,6 +113,17 @@ impl<S: Store> LocalSession<S> {
                 Err(SqlError::unsupported(what, missing::REMAKE))
             }
         }
+    }
+
+    /// A constraint has the name of its index.
+    fn rename_constraint_of(&self, index: &Index, name: &str) -> Result<()> {
+        let object = self.store.object(index.table);
+        let Some(Object::Table(table)) = object.as_deref() else { return Ok(()) };
+        let mut table = table.clone();
+        let of = table.constraints.iter_mut().find(|one| index_of(&one.rule) == Some(index.oid));
+        let Some(constraint) = of else { return Ok(()) };
+        constraint.name = name.to_string();
+        self.store.replace(Object::Table(table))
     }
 
     fn rename_view_column(&mut self, view: &View, from: &Ident, to: &Ident) -> Result<()> {
@@ -125,9 +151,23 @@ impl<S: Store> LocalSession<S> {
             let message = format!("schema \"{}\" does not exist", schema.text);
             return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
         };
+        if let Object::Sequence(sequence) = object
+            && let Some(table) = sequence.owned_by.and_then(|(table, _)| self.store.object(table))
+        {
+            let message = "cannot move an owned sequence into another schema";
+            let (own, table) = (&sequence.name, table.name());
+            let detail = format!("Sequence \"{own}\" is linked to table \"{table}\".");
+            return Err(SqlError::refused_by_postgresql(message).detail(detail));
+        }
         if self.is_temporary(oid) != self.is_temporary(object.schema()) {
             let message = "cannot move objects into or out of temporary schemas";
             return Err(SqlError::refused_by_postgresql(message));
+        }
+        let is_relation = !matches!(object, Object::Type(_));
+        if is_relation && oid != object.schema() && self.store.relation(oid, object.name()).is_some() {
+            let (name, schema) = (object.name(), &schema.text);
+            let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
         let mut moved = object.clone();
         match &mut moved {
@@ -202,20 +242,28 @@ impl<S: Store> LocalSession<S> {
             }
             AlterTable::ValidateConstraint(name) => {
                 let at = self.constraint_of(&table, name)?;
+                if !matches!(table.constraints[at].rule, Rule::ForeignKey { .. } | Rule::Check { .. }) {
+                    let message = format!(
+                        "constraint \"{}\" of relation \"{}\" is not a foreign key or check constraint",
+                        name.text, table.name
+                    );
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
                 self.check_rows(&table, &table.constraints[at].clone())?;
                 table.constraints[at].not_valid = false;
                 self.store.replace(Object::Table(table))
             }
-            AlterTable::AlterConstraint(name, deferrable, deferred) => {
+            AlterTable::AlterConstraint { name, deferrable, deferred } => {
                 let at = self.constraint_of(&table, name)?;
-                if !matches!(table.constraints[at].rule, Rule::ForeignKey { .. }) {
+                let constraint = &mut table.constraints[at];
+                if !matches!(constraint.rule, Rule::ForeignKey { .. }) {
                     let (name, own) = (&name.text, &table.name);
                     let message = format!(
                         "constraint \"{name}\" of relation \"{own}\" is not a foreign key constraint"
                     );
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
                 }
-                (table.constraints[at].deferrable, table.constraints[at].deferred) = (*deferrable, *deferred);
+                (constraint.deferrable, constraint.deferred) = (*deferrable, *deferred);
                 self.store.replace(Object::Table(table))
             }
             AlterTable::RenameColumn(from, to) => {
@@ -232,6 +280,14 @@ impl<S: Store> LocalSession<S> {
             }
             AlterTable::RenameConstraint(from, to) => {
                 let at = self.constraint_of(&table, from)?;
+                if index_of(&table.constraints[at].rule).is_some() {
+                    self.relation_exists(table.schema, &to.text, false)?;
+                }
+                if table.constraints.iter().any(|constraint| constraint.name == to.text) {
+                    let (name, own) = (&to.text, &table.name);
+                    let message = format!("constraint \"{name}\" for relation \"{own}\" already exists");
+                    return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+                }
                 table.constraints[at].name = to.text.clone();
                 if let Some(index) =
                     index_of(&table.constraints[at].rule).and_then(|oid| self.store.object(oid))
@@ -304,8 +360,8 @@ impl<S: Store> LocalSession<S> {
                     error
                 });
             }
-            AlterColumn::SetDefault(_, sql) => {
-                table.columns[at].default = Some(self.lasting(&table, sql, Some(table.columns[at].ty()))?);
+            AlterColumn::SetDefault(expr, sql) => {
+                table.columns[at].default = self.default(&table, expr, sql, table.columns[at].ty())?;
                 let shared = Arc::new(table.clone());
                 self.with_binder(|binder| binder.default_of(&shared, at).map(|_| ()))?;
             }
@@ -372,10 +428,13 @@ impl<S: Store> LocalSession<S> {
             }
             AlterColumn::DropIdentity { if_exists } => match table.columns[at].identity.take() {
                 Some(identity) => self.store.remove(identity.sequence)?,
-                None if *if_exists => {}
                 None => {
                     let message =
                         format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
+                    if *if_exists {
+                        self.notice(format!("{message}, skipping"));
+                        return Ok(());
+                    }
                     return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
             },
@@ -394,7 +453,16 @@ impl<S: Store> LocalSession<S> {
         let mut table = old.clone();
         let old = Arc::new(old);
         let column = &mut table.columns[at];
+        if using.is_some() && column.generated.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{}\" is a generated column.", column.name);
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_DEFINITION, message).detail(detail));
+        }
+        if column.identity.is_some() {
+            super::table::check_identity_type(ty.oid)?;
+        }
         let from = column.ty();
+        self.refuse_uses_of(&old, at)?;
         (column.type_oid, column.modifier) = (ty.oid, ty.modifier);
         let new = Arc::new(table.clone());
         self.store.replace(Object::Table(table))?;
@@ -408,9 +476,18 @@ impl<S: Store> LocalSession<S> {
             let Some(typed) = binder.coerce(typed, ty, crate::bind::Context::Assignment)? else {
                 let (name, to) = (&new.columns[at].name, crate::bind::type_text(binder.types(), ty.oid));
                 let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
-                let hint = format!("You might need to specify \"USING {name}::{to}\".");
+                let quoted = crate::func::quote_ident(name);
+                let hint = format!("You might need to specify \"USING {quoted}::{to}\".");
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint));
             };
+            let own = crate::bind::Typed::new(crate::bind::tree::Expr::slot(at), from, 0);
+            let has_default = new.columns[at].default.is_some();
+            if has_default && binder.coerce(own, ty, crate::bind::Context::Assignment)?.is_none() {
+                let (name, to) = (&new.columns[at].name, crate::bind::type_text(binder.types(), ty.oid));
+                let message =
+                    format!("default for column \"{name}\" cannot be cast automatically to type {to}");
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+            }
             binder.default_of(&new, at)?;
             let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             self.store.rewrite(&old, &new, &mut |mut row| {

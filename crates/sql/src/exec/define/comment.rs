@@ -35,9 +35,32 @@ impl<S: Store> LocalSession<S> {
             }
             _ => self.find(path)?,
         };
-        let what = if of.is_some() { "relation" } else { kind.word() };
-        let mut object = (*found.ok_or_else(|| undefined(what, path))?).clone();
+        let of_relation = matches!(
+            kind,
+            ObjectKind::Table
+                | ObjectKind::View
+                | ObjectKind::Index
+                | ObjectKind::Sequence
+                | ObjectKind::Column
+                | ObjectKind::Constraint
+        );
+        if found.is_none() && of_relation {
+            return self.missing("relation", SqlState::UNDEFINED_TABLE, path, false);
+        }
+        let mut object = (*found.ok_or_else(|| undefined(kind.word(), path))?).clone();
         self.must_own(&object)?;
+        let is_of_kind = match kind {
+            ObjectKind::Table => matches!(object, Object::Table(_)),
+            ObjectKind::View => matches!(object, Object::View(_)),
+            ObjectKind::Index => matches!(object, Object::Index(_)),
+            ObjectKind::Sequence => matches!(object, Object::Sequence(_)),
+            _ => true,
+        };
+        if !is_of_kind {
+            let article = if kind == ObjectKind::Index { "an" } else { "a" };
+            let message = format!("\"{}\" is not {article} {}", object.name(), kind.word());
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         let place = match (&mut object, kind) {
             (Object::Table(table), ObjectKind::Column) => {
                 let column = table.columns.iter_mut().find(|c| !c.dropped && c.name == name.last());

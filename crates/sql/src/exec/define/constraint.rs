@@ -17,12 +17,16 @@ impl<S: Store> LocalSession<S> {
         &self,
         table: &Table,
         given: Option<&String>,
-        columns: &str,
-        suffix: &str,
+        (columns, suffix): (&str, &str),
+        is_new: bool,
     ) -> Result<String> {
         if let Some(name) = given {
-            if table.constraints.iter().any(|constraint| constraint.name == *name) {
-                let message = format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
+            if let Some(other) = table.constraints.iter().find(|constraint| constraint.name == *name) {
+                let both = is_new && suffix == "check" && matches!(other.rule, Rule::Check { .. });
+                let message = match both {
+                    true => format!("check constraint \"{name}\" already exists"),
+                    false => format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
+                };
                 return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
             }
             return Ok(name.clone());
@@ -70,7 +74,7 @@ impl<S: Store> LocalSession<S> {
                 let columns = self.columns_named(table, list)?;
                 let shown = if primary { String::new() } else { names(table, &columns) };
                 let suffix = if primary { "pkey" } else { "key" };
-                let name = self.constraint_name(table, ast.name.as_ref(), &shown, suffix)?;
+                let name = self.constraint_name(table, ast.name.as_ref(), (&shown, suffix), !check)?;
                 if self.store.relation(table.schema, &name).is_some() {
                     let message = format!("relation \"{name}\" already exists");
                     return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
@@ -95,7 +99,7 @@ impl<S: Store> LocalSession<S> {
             }
             ConstraintKind::Check(expr, sql) => {
                 let shown = self.only_column(table, expr);
-                let name = self.constraint_name(table, ast.name.as_ref(), &shown, "check")?;
+                let name = self.constraint_name(table, ast.name.as_ref(), (&shown, "check"), !check)?;
                 let condition = self.lasting(table, sql, None)?;
                 (name, Rule::Check { condition })
             }
@@ -174,7 +178,7 @@ impl<S: Store> LocalSession<S> {
             .map(|at| table.columns[usize::from(*at)].name.as_str())
             .collect::<Vec<_>>()
             .join("_");
-        let name = self.constraint_name(table, ast.name.as_ref(), &shown, "fkey")?;
+        let name = self.constraint_name(table, ast.name.as_ref(), (&shown, "fkey"), false)?;
         self.check_key_types(&name, (table, &columns), (&parent, &wanted))?;
         let action = |action: ast::Action| match action {
             ast::Action::Nothing => Action::NoAction,
@@ -217,19 +221,22 @@ impl<S: Store> LocalSession<S> {
 
     /// The columns that a foreign key refers to, and the unique index over them.
     fn referenced(&self, parent: &Table, names: &[Ident]) -> Result<(Vec<u16>, Oid)> {
+        let refused = |kind: &str| {
+            let message = format!("cannot use a deferrable {kind} for referenced table \"{}\"", parent.name);
+            Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+        };
         if names.is_empty() {
             let key = parent.constraints.iter().find_map(|constraint| match &constraint.rule {
-                Rule::PrimaryKey { columns, index } => Some((columns.clone(), *index, constraint.deferrable)),
+                Rule::PrimaryKey { columns, index } => Some((constraint, columns.clone(), *index)),
                 _ => None,
             });
-            return match key {
-                Some((.., true)) => Err(deferrable_parent("primary key", parent)),
-                Some((columns, index, false)) => Ok((columns, index)),
-                None => {
-                    let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
-                    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
-                }
-            };
+            if key.as_ref().is_some_and(|(constraint, ..)| constraint.deferrable) {
+                return refused("primary key");
+            }
+            return key.map(|(_, columns, index)| (columns, index)).ok_or_else(|| {
+                let message = format!("there is no primary key for referenced table \"{}\"", parent.name);
+                SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+            });
         }
         let mut wanted = Vec::new();
         for name in names {
@@ -238,6 +245,7 @@ impl<S: Store> LocalSession<S> {
         }
         let mut sorted = wanted.clone();
         sorted.sort_unstable();
+        let mut is_deferrable = false;
         for index in self.store.indexes(parent.oid) {
             let mut columns: Vec<u16> = Vec::new();
             for column in &index.columns {
@@ -249,10 +257,14 @@ impl<S: Store> LocalSession<S> {
             columns.sort_unstable();
             if index.unique && index.predicate.is_none() && plain && columns == sorted {
                 if index.deferrable {
-                    return Err(deferrable_parent("unique constraint", parent));
+                    is_deferrable = true;
+                    continue;
                 }
                 return Ok((wanted, index.oid));
             }
+        }
+        if is_deferrable {
+            return refused("unique constraint");
         }
         let message = format!(
             "there is no unique constraint matching given keys for referenced table \"{}\"",
@@ -292,12 +304,6 @@ fn fits_key(types: &dyn Types, referenced: Oid, own: Oid) -> bool {
     to == from
         || kind(to) != 0 && kind(to) == kind(from)
         || find_cast(types, from, to, CastContext::Implicit).is_some()
-}
-
-/// 55000: what is checked later is nothing to refer to.
-fn deferrable_parent(what: &str, parent: &Table) -> SqlError {
-    let message = format!("cannot use a deferrable {what} for referenced table \"{}\"", parent.name);
-    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
 /// A foreign key names a column that is none of the table's.

@@ -66,7 +66,17 @@ impl<S: Store> LocalSession<S> {
         if_exists: bool,
     ) -> Result<Option<Arc<Object>>> {
         let Some(object) = self.find(path)? else {
-            self.missing(kind.word(), SqlState::UNDEFINED_TABLE, path, if_exists)?;
+            if let Some(schema) = path.schema().filter(|name| self.store.schema(name).is_none()) {
+                let schema = Path { parts: vec![schema.to_string()], pos: path.pos };
+                self.missing("schema", SqlState::INVALID_SCHEMA_NAME, &schema, if_exists)?;
+                return Ok(None);
+            }
+            let state = match kind {
+                ObjectKind::Index => SqlState::UNDEFINED_OBJECT,
+                _ => SqlState::UNDEFINED_TABLE,
+            };
+            let path = Path { parts: vec![path.last().to_string()], pos: path.pos };
+            self.missing(kind.word(), state, &path, if_exists)?;
             return Ok(None);
         };
         if kind == ObjectKind::Table {
@@ -151,12 +161,37 @@ impl<S: Store> LocalSession<S> {
         Err(SqlError::new(SqlState::OBJECT_IN_USE, message))
     }
 
+    /// Refuses another type for a column that a view or a generated column is made of.
+    pub(super) fn refuse_uses_of(&self, table: &Table, at: usize) -> Result<()> {
+        let (this, name) = (Goes::Part(table.oid, Part::Column(at as u16)), &table.columns[at].name);
+        let objects = Objects::new(self.store.objects());
+        let found = objects.dependents_of(&[this]);
+        for one in found.iter().filter(|one| one.on == this) {
+            match one.what {
+                Goes::Object(oid) if matches!(objects.get(oid), Some(Object::View(_))) => {
+                    let view = objects.get(oid).map_or(String::new(), |view| self.spelled(view));
+                    let message = "cannot alter type of a column used by a view or rule";
+                    let detail = format!("rule _RETURN on {view} depends on column \"{name}\"");
+                    return Err(SqlError::refused_by_postgresql(message).detail(detail));
+                }
+                Goes::Part(of, Part::Column(other)) if of == table.oid => {
+                    let other = &table.columns[usize::from(other)].name;
+                    let message = "cannot alter type of a column used by a generated column";
+                    let detail = format!("Column \"{name}\" is used by generated column \"{other}\".");
+                    return Err(SqlError::refused_by_postgresql(message).detail(detail));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn refuse_constraint_index(&self, index: &Index) -> Result<()> {
         let owner = self.store.object(index.table);
         if let Some(Object::Table(table)) = owner.as_deref()
             && let Some(constraint) = table.constraints.iter().find(|c| index_of(&c.rule) == Some(index.oid))
         {
-            let (name, constraint) = (&index.name, &constraint.name);
+            let (name, constraint) = (self.visible_name(&Object::Index(index.clone())), &constraint.name);
             let own = self.visible_name(owner.as_ref().expect("it is there"));
             return Err(required(
                 &format!("index {name}"),

@@ -83,6 +83,8 @@ impl<S: Store> LocalSession<S> {
         if let Some((roles, schemas)) = &grant.default {
             return self.grant_defaults(grant, kind, roles, schemas);
         }
+        let mut named = grant.roles.iter().filter(|name| *name != "public");
+        named.try_for_each(|name| self.role_named(name).map(|_| ()))?;
         for object in self.granted_objects(kind, names)? {
             self.grant_on(grant, &object)?;
         }

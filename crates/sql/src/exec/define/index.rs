@@ -9,7 +9,7 @@ use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::exec::system_tables::operator_classes::named_class;
 use crate::parse::ast::{self};
-use crate::types::Oid;
+use crate::types::{Oid, oid};
 
 impl<S: Store> LocalSession<S> {
     /// Makes an index over a table of the catalog and fills it.
@@ -43,8 +43,32 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn install_index(&self, table: &Table, index: Index) -> Result<()> {
+        for column in &index.columns {
+            let ty = match &column.of {
+                Indexed::Column(at) => table.columns[usize::from(*at)].type_oid,
+                Indexed::Expression { type_oid, .. } => *type_oid,
+            };
+            self.check_order_of(ty)?;
+        }
         self.store.create(Object::Index(index.clone()))?;
         self.store.build(&Arc::new(table.clone()), &Arc::new(index))
+    }
+
+    /// Refuses an index over values that have no order, or none that can be kept.
+    fn check_order_of(&self, ty: Oid) -> Result<()> {
+        match self.with_binder(|binder| Ok(binder.types().base_of(ty)))? {
+            oid::JSONB => Err(SqlError::unsupported(
+                "an index over values of jsonb",
+                "Index an expression that takes what is looked for out of them, like (column ->> 'name').",
+            )),
+            oid::JSON => {
+                let message = "data type json has no default operator class for access method \"btree\"";
+                let hint = "You must specify an operator class for the index or define a default operator \
+                            class for the data type.";
+                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint(hint))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn create_index(&mut self, ast: &ast::CreateIndex) -> Result<()> {
@@ -131,7 +155,7 @@ impl<S: Store> LocalSession<S> {
 }
 
 /// What the name of an index is made of for an expression.
-pub(super) fn shown_expression(expr: &ast::Expr) -> String {
+pub(crate) fn shown_expression(expr: &ast::Expr) -> String {
     match &expr.kind {
         ast::Kind::Func(call) => call.name.last().to_string(),
         _ => "expr".to_string(),

@@ -226,6 +226,7 @@ impl<S: Store> LocalSession<S> {
         adds: bool,
         admin: bool,
     ) -> Result<()> {
+        members.iter().try_for_each(|name| self.role_named(name).map(|_| ()))?;
         for name in of {
             let of = self.role_named(name)?;
             let own = self.store.object(self.role());
@@ -253,6 +254,10 @@ impl<S: Store> LocalSession<S> {
             return Err(refused("permission denied to drop role"));
         }
         let name = path.last();
+        if matches!(name, "current_user" | "current_role" | "session_user") {
+            let message = "cannot use special role specifier in DROP ROLE";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
         let Ok(role) = self.role_named(name) else {
             return self.missing("role", SqlState::UNDEFINED_OBJECT, path, if_exists);
         };

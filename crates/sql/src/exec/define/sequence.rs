@@ -71,7 +71,9 @@ impl<S: Store> LocalSession<S> {
                 SequenceOption::Cache(value) => sequence.cache = *value,
                 SequenceOption::Cycle(value) => sequence.cycle = *value,
                 SequenceOption::OwnedBy(None) => sequence.owned_by = None,
-                SequenceOption::OwnedBy(Some(path)) => sequence.owned_by = Some(self.owned_column(path)?),
+                SequenceOption::OwnedBy(Some(path)) => {
+                    sequence.owned_by = Some(self.owned_column(sequence, path)?);
+                }
                 SequenceOption::Restart(_) | SequenceOption::Name(_) => {}
             }
         }
@@ -100,6 +102,19 @@ impl<S: Store> LocalSession<S> {
             None if new => sequence.start = if up { min } else { max },
             None => {}
         }
+        for option in options {
+            if let SequenceOption::Restart(value) = option {
+                let value = value.unwrap_or(sequence.start);
+                if value < min {
+                    return invalid(format!("RESTART value ({value}) cannot be less than MINVALUE ({min})"));
+                }
+                if value > max {
+                    return invalid(format!(
+                        "RESTART value ({value}) cannot be greater than MAXVALUE ({max})"
+                    ));
+                }
+            }
+        }
         let start = sequence.start;
         if start < min {
             return invalid(format!("START value ({start}) cannot be less than MINVALUE ({min})"));
@@ -110,11 +125,20 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    fn owned_column(&self, path: &Path) -> Result<(Oid, u16)> {
+    fn owned_column(&self, sequence: &Sequence, path: &Path) -> Result<(Oid, u16)> {
         let mut table = path.clone();
         let column = table.parts.pop().unwrap_or_default();
         match self.find(&table)?.as_deref() {
             Some(Object::Table(table)) => {
+                let differs = match () {
+                    () if table.owner != sequence.owner => Some("have same owner as"),
+                    () if table.schema != sequence.schema => Some("be in same schema as"),
+                    () => None,
+                };
+                if let Some(what) = differs {
+                    let message = format!("sequence must {what} table it is linked to");
+                    return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+                }
                 match table.columns.iter().position(|c| !c.dropped && c.name == column) {
                     Some(at) => Ok((table.oid, at as u16)),
                     None => {

@@ -67,6 +67,38 @@ pub(super) fn check_identity_type(ty: Oid) -> Result<()> {
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
+/// Keys of the same columns, once: the primary key, or the first with a name that any of them has.
+fn without_repeats(constraints: Vec<ast::Constraint>) -> Vec<ast::Constraint> {
+    let columns = |constraint: &ast::Constraint| match &constraint.kind {
+        ConstraintKind::PrimaryKey(list) => Some((list.clone(), false)),
+        ConstraintKind::Unique(list, nulls_equal) => Some((list.clone(), *nulls_equal)),
+        _ => None,
+    };
+    let mut kept: Vec<ast::Constraint> = Vec::new();
+    for mut constraint in constraints {
+        let same = |other: &&mut ast::Constraint| {
+            let texts = |list: &[Ident]| list.iter().map(|one| one.text.clone()).collect::<Vec<_>>();
+            let (own, its) = (columns(&constraint), columns(other));
+            let times = |one: &ast::Constraint| (one.deferrable, one.deferred);
+            let is_primary = |one: &ast::Constraint| matches!(one.kind, ConstraintKind::PrimaryKey(_));
+            matches!((own, its), (Some(own), Some(its)) if texts(&own.0) == texts(&its.0) && own.1 == its.1)
+                && times(&constraint) == times(other)
+                && !(is_primary(&constraint) && is_primary(other))
+        };
+        match kept.iter_mut().find(same) {
+            None => kept.push(constraint),
+            Some(first) => {
+                let name = first.name.take().or(constraint.name.take());
+                if matches!(constraint.kind, ConstraintKind::PrimaryKey(_)) {
+                    *first = constraint;
+                }
+                first.name = name;
+            }
+        }
+    }
+    kept
+}
+
 pub(super) fn duplicate_column(name: &str) -> SqlError {
     SqlError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
 }
@@ -131,7 +163,7 @@ impl<S: Store> LocalSession<S> {
         }
         self.settle_texts(&mut table)?;
         self.store.create(Object::Table(table.clone()))?;
-        for constraint in &constraints {
+        for constraint in &without_repeats(constraints) {
             self.add_constraint(&mut table, constraint, false)?;
         }
         for source in &likes {
@@ -326,9 +358,7 @@ impl<S: Store> LocalSession<S> {
             match &constraint.kind {
                 ConstraintKind::NotNull => column.not_null = true,
                 ConstraintKind::Null => says_null = Some(constraint.pos),
-                ConstraintKind::Default(_, sql) => {
-                    column.default = Some(self.lasting(table, sql, Some(ty))?)
-                }
+                ConstraintKind::Default(expr, sql) => column.default = self.default(table, expr, sql, ty)?,
                 ConstraintKind::Generated(_, sql) => {
                     column.generated = Some(Expression::plain(sql.clone()));
                 }
@@ -382,6 +412,25 @@ impl<S: Store> LocalSession<S> {
         }
         table.columns.push(column);
         Ok(())
+    }
+
+    /// What a column says about its default. A plain NULL is as good as none, unless it hides a domain's.
+    pub(super) fn default(
+        &self,
+        table: &Table,
+        expr: &ast::Expr,
+        sql: &str,
+        ty: Type,
+    ) -> Result<Option<Expression>> {
+        let is_domain = self.with_binder(|binder| Ok(binder.types().base_of(ty.oid) != ty.oid))?;
+        let mut value = expr;
+        while let ast::Kind::Cast(inner, ..) = &value.kind {
+            value = inner;
+        }
+        if matches!(value.kind, ast::Kind::Null) && !is_domain {
+            return Ok(None);
+        }
+        self.lasting(table, sql, Some(ty)).map(Some)
     }
 
     pub(super) fn owned_sequence(

@@ -1,7 +1,7 @@
 //! CREATE VIEW. A view is kept as the text of its query, which is bound again wherever it is used.
 use super::storing::check_options;
 use crate::bind::Binder;
-use crate::catalog::object::{Column, Object, View};
+use crate::catalog::object::{Column, Expression, Object, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
@@ -48,6 +48,9 @@ impl<S: Store> LocalSession<S> {
             }
         }
         let query = kept;
+        if options.iter().any(|(name, _)| name == "check_option") {
+            self.refuse_check_option(path.last(), &made, &query)?;
+        }
         let existing = self.store.relation(schema, path.last());
         if let (true, Some(Object::View(old))) = (replace, existing.as_deref()) {
             self.must_own(&Object::View(old.clone()))?;
@@ -62,7 +65,9 @@ impl<S: Store> LocalSession<S> {
                             "cannot change name of view column \"{}\" to \"{}\"",
                             column.name, new.name
                         );
-                        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                        let hint =
+                            "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.";
+                        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).hint(hint));
                     }
                     Some(new) if new.ty() != column.ty() => {
                         let shown = |column: &Column| {
@@ -100,5 +105,18 @@ impl<S: Store> LocalSession<S> {
             ..View::default()
         };
         self.store.create(self.own(Object::View(view)))
+    }
+
+    /// WITH CHECK OPTION of a view through which nothing is changed.
+    fn refuse_check_option(&self, name: &str, columns: &[Column], query: &Expression) -> Result<()> {
+        let (name, columns, query) = (name.to_string(), columns.to_vec(), query.clone());
+        let view = View { name, columns, query, ..View::default() };
+        self.with_binder(|binder| match binder.why_not_updatable(&view) {
+            Some(why) => {
+                let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+                Err(SqlError::refused_by_postgresql(message).hint(why))
+            }
+            None => Ok(()),
+        })
     }
 }

@@ -79,6 +79,19 @@ impl<S: Store> LocalSession<S> {
     }
 
     pub(super) fn set_constraints(&mut self, names: &[Path], deferred: bool) -> Result<()> {
+        if self.state == TransactionState::Idle {
+            let message = "SET CONSTRAINTS can only be used in transaction blocks";
+            self.tell(warning(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+            // The names are looked at, and what was said ends with the statement.
+            let before = self.constraints.clone();
+            let said = self.say_constraints(names, deferred);
+            self.constraints = before;
+            return said;
+        }
+        self.say_constraints(names, deferred)
+    }
+
+    fn say_constraints(&mut self, names: &[Path], deferred: bool) -> Result<()> {
         if names.is_empty() {
             self.constraints = Constraints { all: Some(deferred), own: BTreeMap::new() };
         }
@@ -88,11 +101,14 @@ impl<S: Store> LocalSession<S> {
                 let Object::Table(table) = &*object else { continue };
                 for constraint in table.constraints.iter().filter(|constraint| constraint.name == path.last())
                 {
-                    if !constraint.deferrable {
+                    if deferred && !constraint.deferrable {
                         let message = format!("constraint \"{}\" is not deferrable", path.last());
                         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
                     }
                     found = true;
+                    if !constraint.deferrable {
+                        continue;
+                    }
                     self.constraints.own.insert(constraint.oid, deferred);
                 }
             }

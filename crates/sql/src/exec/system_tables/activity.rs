@@ -206,7 +206,7 @@ pub(super) fn statements(on: &SessionSystem<'_>) -> Vec<Row> {
 /// Rows of `pg_cursor()`.
 pub(super) fn cursors(on: &SessionSystem<'_>) -> Vec<Row> {
     let row = |(name, portal): (&String, &Portal)| {
-        let flags = [portal.hold, false, false].map(Value::Bool);
+        let flags = [portal.hold, false, !portal.forward].map(Value::Bool);
         let mut row = vec![text(name), text(&portal.prepared.sql)];
         row.extend(flags);
         row.push(Value::Null);

@@ -4,6 +4,7 @@ use super::deparse::Style;
 use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, system, texts, view_columns};
 use crate::catalog::object::{Column, Grant, Index, Indexed, Object, Rule, Sequence, Table, View};
 use crate::exec::Row;
+use crate::exec::define::shown_expression;
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, oid};
 
@@ -223,16 +224,24 @@ fn index_attributes<'o>(look: &Look<'_>, index: &Index, to: &mut Vec<Attribute<'
         let column = &table.columns[usize::from(column)];
         (column.name.clone(), column.ty())
     };
-    let mut expressions = 0;
-    let keys = index.columns.iter().map(|column| match &column.of {
-        Indexed::Column(column) => plain(*column),
-        Indexed::Expression { type_oid, modifier, .. } => {
-            expressions += 1;
-            let name = if expressions == 1 { "expr".into() } else { format!("expr{}", expressions - 1) };
-            (name, Type { oid: *type_oid, modifier: *modifier })
+    let mut keys: Vec<(String, Type)> = Vec::new();
+    for column in &index.columns {
+        let (base, ty) = match &column.of {
+            Indexed::Column(column) => plain(*column),
+            Indexed::Expression { expression, type_oid, modifier } => {
+                let shown = crate::parse::parse_expr(&expression.sql).map(|expr| shown_expression(&expr));
+                (shown.unwrap_or_default(), Type { oid: *type_oid, modifier: *modifier })
+            }
+        };
+        let mut name = base.clone();
+        for number in 1.. {
+            if keys.iter().all(|(other, _)| *other != name) {
+                break;
+            }
+            name = format!("{base}{number}");
         }
-    });
-    let keys: Vec<(String, Type)> = keys.collect();
+        keys.push((name, ty));
+    }
     let all = keys.into_iter().chain(index.include.iter().map(|column| plain(*column)));
     for (at, (name, ty)) in all.enumerate() {
         to.push(Attribute { relation: index.oid, number: at + 1, name, ty, column: None });

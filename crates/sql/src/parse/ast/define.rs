@@ -193,8 +193,6 @@ pub(crate) enum AlterTable {
         cascade: bool,
     },
     ValidateConstraint(Ident),
-    /// ALTER CONSTRAINT: whether it is deferrable, and deferred.
-    AlterConstraint(Ident, bool, bool),
     RenameColumn(Ident, Ident),
     RenameConstraint(Ident, Ident),
     Rename(Ident),
@@ -208,6 +206,12 @@ pub(crate) enum AlterTable {
     ClusterOn(Ident),
     /// SET LOGGED (true) or UNLOGGED.
     Logged(bool),
+    /// When a foreign key is checked: whether it may be deferred, and is at first.
+    AlterConstraint {
+        name: Ident,
+        deferrable: bool,
+        deferred: bool,
+    },
     /// ENABLE or DISABLE TRIGGER: of this name; `None`: all, of users, or those of foreign keys too.
     Triggers {
         enable: bool,

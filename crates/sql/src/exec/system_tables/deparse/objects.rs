@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Style, Writer};
-use crate::exec::system_tables::operator_classes;
 use crate::bind::Binder;
 use crate::bind::Scope;
 use crate::bind::tree::{Expr, Names};
@@ -11,6 +10,7 @@ use crate::catalog::object::{
     Action, Constraint, Expression, Index, IndexColumn, Indexed, Object, Rule, Table, UserTypeKind, View,
 };
 use crate::exec::system::{SessionSystem, quoted};
+use crate::exec::system_tables::operator_classes;
 use crate::exec::system_tables::{SystemRelation, by_oid, part_oid};
 use crate::func::{EvalContext, Settings};
 use crate::types::{Oid, Type, oid};

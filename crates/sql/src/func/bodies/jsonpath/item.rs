@@ -173,8 +173,7 @@ fn check_zone(with_zone: bool, from: &str, to: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("cannot convert value from {from} to {to} without time zone usage");
-    Err(SqlError::refused_by_postgresql(message)
-        .hint("Use *_tz() function for time zone support."))
+    Err(SqlError::refused_by_postgresql(message).hint("Use *_tz() function for time zone support."))
 }
 
 fn compare_moments(ctx: &EvalContext<'_>, with_zone: bool, a: &Value, b: &Value) -> Result<Option<Ordering>> {
