@@ -29,6 +29,7 @@ pub struct HostCatalog {
     sequences: Blocks,
     /// What the counter of announced changes was when the picture was looked at last.
     seen: AtomicU64,
+    in_vain: AtomicU64,
 }
 
 /// Numbers that no other host, and no other life of this one, ever gives: hidden row numbers and numbers of
@@ -80,6 +81,7 @@ impl HostCatalog {
             sequences: Blocks::default(),
             // No counter ever has that value.
             seen: AtomicU64::new(u64::MAX),
+            in_vain: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -185,6 +187,16 @@ impl HostCatalog {
         announced as u32 != 0
             || announced != self.seen.load(Ordering::Relaxed)
             || self.cached().version() == 0
+    }
+
+    /// Somebody has waited in vain to see the catalog while the counter had this value.
+    pub(crate) fn is_in_vain(&self, announced: u64) {
+        self.in_vain.store(announced, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has.
+    pub(crate) fn was_in_vain(&self, announced: u64) -> bool {
+        self.in_vain.load(Ordering::Relaxed) == announced
     }
 
     /// The picture is not older than that moment at which the counter had this value.

@@ -8,6 +8,7 @@
 mod counted;
 mod explain;
 mod formatted;
+mod planning;
 mod portal;
 mod read_only;
 pub(super) mod run;
@@ -21,18 +22,16 @@ pub(crate) use transaction::{Constraints, Savepoint};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Waiting;
 use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
-use crate::bind::Binder;
 use crate::encoding;
 use crate::error::{Result, SqlError, SqlState, in_characters};
 use crate::func::EvalContext;
 use crate::parse::ast::Statement;
 use crate::parse::{self, Parsed, parse};
-use crate::plan::{PlannedStatement, Planner, relations_of};
 use crate::session::{
     ColumnDescription, Described, Format, Formats, Parameters, Progress, Session, SessionStart, Sink,
     Timeouts, TransactionState,
@@ -198,33 +197,6 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    /// Binds and plans a statement over rows, and uses its relations from then on.
-    pub(crate) fn plan(
-        &self,
-        statement: &Statement,
-        parameters: Vec<Oid>,
-    ) -> Result<(PlannedStatement, Vec<Oid>)> {
-        loop {
-            let made = self.plan_once(statement, parameters.clone())?;
-            if !self.store.hold(&made.0.relations)? {
-                return Ok(made);
-            }
-        }
-    }
-
-    fn plan_once(&self, statement: &Statement, parameters: Vec<Oid>) -> Result<(PlannedStatement, Vec<Oid>)> {
-        self.with_context(|ctx, path| {
-            let binder = Binder::new(ctx, &self.store, path, parameters);
-            let mut bound = binder.statement(statement)?;
-            let parameters = binder.parameter_types()?;
-            let failing = crate::plan::constants::failing(&ctx, &mut bound);
-            let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
-            plan.relations = relations_of(&self.store, &binder.needs.borrow());
-            (plan.needs, plan.failing) = (binder.needs.into_inner(), failing);
-            Ok((plan, parameters))
-        })
-    }
-
     pub(crate) fn prepare(&mut self, sql: &str, parsed: Option<Parsed>, given: &[Oid]) -> Result<Prepared> {
         let sql: Arc<str> = sql.into();
         let Some(parsed) = parsed else {
@@ -264,35 +236,6 @@ impl<S: Store> LocalSession<S> {
         let plan = Mutex::new(Some((self.store.version(), Arc::new(plan))));
         let counted = self.counted(&sql);
         Ok(Prepared { sql, statement: Some(statement), parameters, columns, counted, plan })
-    }
-
-    /// The plan of a prepared statement, made again where the catalog has changed.
-    pub(crate) fn plan_of(&self, prepared: &Prepared) -> Result<Arc<PlannedStatement>> {
-        let version = self.store.version();
-        if let Some((made, plan)) = prepared.kept()
-            && made == version
-            && !self.store.hold(&plan.relations)?
-        {
-            return Ok(plan);
-        }
-        let statement = prepared.statement.as_ref().expect("only statements over rows are planned");
-        let (plan, _) = self.plan(statement, prepared.parameters.clone())?;
-        let plan = Arc::new(plan);
-        let columns = plan.columns().map(|columns| self.described(columns));
-        // The same names and types of another table will do.
-        let shape = |columns: &Option<Vec<ColumnDescription>>| {
-            let of = |column: &ColumnDescription| (column.name.clone(), column.ty);
-            columns.as_ref().map(|columns| columns.iter().map(of).collect::<Vec<_>>())
-        };
-        if shape(&columns) != shape(&prepared.columns) {
-            // Drivers that prepare by themselves look at the routine, and prepare again.
-            let message = "cached plan must not change result type";
-            let error = SqlError::refused_by_postgresql(message);
-            return Err(error.routine("RevalidateCachedQuery"));
-        }
-        let made = (self.store.version(), plan.clone());
-        *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
-        Ok(plan)
     }
 
     pub(crate) fn prepared(&self, name: &str) -> Result<Arc<Prepared>> {

@@ -397,21 +397,16 @@ impl<S: Store> LocalSession<S> {
                     Err(SqlError::new(state, format!("column \"{name}\" of relation \"{own}\" {what}")))
                 };
                 let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
-                match () {
-                    () if !column.not_null => {
-                        return refused(
-                            state,
-                            "must be declared NOT NULL before identity can be added".into(),
-                        );
-                    }
-                    () if column.identity.is_some() => {
-                        return refused(state, "is already an identity column".into());
-                    }
-                    () if column.default.is_some() => {
-                        return refused(state, "already has a default value".into());
-                    }
-                    () => super::table::check_identity_type(column.type_oid)?,
+                let why = match () {
+                    () if !column.not_null => "must be declared NOT NULL before identity can be added",
+                    () if column.identity.is_some() => "is already an identity column",
+                    () if column.default.is_some() => "already has a default value",
+                    () => "",
+                };
+                if !why.is_empty() {
+                    return refused(state, why.into());
                 }
+                super::table::check_identity_type(column.type_oid)?;
                 let ty = table.columns[at].type_oid;
                 let sequence = self.owned_sequence(&table, &name, at as u16, ty, options)?.0;
                 table.columns[at].identity = Some(Identity { always: *always, sequence });

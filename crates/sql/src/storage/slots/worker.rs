@@ -26,6 +26,8 @@ const DDL_COUNTER: u64 = 62;
 const DDL_WAIT_NS: u64 = 50_000_000;
 static CHANGE_WAIT: Patient =
     Patient { writers_ns: DDL_WAIT_NS, readers_ns: DDL_WAIT_NS, colleagues_ns: 4 * DDL_WAIT_NS };
+/// How long somebody waits to see the newest catalog.
+const RENEW_NS: u64 = 200_000_000;
 /// How long a conflict of a transaction that has told nobody anything is retried, at most.
 const RETRY_NS: u64 = 5_000_000_000;
 /// How long worker 0 looks without rest after somebody wanted something: a host that puts many rows here asks
@@ -101,22 +103,30 @@ impl<F: Fabric> Lent<F> {
     }
 }
 
-/// Brings the host's picture of the catalog up to date if it may be old. While a newer one is being committed
-/// it stays as it is.
+/// Brings the host's picture of the catalog up to date if it may be old, and waits a little while that cannot
+/// be seen: somebody is committing a change, or was, and it cannot be told which. If it cannot be seen for so
+/// long, a host has died meanwhile, and nobody waits for that one again; the picture stays as it is.
 fn renew<F: Fabric>(session: &mut RowSession<'_, F>, catalog: &HostCatalog) -> Result<()> {
-    let announced = announcements(session);
-    if !catalog.may_be_old(announced) {
-        return Ok(());
-    }
-    match attempt(session, |tx| look(tx, catalog)) {
-        Ok(()) => catalog.has_seen(announced),
-        // A conflict at its end tells of a change, too.
-        Err(error) if error.state == SqlState::LOCK_NOT_AVAILABLE || is_conflict(&error) => {
-            if catalog.cached().version() == 0 {
-                return Err(error);
-            }
+    let started = session.cx().now_ns();
+    for turn in 1u32.. {
+        let announced = announcements(session);
+        if !catalog.may_be_old(announced) {
+            break;
         }
-        Err(error) => return Err(error),
+        match attempt(session, |tx| look(tx, catalog)) {
+            Ok(()) => {
+                catalog.has_seen(announced);
+                break;
+            }
+            Err(error) if error.state == SqlState::LOCK_NOT_AVAILABLE || is_conflict(&error) => {
+                if session.cx().now_ns() - started > RENEW_NS || catalog.was_in_vain(announced) {
+                    catalog.is_in_vain(announced);
+                    return if catalog.cached().version() == 0 { Err(error) } else { Ok(()) };
+                }
+                session.back_off(turn.min(4));
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -1,0 +1,73 @@
+//! Plans of statements over rows.
+//!
+//! 1. A transaction uses the relations of a plan that it has made or taken: none of them changes before its
+//!    end. Where the catalog turns out to be newer the plan is made again.
+use std::sync::{Arc, PoisonError};
+
+use super::LocalSession;
+use super::portal::Prepared;
+use crate::bind::Binder;
+use crate::error::{Result, SqlError};
+use crate::exec::store::Store;
+use crate::parse::ast::Statement;
+use crate::plan::{PlannedStatement, Planner, relations_of};
+use crate::session::ColumnDescription;
+use crate::types::Oid;
+
+impl<S: Store> LocalSession<S> {
+    /// Binds and plans a statement over rows, and uses its relations from then on.
+    pub(crate) fn plan(
+        &self,
+        statement: &Statement,
+        parameters: Vec<Oid>,
+    ) -> Result<(PlannedStatement, Vec<Oid>)> {
+        loop {
+            let made = self.plan_once(statement, parameters.clone())?;
+            if !self.store.hold(&made.0.relations)? {
+                return Ok(made);
+            }
+        }
+    }
+
+    fn plan_once(&self, statement: &Statement, parameters: Vec<Oid>) -> Result<(PlannedStatement, Vec<Oid>)> {
+        self.with_context(|ctx, path| {
+            let binder = Binder::new(ctx, &self.store, path, parameters);
+            let mut bound = binder.statement(statement)?;
+            let parameters = binder.parameter_types()?;
+            let failing = crate::plan::constants::failing(&ctx, &mut bound);
+            let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());
+            plan.relations = relations_of(&self.store, &binder.needs.borrow());
+            (plan.needs, plan.failing) = (binder.needs.into_inner(), failing);
+            Ok((plan, parameters))
+        })
+    }
+
+    /// The plan of a prepared statement, made again where the catalog has changed.
+    pub(crate) fn plan_of(&self, prepared: &Prepared) -> Result<Arc<PlannedStatement>> {
+        let version = self.store.version();
+        if let Some((made, plan)) = prepared.kept()
+            && made == version
+            && !self.store.hold(&plan.relations)?
+        {
+            return Ok(plan);
+        }
+        let statement = prepared.statement.as_ref().expect("only statements over rows are planned");
+        let (plan, _) = self.plan(statement, prepared.parameters.clone())?;
+        let plan = Arc::new(plan);
+        let columns = plan.columns().map(|columns| self.described(columns));
+        // The same names and types of another table will do.
+        let shape = |columns: &Option<Vec<ColumnDescription>>| {
+            let of = |column: &ColumnDescription| (column.name.clone(), column.ty);
+            columns.as_ref().map(|columns| columns.iter().map(of).collect::<Vec<_>>())
+        };
+        if shape(&columns) != shape(&prepared.columns) {
+            // Drivers that prepare by themselves look at the routine, and prepare again.
+            let message = "cached plan must not change result type";
+            let error = SqlError::refused_by_postgresql(message);
+            return Err(error.routine("RevalidateCachedQuery"));
+        }
+        let made = (self.store.version(), plan.clone());
+        *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        Ok(plan)
+    }
+}
