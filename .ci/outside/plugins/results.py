@@ -29,7 +29,6 @@ try:
     from django.db import NotSupportedError, transaction
     from django.db.backends.postgresql.base import DatabaseWrapper
     from django.db.backends.postgresql.creation import DatabaseCreation
-    from django.db.backends.postgresql.features import DatabaseFeatures
     from django.test.runner import DiscoverRunner
 except ImportError:
     pass
@@ -84,9 +83,6 @@ else:
             DatabaseCreation._database_exists = lambda *where: True
             # Network addresses are not there; as texts they do not keep the tables of a whole application from being made.
             DatabaseWrapper.data_types["GenericIPAddressField"] = "varchar(39)"
-            # One collation is there; with another one no table of the applications around it would be made.
-            names = DatabaseFeatures.test_collations
-            DatabaseFeatures.test_collations = dict.fromkeys(names, "C")
             make = CreateExtension.database_forwards
 
             def make_if_there(operation, label, editor, *states):
