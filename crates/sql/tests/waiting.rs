@@ -285,3 +285,22 @@ fn traffic_goes_on_beside_changes_of_other_tables() {
         assert_eq!(ask(&mut a, "select sum(n) from busy"), runs.load(Ordering::SeqCst).to_string());
     });
 }
+
+#[test]
+fn what_is_prepared_in_a_block_waits_as_what_is_run() {
+    with_pod(2, 3, |databases| {
+        let (mut user, mut changes) = (connect(&databases[0]), connect(&databases[1]));
+        let mut watcher = connect(&databases[0]);
+        ask(&mut changes, "create table t (a int); create table o (a int); insert into o values (4)");
+        // Its first statement could have begun anew; a Parse behind it cannot.
+        ask(&mut user, "begin; select * from o");
+        ask(&mut changes, "begin; alter table t add column b int");
+        let parse = || {
+            user.parse("p", "select * from t", &[]).map_or_else(|error| error.to_string(), |()| "well".into())
+        };
+        assert_eq!(waits_until(parse, &mut watcher, || _ = ask(&mut changes, "commit")), "well");
+        let columns = user.describe_statement("p").expect("it was made").columns.map(<[_]>::len);
+        assert_eq!(columns, Some(2));
+        assert_eq!(ask(&mut user, "select * from o; commit"), "4", "the block goes on");
+    });
+}

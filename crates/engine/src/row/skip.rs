@@ -106,8 +106,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Locks a row for reading and shows it; false if there is none (that is not protected), `None` if
-    /// somebody
-    /// else is changing it.
+    /// somebody else is changing it.
     ///
     /// # Errors
     /// As [`RowTxn::peek_range`].

@@ -1,11 +1,10 @@
 //! SQL tables that several hosts create, fill, index, alter, empty and drop at the same time.
 //!
 //! Every transaction begins with the catalog, as all of SQL does, uses or changes one of a few tables, and
-//! does
-//! one thing to it: so a host that goes by an old catalog, or does not keep others from changing what it
-//! uses, puts rows where nobody looks, or leaves entries out. At the end all
-//! rows, entries, edges and values outside must fit together, and the history must be serializable, the
-//! catalog's rows included. Beside that hosts signal each other, and every signal arrives once.
+//! does one thing to it: so a host that goes by an old catalog, or does not keep others from changing what
+//! it uses, puts rows where nobody looks, or leaves entries out. At the end all rows, entries, edges and
+//! values outside must fit together, and the history must be serializable, the catalog's rows included.
+//! Beside that hosts signal each other, and every signal arrives once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

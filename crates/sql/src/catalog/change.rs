@@ -4,10 +4,10 @@
 //! 1. Before a relation is changed its definition is taken, and kept (catalog/definition.rs). If somebody
 //!    uses it that is a conflict here; who wants to wait has taken it before ([`Working::lock`]).
 //! 2. Descriptions are written, and the version is bumped, behind everything else ([`Working::finish`]):
-//!    until
-//!    its commit nobody waits for a transaction that changes the catalog but who uses what it changes.
-//!    If the version is not what it was when the transaction began to change it, that is a conflict.
-//!    A savepoint keeps the picture as it was ([`Working::keep`], [`Working::restore`]) next to its mark.
+//!    until its commit nobody waits for a transaction that changes the catalog but who uses what it
+//!    changes. If the version is not what it was when the transaction began to change it, that is a
+//!    conflict. A savepoint keeps the picture as it was ([`Working::keep`], [`Working::restore`]) next to
+//!    its mark.
 //! 3. What the rows of a dropped or emptied object leave behind is noted as garbage in the same transaction
 //!    (storage/garbage.rs).
 //! 4. A session's own objects (storage/private.rs) are in the picture and in no row: they bump no version,

@@ -10,8 +10,7 @@
 //!    definition it has read, and holds that to its end.
 //! 2. A transaction that changes a relation has all copies of its definition before its first change, and
 //!    keeps them to its end. (It writes them at its end, so that would be safe without the beginning; but
-//!    then
-//!    it would conflict, where so it can wait.)
+//!    then it would conflict, where so it can wait.)
 //! 3. A relation is its table with indexes, constraints and the domains of its columns. Sequences, schemas,
 //!    roles and types have no definitions of their own: what is done with them is seen by statements that
 //!    begin later.

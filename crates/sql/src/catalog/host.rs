@@ -147,8 +147,7 @@ impl HostCatalog {
     }
 
     /// The newest catalog, in a transaction: its first step. One that finds a newer one than the host had
-    /// holds
-    /// all descriptions to its end, and so has to be short.
+    /// holds all descriptions to its end, and so has to be short.
     ///
     /// # Errors
     /// Conflicts, if somebody's change of the catalog is being committed; damage.

@@ -198,12 +198,18 @@ pub(super) fn wait(host: &Arc<SqlHost>, shared: &Shared, held: Held, worker: boo
     let (clock_us, process_id) = (&|| shared.surroundings.clock_us(), shared.process_id);
     let (interrupt, timeouts_us) = (&*shared.interrupt, timeouts_us(shared));
     let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us, worker };
-    let waited = waiter.until(held, TRUST_US, &mut |begun| take(host, process_id, held, Some(begun)));
+    let mut attempt = |begun| unless_conflict(take(host, process_id, held, Some(begun)));
+    let waited = waiter.until(held, TRUST_US, &mut attempt);
     match &waited {
         Ok(()) => _ = shared.advisory.held.borrow_mut().insert(held),
         Err(_) => host.slots.later(Some(Bell::Advisory), releasing(host, process_id, vec![held])),
     }
     waited
+}
+
+/// Of a transaction of its own: one that has met a conflict may be tried again.
+pub(super) fn unless_conflict(taken: Result<bool>) -> Result<bool> {
+    taken.or_else(|error| if is_conflict(&error) { Ok(false) } else { Err(error) })
 }
 
 /// `lock_timeout` and `deadlock_timeout` in microseconds; 0: none.
@@ -229,12 +235,11 @@ pub(super) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Tries until it succeeds: when somebody has given a lock back, and after so many microseconds. `take`
-    /// is
-    /// told since when it waits.
+    /// Tries until it succeeds: when somebody has given a lock back, and after so many microseconds. What
+    /// tries is told since when.
     ///
     /// # Errors
-    /// 55P03 after `lock_timeout`, 40P01 in a circle; those of the interrupt, and of `take` but conflicts.
+    /// 55P03 after `lock_timeout`, 40P01 in a circle; those of the interrupt and of `take`.
     pub(super) fn until(
         &self,
         held: Held,
@@ -248,10 +253,8 @@ impl Waiter<'_> {
         let waiting = self.host.slots.advisory().begin();
         loop {
             let number = waiting.number();
-            match take(begun) {
-                Ok(true) => return Ok(()),
-                Err(error) if !is_conflict(&error) => return Err(error),
-                _ => {}
+            if take(begun)? {
+                return Ok(());
             }
             let looked = now();
             loop {

@@ -127,8 +127,7 @@ impl EngineStore {
     }
 
     /// Borrows a worker for the transaction, and sees its catalog; waits as [`Slots::begin`] does. Who
-    /// changes
-    /// the catalog waits for others who do before that.
+    /// changes the catalog waits for others who do before that.
     pub(crate) fn borrow_worker(
         &self,
         changes_catalog: bool,

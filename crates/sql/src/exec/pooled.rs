@@ -185,6 +185,7 @@ impl PooledSession {
             self.own.store.begin_statement(advisory::timeouts_us(&self.own.shared), is_first);
             let result = self.once(defines, |own| body(own, &mut *sink));
             self.own.shared.advisory.may_start_over.set(false);
+            self.own.store.end_statement();
             // What was told of a statement whose commit failed is not true.
             let Err(error) = result else { return result };
             if is_conflict(&error) {

@@ -110,8 +110,7 @@ pub trait Store {
     fn version(&self) -> u64;
 
     /// Uses these relations from here on, waiting for those who change them; true if the catalog is newer
-    /// than
-    /// before, and what was made of it has to be made again.
+    /// than before, and what was made of it has to be made again.
     fn hold(&self, _relations: &[Oid]) -> Result<bool> {
         Ok(false)
     }

@@ -9,8 +9,8 @@
 //!    has been planned, and if one is newer it is planned again.
 //! 2. Who changes the catalog has the lock of the catalog first: one transaction at a time does.
 //! 3. Who is to change a relation has a row that says so before it takes the first copy of its definition,
-//!    and
-//!    to the end of its transaction: whoever comes later waits for that row, and not for a row of the engine.
+//!    and to the end of its transaction: whoever comes later waits for that row, and not for a row of the
+//!    engine.
 //! 4. Who waits has rows for all that it uses before: so every circle is found.
 
 use std::cell::{Cell, RefCell};
@@ -83,6 +83,11 @@ impl EngineStore {
     pub(crate) fn begin_statement(&self, timeouts_us: (i64, i64), may_start_over: bool) {
         self.holding.timeouts_us.set(timeouts_us);
         self.holding.may_start_over.set(may_start_over);
+    }
+
+    /// It is over: what comes between it and the next one, such as a Parse, waits where it is.
+    pub(crate) fn end_statement(&self) {
+        self.holding.may_start_over.set(false);
     }
 
     /// What a statement that is to begin anew waits for.
@@ -217,10 +222,15 @@ impl EngineStore {
 
     /// Waits until nobody changes a relation, on the transaction's worker if it has one.
     pub(crate) fn wait(&self, relation: Oid) -> Result<()> {
-        let held = (Lock::Relation(relation), Mode::Shared);
-        self.until(held, advisory::TRUST_US, &mut |begun| {
-            advisory::take(&self.host, self.holding.process_id, held, Some(begun))
-        })
+        self.wait_for_row((Lock::Relation(relation), Mode::Shared))
+    }
+
+    /// Waits until nobody is in the way of a row of this session.
+    fn wait_for_row(&self, held: advisory::Held) -> Result<()> {
+        let (host, process_id) = (&self.host, self.holding.process_id);
+        let mut attempt =
+            |begun| advisory::unless_conflict(advisory::take(host, process_id, held, Some(begun)));
+        self.until(held, advisory::TRUST_US, &mut attempt)
     }
 
     /// Becomes who changes the catalog, and sees the newest one: before a statement looks at it.
@@ -228,9 +238,7 @@ impl EngineStore {
         if self.holding.rows.borrow().contains(&CATALOG) {
             return Ok(());
         }
-        self.until(CATALOG, advisory::TRUST_US, &mut |begun| {
-            advisory::take(&self.host, self.holding.process_id, CATALOG, Some(begun))
-        })?;
+        self.wait_for_row(CATALOG)?;
         if self.has_worker() {
             self.host.slots.look()?;
             self.renew()?;
@@ -286,7 +294,7 @@ impl EngineStore {
                 locks::note(running.tx, &classes, &wish, waits_since)
             })
         };
-        let is_first = note(Some(begun))?;
+        let is_first = advisory::unless_conflict(note(Some(begun)))?;
         own.rows.borrow_mut().insert(held);
         if is_first {
             // Whoever was in the way may have dropped it.
@@ -299,7 +307,7 @@ impl EngineStore {
         if !is_first || !self.on_worker(|running, _| running.catalog.lock(running.tx, relation))? {
             return Ok(false);
         }
-        note(None).map(|_| true)
+        advisory::unless_conflict(note(None).map(|_| true))
     }
 
     /// Waits for a lock, on the transaction's worker if it has one.
@@ -345,21 +353,21 @@ impl EngineStore {
     fn note_used(&self) -> Result<()> {
         let own = &self.holding;
         let shared = |oid: &Oid| (Lock::Relation(*oid), Mode::Shared);
-        let mut rows = own.rows.borrow_mut();
-        let missing: Vec<advisory::Held> = own.used.borrow().iter().map(shared).collect();
-        let missing: Vec<advisory::Held> = missing.into_iter().filter(|held| !rows.contains(held)).collect();
+        let used: BTreeSet<advisory::Held> = own.used.borrow().iter().map(shared).collect();
+        let missing = &used - &*own.rows.borrow();
         if missing.is_empty() {
             return Ok(());
         }
-        rows.extend(missing.iter().copied());
-        drop(rows);
-        let (classes, process_id) = (self.host.catalog.classes().clone(), own.process_id);
+        let (classes, process_id, these) =
+            (self.host.catalog.classes().clone(), own.process_id, missing.clone());
         self.host.slots.beside(None, move |running| {
-            missing.iter().try_for_each(|held| {
+            these.iter().try_for_each(|held| {
                 let request = advisory::request(running, process_id, *held);
                 locks::note(running.tx, &classes, &request, None).map(drop)
             })
-        })
+        })?;
+        own.rows.borrow_mut().extend(missing);
+        Ok(())
     }
 
     /// The transaction is over: nothing is used or locked any more.
