@@ -141,6 +141,13 @@ pub(super) struct Mailbox {
 #[repr(align(64))]
 pub(super) struct Turns(pub(super) AtomicU64);
 
+/// Open transactions hold this host up in taking over partitions, or in following them.
+#[derive(Default)]
+pub(super) struct HeldUp {
+    pub(super) taking: AtomicBool,
+    pub(super) following: AtomicBool,
+}
+
 /// The row engine of one host.
 pub struct RowHost {
     pub(super) me: HostId,
@@ -152,6 +159,7 @@ pub struct RowHost {
     pub(super) restoring: Restoring,
     /// By worker.
     pub(super) turns: Vec<Turns>,
+    pub(super) held_up: HeldUp,
     /// By table; the current copy of a replicated table.
     replicas: Vec<Latch<Arc<TablePart>>>,
     pub(super) shared: SharedRows,
@@ -234,6 +242,7 @@ impl RowHost {
             owners,
             restoring: Restoring::default(),
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
+            held_up: HeldUp::default(),
             replicas,
             shared: SharedRows { format, host: me, coherence, dirty_tracking, steps },
             remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
@@ -406,6 +415,12 @@ impl RowHost {
     #[inline]
     pub fn is_overruled(&self) -> bool {
         self.overruled.load(Ordering::Relaxed)
+    }
+
+    /// True while open transactions keep this host from taking over partitions of dead hosts, or from
+    /// following them to their heirs: those that wait for others had better end.
+    pub fn is_held_up(&self) -> bool {
+        self.held_up.taking.load(Ordering::Relaxed) || self.held_up.following.load(Ordering::Relaxed)
     }
 
     /// True while a dead host can come back only when this one has a checkpoint of what it took over.

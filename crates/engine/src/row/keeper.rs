@@ -318,11 +318,12 @@ impl RowHost {
         }
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
-        let may_follow = self.have_all_turned(&keeper.turns);
+        let (may_follow, mut is_held_up) = (self.have_all_turned(&keeper.turns), false);
         for partition in 0..self.partition_count() {
             let heir = self.owners.heir(cx, &self.plan, partition);
             let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
             keeper.restless = true;
+            is_held_up |= !may_follow;
             if may_follow {
                 self.give_away_again(cx, partition, heir, true);
                 self.owners.set(partition, heir);
@@ -330,6 +331,7 @@ impl RowHost {
                 worked += 1;
             }
         }
+        self.held_up.following.store(is_held_up, Ordering::Relaxed);
         worked
     }
 }

@@ -241,12 +241,19 @@ impl RowHost {
     /// ended.
     fn await_transactions<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Result<(), RecoveryError> {
         let seen = self.turns_now();
-        while !self.have_all_turned(&seen) {
-            self.check_still_here()?;
+        let ended = loop {
+            if self.have_all_turned(&seen) {
+                break Ok(());
+            }
+            self.held_up.taking.store(true, Ordering::Relaxed);
+            if let Err(gone) = self.check_still_here() {
+                break Err(gone);
+            }
             self.turn(cx, keeper);
             cx.pause();
-        }
-        Ok(())
+        };
+        self.held_up.taking.store(false, Ordering::Relaxed);
+        ended
     }
 
     /// Joins the rows of a partition that was rebuilt with those in shared memory.

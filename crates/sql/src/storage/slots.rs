@@ -546,6 +546,15 @@ impl Slot {
         self.on_worker(|worker| Ok(worker.announcements()))
     }
 
+    /// Whether open transactions keep this host from taking over what a dead one had: one that waits for
+    /// others has to end then, for they may wait for that.
+    ///
+    /// # Errors
+    /// 57P01 if the worker has been taken away.
+    pub fn is_held_up(&self) -> Result<bool> {
+        self.on_worker(|worker| Ok(worker.is_held_up()))
+    }
+
     /// The transaction is to change the catalog: see invariant 4.
     ///
     /// # Errors

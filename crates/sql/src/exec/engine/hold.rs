@@ -12,6 +12,8 @@
 //!    and to the end of its transaction: whoever comes later waits for that row, and not for a row of the
 //!    engine.
 //! 4. Who waits has rows for all that it uses before: so every circle is found.
+//! 5. A transaction that waits ends with a conflict when the takeover of a dead host's partitions waits for
+//!    it: what it waits for may be there.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -324,6 +326,10 @@ impl EngineStore {
         let waiter = Waiter { host, process_id, interrupt, clock_us, timeouts_us, worker };
         let (place, waits) = (own.interrupt.place(), Cell::new(false));
         let waited = waiter.until(held, look_us, &mut |begun| {
+            if waits.get() && self.slot.borrow().as_ref().map_or(Ok(false), Slot::is_held_up)? {
+                return self
+                    .note(Err(conflict("A host has died, and the others wait for this transaction.")));
+            }
             let taken = take(begun);
             if waits.get() || matches!(taken, Ok(true)) {
                 return taken;

@@ -54,6 +54,9 @@ pub(super) trait Worker: Send {
     /// The transaction is to change the catalog, if that was not said when it began.
     fn announce(&mut self);
 
+    /// Whether open transactions keep this host from taking over what a dead one had.
+    fn is_held_up(&mut self) -> bool;
+
     /// Runs a step in it.
     fn step(&mut self, step: Step<'_>) -> Result<()>;
 
@@ -150,6 +153,10 @@ impl<F: Fabric + Send> Worker for Lent<F> {
 
     fn announcements(&mut self) -> u64 {
         self.session.with(announcements)
+    }
+
+    fn is_held_up(&mut self) -> bool {
+        self.session.with(|session| session.host().is_held_up())
     }
 
     fn step(&mut self, step: Step<'_>) -> Result<()> {
@@ -286,6 +293,8 @@ fn run_whole<F: Fabric>(
             working.finish(tx)
         });
         match ended {
+            // Whoever waits for this may have a transaction open that the takeover waits for.
+            Err(error) if is_conflict(&error) && session.host().is_held_up() => return Err(error),
             Err(error) if is_conflict(&error) && cx.now_ns() - started < RETRY_NS => {
                 session.back_off(conflicts.min(4));
                 if conflicts > 4 {
