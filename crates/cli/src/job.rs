@@ -249,7 +249,7 @@ impl Job {
     /// What all files of the pod agree on, but for its number.
     pub fn identity(&self) -> Identity {
         let configuration = u64::from(self.pod_config().partitions);
-        Identity { pod: 0, configuration, layouts: self.catalog().hash(), hosts: self.hosts }
+        Identity::new(0, configuration, &self.catalog(), self.hosts)
     }
 
     /// The tables' schemas.

@@ -3,12 +3,14 @@
 //!
 //! Invariants:
 //! 1. Ids follow from the order in which tables are declared: a table, then its indexes, then the next table.
-//!    All hosts of a pod declare the same tables; a hash of the declarations is part of the pod's
+//!    All hosts of a pod declare the same tables; a hash of what they are (identity.rs) is part of the pod's
 //!    configuration.
 //! 2. An index relation's row is the primary key of the table's row.
 
+mod identity;
+
 use crate::key::{Key, KeyRange};
-use crate::layout::{IndexLayout, Partitioning, TableLayout};
+use crate::layout::{IndexLayout, KeyLayout, Partitioning, TableLayout};
 use crate::schema::{SchemaError, TableSchema};
 use crate::txn::{IndexId, TableId, TxnError};
 
@@ -59,6 +61,14 @@ impl Relation {
     /// The partition that holds the whole range, if one does.
     pub fn partition_of_range(&self, range: &KeyRange, partitions: u16) -> Option<u16> {
         self.partitioning.is_constant_in(range).then(|| self.partition_of(&range.low, partitions))
+    }
+
+    /// How its keys are built from the table's rows.
+    fn key_layout(&self) -> &KeyLayout {
+        match &self.kind {
+            Kind::Table { layout, .. } => &layout.primary,
+            Kind::Index { layout, .. } => &layout.key,
+        }
     }
 
     /// The table's layout.
@@ -145,14 +155,5 @@ impl Catalog {
     pub fn index_named(&self, name: &str) -> Option<IndexId> {
         let is_it = |r: &&Relation| r.name == name && matches!(r.kind, Kind::Index { .. });
         self.relations.iter().find(is_it).map(|r| IndexId(r.id))
-    }
-
-    /// A hash of all names and layouts, for the pod's configuration.
-    pub fn hash(&self) -> u64 {
-        let mut state = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in format!("{:?}", self.relations).bytes() {
-            state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        state
     }
 }

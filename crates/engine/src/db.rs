@@ -296,10 +296,9 @@ impl Pod {
 
     /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.
     pub fn identity(&self, pod: u64) -> Identity {
-        let (hosts, layouts) = (self.plan.config().hosts, self.catalog.hash());
         // Sizes of memories may differ from generation to generation; what decides where a row is may not.
         let configuration = u64::from(self.plan.config().partitions);
-        Identity { pod, configuration, layouts, hosts }
+        Identity::new(pod, configuration, &self.catalog, self.plan.config().hosts)
     }
 
     /// A context for work on a pod's files before a host has joined.

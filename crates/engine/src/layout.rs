@@ -109,6 +109,16 @@ impl KeyLayout {
         self.parts.iter().map(|part| part.column)
     }
 
+    /// Its columns and whether larger values are first, in key order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.parts.iter().map(|part| (part.column, part.descending))
+    }
+
+    /// As [`KeyLayout::parts`], with where the column is in the row, and its offset in the key.
+    pub(crate) fn placed_parts(&self) -> impl Iterator<Item = (usize, &ColumnAt, bool, usize)> {
+        self.parts.iter().map(|part| (part.column, &part.at, part.descending, part.key_offset))
+    }
+
     /// The key of a row.
     #[inline]
     pub fn key_of(&self, row: &[u8]) -> Key {
@@ -178,6 +188,16 @@ pub struct Partitioning {
 }
 
 impl Partitioning {
+    /// True if the one partition column's value decides, and not a hash.
+    pub(crate) fn is_by_value(&self) -> bool {
+        self.by_value
+    }
+
+    /// The partition columns in a key: offset, bytes, and whether larger values are first.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, usize, bool)> {
+        self.fields.iter().map(|field| (field.offset, field.bytes, field.descending))
+    }
+
     /// The partition of `key`, of `partitions` (at least 1).
     #[inline]
     pub fn partition_of(&self, key: &Key, partitions: u16) -> u16 {

@@ -38,14 +38,25 @@ pub enum PodError {
     StillFormatting,
     /// Written by another format version.
     #[error(
-        "this pod has format version {found}, this program speaks {expected}: use the program that \
-            formatted it"
+        "this pod has format version {found}, this program reads {}: use the program that formatted it",
+        range(*oldest, *newest)
     )]
     OtherVersion {
         /// Version in the memory.
         found: u32,
-        /// Version of this program.
-        expected: u32,
+        /// The oldest version that this program reads.
+        oldest: u32,
+        /// The newest, which it writes.
+        newest: u32,
+    },
+    /// A newer program formatted it, and counts on something that this one does not know.
+    #[error(
+        "this pod has features that this program does not know ({unknown:#x}): use the program that \
+            formatted it"
+    )]
+    UnknownFeatures {
+        /// Their bits.
+        unknown: u64,
     },
     /// The pod was formatted with another configuration.
     #[error(
@@ -179,4 +190,9 @@ pub enum PodError {
     /// The memory does not do what the protocols rely on.
     #[error(transparent)]
     SelfTest(#[from] SelfTestFailure),
+}
+
+/// The numbers from `oldest` to `newest`, in words.
+fn range(oldest: u32, newest: u32) -> String {
+    if oldest == newest { newest.to_string() } else { format!("{oldest} to {newest}") }
 }

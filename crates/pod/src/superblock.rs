@@ -4,9 +4,11 @@
 //! Invariants:
 //! 1. The state word (a sync word at [`Plan::SUPERBLOCK_STATE`]) says READY only after the superblock was
 //!    written back and the sync region is zero; it is the last thing that `format` changes.
-//! 2. A superblock is believed only if its checksum is right, its version is ours, and the plan of its
-//!    configuration is its region table.
+//! 2. A superblock is believed only if its checksum is right, its version is one that is read, it has no
+//!    feature that is not known, what is reserved is zero, and the plan of its configuration is its region
+//!    table. One that is written is so, too.
 //! 3. One host formats: the one whose compare-and-swap sets FORMATTING.
+//! 4. Whatever version: magic number, version, checksum and state word lie where they lie now.
 //!
 //! ```text
 //! 0      magic        8 bytes     "LigerPod"
@@ -15,9 +17,11 @@
 //! 16     pod_bytes    u64
 //! 24     agreement    u32         CRC-32C of configuration and regions: equal on two hosts that agree
 //! 28     regions      u32         how many of the table are used
-//! 64     configuration
-//! 128    region table 32 x (start, bytes)
-//! 640
+//! 32     features     u64         what a program has to know to use the pod; none yet
+//! 40     reserved     3 x u64     zero
+//! 64     configuration            its last 64 bytes are reserved: zero
+//! 192    region table 32 x (start, bytes)
+//! 704
 //! ```
 //!
 //! It does not clear the data region: whoever allocates there writes before others read.
@@ -29,7 +33,12 @@ use crate::error::PodError;
 use crate::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
 
 /// Version of everything that lies in a pod. It changes when any layout or protocol word does.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
+/// The oldest version that is read.
+pub const OLDEST_VERSION: u32 = 7;
+
+/// The features that this program knows.
+const FEATURES: u64 = 0;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMATTING: u64 = u64::from_le_bytes(*b"LigerFmt");
@@ -39,13 +48,13 @@ const MAX_REGIONS: usize = 32;
 
 layout! {
     /// A [`PodConfig`] in memory.
-    struct ConfigBytes: 64 {
+    struct ConfigBytes: 128 {
         0 => hosts: u8,
         1 => workers: u8,
         2 => partitions: u16,
         4 => max_tables: u16,
         6 => sync_mode: u8,
-        7 => unused: u8,
+        7 => reserved_byte: u8,
         8 => hwcc_bytes: u64,
         16 => cxl_bytes: u64,
         24 => lane_slots: u32,
@@ -55,6 +64,7 @@ layout! {
         40 => content_hash: u64,
         48 => log_ring_bytes: u64,
         56 => lease_ns: u64,
+        64 => reserved: [u64; 8],
     }
 }
 
@@ -67,16 +77,17 @@ layout! {
 }
 
 layout! {
-    struct Superblock: 640 {
+    struct Superblock: 704 {
         0 => magic: u64,
         8 => version: u32,
         12 => checksum: u32,
         16 => pod_bytes: u64,
         24 => agreement: u32,
         28 => n_regions: u32,
-        32 => reserved: [u64; 4],
+        32 => features: u64,
+        40 => reserved: [u64; 3],
         64 => config: ConfigBytes,
-        128 => regions: [RegionBytes; MAX_REGIONS],
+        192 => regions: [RegionBytes; MAX_REGIONS],
     }
 }
 
@@ -118,7 +129,9 @@ pub fn format<F: Fabric>(
     if over != FormatOver::Zeros && !cx.sabotaged("superblock.clear-sync-region") {
         clear_sync_region(cx, &plan);
     }
-    cx.publish_layout(SUPERBLOCK, &Superblock::of(&plan));
+    let block = Superblock::of(&plan);
+    assert_eq!(block.checked_plan().as_ref(), Ok(&plan), "what is written can be believed");
+    cx.publish_layout(SUPERBLOCK, &block);
     cx.compare_exchange(state, FORMATTING, READY).map_err(|_| PodError::StillFormatting)?;
     Ok(plan)
 }
@@ -240,7 +253,8 @@ impl ConfigBytes {
             partitions: config.partitions,
             max_tables: config.max_tables,
             sync_mode: sync_mode_code(config.sync_mode),
-            unused: 0,
+            reserved_byte: 0,
+            reserved: [0; 8],
             hwcc_bytes: config.hwcc_bytes,
             cxl_bytes: config.cxl_bytes,
             lane_slots: config.lane_slots,
@@ -308,11 +322,19 @@ impl Superblock {
         };
         same("the superblock's magic number", self.magic, MAGIC)?;
         // Before the checksum: another version may keep it elsewhere.
-        if self.version != FORMAT_VERSION {
-            return Err(PodError::OtherVersion { found: self.version, expected: FORMAT_VERSION });
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&self.version) {
+            let (found, oldest, newest) = (self.version, OLDEST_VERSION, FORMAT_VERSION);
+            return Err(PodError::OtherVersion { found, oldest, newest });
         }
         let checksum = self.computed_checksum();
         same("the superblock's checksum", self.checksum.into(), checksum.into())?;
+        let unknown = self.features & !FEATURES;
+        if unknown != 0 {
+            return Err(PodError::UnknownFeatures { unknown });
+        }
+        let reserved = self.reserved.iter().chain(&self.config.reserved);
+        let used = reserved.copied().chain([self.config.reserved_byte.into()]).find(|word| *word != 0);
+        same("what the superblock reserves", used.unwrap_or(0), 0)?;
         let plan = Plan::new(&self.config.config()?)?;
         self.same_regions(&plan)?;
         same("the pod's length", self.pod_bytes, plan.len())?;

@@ -198,8 +198,7 @@ struct Storage {
 /// Runs it.
 pub fn run(run: &DurableRun) -> DurableResult {
     let mut pick = Picker::new(run.rows.seed ^ 0x6c69_7665);
-    let layouts = rows::setup(&run.rows, 1).catalog.hash();
-    let identity = Identity { pod: 7, configuration: 8, layouts, hosts: run.rows.hosts };
+    let identity = Identity::new(7, 8, &rows::setup(&run.rows, 1).catalog, run.rows.hosts);
     let storage = Storage { disks: SimDisks::new(run.rows.seed), identity, seed: run.rows.seed };
     let mut rows: Rows = run.rows.everywhere().initial().map(|row| (row, LOADED)).collect();
     let (mut left, mut result): (Option<Left>, Option<DurableResult>) = (None, None);

@@ -28,6 +28,7 @@ pub mod scenario;
 pub mod serializability;
 pub mod shm;
 pub mod survival;
+pub mod traces;
 
 /// Random numbers for shaping runs (SplitMix64); inside a run, workers use `Cx::random`.
 #[derive(Clone, Debug)]

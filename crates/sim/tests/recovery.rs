@@ -50,7 +50,7 @@ const BY_VALUE: TableId = TableId(1);
 const UNITS: TableId = TableId(2);
 const HOSTS: u8 = 2;
 const PARTITIONS: u16 = 3;
-const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, hosts: HOSTS };
+const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, older_layouts: 10, hosts: HOSTS };
 
 /// Rows of a pod: (part, id) to value, the keys of index entries, how many replicated rows.
 type State = (BTreeMap<(i16, i32), i64>, BTreeSet<Key>, usize);

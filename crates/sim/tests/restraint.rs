@@ -34,7 +34,7 @@ fn row(id: i32) -> NewRow {
 /// A pod of two hosts with logs, and the directories of their files.
 fn pod() -> (SimPod, Vec<Directory>, HostManifest) {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let identity = Identity { pod: 7, configuration: 8, layouts: catalog.hash(), hosts: 2 };
+    let identity = Identity::new(7, 8, &catalog, 2);
     let disks = SimDisks::new(1);
     let config = SimConfig::adversarial(2, 4096, 1);
     Simulation::with_disks(config, disks.clone()).alone(HostId(0), WorkerId(0), move |cx| {

@@ -47,7 +47,7 @@ fn without(gone: &'static [u32]) -> Result<Plan, RecoveryError> {
     let mut sim = Simulation::new(SimConfig::adversarial(1, 4096, 1));
     sim.alone(HostId(0), WorkerId(0), move |cx| {
         let directories = directories(cx, 1);
-        let identity = Identity { pod: 7, configuration: 8, layouts: 9, hosts: 1 };
+        let identity = Identity { pod: 7, configuration: 8, layouts: 9, older_layouts: 10, hosts: 1 };
         create(cx, &directories, &identity)?;
         let (mut previous_end, mut synced) = (0, Place::default());
         for number in 3..=5 {

@@ -6,13 +6,15 @@
 //! * `sim crash-points`: kills a host before every verb of small operations, and shows which call sites
 //!   that were;
 //! * `sim mutations`: leaves one protocol step out at a time and shows who notices;
-//! * `sim replay`: one run of a scenario again, as it is or as a mutant.
+//! * `sim replay`: one run of a scenario again, as it is or as a mutant;
+//! * `sim traces`: what all scenarios did, as one hash each, compared with another program's.
 //!
 //! Everything but the wall-clock rates follows from the seed: the same command prints the same `trace_hash`.
 
 mod crash_points;
 mod curve;
 pub mod engines;
+mod traces;
 mod workloads;
 
 use std::num::NonZero;
@@ -50,6 +52,8 @@ pub enum Simulation {
     Mutations(MutationArguments),
     /// Run one scenario on one seed, or on many: what `sim mutations` has found, again.
     Replay(ReplayArguments),
+    /// What every scenario does on its first seeds, as one hash each: moving code keeps them.
+    Traces(traces::TraceArguments),
 }
 
 /// `liger sim rows`.
@@ -117,6 +121,7 @@ pub fn run(simulation: &Simulation) -> Result<ExitCode, Failure> {
         Simulation::CrashPoints(arguments) => crash_points::run(arguments),
         Simulation::Mutations(arguments) => Ok(mutations(arguments)),
         Simulation::Replay(arguments) => replay(arguments),
+        Simulation::Traces(arguments) => traces::run(arguments),
     }
 }
 

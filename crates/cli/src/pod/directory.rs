@@ -75,7 +75,7 @@ impl PodDir {
             )));
         }
         for host in 0..usize::from(dir.file.job.hosts) {
-            make_folder(&dir.folder(host))?;
+            dir.make_folder_of(host)?;
         }
         Ok(dir)
     }
@@ -98,6 +98,11 @@ impl PodDir {
             return Err(damaged(format!("format {}, this program knows {FORMAT}", file.format)));
         }
         Ok(Self { path, file })
+    }
+
+    /// Makes a host's folder, unless it is there: a directory whose description and data were kept is a pod.
+    pub fn make_folder_of(&self, host: usize) -> Result<(), Failure> {
+        make_folder(&self.folder(host))
     }
 
     /// Writes the description.

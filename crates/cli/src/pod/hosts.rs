@@ -78,6 +78,7 @@ impl Hosts {
     pub fn start(&mut self, host: usize) -> Result<(), Failure> {
         assert!(self.children[host].is_none(), "host {host} runs");
         let broken = |e: std::io::Error| Failure::Broken(format!("cannot start host {host}: {e}"));
+        self.dir.make_folder_of(host)?;
         let said = OpenOptions::new().create(true).append(true).open(self.dir.said(host)).map_err(broken)?;
         // Nobody shall take an earlier life's socket for this one's.
         let _ = std::fs::remove_file(self.dir.control(host));

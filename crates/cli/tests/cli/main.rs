@@ -8,6 +8,7 @@ mod endings;
 mod explorations;
 mod failures;
 mod ledger;
+mod older;
 mod orders;
 mod paced;
 mod pods;

@@ -109,7 +109,7 @@ impl DataDirectory {
     pub fn open<F: Fabric>(cx: &Cx<F>, path: &Path, identity: Identity) -> Result<Self, StorageError> {
         let mut data = Self { path: path.to_owned(), identity, read: Arc::default() };
         let found = data.manifest(cx)?.ok_or_else(|| StorageError::NoPod { path: path.to_owned() })?;
-        data.identity.pod = found.pod;
+        data.identity = identity.of_pod(&found);
         Ok(data)
     }
 

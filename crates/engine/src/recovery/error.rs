@@ -84,6 +84,30 @@ pub enum RecoveryError {
         /// What it should say.
         expected: u64,
     },
+    /// Another program wrote it, in a format that this one does not read.
+    #[error(
+        "{at}: its format is {found}, this program reads {oldest} to {newest}: use the program that wrote it"
+    )]
+    OtherFormat {
+        /// Where.
+        at: FileByte,
+        /// Its format.
+        found: u32,
+        /// The oldest format that is read.
+        oldest: u32,
+        /// The newest, which is written.
+        newest: u32,
+    },
+    /// A newer program wrote it, and counts on something that this one does not know.
+    #[error(
+        "{at}: it has features that this program does not know ({unknown:#x}): use the program that wrote it"
+    )]
+    UnknownFeatures {
+        /// Where.
+        at: FileByte,
+        /// Their bits.
+        unknown: u64,
+    },
     /// A record is lost, doubled, or of another row.
     #[error(transparent)]
     Chain(Box<BrokenChain>),

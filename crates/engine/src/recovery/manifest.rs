@@ -1,8 +1,10 @@
 //! Manifests: the small files that say which of the large ones count.
 //!
 //! ```text
-//! file   0 magic u64   8 crc u32 (CRC-32C of all that follows)   12 format u32   16 words u64 (that follow)
-//!       24 the words, u64 each
+//! file   0 magic u64   8 crc u32 (CRC-32C of all that follows)   12 format u32   16 words u64 (at the end)
+//!       24 features u64 (what a reader has to know; none yet)   32 reserved, 4 x u64, zero
+//!       64 the words, u64 each
+//!       format 2: the words from 24 on
 //! host   pod, host, layouts, first segment, checkpoint (0: none), begin epoch, end epoch, images,
 //!        then for each image: partition, rows, newest version, bytes
 //! pod    pod, configuration, layouts, hosts, generation, first epoch, ended,
@@ -14,6 +16,8 @@
 //!    Whoever reads it sees the old one or the new one.
 //! 2. What a manifest names is on storage before the manifest is.
 //! 3. Epochs of generations do not overlap, so an epoch tells its generation.
+//! 4. Whatever an older format than the oldest, a newer one than this, a feature that is not known, or a
+//!    reserved word that is used may mean, it is not guessed: such a manifest is refused.
 
 use liger_fabric::HostId;
 
@@ -31,9 +35,17 @@ pub const FIRST_SEGMENT: u32 = 1;
 
 const HOST_MAGIC: u64 = u64::from_le_bytes(*b"LigrHost");
 const POD_MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// The oldest format that is read. It is written again as [`FORMAT`].
+const OLDEST_FORMAT: u32 = 2;
+/// The features that this program knows.
+const FEATURES: u64 = 0;
 const COVERED: usize = 12;
-const FILE_HEAD: usize = 24;
+const FEATURES_AT: usize = 24;
+const RESERVED: std::ops::Range<usize> = 32..64;
+const FILE_HEAD: usize = RESERVED.end;
+/// As [`FILE_HEAD`], of format 2.
+const FILE_HEAD_2: usize = FEATURES_AT;
 
 /// An image that a checkpoint has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,9 +259,9 @@ fn seal(magic: u64, words: &[u64]) -> Vec<u8> {
     bytes.extend_from_slice(&magic.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    for word in [words.len() as u64].iter().chain(words) {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
+    bytes.extend_from_slice(&(words.len() as u64).to_le_bytes());
+    bytes.resize(FILE_HEAD, 0);
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     let crc = crc32c::crc32c(&bytes[COVERED..]);
     bytes[8..12].copy_from_slice(&crc.to_le_bytes());
     bytes
@@ -264,9 +276,9 @@ struct Words<'a> {
 }
 
 fn open<'a>(magic: u64, host: HostId, file: &'a str, bytes: &'a [u8]) -> Result<Words<'a>, RecoveryError> {
-    let damaged =
-        |byte: usize, why: String| Err(RecoveryError::damaged(FileByte::new(host, file, byte as u64), why));
-    if bytes.len() < FILE_HEAD {
+    let at = |byte: usize| FileByte::new(host, file, byte as u64);
+    let damaged = |byte: usize, why: String| Err(RecoveryError::damaged(at(byte), why));
+    if bytes.len() < FILE_HEAD_2 {
         return damaged(bytes.len(), format!("a manifest of {} bytes", bytes.len()));
     }
     if u64_at(bytes, 0) != magic {
@@ -276,15 +288,31 @@ fn open<'a>(magic: u64, host: HostId, file: &'a str, bytes: &'a [u8]) -> Result<
     if found != computed {
         return damaged(8, format!("its checksum is {found:#010x}, its bytes give {computed:#010x}"));
     }
-    if u32_at(bytes, 12) != FORMAT {
-        let (what, found, expected) = ("format", u64::from(u32_at(bytes, 12)), u64::from(FORMAT));
-        return Err(RecoveryError::Foreign { at: FileByte::new(host, file, 12), what, found, expected });
+    let head = match u32_at(bytes, 12) {
+        OLDEST_FORMAT => FILE_HEAD_2,
+        FORMAT => FILE_HEAD,
+        found => {
+            let (oldest, newest) = (OLDEST_FORMAT, FORMAT);
+            return Err(RecoveryError::OtherFormat { at: at(12), found, oldest, newest });
+        }
+    };
+    if bytes.len() < head {
+        return damaged(bytes.len(), format!("a manifest of {} bytes", bytes.len()));
+    }
+    if head == FILE_HEAD {
+        let unknown = u64_at(bytes, FEATURES_AT) & !FEATURES;
+        if unknown != 0 {
+            return Err(RecoveryError::UnknownFeatures { at: at(FEATURES_AT), unknown });
+        }
+        if let Some(used) = RESERVED.step_by(8).find(|at| u64_at(bytes, *at) != 0) {
+            return damaged(used, format!("a reserved word is {:#x}", u64_at(bytes, used)));
+        }
     }
     let words = u64_at(bytes, 16);
-    if words.checked_mul(8) != Some((bytes.len() - FILE_HEAD) as u64) {
+    if words.checked_mul(8) != Some((bytes.len() - head) as u64) {
         return damaged(16, format!("{words} words in {} bytes", bytes.len()));
     }
-    Ok(Words { host, file, bytes, at: FILE_HEAD })
+    Ok(Words { host, file, bytes, at: head })
 }
 
 impl Words<'_> {
@@ -333,6 +361,69 @@ mod tests {
             assert_eq!(HostManifest::decode(HostId(1), &manifest.encode()), Ok(manifest));
         }
         assert_eq!(PodManifest::decode(HostId(0), &pod_manifest().encode()), Ok(pod_manifest()));
+    }
+
+    /// Kept for ever: they are what data directories hold.
+    #[test]
+    fn the_bytes_of_manifests_never_change() {
+        let host = [
+            "4c696772486f737456f44ad503000000140000000000000000000000000000000000000000000000",
+            "0000000000000000000000000000000000000000000000004d000000000000000100000000000000",
+            "63000000000000000c00000000000000040000000000000008000000000000000900000000000000",
+            "03000000000000000100000000000000050000000000000006000000000000000700000000000000",
+            "0300000000000000050000000000000006000000000000000700000000000000ffff000000000000",
+            "050000000000000006000000000000000700000000000000",
+        ]
+        .concat();
+        let pod = [
+            "4c69676572506f64b6918362030000000d0000000000000000000000000000000000000000000000",
+            "0000000000000000000000000000000000000000000000004d000000000000005800000000000000",
+            "6300000000000000020000000000000003000000000000003d000000000000000200000000000000",
+            "01000000000000000100000000000000280000000000000002000000000000003500000000000000",
+            "3c00000000000000",
+        ]
+        .concat();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex(&host_manifest().encode()), host);
+        assert_eq!(hex(&pod_manifest().encode()), pod);
+    }
+
+    /// A manifest as format 2 had it.
+    fn in_format_2(bytes: &[u8]) -> Vec<u8> {
+        let mut old = [&bytes[..FILE_HEAD_2], &bytes[FILE_HEAD..]].concat();
+        old[12..16].copy_from_slice(&OLDEST_FORMAT.to_le_bytes());
+        sealed(old)
+    }
+
+    fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let crc = crc32c::crc32c(&bytes[COVERED..]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn older_manifests_are_read_and_newer_ones_refused() {
+        let bytes = host_manifest().encode();
+        assert_eq!(HostManifest::decode(HostId(1), &in_format_2(&bytes)), Ok(host_manifest()));
+        let pod = in_format_2(&pod_manifest().encode());
+        assert_eq!(PodManifest::decode(HostId(0), &pod), Ok(pod_manifest()));
+        let refused = |at: usize, value: u64| {
+            let mut other = bytes.clone();
+            let size = if at == 12 { 4 } else { 8 };
+            other[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+            HostManifest::decode(HostId(1), &sealed(other)).unwrap_err().to_string()
+        };
+        let at = |byte, what: &str| format!("host 1, manifest, byte {byte}: {what}");
+        for format in [1, 4] {
+            let why =
+                format!("its format is {format}, this program reads 2 to 3: use the program that wrote it");
+            assert_eq!(refused(12, format), at(12, &why));
+        }
+        let why = "it has features that this program does not know (0x100): use the program that wrote it";
+        assert_eq!(refused(24, 256), at(24, why));
+        for word in RESERVED.step_by(8) {
+            assert_eq!(refused(word, 1), at(word, "a reserved word is 0x1"));
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod takeover;
 
 use liger_fabric::{Cx, Fabric};
 
+use crate::catalog::Catalog;
 use crate::log::scan::{Marks, Scan};
 use crate::log::segment::{Place, segment_name};
 use directory::{Directory, read_whole, replace};
@@ -61,8 +62,24 @@ pub struct Identity {
     pub configuration: u64,
     /// Hash of the tables' layouts (`Catalog::hash`).
     pub layouts: u64,
+    /// The same in directories of pods that are older than that hash (`Catalog::hash_of_text`).
+    pub older_layouts: u64,
     /// Number of hosts.
     pub hosts: u8,
+}
+
+impl Identity {
+    /// What hosts with these tables agree on.
+    pub fn new(pod: u64, configuration: u64, tables: &Catalog, hosts: u8) -> Self {
+        Self { pod, configuration, layouts: tables.hash(), older_layouts: tables.hash_of_text(), hosts }
+    }
+
+    /// What the pod of this manifest is called, if the tables are the same: it keeps its number, and the hash
+    /// that it was born with.
+    pub(crate) fn of_pod(self, pod: &PodManifest) -> Self {
+        let is_older = pod.layouts == self.older_layouts;
+        Self { pod: pod.pod, layouts: if is_older { self.older_layouts } else { self.layouts }, ..self }
+    }
 }
 
 /// Makes the manifests of a pod that has no row yet. The pod exists when its own manifest does.
@@ -79,7 +96,7 @@ pub fn create<F: Fabric>(
         let manifest = HostManifest::new(identity.pod, directory.host(), identity.layouts);
         replace(cx, directory, HOST_MANIFEST, &manifest.encode())?;
     }
-    let Identity { pod, configuration, layouts, hosts } = *identity;
+    let Identity { pod, configuration, layouts, hosts, .. } = *identity;
     let manifest = PodManifest::new(pod, configuration, layouts, hosts);
     replace(cx, &directories[0], POD_MANIFEST, &manifest.encode())?;
     Ok(manifest)

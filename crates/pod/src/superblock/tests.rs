@@ -153,10 +153,10 @@ fn every_damaged_bit_is_noticed() {
 fn other_versions_and_layouts_are_refused() {
     let memory = Memory::formatted(&PodConfig::small(2, 1));
     memory.change(false, |block| block.version = FORMAT_VERSION + 1);
-    assert_eq!(
-        memory.open(),
-        Err(PodError::OtherVersion { found: FORMAT_VERSION + 1, expected: FORMAT_VERSION })
-    );
+    let (oldest, newest) = (OLDEST_VERSION, FORMAT_VERSION);
+    assert_eq!(memory.open(), Err(PodError::OtherVersion { found: newest + 1, oldest, newest }));
+    memory.change(false, |block| block.version = OLDEST_VERSION - 1);
+    assert_eq!(memory.open(), Err(PodError::OtherVersion { found: oldest - 1, oldest, newest }));
     memory.change(true, |block| {
         block.version = FORMAT_VERSION;
         block.regions[3].bytes += 64;
@@ -168,6 +168,36 @@ fn other_versions_and_layouts_are_refused() {
         block.config.hosts = 0;
     });
     assert!(matches!(memory.open(), Err(PodError::Plan(_))));
+}
+
+#[test]
+fn what_is_reserved_and_features_that_are_not_known_are_refused() {
+    let memory = Memory::formatted(&PodConfig::small(2, 1));
+    memory.change(true, |block| block.features = 1 << 9);
+    assert_eq!(memory.open(), Err(PodError::UnknownFeatures { unknown: 1 << 9 }));
+    type Change = fn(&mut Superblock, u64);
+    let reserved: [Change; 4] = [
+        |block, value| block.reserved[2] = value,
+        |block, value| block.config.reserved_byte = value as u8,
+        |block, value| block.config.reserved[0] = value,
+        |block, value| block.config.reserved[7] = value,
+    ];
+    memory.change(true, |block| block.features = 0);
+    for change in reserved {
+        memory.change(true, |block| change(block, 5));
+        let what = "what the superblock reserves";
+        assert_eq!(memory.open(), Err(PodError::Damaged { what, found: 5, expected: 0 }));
+        memory.change(true, |block| change(block, 0));
+    }
+    memory.open().expect("whole again");
+}
+
+/// It changes with the version, and with nothing else.
+#[test]
+fn the_bytes_of_a_superblock_are_those_of_its_version() {
+    let config = PodConfig { content_hash: 0x1234_5678, ..PodConfig::small(3, 2) };
+    let block = Superblock::of(&Plan::new(&config).expect("plan"));
+    assert_eq!((FORMAT_VERSION, block.agreement, block.checksum), (7, 0xcb66_3af2, 0xadf3_0581));
 }
 
 #[test]

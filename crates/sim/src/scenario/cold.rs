@@ -47,7 +47,7 @@ impl EpochView<Sim> for AtOnce {
 
 fn neighbour(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let identity = Identity { pod: 7, configuration: 8, layouts: catalog.hash(), hosts: 1 };
+    let identity = Identity::new(7, 8, &catalog, 1);
     let (setup, disks) = (PodSetup::new(PodConfig::small(1, 2), catalog), SimDisks::new(seed));
     let build = || {
         let no_log = |_: &Cx<Sim>, _: &_, _| None;

@@ -56,9 +56,8 @@ struct Run {
 
 fn comes_back(seed: u64, left_out: Option<&LeftOut>) -> Ran {
     let catalog = Arc::new(Catalog::new(&[items::schema()]).expect("a valid schema"));
-    let layouts = catalog.hash();
     let config = PodConfig { log_ring_bytes: 4096, ..PodConfig::small(1, 3) };
-    let identity = Identity { pod: 7, configuration: 8, layouts, hosts: 1 };
+    let identity = Identity::new(7, 8, &catalog, 1);
     let disks = SimDisks::new(seed);
     let usual = liger_fabric::sim::SimConfig::adversarial(1, 4096, seed);
     Simulation::with_disks(usual, disks.clone()).alone(HOST, WorkerId(0), move |cx| {

@@ -164,8 +164,7 @@ fn build(
     let shape = &run.rows;
     let mut setup = rows::setup(shape, shape.workers + 4);
     setup.config.lease_ns = run.lease_ns;
-    let layouts = setup.catalog.hash();
-    let identity = Identity { pod: 7, configuration: 8, layouts, hosts: shape.hosts };
+    let identity = Identity::new(7, 8, &setup.catalog, shape.hosts);
     let disks = SimDisks::new(shape.seed);
     let config = SimConfig::adversarial(usize::from(shape.hosts), 4096, shape.seed);
     Simulation::with_disks(config, disks.clone()).alone(HostId(0), WorkerId(0), move |cx| {

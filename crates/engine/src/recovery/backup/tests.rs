@@ -12,7 +12,7 @@ use crate::log::segment::Place;
 use crate::recovery::directory::{create_anew, replace};
 use crate::recovery::{Identity, Plan, create};
 
-const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, hosts: 2 };
+const IDENTITY: Identity = Identity { pod: 7, configuration: 8, layouts: 9, older_layouts: 10, hosts: 2 };
 
 /// The folders of a pod of two hosts, which go with this.
 struct Pod {
