@@ -1,9 +1,9 @@
 //! Which engine a pod runs: the same names for real processes and for simulated pods.
 
 use clap::{Args, ValueEnum};
-use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::Policies;
 use liger_pod::plan::MAX_WORKERS;
+use liger_rivals::partitioned::{Protocol, Route};
 use liger_sim::bench::PodEngine;
 use liger_sim::partitioned::{PartPod, Shape};
 use liger_sim::shm::{ShmPod, ShmShape};

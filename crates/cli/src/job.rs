@@ -236,7 +236,9 @@ impl Job {
         let catalog = self.catalog();
         let config = match self.engine() {
             Engine::Row(_) | Engine::Shm(_) => config,
-            Engine::Partitioned(shape) => Pod::config_partitioned(&config, &catalog, shape.route),
+            Engine::Partitioned(shape) => {
+                liger_rivals::partitioned::config_for(&config, &catalog, shape.route)
+            }
         };
         Pod::config_for(&config, &catalog)
     }

@@ -61,7 +61,7 @@ use liger_fabric::native::{
 use liger_fabric::{Cx, HostId, Latch, WorkerId};
 use liger_pod::PodError;
 use liger_pod::bells::{Bell, bell};
-use liger_pod::membership;
+use liger_pod::membership::{self, Member};
 use liger_pod::plan::Plan;
 pub use liger_pod::plan::PodConfig;
 use liger_pod::selftest::Effort;
@@ -69,6 +69,7 @@ use liger_pod::superblock::{self, FormatOver};
 use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
+use crate::engine::HostEngine;
 use crate::log::HostLog;
 use crate::record::NewRow;
 use crate::recovery::checkpointer::Checkpointer;
@@ -82,8 +83,6 @@ mod crew;
 mod error;
 mod eye;
 mod heart;
-mod partitioned;
-mod shm;
 pub mod storage;
 mod watch;
 
@@ -96,8 +95,6 @@ pub use checkpoint::CheckpointDesk;
 pub use crew::Crew;
 pub use error::DbError;
 pub use liger_fabric::SyncMode;
-pub use partitioned::PartitionedOptions;
-pub use shm::ShmOptions;
 pub use storage::{DataDirectory, HostStorage, StorageError};
 pub use watch::{LogPoint, LogWatch};
 
@@ -292,6 +289,33 @@ impl Pod {
             }
         });
         Ok(Host { crew, storing, heart })
+    }
+
+    /// Joins as host `host` with an engine of the caller's, which `make` makes once the host is a member;
+    /// `over` puts something before the pod's memory. There is no log and no takeover: what such a host has
+    /// is gone with it.
+    ///
+    /// # Errors
+    /// If the number is taken or the memory does not keep its promises; and those of `make`.
+    pub fn join_engine<E: HostEngine, M: HostMemory>(
+        &self,
+        host: HostId,
+        self_test: &Effort,
+        seed: u64,
+        over: impl FnOnce(NativeHost) -> M,
+        make: impl FnOnce(&Cx<M::View>, &Plan, Arc<Catalog>, Member) -> Result<E, TxnError>,
+    ) -> Result<Crew<E, M>, DbError> {
+        let memory = over(NativeHost::new(self.mapping.clone(), self.plan.config().sync_mode, host));
+        assert_eq!(memory.host(), host, "the memory is another host's");
+        let cx = memory.cx(SERVICE_WORKER, seed);
+        let joining = membership::join(&cx, &self.plan, cx.process())?;
+        if let Err(failed) = joining.self_test(&cx, self_test) {
+            // The failure is what counts; that the number could not be given back as well shows in the pod.
+            let _ = joining.abandon(&cx);
+            return Err(failed.into());
+        }
+        let engine = make(&cx, &self.plan, self.catalog.clone(), joining.finish(&cx)?)?;
+        Ok(Crew::start(self.clone(), memory, Arc::new(engine), seed))
     }
 
     /// What all hosts of a pod with these files agree on; `pod` is the number of a new pod.

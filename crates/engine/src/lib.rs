@@ -9,7 +9,6 @@
 
 mod catalog;
 mod column;
-mod copies;
 pub mod db;
 pub mod engine;
 pub mod history;
@@ -18,16 +17,13 @@ mod layout;
 pub mod log;
 mod macros;
 mod mail;
-pub mod motor;
-pub mod partitioned;
 mod places;
+pub mod protocol;
 mod record;
 pub mod recovery;
 mod relational;
 pub mod row;
 mod schema;
-pub mod shm;
-mod sundial;
 mod txn;
 mod workspace;
 

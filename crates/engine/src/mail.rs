@@ -31,14 +31,14 @@ pub const SABOTAGE_STEPS: &[&str] = &["mail.keep-unsent"];
 
 /// Mail that waits for room in its lane.
 #[derive(Default)]
-pub(crate) struct Outbox {
+pub struct Outbox {
     waiting: Latch<VecDeque<(Addressee, Vec<u8>)>>,
 }
 
 impl Outbox {
     /// Sends `message` now, or as soon as there is room; never waits. Mail that nobody will read goes
     /// nowhere: `is_read` is asked so that it is known before [`Outbox::forget`], or after.
-    pub(crate) fn post<F: Fabric>(
+    pub fn post<F: Fabric>(
         &self,
         cx: &Cx<F>,
         lanes: &Lanes,
@@ -58,7 +58,7 @@ impl Outbox {
     }
 
     /// Sends what there is room for by now.
-    pub(crate) fn drain<F: Fabric>(&self, cx: &Cx<F>, lanes: &Lanes) {
+    pub fn drain<F: Fabric>(&self, cx: &Cx<F>, lanes: &Lanes) {
         let mut full = 0u16;
         self.waiting.lock(cx).retain(|(to, bytes)| {
             let bit = 1u16 << to.host().0;
@@ -70,36 +70,40 @@ impl Outbox {
     }
 
     /// True if no mail waits.
-    pub(crate) fn is_empty<F: Fabric>(&self, cx: &Cx<F>) -> bool {
+    pub fn is_empty<F: Fabric>(&self, cx: &Cx<F>) -> bool {
         self.waiting.lock(cx).is_empty()
     }
 
     /// Forgets mail to a host that nobody will read.
-    pub(crate) fn forget<F: Fabric>(&self, cx: &Cx<F>, to: HostId) {
+    pub fn forget<F: Fabric>(&self, cx: &Cx<F>, to: HostId) {
         self.waiting.lock(cx).retain(|(addressee, _)| addressee.host() != to);
     }
 }
 
 /// Appends fields to a message: little-endian, in order.
-pub(crate) struct Out<'a>(&'a mut Vec<u8>);
+pub struct Out<'a>(&'a mut Vec<u8>);
 
 impl<'a> Out<'a> {
-    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> Self {
+    /// Appends to `bytes`.
+    pub fn new(bytes: &'a mut Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+    /// Bytes, behind their number.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.number(bytes.len() as u64, 4);
         self.0.extend_from_slice(bytes);
         self
     }
 
-    pub(crate) fn number(&mut self, value: u64, bytes: usize) -> &mut Self {
+    /// A number in so many bytes, 1 to 8.
+    pub fn number(&mut self, value: u64, bytes: usize) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes()[..bytes]);
         self
     }
 
-    pub(crate) fn key(&mut self, key: &Key) -> &mut Self {
+    /// A key, behind the number of its words.
+    pub fn key(&mut self, key: &Key) -> &mut Self {
         self.number(key.words().len() as u64, 1);
         for word in key.words() {
             self.number(*word, 8);
@@ -107,35 +111,41 @@ impl<'a> Out<'a> {
         self
     }
 
-    pub(crate) fn asker(&mut self, asker: &Asker) -> &mut Self {
+    /// Who waits for the answer.
+    pub fn asker(&mut self, asker: &Asker) -> &mut Self {
         self.number(u64::from(asker.worker.0), 1).number(u64::from(asker.request), 4)
     }
 
-    pub(crate) fn place(&mut self, table: TableId, partition: u16) -> &mut Self {
+    /// A table and a partition.
+    pub fn place(&mut self, table: TableId, partition: u16) -> &mut Self {
         self.number(u64::from(table.0), 2).number(u64::from(partition), 2)
     }
 }
 
 /// Reads the fields of a message; `None` as soon as something is not what it should be.
-pub(crate) struct In<'a>(&'a [u8]);
+pub struct In<'a>(&'a [u8]);
 
 impl<'a> In<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// Reads from the start of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True if everything has been read.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+    /// Bytes, as [`Out::bytes`] wrote them.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.number(4)? as usize;
         let (head, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(head)
     }
 
-    pub(crate) fn number(&mut self, bytes: usize) -> Option<u64> {
+    /// A number of so many bytes, 1 to 8.
+    pub fn number(&mut self, bytes: usize) -> Option<u64> {
         let (head, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         let mut value = [0; 8];
@@ -143,7 +153,8 @@ impl<'a> In<'a> {
         Some(u64::from_le_bytes(value))
     }
 
-    pub(crate) fn key(&mut self) -> Option<Key> {
+    /// A key, as [`Out::key`] wrote it.
+    pub fn key(&mut self) -> Option<Key> {
         let words = self.number(1)? as usize;
         if words > MAX_KEY_WORDS {
             return None;
@@ -155,7 +166,8 @@ impl<'a> In<'a> {
         Some(Key::from_words(&key[..words]))
     }
 
-    pub(crate) fn asker(&mut self) -> Option<Asker> {
+    /// Who waits for the answer.
+    pub fn asker(&mut self) -> Option<Asker> {
         Some(Asker { worker: WorkerId(self.number(1)? as u8), request: self.number(4)? as u32 })
     }
 }

@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 const LARGE: usize = 1 << 12;
 
 /// Numbers of things, by name.
-pub(crate) struct Places<K>(HashMap<K, u32, BuildHasherDefault<Mixer>>);
+pub struct Places<K>(HashMap<K, u32, BuildHasherDefault<Mixer>>);
 
 impl<K> Default for Places<K> {
     fn default() -> Self {
@@ -21,29 +21,29 @@ impl<K> Default for Places<K> {
 
 impl<K: Hash + Eq> Places<K> {
     /// The number of a thing, if it is known.
-    pub(crate) fn get(&self, name: &K) -> Option<usize> {
+    pub fn get(&self, name: &K) -> Option<usize> {
         self.0.get(name).map(|number| *number as usize)
     }
 
     /// Says what number a thing has.
-    pub(crate) fn put(&mut self, name: K, number: usize) {
+    pub fn put(&mut self, name: K, number: usize) {
         self.0.insert(name, number as u32);
     }
 
     /// Forgets a thing.
-    pub(crate) fn remove(&mut self, name: &K) {
+    pub fn remove(&mut self, name: &K) {
         self.0.remove(name);
     }
 
     /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if self.0.capacity() > LARGE { *self = Self::default() } else { self.0.clear() }
     }
 }
 
 /// Mixes numbers: the halves of a product of 128 bits laid over one another.
 #[derive(Default)]
-pub(crate) struct Mixer(u64);
+pub struct Mixer(u64);
 
 impl Mixer {
     fn mix(&mut self, number: u64) {

@@ -22,14 +22,16 @@ use crate::workspace::Visitor;
 const PREFETCHED_LINES: usize = 6;
 
 /// Rows in a host's DRAM: its copy of a replicated table, or of a partition of its own.
-pub(crate) struct InDram<'t> {
-    pub(crate) tree: &'t LocalTree,
-    pub(crate) rows: &'t RowSlab,
+pub struct InDram<'t> {
+    /// Its rows' numbers, by key.
+    pub tree: &'t LocalTree,
+    /// Its rows' bytes, by number.
+    pub rows: &'t RowSlab,
 }
 
 impl InDram<'_> {
     /// Starts loading a row, whose leaf should have arrived.
-    pub(crate) fn prefetch_row(&self, key: &Key) {
+    pub fn prefetch_row(&self, key: &Key) {
         if let Some(row) = self.tree.get(key.words()) {
             self.rows.prefetch(row, PREFETCHED_LINES);
         }
@@ -38,7 +40,7 @@ impl InDram<'_> {
 
 /// A transaction of some protocol, by its relations. All methods fail with [`TxnError::Conflict`] when they
 /// meet another transaction.
-pub(crate) trait Relational {
+pub trait Relational {
     /// The pod's relations, which outlive the transaction's calls.
     fn catalog<'a>(&self) -> &'a Catalog
     where
@@ -88,7 +90,7 @@ pub(crate) trait Relational {
 }
 
 /// Shows the row with this key to the visitor; false if there is none.
-pub(crate) fn point<T: Relational>(
+pub fn point<T: Relational>(
     txn: &mut T,
     relation: &Relation,
     key: &Key,
@@ -118,7 +120,7 @@ fn point_copied<T: Relational>(
 }
 
 /// Visits the rows of a range, wherever they are.
-pub(crate) fn range<T: Relational>(
+pub fn range<T: Relational>(
     txn: &mut T,
     relation: &Relation,
     range: &KeyRange,
@@ -226,7 +228,7 @@ fn doom<T: Relational>(
 }
 
 /// Visits the rows of a table's share of a partition, or of a copy, in the order of their keys.
-pub(crate) fn each_key(tree: &LocalTree, mut visit: impl FnMut(Key, u32)) {
+pub fn each_key(tree: &LocalTree, mut visit: impl FnMut(Key, u32)) {
     let mut at = tree.first();
     while let Some(cursor) = at {
         let (words, row) = tree.entry(cursor);
@@ -239,7 +241,7 @@ pub(crate) fn each_key(tree: &LocalTree, mut visit: impl FnMut(Key, u32)) {
 ///
 /// # Errors
 /// If the row is not the table's; those of `put`.
-pub(crate) fn each_of(
+pub fn each_of(
     catalog: &Catalog,
     table: TableId,
     row: &NewRow,

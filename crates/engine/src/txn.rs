@@ -463,3 +463,15 @@ pub trait Session {
 /// What a committed transaction waits for to be durable on storage: an epoch of the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Ticket(pub(crate) u64);
+
+impl Ticket {
+    /// The ticket of a transaction in an epoch of the log.
+    pub fn of_epoch(epoch: u64) -> Self {
+        Self(epoch)
+    }
+
+    /// That epoch.
+    pub fn epoch(self) -> u64 {
+        self.0
+    }
+}

@@ -18,36 +18,41 @@ use crate::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{TableId, TxnError};
 
 /// Who looks at rows, and how.
-pub(crate) enum Visitor<'v> {
+pub enum Visitor<'v> {
+    /// Sees rows.
     Read(&'v mut dyn FnMut(&Key, Row<'_>) -> ControlFlow<()>),
+    /// Changes rows.
     Write(&'v mut dyn FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>),
 }
 
 /// What the transaction does to one row.
 #[derive(Clone, Debug)]
-pub(crate) struct Change<P> {
-    pub(crate) place: P,
-    pub(crate) table: TableId,
-    pub(crate) key: Key,
+pub struct Change<P> {
+    /// Where the row is, as the protocol names it.
+    pub place: P,
+    /// The row's relation.
+    pub table: TableId,
+    /// Its key.
+    pub key: Key,
     /// The row did not exist before.
-    pub(crate) is_new: bool,
+    pub is_new: bool,
     /// The row will not exist afterwards.
-    pub(crate) doomed: bool,
+    pub doomed: bool,
     /// The row's bytes in `images`, where they are not the row's own.
-    pub(crate) image: Option<(u32, u32)>,
+    pub image: Option<(u32, u32)>,
     /// Changes on top.
-    pub(crate) patches: PatchRange,
+    pub patches: PatchRange,
     /// Version that the row had.
-    pub(crate) previous: u64,
+    pub previous: u64,
 }
 
 /// The changes of a transaction.
-pub(crate) struct Changes<P> {
+pub struct Changes<P> {
     list: Vec<Change<P>>,
     /// Where changes are in `list`.
     places: Places<P>,
     /// The one whose row was visited for writing last.
-    pub(crate) visited: usize,
+    pub visited: usize,
 }
 
 impl<P> Default for Changes<P> {
@@ -66,7 +71,7 @@ impl<P: Copy + Eq + Hash> Changes<P> {
     }
 
     /// The change of a row, if there is any.
-    pub(crate) fn of(&self, place: P) -> Option<usize> {
+    pub fn of(&self, place: P) -> Option<usize> {
         self.places.get(&place)
     }
 
@@ -91,10 +96,13 @@ impl<P> DerefMut for Changes<P> {
 }
 
 /// The changes of a transaction, and the bytes that they are made of.
-pub(crate) struct Workspace<P> {
-    pub(crate) changes: Changes<P>,
-    pub(crate) patches: Patches,
-    pub(crate) images: Vec<u8>,
+pub struct Workspace<P> {
+    /// One for each row that is changed.
+    pub changes: Changes<P>,
+    /// What [`Change::patches`] are of.
+    pub patches: Patches,
+    /// What [`Change::image`] is of.
+    pub images: Vec<u8>,
 }
 
 impl<P> Default for Workspace<P> {
@@ -105,14 +113,14 @@ impl<P> Default for Workspace<P> {
 
 impl<P: Copy + Eq + Hash> Workspace<P> {
     /// Forgets everything and keeps the memory.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.changes.clear();
         self.patches.clear();
         self.images.clear();
     }
 
     /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
-    pub(crate) fn show(
+    pub fn show(
         &mut self,
         relation: &Relation,
         place: P,
@@ -159,14 +167,14 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     }
 
     /// Keeps the bytes of a row.
-    pub(crate) fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
+    pub fn store_image(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.images.len() as u32;
         self.images.extend_from_slice(bytes);
         (start, self.images.len() as u32)
     }
 
     /// Begins to change a row that had version `previous`; the index of the change.
-    pub(crate) fn begin_change(&mut self, place: P, table: TableId, key: &Key, previous: u64) -> usize {
+    pub fn begin_change(&mut self, place: P, table: TableId, key: &Key, previous: u64) -> usize {
         let (key, patches) = (*key, PatchRange::default());
         let change =
             Change { place, table, key, is_new: false, doomed: false, image: None, patches, previous };
@@ -174,13 +182,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     }
 
     /// Begins with a new row; of its bytes those that are given are kept. The index of the change.
-    pub(crate) fn begin_insert(
-        &mut self,
-        place: P,
-        table: TableId,
-        key: &Key,
-        bytes: Option<&[u8]>,
-    ) -> usize {
+    pub fn begin_insert(&mut self, place: P, table: TableId, key: &Key, bytes: Option<&[u8]>) -> usize {
         let image = bytes.map(|bytes| self.store_image(bytes));
         let change = self.begin_change(place, table, key, 0);
         (self.changes[change].is_new, self.changes[change].image) = (true, image);
@@ -188,7 +190,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     }
 
     /// What the changes are to a checker of histories, once they have a version.
-    pub(crate) fn writes(&self, version: u64) -> impl Iterator<Item = WriteRecord> + '_ {
+    pub fn writes(&self, version: u64) -> impl Iterator<Item = WriteRecord> + '_ {
         self.changes.iter().filter_map(move |change| {
             let kind = match (change.is_new, change.doomed) {
                 (true, true) => return None,
@@ -203,7 +205,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
     }
 
     /// If the transaction has deleted this row, brings it back with other bytes.
-    pub(crate) fn revive(&mut self, place: P, bytes: &[u8]) -> bool {
+    pub fn revive(&mut self, place: P, bytes: &[u8]) -> bool {
         let Some(i) = self.changes.of(place).filter(|i| self.changes[*i].doomed) else { return false };
         let image = self.store_image(bytes);
         let change = &mut self.changes[i];

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::history::HistorySink;
-use liger_engine::motor::{MemoryServers, MotorHost, MotorSession, MotorTxn};
 use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
 use liger_fabric::sim::{Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{MAX_WORKERS, Plan, PodConfig};
+use liger_rivals::motor::{MemoryServers, MotorHost, MotorSession, MotorTxn};
 
 use crate::Picker;
 use crate::recorder::Recorder;

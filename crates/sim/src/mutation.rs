@@ -118,7 +118,7 @@ pub const SPARED: &[Spared] = &[
     },
     Spared {
         verb: Verb::Fence,
-        file: "engine/src/partitioned/post.rs",
+        file: "rivals/src/partitioned/post.rs",
         near: "if to.worker != cx.worker() {",
         because: "orders a store to the host's own memory (the answer) and the load of a bell's sleepers, \
                   which the simulator never reorders; real processors do",
@@ -278,9 +278,9 @@ impl Mutant {
 pub fn listed_steps() -> impl Iterator<Item = &'static str> {
     let below = [liger_pod::SABOTAGE_STEPS, liger_store::SABOTAGE_STEPS].into_iter().flatten().copied();
     let engine = liger_engine::row::sabotage_steps().chain(liger_engine::log::sabotage_steps());
-    let engine = engine.chain(liger_engine::partitioned::sabotage_steps());
-    let engine = engine.chain(liger_engine::motor::sabotage_steps());
-    let engine = engine.chain(liger_engine::shm::sabotage_steps());
+    let engine = engine.chain(liger_rivals::partitioned::sabotage_steps());
+    let engine = engine.chain(liger_rivals::motor::sabotage_steps());
+    let engine = engine.chain(liger_rivals::shm::sabotage_steps());
     let checkpoint = liger_engine::recovery::sabotage_steps();
     below.chain(engine).chain(checkpoint).chain(liger_sql::catalog::SABOTAGE_STEPS.iter().copied())
 }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use liger_engine::history::HistorySink;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
-use liger_engine::partitioned::{Options, PartHost, PartSession, PartTxn, Protocol, Route};
 use liger_engine::{Announced, Catalog, Session, Ticket, Transaction, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
+use liger_rivals::partitioned::{Options, PartHost, PartSession, PartTxn, Protocol, Route};
 
 use crate::logs;
 use crate::pod::join_first;

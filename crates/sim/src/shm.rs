@@ -8,11 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::history::HistorySink;
-use liger_engine::shm::{Options, ShmHost, ShmSession, ShmTxn};
 use liger_engine::{Catalog, Session, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
+use liger_rivals::shm::{Options, ShmHost, ShmSession, ShmTxn};
 
 use crate::Picker;
 use crate::pod::join_first;

@@ -49,7 +49,7 @@ fn every_step_of_many_versions_is_needed() {
 
 #[test]
 fn every_step_of_sundial_in_shared_memory_is_needed() {
-    for mutants in ["shm.", "sundial.", "engine/src/shm"] {
+    for mutants in ["shm.", "sundial.", "rivals/src/shm"] {
         let report = sample("shm", Some(mutants));
         assert!(report.passed() && !report.mutants.is_empty(), "{}", report.table());
     }

@@ -1,6 +1,6 @@
 //! Adversarial seeds of partitioned pods: serializable, every lock given back.
 
-use liger_engine::partitioned::Route;
+use liger_rivals::partitioned::Route;
 use liger_sim::partitioned::{PartRun, Shape, run};
 
 #[test]

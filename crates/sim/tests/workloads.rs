@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use liger_engine::partitioned::{Protocol, Route};
 use liger_fabric::sim::Profile;
+use liger_rivals::partitioned::{Protocol, Route};
 use liger_sim::bench::shapes::{adversarial_smallbank, adversarial_tatp, adversarial_tpcc, adversarial_ycsb};
 use liger_sim::bench::{BenchSim, load, log_of_epochs, run};
 use liger_sim::motor::MotorPod;

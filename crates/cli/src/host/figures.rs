@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_engine::engine::HostEngine;
-use liger_engine::partitioned::PartHost;
 use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
 use liger_engine::row::RowHost;
-use liger_engine::shm::ShmHost;
 use liger_fabric::{Cx, Fabric};
 use liger_pod::heap::Usage;
+use liger_rivals::partitioned::PartHost;
+use liger_rivals::shm::ShmHost;
 use liger_workload::EngineFigures;
 use liger_workload::storage::{CheckpointFigures, StorageFigures};
 

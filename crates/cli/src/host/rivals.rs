@@ -3,12 +3,12 @@
 
 use std::process::ExitCode;
 
-use liger_engine::db::{Crew, DbError, PartitionedOptions, Pod, ShmOptions};
+use liger_engine::db::{Crew, DbError, Pod};
 use liger_engine::engine::Rival;
-use liger_engine::partitioned::{self, PartHost};
-use liger_engine::shm::{self, ShmHost};
 use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, NativeHost};
+use liger_rivals::partitioned::{self, PartHost, PartitionedOptions};
+use liger_rivals::shm::{self, ShmHost, ShmOptions};
 use liger_sim::partitioned::Shape;
 use liger_sim::shm::ShmShape;
 
@@ -66,7 +66,7 @@ pub(super) fn join_partitioned<M: HostMemory>(
     let Shape { protocol, gaps, await_writes, route } = shape;
     let engine = partitioned::Options { protocol, gaps, await_writes, route, history: None, log: None };
     let options = PartitionedOptions { engine, self_test: SELF_TEST, seed: seed_of(job) };
-    open(memory, job)?.join_partitioned(host, options, over)
+    partitioned::join(&open(memory, job)?, host, options, over)
 }
 
 /// Joins a pod of Sundial in shared memory.
@@ -77,5 +77,6 @@ pub(super) fn join_shm<M: HostMemory>(
     over: impl FnOnce(NativeHost) -> M,
 ) -> Result<Crew<ShmHost, M>, DbError> {
     let engine = shm::Options { gaps: shape.gaps, ..shm::Options::new() };
-    open(memory, job)?.join_shm(host, ShmOptions { engine, self_test: SELF_TEST, seed: seed_of(job) }, over)
+    let options = ShmOptions { engine, self_test: SELF_TEST, seed: seed_of(job) };
+    shm::join(&open(memory, job)?, host, options, over)
 }

@@ -92,6 +92,6 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
 }
 
 /// What a failure of a shared index means to a transaction.
-pub(crate) fn tree_error(table: TableId, error: TreeError) -> TxnError {
+pub fn tree_error(table: TableId, error: TreeError) -> TxnError {
     Failure::from(error).error(table)
 }

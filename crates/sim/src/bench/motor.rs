@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use liger_engine::TxnError;
-use liger_engine::motor::MotorHost;
 use liger_fabric::sim::Simulation;
+use liger_rivals::motor::MotorHost;
 use liger_workload::report::EngineFigures;
 
 use super::{PodEngine, Setup};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_engine::TxnError;
 use liger_engine::log::HostLog;
-use liger_engine::partitioned::{PartHost, Route};
 use liger_fabric::sim::Simulation;
 use liger_pod::plan::PodConfig;
+use liger_rivals::partitioned::{PartHost, Route};
 use liger_workload::report::EngineFigures;
 
 use super::{PodEngine, Setup};

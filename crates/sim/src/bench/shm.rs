@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_engine::TxnError;
-use liger_engine::shm::ShmHost;
 use liger_fabric::WorkerId;
 use liger_fabric::sim::Simulation;
 use liger_pod::plan::PodConfig;
+use liger_rivals::shm::ShmHost;
 use liger_workload::report::EngineFigures;
 
 use super::{PodEngine, Setup};

@@ -1,6 +1,6 @@
 //! Partitioned pods, each shape aimed at one weak spot (see [`crate::partitioned`]).
 
-use liger_engine::partitioned::{Protocol, Route};
+use liger_rivals::partitioned::{Protocol, Route};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::Picker;

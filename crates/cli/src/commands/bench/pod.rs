@@ -2,9 +2,9 @@
 
 use clap::{Args, Command, FromArgMatches};
 use liger_engine::db::SyncMode;
-use liger_engine::partitioned::Route;
 use liger_fabric::native::MemorySpec;
 use liger_fabric::shadow::Omission;
+use liger_rivals::partitioned::Route;
 use liger_sim::bench::PodEngine;
 use liger_sim::partitioned::PartPod;
 use liger_workload::benchmark::Shareable;

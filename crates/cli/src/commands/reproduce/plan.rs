@@ -10,9 +10,9 @@
 mod beside;
 mod logging;
 
-use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::{Coherence, Policies, Steps};
 use liger_fabric::profile::Profile;
+use liger_rivals::partitioned::{Protocol, Route};
 use liger_sim::partitioned::Shape as PodShape;
 use liger_sim::shm::ShmShape;
 use liger_workload::tpcc::generate::Homes;

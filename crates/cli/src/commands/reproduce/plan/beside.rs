@@ -1,7 +1,7 @@
 //! Figures that nobody has published, beside those of an evaluation: what the published runs leave out.
 
-use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::Policies;
+use liger_rivals::partitioned::{Protocol, Route};
 use liger_workload::tpcc::generate::Homes;
 
 use super::super::published::{COLD, COURSE_NONE, COURSE_X, NOWHERE, ROUTING, TPCC_X};

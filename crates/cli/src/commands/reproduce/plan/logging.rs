@@ -1,7 +1,7 @@
 //! Tigon's table 1: what group commit costs, and how long it lets transactions wait.
 
-use liger_engine::partitioned::{Protocol, Route};
 use liger_engine::row::policy::Policies;
+use liger_rivals::partitioned::{Protocol, Route};
 
 use super::super::published::{
     EPOCHS_NONE, EPOCHS_RIVALS, EPOCHS_RIVALS_NONE, EPOCHS_RIVALS_X, EPOCHS_TPCC, EPOCHS_X, EPOCHS_YCSB,

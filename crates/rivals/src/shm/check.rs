@@ -1,0 +1,102 @@
+//! Checks of a pod at rest: no transaction runs.
+//!
+//! Checked: every row is unlocked, and alive unless its entry waits to be taken out; its bytes are not
+//! younger than its word; every partition ends; the indexes' own structure; and the heap: what is in use is
+//! what can be reached.
+
+use std::collections::BTreeSet;
+
+use liger_fabric::{Cx, Fabric};
+
+use super::host::ShmHost;
+use super::word::State;
+use liger_engine::Key;
+use liger_engine::Relation;
+use liger_engine::TxnError;
+
+/// What a check of the pod from one host found.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Entries in the whole pod that lead to dead words: rows were removed, and there was no memory to take
+    /// them out.
+    pub dead_entries: usize,
+    /// As many of them as this host knows of and will take out.
+    pub known_here: usize,
+    /// Everything that is wrong, in words.
+    pub problems: Vec<String>,
+}
+
+impl ShmHost {
+    /// What is wrong with the pod, and with this host's chunks of its memory. Reclamation should have caught
+    /// up; what is still waiting for a grace period is reported as a leak.
+    ///
+    /// # Errors
+    /// If an index cannot be read.
+    pub fn check<F: Fabric>(&self, cx: &Cx<F>) -> Result<Checked, TxnError> {
+        let mut reachable = BTreeSet::new();
+        let known_here = self.leftovers.lock(cx).len();
+        let mut checked = Checked { known_here, ..Checked::default() };
+        for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
+            for partition in 0..self.partition_count() {
+                self.check_part(cx, (relation, partition), &mut checked, &mut reachable)?;
+            }
+        }
+        for class in self.heap.audit(cx, &reachable).classes {
+            let (leaked, dangling) = (class.leaked.len(), class.dangling.len());
+            if leaked + dangling > 0 {
+                let class = class.class;
+                checked.problems.push(format!("{class}: {leaked} leaked, {dangling} dangling"));
+            }
+        }
+        Ok(checked)
+    }
+
+    fn check_part<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        (relation, partition): (&Relation, u16),
+        checked: &mut Checked,
+        reachable: &mut BTreeSet<u64>,
+    ) -> Result<(), TxnError> {
+        let Checked { dead_entries, problems, .. } = checked;
+        let mut wrong = |what: String| problems.push(format!("{}, {partition}: {what}", relation.name));
+        let end = Key::greatest(relation.key_words);
+        let (mut ends, mut bytes) = (false, Vec::new());
+        self.each_entry(cx, (relation, partition), |key, at| {
+            let word = self.look(cx, at);
+            reachable.insert(at.word.offset());
+            if word.state() == State::Dead {
+                *dead_entries += 1;
+                reachable.insert(at.block.offset());
+                return;
+            }
+            if word.state() != State::Live || word.lease().writer != 0 {
+                wrong(format!("{key:?} at rest has the word {word:?}"));
+            }
+            if *key == end {
+                ends = true;
+                return;
+            }
+            reachable.insert(at.block.offset());
+            bytes.clear();
+            match self.read(cx, at, relation.row_len, &mut bytes) {
+                Ok((lease, version)) if version > lease.wts => {
+                    wrong(format!("{key:?}: bytes of {version}, word of {}", lease.wts));
+                }
+                Ok(_) => {}
+                Err(refusal) => wrong(format!("{key:?} cannot be read: {refusal:?}")),
+            }
+        })?;
+        if !ends {
+            wrong("it has no end".to_owned());
+        }
+        match self.index(relation, partition).check(cx, &self.tree_env()) {
+            Ok(census) => {
+                reachable.extend(census.words.iter().map(|word| word.offset()));
+                reachable.extend(census.records.iter().map(|(at, _)| at.offset()));
+            }
+            Err(broken) => wrong(format!("index: {broken}")),
+        }
+        Ok(())
+    }
+}
