@@ -173,7 +173,8 @@ impl<'p> Exec<'p> {
             }
             Ok(true)
         })?;
-        rows::sort(self.interrupt, &mut sorted, |a, b| rows::compare(&query.order, a, b))?;
+        let order = rows::order_of(query);
+        rows::sort(self.interrupt, &mut sorted, |a, b| rows::compare(&order, a, b))?;
         if let DistinctOn::Columns(columns) = distinct {
             let mut seen = RowMap::new(columns.iter().map(|(_, ty)| *ty).collect());
             sorted.retain(|row| {

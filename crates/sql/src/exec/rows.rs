@@ -1,10 +1,11 @@
 //! Sets and orders of rows.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::Row;
-use crate::bind::tree::SortKey;
+use crate::bind::tree::{Body, DistinctOn, Query, SortKey};
 use crate::error::Result;
 use crate::session::Interrupt;
 use crate::types::value::Value;
@@ -119,6 +120,19 @@ pub(crate) fn compare(keys: &[SortKey], a: &[Value], b: &[Value]) -> Ordering {
     let one =
         |key: &SortKey| compare_one(key.ty, key.descending, key.nulls_first, &a[key.column], &b[key.column]);
     keys.iter().map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// What a query's rows are sorted by: as is written, and then by what DISTINCT ON tells them apart by.
+pub(crate) fn order_of(query: &Query) -> Cow<'_, [SortKey]> {
+    let Body::Select(select) = &query.body else { return Cow::Borrowed(&query.order) };
+    let DistinctOn::Columns(columns) = &select.distinct else { return Cow::Borrowed(&query.order) };
+    let mut order = query.order.clone();
+    for (column, ty) in columns {
+        if order.iter().all(|key| key.column != *column) {
+            order.push(SortKey { column: *column, ty: *ty, descending: false, nulls_first: false });
+        }
+    }
+    Cow::Owned(order)
 }
 
 /// The order of two rows of sort values, each by its own key.

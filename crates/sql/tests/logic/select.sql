@@ -168,3 +168,14 @@ select case 1 when 1 then generate_series(1, 2) end;
 select enum_first(null), enum_first('x');
 select nosuch from (select 1 as a) s where also_not;
 select a || 1 = '{x}'::int[] from (select 1 as a) s where b = 1;
+-- DISTINCT ON without an order gives its rows in the order of what it tells them apart by.
+create table told_apart (a int primary key, b text, c int);
+insert into told_apart values (1, null, 1), (2, 'y', 2), (3, 'x', 1), (4, 'x', 1), (5, null, 2), (6, 'x', 2);
+select distinct on (b) b from told_apart;
+select distinct on (b, c) b, c from told_apart;
+select distinct on (c, b) c, b from told_apart where b = 'x';
+select distinct on (b, c) b, c from told_apart order by b desc;
+select distinct on (c) c, a from told_apart order by c desc, a;
+select distinct on (c) c from told_apart limit 1;
+select distinct on (lower(b)) lower(b) from told_apart;
+drop table told_apart;

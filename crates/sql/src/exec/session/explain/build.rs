@@ -12,6 +12,7 @@ use crate::bind::tree::{
     Body, Change, Cte, CteKind, DistinctOn, Expr, From, Names, OutColumn, Query, Select, SortKey,
 };
 use crate::exec::measure::{BODY, DISTINCT, GROUPED, address};
+use crate::exec::rows;
 use crate::exec::session::explain::Context;
 use crate::exec::system::quoted;
 use crate::exec::system_tables::deparse::direction;
@@ -209,7 +210,7 @@ impl<'a> Builder<'a> {
             Body::Set { kind, all, left, right, .. } => self.set(*kind, *all, left, right),
         };
         item.width = width_of(query);
-        if !query.order.is_empty() {
+        if !rows::order_of(query).is_empty() {
             let distinct =
                 matches!(&query.body, Body::Select(select) if matches!(select.distinct, DistinctOn::Rows(_)));
             let keys = self.sort_keys(query);
@@ -410,7 +411,7 @@ impl<'a> Builder<'a> {
             };
             format!("{}{}", if computed { format!("({name})") } else { name }, direction(key))
         };
-        query.order.iter().map(key).collect()
+        rows::order_of(query).iter().map(key).collect()
     }
 }
 
