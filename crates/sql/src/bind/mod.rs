@@ -46,7 +46,7 @@ pub(crate) use change::BoundStatement;
 pub(crate) use coerce::Context;
 pub(crate) use collation::Collation;
 pub(crate) use scope::Scope;
-pub(crate) use types::{full_type_text, type_text};
+pub(crate) use types::{catalog_type, full_type_text, type_text};
 
 /// A bound expression with its type.
 #[derive(Clone, Debug)]

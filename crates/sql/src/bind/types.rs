@@ -88,7 +88,7 @@ impl Binder<'_> {
 }
 
 /// By its name in the catalog only: SQL's own names have become those already.
-fn catalog_type(name: &str) -> Option<&'static TypeInfo> {
+pub(crate) fn catalog_type(name: &str) -> Option<&'static TypeInfo> {
     match builtin_by_name(name) {
         Some(info) if info.name == name => Some(info),
         _ => builtin_types().find(|info| info.name == name),

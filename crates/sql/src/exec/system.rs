@@ -12,8 +12,8 @@ use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
 use super::store::Store;
 use super::system_tables::{self, INFORMATION_SCHEMA, calls};
-use crate::bind::Collation;
 use crate::bind::tree::OutColumn;
+use crate::bind::{Collation, catalog_type};
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
 use crate::func::System;
@@ -140,6 +140,19 @@ impl SessionSystem<'_> {
         Ok(binder.resolve_type(&parsed).ok().map(|ty| ty.oid))
     }
 
+    /// Whether the search path finds it by its bare name.
+    pub(super) fn is_visible(&self, object: &Object) -> bool {
+        let (name, schemas) = (object.name(), self.schemas());
+        let first = match object {
+            Object::Type(_) if catalog_type(name).is_some() => None,
+            Object::Type(_) => schemas.into_iter().find_map(|schema| self.store.type_named(schema, name)),
+            Object::Schema(_) | Object::Role(_) => return true,
+            _ if system_tables::find(None, name, self.search_path).is_some() => None,
+            _ => schemas.into_iter().find_map(|schema| self.store.relation(schema, name)),
+        };
+        first.is_some_and(|first| first.oid() == object.oid())
+    }
+
     /// A name, qualified where the search path does not find it.
     pub(super) fn shown(&self, oid: Oid) -> Option<String> {
         if let Some(relation) = system_tables::by_oid(oid) {
@@ -151,9 +164,8 @@ impl SessionSystem<'_> {
             Object::Type(user) if user.array == oid => format!("{}[]", quoted(&user.name)),
             other => quoted(other.name()),
         };
-        let found = self.schemas().contains(&object.schema());
         let schema = self.store.object(object.schema());
-        Some(match (found, schema) {
+        Some(match (self.is_visible(&object), schema) {
             (false, Some(schema)) => format!("{}.{name}", quoted(schema.name())),
             _ => name,
         })

@@ -349,21 +349,14 @@ impl SessionSystem<'_> {
         if let Some(relation) = by_oid(number) {
             return Value::Bool(relation.schema() == PG_CATALOG);
         }
-        let Some(object) = self.store.object(number) else { return Value::Null };
-        let found = |schema: Oid| self.store.relation(schema, object.name());
-        let first = self.schemas().into_iter().find_map(found);
-        let hidden = super::find(None, object.name(), self.search_path).is_some();
-        Value::Bool(!hidden && first.is_some_and(|first| first.oid() == number))
+        self.store.object(number).map_or(Value::Null, |object| Value::Bool(self.is_visible(&object)))
     }
 
     fn visible_type(&self, number: Oid) -> Value {
         if crate::types::builtin(number).is_some() {
             return Value::Bool(true);
         }
-        match self.store.object(number) {
-            Some(object) => Value::Bool(self.schemas().contains(&object.schema())),
-            None => Value::Null,
-        }
+        self.store.object(number).map_or(Value::Null, |object| Value::Bool(self.is_visible(&object)))
     }
 
     fn user_name(&self, number: Oid) -> String {
