@@ -6,7 +6,7 @@ use super::{Binder, Meant, Typed, fail};
 use crate::catalog::object::{Object, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 pub(crate) use crate::func::CastContext as Context;
-use crate::func::{CastPath, find_cast, select_common_type};
+use crate::func::{CastPath, find_cast, is_polymorphic, select_common_type};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, TypeKind, oid, text};
 
@@ -131,7 +131,10 @@ impl Binder<'_> {
     /// A cast that is written, where there is one: to a domain it keeps the domain's length and checks.
     pub(super) fn coerce_written(&self, typed: Typed, target: Type) -> Result<Option<Typed>> {
         let Some(base) = self.under_domain(target.oid) else {
-            return self.coerce(typed, target, Context::Explicit);
+            return match is_polymorphic(target.oid) {
+                true => self.coerce_polymorphic(typed, target),
+                false => self.coerce(typed, target, Context::Explicit),
+            };
         };
         let is_open = matches!(typed.expr, Expr::Param(_)) && typed.ty.oid == oid::UNKNOWN;
         let (typed, context) = match is_open {
@@ -144,6 +147,26 @@ impl Binder<'_> {
         let checks = self.checks_of(target.oid)?;
         let expr = Expr::Checked { expr: Box::new(typed.expr), domain: target.oid, checks };
         Ok(Some(Typed::new(expr, target, typed.pos).collated(typed.collation)))
+    }
+
+    /// A cast to `anyelement` and its kin: what fits them stays what it is.
+    fn coerce_polymorphic(&self, typed: Typed, target: Type) -> Result<Option<Typed>> {
+        let source = typed.ty.oid;
+        let is_open = source == oid::UNKNOWN;
+        let kind = |ty| self.types().type_info(ty).map(|info| info.kind);
+        let is_array = |ty| self.types().element_of(ty) != 0;
+        Ok(match target.oid {
+            oid::ANYARRAY | oid::ANYCOMPATIBLEARRAY if is_open => {
+                Some(self.coerce_open(typed, target, true)?)
+            }
+            oid::ANYARRAY | oid::ANYCOMPATIBLEARRAY => {
+                let ty = self.under_domain(source).unwrap_or(typed.ty);
+                is_array(ty.oid).then_some(Typed { ty, ..typed })
+            }
+            oid::ANYENUM => (kind(source) == Some(TypeKind::Enum)).then_some(typed),
+            oid::ANYNONARRAY | oid::ANYCOMPATIBLENONARRAY => (!is_array(source)).then_some(typed),
+            _ => Some(typed),
+        })
     }
 
     /// The type under a domain, with the length that the domain gives it.
