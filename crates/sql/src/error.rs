@@ -347,6 +347,11 @@ impl SqlError {
         SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported")).hint(instead)
     }
 
+    /// Whether it is about something that is not there (0A000).
+    pub fn is_unsupported(&self) -> bool {
+        self.state == SqlState::FEATURE_NOT_SUPPORTED
+    }
+
     /// What PostgreSQL 15 refuses as not supported (0A000), in its words; with a hint only where it has one.
     #[cold]
     pub fn refused_by_postgresql(message: impl Into<String>) -> SqlError {

@@ -301,6 +301,21 @@ fn texts_of_parameters_are_utf_8_without_zeros() {
 }
 
 #[test]
+fn a_type_without_values_says_so_whatever_is_sent() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        session.parse("", "select $1::tid", &[]).expect("parsed");
+        for (format, bytes) in [(0, b"(0,1)\0"), (1, b"\xff\xff\xff\xff\0\x01")] {
+            let body = [&[0, 0, 0, 5 + format][..], &bytes[..5 + usize::from(format)]].concat();
+            let given = Parameters { formats: Formats(&[0, format]), body: &body, count: 1 };
+            let error = session.bind("", "", given, Formats(&[])).expect_err("no value");
+            assert_eq!(error.state.to_string(), "0A000", "{error:?}");
+            assert_eq!(error.message, "a value of type tid is not supported");
+        }
+    });
+}
+
+#[test]
 fn formats_are_as_many_as_columns() {
     with_pod(1, 2, |databases| {
         let mut session = connect(&databases[0]);

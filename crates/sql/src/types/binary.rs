@@ -137,7 +137,14 @@ fn receive_other(ctx: &EvalContext<'_>, ty: Type, from: &mut Bytes<'_>) -> Resul
     match info.map(|info| info.kind) {
         _ if is_number || matches!(ty.oid, oid::XID | oid::CID) => Ok(Value::Oid(from.i32()? as Oid)),
         Some(TypeKind::Domain) => receive_from(ctx, Type::of(ctx.base_of(ty.oid)), from),
-        Some(_) => text::input(ctx, ty, &from.text(ctx)?),
+        Some(_) => match from.text(ctx) {
+            Ok(text) => text::input(ctx, ty, &text),
+            // A type of which there are no values says so, whatever was sent.
+            Err(unreadable) => Err(match text::input(ctx, ty, "") {
+                Err(refusal) if refusal.is_unsupported() => refusal,
+                _ => unreadable,
+            }),
+        },
         None => {
             Err(SqlError::unsupported(format_args!("binary input of type {}", ty.oid), "Send it as text."))
         }
