@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 use liger_sql::encoding;
 use liger_sql::error::{Severity, SqlError, SqlState};
 use liger_sql::panics::caught;
-use liger_sql::session::{ActivityState, InterruptReason, Session, TransactionState};
+use liger_sql::session::{ActivityState, InterruptReason, Progress, Session, TransactionState};
 use liger_sql::types::Oid;
 
 use crate::clock;
 use crate::log::{Entry, Level};
 use crate::metrics::{OwnHistogram, add};
-use crate::parking::DeadlineKey;
 use crate::peer::Peer;
 use crate::server::Shared;
 use crate::sink::{RowShape, WireSink, message_error};
+use crate::timer::StatementTimer;
 use crate::wire::backend;
 use crate::wire::frontend::{Frontend, Target};
 use crate::wire::recode;
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     in_series: bool,
     /// One of them failed.
     skipping: bool,
-    timer: Option<DeadlineKey>,
+    timer: StatementTimer,
     messages: u64,
     statements: u64,
     latency: OwnHistogram,
@@ -78,6 +78,7 @@ enum Next {
 impl Connection {
     pub(crate) fn new(shared: Arc<Shared>, peer: Arc<Peer>) -> Self {
         let stream = Stream::new(peer.socket.clone());
+        let timer = StatementTimer::new(shared.parking.clone(), peer.clone());
         Self {
             shared,
             peer,
@@ -89,7 +90,7 @@ impl Connection {
             shape: RowShape::default(),
             in_series: false,
             skipping: false,
-            timer: None,
+            timer,
             messages: 0,
             statements: 0,
             latency: OwnHistogram::default(),
@@ -226,6 +227,7 @@ impl Connection {
         match message {
             Frontend::Query(sql) => {
                 self.begin();
+                self.run_timer();
                 let shown = sql.floor_char_boundary(1024);
                 self.statements += 1;
                 self.begun_us = Some(self.peer.begin(Some(Arc::from(&sql[..shown]))));
@@ -237,6 +239,10 @@ impl Connection {
             }
             Frontend::Sync => {
                 self.skipping = false;
+                if self.peer.interrupt.raised() == Some(InterruptReason::StatementTimeout) {
+                    self.session().fail();
+                    return self.failed(&InterruptReason::StatementTimeout.error(), false);
+                }
                 match self.session().sync() {
                     Ok(()) => self.ready(),
                     Err(error) => self.failed(&error, false),
@@ -258,6 +264,11 @@ impl Connection {
                     self.begin();
                     self.begun_us = Some(self.peer.begin(None));
                 }
+                // What was raised between two messages is heard here.
+                if let Err(error) = self.peer.interrupt.check() {
+                    self.session().fail();
+                    return self.failed(&error, true);
+                }
                 match self.extended(series) {
                     Ok(()) => self.stream.send_if_large().map(|()| true),
                     Err(error) => self.failed(&error, true),
@@ -268,6 +279,9 @@ impl Connection {
 
     /// A message of a series.
     fn extended(&mut self, message: Frontend<'_>) -> Result<(), SqlError> {
+        if !matches!(message, Frontend::Close(_)) {
+            self.run_timer();
+        }
         match message {
             Frontend::Parse { name, sql, types } => {
                 let mut given = std::mem::take(&mut self.types);
@@ -289,10 +303,9 @@ impl Connection {
                 let last = self.stream.is_sync_next();
                 self.statements += 1;
                 let (session, mut sink) = self.session_and_sink(false);
-                if session.execute(portal, max_rows, last, &mut sink)?
-                    == liger_sql::session::Progress::Suspended
-                {
-                    backend::bare(&mut self.stream.output, b's');
+                match session.execute(portal, max_rows, last, &mut sink)? {
+                    Progress::Suspended => backend::bare(&mut self.stream.output, b's'),
+                    Progress::Complete => self.timer.stop(),
                 }
             }
             Frontend::Close(target) => {
@@ -334,6 +347,7 @@ impl Connection {
         }
         if series {
             self.skipping = true;
+            self.timer.stop();
             // Whoever asks to be sent what there is (asyncpg) would wait: that message is skipped with
             // the others.
             return self.stream.send().map(|()| true);
@@ -341,28 +355,21 @@ impl Connection {
         self.ready()
     }
 
-    /// Before a statement or a series: a cancel that came for an earlier one is void, and the clock starts.
+    /// Before a statement or a series: a cancel that came for an earlier one is void.
     fn begin(&mut self) {
         self.peer.interrupt.rearm();
         self.shared.parking.look_soon();
-        self.stop_timer();
-        let statement_ms = self.session().timeouts().statement_ms;
-        if statement_ms > 0 {
-            let after = Duration::from_millis(statement_ms);
-            let reason = InterruptReason::StatementTimeout;
-            self.timer = Some(self.shared.parking.raise_after(&self.peer, after, reason));
-        }
+        self.timer.stop();
     }
 
-    fn stop_timer(&mut self) {
-        if let Some(timer) = self.timer.take() {
-            self.shared.parking.unset(timer);
-        }
+    fn run_timer(&mut self) {
+        let statement_ms = self.session().timeouts().statement_ms;
+        self.timer.run(statement_ms);
     }
 
     /// After a statement or a series: tells the client that it is its turn.
     pub(crate) fn ready(&mut self) -> Result<bool, StreamError> {
-        self.stop_timer();
+        self.timer.stop();
         self.in_series = false;
         let session = self.session.as_mut().expect("logged in");
         let (changed, state) = (session.changed_parameters(), session.transaction_state());
@@ -485,6 +492,7 @@ impl Connection {
             stream: &mut self.stream,
             shape: &mut self.shape,
             peer: &self.peer,
+            timer: &mut self.timer,
             describes,
             message_bytes_max: self.shared.config.message_bytes_max,
         };
@@ -494,7 +502,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.stop_timer();
+        self.timer.stop();
         // First the session: when the client sees the end, its transaction has ended.
         let session = self.session.take();
         if caught(|| drop(session)).is_err() {

@@ -35,6 +35,7 @@ mod server;
 mod sink;
 mod socket;
 mod startup;
+mod timer;
 pub mod wire;
 
 pub use config::{Config, Route};

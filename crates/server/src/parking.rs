@@ -245,9 +245,17 @@ impl Parking {
 
     fn take_expired(&self, now: Instant) -> Option<(i32, Deadline)> {
         let mut state = lock(&self.state);
-        let first = state.deadlines.first_entry().filter(|first| first.key().0 <= now)?;
-        let (key, deadline) = first.remove_entry();
-        Some((key.1, deadline))
+        loop {
+            let first = state.deadlines.first_entry().filter(|first| first.key().0 <= now)?;
+            let (key, deadline) = first.remove_entry();
+            match deadline {
+                // Under the lock: a deadline that was taken back in vain has been raised by then.
+                Deadline::Raise(peer, reason @ InterruptReason::StatementTimeout) => {
+                    peer.interrupt.raise(reason);
+                }
+                other => return Some((key.1, other)),
+            }
+        }
     }
 
     fn end_idle(&self, process_id: i32, reason: InterruptReason) {

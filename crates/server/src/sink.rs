@@ -14,6 +14,7 @@ use liger_sql::types::value::Value;
 use liger_sql::types::{Oid, binary, oid, text};
 
 use crate::peer::Peer;
+use crate::timer::StatementTimer;
 use crate::wire::backend;
 use crate::wire::frontend::{Fields, MessageError};
 use crate::wire::stream::{Arrived, Stream, StreamError};
@@ -33,6 +34,7 @@ pub(crate) struct WireSink<'a> {
     pub stream: &'a mut Stream,
     pub shape: &'a mut RowShape,
     pub peer: &'a Peer,
+    pub timer: &'a mut StatementTimer,
     /// Whether columns are described before rows: in the simple protocol.
     pub describes: bool,
     pub message_bytes_max: usize,
@@ -127,6 +129,11 @@ impl Sink for WireSink<'_> {
     fn copy_out_done(&mut self) -> Result<(), SqlError> {
         backend::bare(&mut self.stream.output, b'c');
         Ok(())
+    }
+
+    fn next_statement(&mut self, statement_ms: u64) {
+        self.timer.stop();
+        self.timer.run(statement_ms);
     }
 
     fn told(&self) -> u64 {

@@ -215,6 +215,9 @@ pub trait Sink {
     /// The bytes of a COPY TO STDOUT have ended; `command_complete` follows.
     fn copy_out_done(&mut self) -> Result<(), SqlError>;
 
+    /// Another statement of a text of several begins: its time-out (0: none) counts from now.
+    fn next_statement(&mut self, statement_ms: u64);
+
     /// How much has been told, to be handed to [`Sink::unsay`].
     fn told(&self) -> u64;
 

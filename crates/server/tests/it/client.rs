@@ -93,6 +93,12 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// The kinds of messages, and the state that the last one tells where it is ReadyForQuery.
+pub fn shown(messages: &[Message]) -> String {
+    let state = messages.last().filter(|(kind, _)| *kind == b'Z').map(|(_, body)| char::from(body[0]));
+    format!("{}{}", kinds(messages), state.map_or(String::new(), String::from))
+}
+
 impl Client {
     /// A session of `trusty`.
     pub fn new(address: SocketAddr) -> Self {
@@ -170,8 +176,6 @@ impl<S: Read + Write> Client<S> {
 
     /// Runs a query: the kinds of the answers and the state in ReadyForQuery.
     pub fn run(&mut self, sql: &str) -> String {
-        let messages = self.ask(&query(sql));
-        let state = messages.last().filter(|(kind, _)| *kind == b'Z').map(|(_, body)| char::from(body[0]));
-        format!("{}{}", kinds(&messages), state.map_or(String::new(), String::from))
+        shown(&self.ask(&query(sql)))
     }
 }

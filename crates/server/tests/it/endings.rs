@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use liger_sql::session::{ActivityState, InterruptReason};
 
 use crate::client::{
-    Client, bind, connect, execute, field, kinds, message, packet, parse, query, startup, sync,
+    Client, bind, connect, execute, field, kinds, message, named, packet, parse, query, shown, startup, sync,
 };
 use crate::start;
 
@@ -121,6 +121,73 @@ fn statements_have_a_time_out() {
     assert_eq!(client.run("sleep 100"), "CZI");
     client.run("set statement_timeout 5000");
     assert_eq!(client.run("sleep 600"), "CZI", "it ends well before its time");
+}
+
+#[test]
+fn each_statement_of_a_text_has_its_own_time() {
+    let (_server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    assert_eq!(client.run("set statement_timeout 50; sleep 60000"), "CEZI");
+    client.run("set statement_timeout 800");
+    assert_eq!(client.run("sleep 500; sleep 500; sleep 500"), "CCCZI");
+    assert_eq!(client.run("set statement_timeout 0; sleep 900"), "CCZI");
+}
+
+#[test]
+fn each_statement_of_a_series_has_its_own_time() {
+    let (_server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    let one = |text: &str| [parse("", text), bind("", "", &[], 0), execute("", 0)].concat();
+    let series = [one("set statement_timeout 50"), one("sleep 60000"), sync()];
+    let messages = client.ask(&series.concat());
+    assert_eq!((kinds(&messages).as_str(), code(&messages).as_deref()), ("12C12EZ", Some("57014")));
+    client.run("set statement_timeout 800");
+    assert_eq!(kinds(&client.ask(&[one("sleep 500").repeat(3), sync()].concat())), "12C12C12CZ");
+    let series = [one("set statement_timeout 0"), one("sleep 900"), sync()];
+    assert_eq!(kinds(&client.ask(&series.concat())), "12C12CZ");
+    // The clock that a Parse started is stopped by what another portal sets, and by what it runs.
+    client.run("set statement_timeout 300");
+    let series = [parse("z", "set statement_timeout 0"), parse("", "sleep 400"), bind("", "z", &[], 0)];
+    let after = [execute("", 0), one("sleep 400"), sync()];
+    assert_eq!(kinds(&client.ask(&[series.concat(), after.concat()].concat())), "112C12CZ");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the server is in real time")]
+fn a_time_that_ends_between_two_messages_is_heard_at_the_next() {
+    let (_server, address) = start(|_| {});
+    let mut client = Client::new(address);
+    client.run("set statement_timeout 50");
+    let pause = || std::thread::sleep(Duration::from_millis(150));
+    let later = [
+        (named(b'D', b'S', "s"), "1EZI"),
+        (named(b'C', b'S', "s"), "1EZI"),
+        (bind("", "s", &[], 0), "1EZI"),
+        (vec![], "1EZI"),
+    ];
+    for (message, answers) in later {
+        client.send(&parse("s", "select 1"));
+        pause();
+        client.send(&[message, sync()].concat());
+        let messages = client.until_ready();
+        assert_eq!((shown(&messages).as_str(), code(&messages).as_deref()), (answers, Some("57014")));
+        // What was prepared stays so.
+        assert_eq!(kinds(&client.ask(&[bind("", "s", &[], 0), execute("", 0), sync()].concat())), "2DCZ");
+    }
+    client.run("begin");
+    client.send(&parse("s", "select 1"));
+    pause();
+    assert_eq!(shown(&client.ask(&sync())), "1EZE", "its block has failed");
+    client.run("rollback");
+    // A portal that is not at its end still has its time; one that is has not.
+    client.send(&[parse("", "rows 5"), bind("", "", &[], 0), execute("", 2)].concat());
+    pause();
+    assert_eq!(shown(&client.ask(&[execute("", 2), sync()].concat())), "12DDsEZI");
+    client.send(&[parse("", "rows 2"), bind("", "", &[], 0), execute("", 0)].concat());
+    pause();
+    client.send(&[named(b'C', b'P', ""), message(b'H', b"")].concat());
+    pause();
+    assert_eq!(shown(&client.ask(&sync())), "12DDC3ZI");
 }
 
 #[test]

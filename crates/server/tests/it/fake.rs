@@ -346,7 +346,10 @@ impl Session for FakeSession {
         if statements.is_empty() {
             return sink.empty();
         }
-        for text in statements {
+        for (at, text) in statements.into_iter().enumerate() {
+            if at > 0 {
+                sink.next_statement(self.timeouts.statement_ms);
+            }
             let columns = columns_of(text, 0);
             let portal = Portal { text: text.into(), values: vec![], columns, formats: vec![], done: 0 };
             let result = self.run(&portal, 0, sink);

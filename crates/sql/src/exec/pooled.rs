@@ -347,7 +347,12 @@ impl Session for PooledSession {
             sink.empty()?;
         }
         let last = parsed.len();
-        (1..).zip(&parsed).try_for_each(|(at, one)| self.run_one(one, &sql, at == last, sink))
+        (1..).zip(&parsed).try_for_each(|(at, one)| {
+            if at > 1 {
+                sink.next_statement(self.own.timeouts().statement_ms);
+            }
+            self.run_one(one, &sql, at == last, sink)
+        })
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {

@@ -413,7 +413,12 @@ impl<S: Store> Session for LocalSession<S> {
             sink.empty()?;
         }
         let last = parsed.len();
-        (1..).zip(&parsed).try_for_each(|(at, one)| self.simple_one(one, &sql, at == last, sink))
+        (1..).zip(&parsed).try_for_each(|(at, one)| {
+            if at > 1 {
+                sink.next_statement(self.timeouts().statement_ms);
+            }
+            self.simple_one(one, &sql, at == last, sink)
+        })
     }
 
     fn parse(&mut self, name: &str, sql: &str, parameter_types: &[Oid]) -> Result<()> {

@@ -127,6 +127,12 @@ impl Interrupt {
         self.raised().map_or(Ok(()), |reason| Err(reason.error()))
     }
 
+    /// Forgets a statement's time-out; anything else stays.
+    pub fn forget_timeout(&self) {
+        let timeout = InterruptReason::StatementTimeout as u8;
+        let _ = self.reason.compare_exchange(timeout, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Forgets a cancel or a statement's time-out; what ends the session stays. The server calls it before
     /// each statement, so that a cancel which comes too late does not hit the next one.
     pub fn rearm(&self) {

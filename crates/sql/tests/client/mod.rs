@@ -128,6 +128,8 @@ impl Sink for Printed {
         Ok(())
     }
 
+    fn next_statement(&mut self, _statement_ms: u64) {}
+
     fn told(&self) -> u64 {
         ((self.lines.len() as u64) << 32) + self.tags.len() as u64
     }

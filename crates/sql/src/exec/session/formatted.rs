@@ -51,6 +51,10 @@ impl Sink for Formatted<'_> {
         self.sink.copy_out_done()
     }
 
+    fn next_statement(&mut self, statement_ms: u64) {
+        self.sink.next_statement(statement_ms);
+    }
+
     fn told(&self) -> u64 {
         self.sink.told()
     }
