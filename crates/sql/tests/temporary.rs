@@ -92,6 +92,17 @@ fn a_transaction_takes_them_with_it_whatever_ends_it() {
 }
 
 #[test]
+fn what_was_committed_stays_when_a_message_fails_that_has_changed_nothing() {
+    with_pod(1, 2, |databases| {
+        let mut session = connect(&databases[0]);
+        ask(&mut session, "create temp table t (a int); insert into t values (7)");
+        session.parse("", "select nothing", &[]).expect_err("there is no such column");
+        session.sync().expect("nothing is left to end");
+        assert_eq!(ask(&mut session, "select a from t"), "7");
+    });
+}
+
+#[test]
 fn statements_that_were_prepared_follow_the_names() {
     with_pod(1, 3, |databases| {
         let mut session = connect(&databases[0]);

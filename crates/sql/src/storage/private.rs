@@ -34,6 +34,9 @@ pub const MOST_BYTES: u64 = 4 << 30;
 /// What a row takes besides its own bytes: its key and its place in the map.
 const ROW_BYTES: u64 = 112;
 
+/// No object has so great a number.
+const NO_TRANSACTION: Oid = Oid::MAX;
+
 /// Whether an object is a session's own.
 pub fn is_private(oid: Oid) -> bool {
     oid >= FIRST_PRIVATE
@@ -51,7 +54,7 @@ pub struct PrivateRows {
     objects: BTreeMap<Oid, Rows>,
     /// What rows were before this transaction changed them, backwards.
     undo: Vec<(Key, Option<Box<[u8]>>)>,
-    /// Objects from this number on are of this transaction.
+    /// Objects from this number on are of this transaction; [`NO_TRANSACTION`] between two.
     first_new: Oid,
     /// What all sessions of this host have, and how much of it these rows are.
     all_bytes: Arc<AtomicU64>,
@@ -62,7 +65,7 @@ impl PrivateRows {
     /// No rows; `all_bytes`: what all sessions of the host have.
     pub fn new(all_bytes: Arc<AtomicU64>) -> PrivateRows {
         let (objects, undo) = (BTreeMap::new(), Vec::new());
-        PrivateRows { objects, undo, first_new: FIRST_PRIVATE, all_bytes, bytes: 0 }
+        PrivateRows { objects, undo, first_new: NO_TRANSACTION, all_bytes, bytes: 0 }
     }
 
     /// A transaction begins, whose objects have numbers from `first_new` on.
@@ -75,14 +78,15 @@ impl PrivateRows {
     /// gone.
     pub fn commit(&mut self, live: Option<&BTreeSet<Oid>>) {
         self.undo.clear();
+        self.first_new = NO_TRANSACTION;
         if let Some(live) = live {
             self.keep(|object| live.contains(&object));
         }
     }
 
-    /// The transaction has been rolled back.
+    /// The transaction has been rolled back; if none has begun, there is nothing to take back.
     pub fn roll_back(&mut self) {
-        let first_new = self.first_new;
+        let first_new = std::mem::replace(&mut self.first_new, NO_TRANSACTION);
         self.keep(|object| object < first_new);
         for (key, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             match before {
