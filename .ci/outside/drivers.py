@@ -31,6 +31,7 @@ WORST = ("pass", "skip", "fail")
 
 def steady(name):
     """A test's name without what differs from server to server and from run to run."""
+    name = re.sub(r"/tmp/([A-Za-z_]+)\d+/", r"/tmp/\1/", name)
     return re.sub(r"\s+", " ", re.sub(r"(_postgresql\+psycopg)_[\d_]+", r"\1", name))
 
 
@@ -61,7 +62,7 @@ def go_results(text):
             gather(found, name, event["Action"], event.get("Elapsed", 0), "".join(said[name]))
     for name in (name for name, open_ in begun.items() if open_):
         gather(found, name, "fail", 0, "no end\n" + "".join(said[name]))
-    above = {name.rpartition("/")[0] for name in found}
+    above = {name[:at] for name in found for at, letter in enumerate(name) if letter == "/"}
     return {name: result for name, result in found.items() if name not in above or result.status == "fail" and not any(
         other.startswith(name + "/") and more.status == "fail" for other, more in found.items())}
 
