@@ -26,10 +26,11 @@ class Lost(Exception):
 
 
 class Client:
-    """`status` is the state of its transaction after the last answer: I (none), T or E. `notified` are notifications, as (channel, payload)."""
+    """`status` is the state of its transaction after the last answer: I (none), T or E. `notified` are notifications, as (channel, payload).
+    `marked` is for whoever uses it."""
 
     def __init__(self, host, port, database="postgres", user="postgres", patience=30.0, settings=None):
-        self.place, self.status, self.notified = f"{host}:{port}", "I", []
+        self.place, self.status, self.notified, self.marked = f"{host}:{port}", "I", [], False
         if host.startswith("/"):
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(f"{host}/.s.PGSQL.{port}")

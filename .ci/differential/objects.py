@@ -20,10 +20,15 @@ NUMBERS = ("int2", "int4", "int8", "numeric", "float4", "float8")
 
 
 class Objects:
-    """`picture` is what there is now; a method gives a statement, or None if nothing fits."""
+    """`picture` is what there is now: `look` is asked each time it is wanted, with what it was before. A method gives a statement, or None if nothing fits."""
 
-    def __init__(self, random):
-        self.random, self.picture = random, None
+    def __init__(self, random, look):
+        self.random, self.look, self.seen = random, look, None
+
+    @property
+    def picture(self):
+        self.seen = self.look(self.seen)
+        return self.seen
 
     def some(self, *choices):
         return self.random.choice(choices)
@@ -186,7 +191,7 @@ class Objects:
             one, column = self.column([each["name"] for each in columns] + taken if taken or self.random.random() < 0.98 else [], columns)
             sql.append(one)
             columns.append(column)
-        for _ in range(self.some(0, 0, 0, 1, 1, 2)):
+        for _ in range(self.some(0, 0, 0, 1, 1, 2) if columns else 0):
             one = self.constraint(columns)
             if not ("primary key" in one and any("primary key" in each for each in sql)) or self.random.random() < 0.05:
                 sql.append(one)

@@ -32,14 +32,15 @@ class Step:
 
 class Session:
     def __init__(self):
-        self.status, self.claims, self.before, self.changed = "I", None, set(), False
+        self.status, self.claims, self.before, self.changed, self.touched = "I", None, set(), False, False
 
 
 class Schedule:
     """`next` gives a step, `told` takes what PostgreSQL answered to it; the picture that statements are made from is PostgreSQL's."""
 
-    def __init__(self, random):
-        self.random, self.objects = random, Objects(random)
+    def __init__(self, random, look):
+        """`look` gives the picture as a session sees it."""
+        self.random, self.objects, self.look, self.eyes = random, Objects(random, self.picture), look, None
         self.sessions = [Session() for _ in range(random.choice((1, 1, 1, 2, 2, 3)))]
         self.left, self.setup, self.turn = random.randint(22, 48), ["create schema a", "create schema b"], 0
         self.stale = True
@@ -48,6 +49,15 @@ class Schedule:
             self.sessions, self.left, self.first = [Session()], 0, 0
             self.setup += scripts.Script(random).steps
         self.ends = None
+
+    def picture(self, seen):
+        """The picture now, as the session sees it that changes it, or the first that can; `seen` if it is still so, or nobody can look."""
+        able = [at for at, one in enumerate(self.sessions) if one.status != "E"]
+        eyes = next((at for at in able if self.sessions[at].changed), able[0] if able else None)
+        if not able or eyes == self.eyes and not self.stale:
+            return seen
+        self.eyes, self.stale = eyes, False
+        return self.look(eyes)
 
     def some(self, *choices):
         return self.random.choice(choices)
@@ -92,9 +102,10 @@ class Schedule:
         if status == "I":
             session.claims = None
         if step.changes:
-            self.stale, session.changed = self.stale or not answer.state, status != "I"
+            self.stale, session.changed, session.touched = self.stale or not answer.state, status != "I", True
         if before != status or step.sql.startswith("rollback"):
-            self.stale = True
+            self.stale = self.stale or session.touched
+        session.touched = session.touched and status != "I"
 
     def claim(self, at):
         """What a block that has begun keeps for itself: some of what nobody else has."""
@@ -239,7 +250,9 @@ class Schedule:
         sets = []
         for column in self.random.sample(one.columns, min(len(one.columns), self.some(1, 1, 2))):
             said = name(column["name"])
-            sets.append(f"{said} = {self.some('default', 'null', said, *[self.objects.constant(column)] * 6)}")
+            value = self.some("default", "null", said, *[self.objects.constant(column)] * 6)
+            drawn = value == "default" and (column["identity"] or column["default"])  # in the order in which the rows happen to lie
+            sets.append(f"{said} = {said if drawn else value}")
         return f"update {one.sql} set {', '.join(sets)}{self.where(one)}{self.objects.maybe(0.2, ' returning *')}"
 
     def delete(self, at):
