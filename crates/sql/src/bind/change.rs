@@ -134,8 +134,7 @@ impl Binder<'_> {
         };
         for constraint in &table.constraints {
             if let Rule::Check { condition } = &constraint.rule {
-                let check =
-                    self.table_expr(table, &condition.sql, Some(Type::of(oid::BOOL)), super::CHECKS)?;
+                let check = self.check_of(table, &condition.sql)?;
                 target.checks.push((constraint.name.clone(), check));
             }
         }
@@ -182,12 +181,12 @@ impl Binder<'_> {
     }
 
     /// Binds a check or default of a domain over `base` for its names alone.
-    pub(crate) fn domain_text(&self, base: Oid, sql: &str, target: Option<Type>) -> Result<()> {
+    pub(crate) fn domain_text(&self, base: Oid, sql: &str, target: Option<Type>) -> Result<Typed> {
         let parsed = crate::parse::parse_expr(sql)?;
         let typed = self.expr(&mut self.domain_scope(base), &parsed).map_err(SqlError::nowhere)?;
         match target {
-            Some(ty) => self.coerce_assign(typed, ty, None).map(|_| ()),
-            None => Ok(()),
+            Some(ty) => self.coerce_assign(typed, ty, None),
+            None => Ok(typed),
         }
     }
 
@@ -373,7 +372,10 @@ impl Binder<'_> {
                 places.get(slot).copied().unwrap_or(query.pos),
             );
             let column = &table.columns[*at];
-            values[*at] = self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr;
+            let fitted = self.coerce_assign(typed, column.ty(), Some(&column.name))?;
+            if !takes_own_number(table, *at, ast.overriding) {
+                values[*at] = fitted.expr;
+            }
         }
         Ok(source)
     }
@@ -386,7 +388,7 @@ impl Binder<'_> {
         ast: &ast::Expr,
         overriding: Option<bool>,
     ) -> Result<Expr> {
-        if ast.kind == Kind::Default || (overriding == Some(false) && table.columns[at].identity.is_some()) {
+        if ast.kind == Kind::Default || takes_own_number(table, at, overriding) {
             return self.default_of(table, at);
         }
         self.refuse_generated(table, at, overriding)?;
@@ -534,9 +536,9 @@ impl Binder<'_> {
         let target = changed.checked(self.target(&changed.table)?);
         let mut scope = self.target_scope(parent, &names, &changed, &ast.table, ast.alias.as_ref());
         let from = self.with_others(&mut scope, &changed.table, &ast.from)?;
-        let set = self.assignments(&mut scope, &changed, &ast.set)?;
         let filter = self.condition(&mut scope, ast.filter.as_ref(), Place::Where)?;
         let returning = self.returning(&mut scope, &ast.returning)?;
+        let set = self.assignments(&mut scope, &changed, &ast.set)?;
         let read = set.iter().map(|(_, expr)| expr).chain(&filter).chain(shown(&returning));
         self.reads(&ast.table, changed.table.columns.len(), read)?;
         let filter = changed.among(filter);
@@ -563,6 +565,11 @@ impl Binder<'_> {
     pub(crate) fn output_columns(query: &Query) -> Vec<(String, Type)> {
         columns_of(query, 0, &[]).into_iter().map(|column| (column.name, column.ty)).collect()
     }
+}
+
+/// OVERRIDING USER VALUE: what is given for an identity column counts for nothing.
+fn takes_own_number(table: &Table, at: usize, overriding: Option<bool>) -> bool {
+    overriding == Some(false) && table.columns[at].identity.is_some()
 }
 
 /// What RETURNING shows.

@@ -275,6 +275,17 @@ impl<'a> Binder<'a> {
         Ok(typed.expr)
     }
 
+    /// The condition of a check.
+    pub(crate) fn check_of(
+        &self,
+        table: &Arc<crate::catalog::object::Table>,
+        text: &str,
+    ) -> Result<tree::Expr> {
+        let parsed = crate::parse::parse_expr(text)?;
+        let bound = self.table_ast(table, &parsed, None, CHECKS);
+        bound.and_then(|typed| self.boolean(typed, "CHECK")).map_err(SqlError::nowhere)
+    }
+
     pub(crate) fn table_ast(
         &self,
         table: &Arc<crate::catalog::object::Table>,

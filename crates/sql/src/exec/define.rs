@@ -9,6 +9,8 @@ mod drop;
 mod grant;
 mod index;
 mod names;
+mod passes;
+mod retype;
 mod role;
 mod sequence;
 pub(crate) mod storing;
@@ -17,7 +19,7 @@ mod temporary;
 mod types;
 mod view;
 
-pub(crate) use index::shown_expression;
+pub(crate) use index::{shown_expression, told_apart};
 
 use std::sync::Arc;
 
@@ -292,6 +294,18 @@ impl<S: Store> LocalSession<S> {
 
     fn create_schema(&self, name: Option<&str>, fine: bool, owner: Option<&str>) -> Result<()> {
         let name = name.or(owner).unwrap_or_default();
+        let owner = owner.map(|owner| self.role_named(owner)).transpose()?;
+        if !self.is_superuser() {
+            return Err(privilege::refused(format!(
+                "permission denied for database {}",
+                self.shared.database
+            )));
+        }
+        if name.starts_with("pg_") {
+            let message = format!("unacceptable schema name \"{name}\"");
+            let detail = "The prefix \"pg_\" is reserved for system schemas.";
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
+        }
         if self.store.schema(name).is_some() {
             if fine {
                 self.notice_of(
@@ -305,18 +319,6 @@ impl<S: Store> LocalSession<S> {
                 format!("schema \"{name}\" already exists"),
             ));
         }
-        if name.starts_with("pg_") {
-            let message = format!("unacceptable schema name \"{name}\"");
-            let detail = "The prefix \"pg_\" is reserved for system schemas.";
-            return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
-        }
-        if !self.is_superuser() {
-            return Err(privilege::refused(format!(
-                "permission denied for database {}",
-                self.shared.database
-            )));
-        }
-        let owner = owner.map(|owner| self.role_named(owner)).transpose()?;
         let schema = Schema { oid: self.store.new_oid(0)?, name: name.to_string(), ..Schema::default() };
         self.store.create(self.own(Object::Schema(schema.clone())))?;
         match (owner, self.store.object(schema.oid)) {

@@ -347,7 +347,7 @@ impl Store for Memory {
     fn rewrite(
         &self,
         old: &Arc<Table>,
-        _new: &Arc<Table>,
+        new: &Arc<Table>,
         change: &mut dyn FnMut(Vec<Value>) -> Result<Vec<Value>>,
     ) -> Result<()> {
         let rows = self.state.borrow().rows.get(&old.oid).cloned().unwrap_or_default();
@@ -356,7 +356,12 @@ impl Store for Memory {
             changed.insert(number, change(row)?);
         }
         self.state.borrow_mut().rows.insert(old.oid, changed);
-        Ok(())
+        let state = self.state.borrow();
+        let mut rows = state.rows[&old.oid].iter();
+        let twice = |(number, row): (&u64, &Vec<Value>)| {
+            state.duplicate(new, row, Some(*number)).map(|(index, _)| violation(new, &index, row))
+        };
+        rows.find_map(twice).map_or(Ok(()), Err)
     }
 
     fn next_value(&self, oid: Oid) -> Result<i64> {

@@ -125,7 +125,10 @@ fn input_other(ctx: &EvalContext<'_>, ty: Type, text: &str) -> Result<Value> {
         TypeKind::Domain => input(ctx, Type { oid: info.base, modifier: ty.modifier }, text),
         TypeKind::Enum => {
             let label = ctx.system.enum_label(ty.oid, text).ok_or_else(|| {
-                let message = format!("invalid input value for enum {}: \"{text}\"", info.name);
+                let message = format!(
+                    "invalid input value for enum {}: \"{text}\"",
+                    crate::func::quote_ident(&info.name)
+                );
                 SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
             })?;
             settled_label(ctx, ty.oid, label)

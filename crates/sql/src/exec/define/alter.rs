@@ -4,15 +4,14 @@ use std::sync::Arc;
 use super::index_of;
 use super::storing::{SYSTEM_COLUMNS, check_column_name};
 use crate::catalog::depend::{Goes, Part};
-use crate::catalog::object::{Constraint, Identity, Index, Object, Rule, Table, View};
+use crate::catalog::object::{Constraint, Identity, Index, Object, Rule, Sequence, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store, lost};
 use crate::exec::system_tables;
 use crate::exec::{Env, Exec};
 use crate::missing;
-use crate::parse::ast::{self, AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
-use crate::types::Type;
+use crate::parse::ast::{AlterColumn, AlterTable, ColumnDef, Ident, ObjectKind, Path};
 use crate::types::value::Value;
 
 impl<S: Store> LocalSession<S> {
@@ -32,8 +31,7 @@ impl<S: Store> LocalSession<S> {
                 let message = format!("permission denied: \"{}\" is a system catalog", path.last());
                 return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
             }
-            let what = if kind == ObjectKind::Table { "relation" } else { kind.word() };
-            return self.missing(what, SqlState::UNDEFINED_TABLE, path, if_exists);
+            return self.missing("relation", SqlState::UNDEFINED_TABLE, path, if_exists);
         };
         self.must_own(&object)?;
         let is_name = |action: &AlterTable| {
@@ -48,7 +46,7 @@ impl<S: Store> LocalSession<S> {
         if !actions.iter().all(is_name) {
             self.refuse_waiting(&object, "ALTER TABLE")?;
         }
-        for action in actions {
+        for action in super::passes::in_order(actions) {
             let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
             if self.alter_storing(&object, action)? {
                 continue;
@@ -147,10 +145,6 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn move_kept(&self, object: &Object, schema: &Ident) -> Result<()> {
-        let Some(oid) = self.store.schema(&schema.text) else {
-            let message = format!("schema \"{}\" does not exist", schema.text);
-            return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
-        };
         if let Object::Sequence(sequence) = object
             && let Some(table) = sequence.owned_by.and_then(|(table, _)| self.store.object(table))
         {
@@ -159,6 +153,10 @@ impl<S: Store> LocalSession<S> {
             let detail = format!("Sequence \"{own}\" is linked to table \"{table}\".");
             return Err(SqlError::refused_by_postgresql(message).detail(detail));
         }
+        let Some(oid) = self.store.schema(&schema.text) else {
+            let message = format!("schema \"{}\" does not exist", schema.text);
+            return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
+        };
         if self.is_temporary(oid) != self.is_temporary(object.schema()) {
             let message = "cannot move objects into or out of temporary schemas";
             return Err(SqlError::refused_by_postgresql(message));
@@ -183,6 +181,17 @@ impl<S: Store> LocalSession<S> {
             let mut index = (*index).clone();
             index.schema = oid;
             self.store.replace(Object::Index(index))?;
+        }
+        for other in self.store.objects() {
+            let Object::Sequence(sequence) = &*other else { continue };
+            if sequence.owned_by.is_some_and(|(table, _)| table == object.oid()) {
+                if oid != sequence.schema && self.store.relation(oid, &sequence.name).is_some() {
+                    let (name, schema) = (&sequence.name, &schema.text);
+                    let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
+                    return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+                }
+                self.store.replace(Object::Sequence(Sequence { schema: oid, ..sequence.clone() }))?;
+            }
         }
         Ok(())
     }
@@ -393,6 +402,7 @@ impl<S: Store> LocalSession<S> {
             }
             AlterColumn::AddIdentity { always, options } => {
                 let (column, own) = (&table.columns[at], &table.name);
+                super::table::check_identity_type(column.type_oid)?;
                 let refused = |state, what: String| {
                     Err(SqlError::new(state, format!("column \"{name}\" of relation \"{own}\" {what}")))
                 };
@@ -406,7 +416,6 @@ impl<S: Store> LocalSession<S> {
                 if !why.is_empty() {
                     return refused(state, why.into());
                 }
-                super::table::check_identity_type(column.type_oid)?;
                 let ty = table.columns[at].type_oid;
                 let sequence = self.owned_sequence(&table, &name, at as u16, ty, options)?.0;
                 table.columns[at].identity = Some(Identity { always: *always, sequence });
@@ -438,79 +447,6 @@ impl<S: Store> LocalSession<S> {
         self.store.replace(Object::Table(table))
     }
 
-    fn alter_type_of(
-        &mut self,
-        old: Table,
-        at: usize,
-        ty: Type,
-        using: Option<&(ast::Expr, String)>,
-    ) -> Result<()> {
-        let mut table = old.clone();
-        let old = Arc::new(old);
-        let column = &mut table.columns[at];
-        if using.is_some() && column.generated.is_some() {
-            let message = "cannot specify USING when altering type of generated column";
-            let detail = format!("Column \"{}\" is a generated column.", column.name);
-            return Err(SqlError::new(SqlState::INVALID_COLUMN_DEFINITION, message).detail(detail));
-        }
-        if column.identity.is_some() {
-            super::table::check_identity_type(ty.oid)?;
-        }
-        let from = column.ty();
-        self.refuse_uses_of(&old, at)?;
-        (column.type_oid, column.modifier) = (ty.oid, ty.modifier);
-        let new = Arc::new(table.clone());
-        self.store.replace(Object::Table(table))?;
-        self.check_keys_of(&new)?;
-        self.with_context(|ctx, path| {
-            let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            let typed = match using {
-                Some((expr, _)) => binder.table_ast(&old, expr, None, "transform expressions")?,
-                None => crate::bind::Typed::new(crate::bind::tree::Expr::slot(at), from, 0),
-            };
-            let Some(typed) = binder.coerce(typed, ty, crate::bind::Context::Assignment)? else {
-                let (name, to) = (&new.columns[at].name, crate::bind::type_text(binder.types(), ty.oid));
-                let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
-                let quoted = crate::func::quote_ident(name);
-                let hint = format!("You might need to specify \"USING {quoted}::{to}\".");
-                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint));
-            };
-            let own = crate::bind::Typed::new(crate::bind::tree::Expr::slot(at), from, 0);
-            let has_default = new.columns[at].default.is_some();
-            if has_default && binder.coerce(own, ty, crate::bind::Context::Assignment)?.is_none() {
-                let (name, to) = (&new.columns[at].name, crate::bind::type_text(binder.types(), ty.oid));
-                let message =
-                    format!("default for column \"{name}\" cannot be cast automatically to type {to}");
-                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
-            }
-            binder.default_of(&new, at)?;
-            let exec = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
-            self.store.rewrite(&old, &new, &mut |mut row| {
-                row[at] = exec.eval(&typed.expr, &Env { row: &row, outer: None })?;
-                Ok(row)
-            })
-        })
-    }
-
-    /// Looks whether the foreign keys of a table, and those that refer to it, still fit its columns.
-    fn check_keys_of(&self, table: &Arc<Table>) -> Result<()> {
-        let mut children = self.store.referencing(table.oid);
-        children.push(Arc::clone(table));
-        for child in &children {
-            for constraint in &child.constraints {
-                let Rule::ForeignKey { columns, table: to, references, .. } = &constraint.rule else {
-                    continue;
-                };
-                let parent = self.store.object(*to);
-                let Some(Object::Table(parent)) = parent.as_deref() else { continue };
-                if child.oid == table.oid || parent.oid == table.oid {
-                    self.check_key_types(&constraint.name, (child, columns), (parent, references))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Refuses NULLs in a column's rows.
     pub(super) fn check_not_null(&self, table: &Table, at: usize) -> Result<()> {
         let table = Arc::new(table.clone());
@@ -540,12 +476,7 @@ impl<S: Store> LocalSession<S> {
                 return exec.check_all(&shared, constraint);
             };
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
-            let condition = binder.table_expr(
-                &shared,
-                &condition.sql,
-                Some(Type::of(crate::types::oid::BOOL)),
-                crate::bind::CHECKS,
-            )?;
+            let condition = binder.check_of(&shared, &condition.sql)?;
             let checker = Exec::new(&self.store, ctx, &[], &self.start.interrupt, path, (0, 0));
             self.each_row(&shared, |row| {
                 if checker.eval(&condition, &Env { row, outer: None })?.as_bool() == Some(false) {
@@ -570,7 +501,7 @@ fn refuse_identity_null(table: &Table, at: usize) -> Result<()> {
     Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }
 
-fn contains_null(table: &Table, at: usize) -> SqlError {
+pub(super) fn contains_null(table: &Table, at: usize) -> SqlError {
     let (name, own) = (&table.columns[at].name, &table.name);
     let message = format!("column \"{name}\" of relation \"{own}\" contains null values");
     SqlError::new(SqlState::NOT_NULL_VIOLATION, message)

@@ -71,7 +71,10 @@ impl<S: Store> LocalSession<S> {
                         format!("multiple primary keys for table \"{}\" are not allowed", table.name);
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                 }
-                let columns = self.columns_named(table, list)?;
+                // PostgreSQL finds out so late in ALTER TABLE that it points nowhere.
+                let late = |error: &SqlError| check && error.state == SqlState::UNDEFINED_COLUMN;
+                let columns = self.columns_named(table, list);
+                let columns = columns.map_err(|e| if late(&e) { SqlError::nowhere(e) } else { e })?;
                 let shown = if primary { String::new() } else { names(table, &columns) };
                 let suffix = if primary { "pkey" } else { "key" };
                 let name = self.constraint_name(table, ast.name.as_ref(), (&shown, suffix), !check)?;
@@ -169,6 +172,7 @@ impl<S: Store> LocalSession<S> {
         }
         self.allow_on(&Object::Table((*parent).clone()), privilege::REFERENCES)?;
         let (wanted, index) = self.referenced(&parent, &references.columns)?;
+        refuse_actions(table, &columns, references)?;
         if wanted.len() != columns.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message));
@@ -304,6 +308,21 @@ fn fits_key(types: &dyn Types, referenced: Oid, own: Oid) -> bool {
     to == from
         || kind(to) != 0 && kind(to) == kind(from)
         || find_cast(types, from, to, CastContext::Implicit).is_some()
+}
+
+/// No action of a foreign key sets a generated column.
+fn refuse_actions(table: &Table, columns: &[u16], references: &ast::References) -> Result<()> {
+    if columns.iter().all(|at| table.columns[usize::from(*at)].generated.is_none()) {
+        return Ok(());
+    }
+    let sets = |action| matches!(action, ast::Action::SetNull | ast::Action::SetDefault);
+    let event = match (references.on_update, references.on_delete) {
+        (update, _) if sets(update) || update == ast::Action::Cascade => "ON UPDATE",
+        (_, delete) if sets(delete) => "ON DELETE",
+        _ => return Ok(()),
+    };
+    let message = format!("invalid {event} action for foreign key constraint containing generated column");
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }
 
 /// A foreign key names a column that is none of the table's.

@@ -31,7 +31,7 @@ impl<S: Store> LocalSession<S> {
         if kind == ObjectKind::Role {
             return paths.iter().try_for_each(|path| self.drop_role(path, if_exists));
         }
-        let mut first = Vec::new();
+        let (mut first, mut found) = (Vec::new(), Vec::new());
         for path in paths {
             let object = match kind {
                 ObjectKind::Schema => self.schema_to_drop(path, if_exists)?,
@@ -53,8 +53,16 @@ impl<S: Store> LocalSession<S> {
                     ));
                 }
             };
-            let goes = object.map(|object| Goes::Object(object.oid()));
+            let goes = object.as_ref().map(|object| Goes::Object(object.oid()));
             first.extend(goes.filter(|goes| !first.contains(goes)));
+            found.extend(object);
+        }
+        for object in &found {
+            match &**object {
+                Object::Index(index) => self.refuse_constraint_index(index)?,
+                Object::Sequence(sequence) => self.refuse_identity(sequence.oid, object)?,
+                _ => {}
+            }
         }
         self.drop_all(&first, cascade)
     }
@@ -101,11 +109,6 @@ impl<S: Store> LocalSession<S> {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
         }
         self.must_own_or_schema(&object)?;
-        match &*object {
-            Object::Index(index) => self.refuse_constraint_index(index)?,
-            Object::Sequence(sequence) => self.refuse_identity(sequence.oid, &object)?,
-            _ => {}
-        }
         Ok(Some(object))
     }
 
@@ -230,7 +233,9 @@ impl<S: Store> LocalSession<S> {
     /// Drops things, and what depends on them if it may go with them.
     pub(super) fn drop_all(&mut self, first: &[Goes], cascade: bool) -> Result<()> {
         let objects = Objects::new(self.store.objects());
-        let found = objects.dependents_of(first);
+        // What is named last is told of first.
+        let backwards: Vec<Goes> = first.iter().rev().copied().collect();
+        let found = objects.dependents_of(&backwards);
         let asked: Vec<&Found> = found.iter().filter(|one| !one.is_part).collect();
         if !cascade && !asked.is_empty() {
             let what = match first {

@@ -55,7 +55,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// Refuses an index over values that have no order, or none that can be kept.
-    fn check_order_of(&self, ty: Oid) -> Result<()> {
+    pub(super) fn check_order_of(&self, ty: Oid) -> Result<()> {
         match self.with_binder(|binder| Ok(binder.types().base_of(ty)))? {
             oid::JSONB => Err(SqlError::unsupported(
                 "an index over values of jsonb",
@@ -114,6 +114,7 @@ impl<S: Store> LocalSession<S> {
             parts.push(IndexColumn { of, descending: column.descending, nulls_first, class });
         }
         shown.extend(ast.include.iter().map(|column| column.text.clone()));
+        let shown = told_apart(shown);
         let name = match &ast.name {
             Some(name) => {
                 if self.relation_exists(table.schema, &name.text, ast.if_not_exists)? {
@@ -160,4 +161,20 @@ pub(crate) fn shown_expression(expr: &ast::Expr) -> String {
         ast::Kind::Func(call) => call.name.last().to_string(),
         _ => "expr".to_string(),
     }
+}
+
+/// The names of an index's columns: one that is there already gets a number.
+pub(crate) fn told_apart(names: Vec<String>) -> Vec<String> {
+    let mut apart: Vec<String> = Vec::new();
+    for base in names {
+        let mut name = base.clone();
+        for number in 1.. {
+            if !apart.contains(&name) {
+                break;
+            }
+            name = format!("{base}{number}");
+        }
+        apart.push(name);
+    }
+    apart
 }

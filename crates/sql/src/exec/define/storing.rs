@@ -4,9 +4,11 @@
 //! Liger stores everything in its one way, and only how long rows are can be chosen. So what PostgreSQL would
 //! keep as a hint is checked as it checks it, kept where a dump asks for it (`pg_class.reloptions`), and
 //! changes nothing; what there is not is refused.
+use std::sync::Arc;
+
 use crate::bind::tree::OutColumn;
 use crate::bind::{Collation, collation, type_text};
-use crate::catalog::object::{Object, Table};
+use crate::catalog::object::{Index, Object, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::session::settings::values::boolean;
@@ -257,7 +259,11 @@ impl<S: Store> LocalSession<S> {
                 self.store.replace(Object::Table(Table { unlogged: !logged, ..table.clone() }))?;
             }
             AlterTable::ClusterOn(name) => {
-                self.index_of_table(object, &name.text)?;
+                let index = self.index_of_table(object, &name.text)?;
+                if index.predicate.is_some() {
+                    let message = format!("cannot cluster on partial index \"{}\"", name.text);
+                    return Err(SqlError::refused_by_postgresql(message));
+                }
             }
             AlterTable::Triggers { name: Some(name), .. } => {
                 let message =
@@ -297,12 +303,12 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// An index of a table, by its name.
-    fn index_of_table(&self, table: &Object, name: &str) -> Result<()> {
-        if self.store.indexes(table.oid()).iter().any(|index| index.name == name) {
-            return Ok(());
-        }
-        let message = format!("index \"{name}\" for table \"{}\" does not exist", table.name());
-        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+    fn index_of_table(&self, table: &Object, name: &str) -> Result<Arc<Index>> {
+        let found = self.store.indexes(table.oid()).into_iter().find(|index| index.name == name);
+        found.ok_or_else(|| {
+            let message = format!("index \"{name}\" for table \"{}\" does not exist", table.name());
+            SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+        })
     }
 
     /// CLUSTER and REINDEX, for which there is nothing to do: rows lie in the order of their keys, and
@@ -341,7 +347,10 @@ impl<S: Store> LocalSession<S> {
                     return self.missing("relation", SqlState::UNDEFINED_TABLE, path, false);
                 };
                 self.must_own(&object)?;
-                rebuild.index.as_ref().map_or(Ok(()), |index| self.index_of_table(&object, &index.text))
+                rebuild
+                    .index
+                    .as_ref()
+                    .map_or(Ok(()), |index| self.index_of_table(&object, &index.text).map(|_| ()))
             }
         }
     }

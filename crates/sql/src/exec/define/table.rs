@@ -88,11 +88,10 @@ fn without_repeats(constraints: Vec<ast::Constraint>) -> Vec<ast::Constraint> {
         match kept.iter_mut().find(same) {
             None => kept.push(constraint),
             Some(first) => {
-                let name = first.name.take().or(constraint.name.take());
                 if matches!(constraint.kind, ConstraintKind::PrimaryKey(_)) {
-                    *first = constraint;
+                    std::mem::swap(first, &mut constraint);
                 }
-                first.name = name;
+                first.name = first.name.take().or(constraint.name);
             }
         }
     }
@@ -206,7 +205,8 @@ impl<S: Store> LocalSession<S> {
             if let (Some(identity), true) = (column.identity, including("identity")) {
                 let at = table.columns.len() as u16;
                 let options = self.sequence_options(identity.sequence);
-                let sequence = self.owned_sequence(table, &column.name, at, column.type_oid, &options)?.0;
+                // As in PostgreSQL the copy counts in bigint, within the bounds of the one that is copied.
+                let sequence = self.owned_sequence(table, &column.name, at, oid::INT8, &options)?.0;
                 copy.identity = Some(Identity { always: identity.always, sequence });
             }
             if including("comments") {
@@ -305,7 +305,8 @@ impl<S: Store> LocalSession<S> {
                 index.predicate.as_ref().map(|text| self.lasting(table, &text.sql, None)).transpose()?;
             let include = index.include.iter().map(|at| place(*at)).collect::<Result<Vec<_>>>()?;
             shown.extend(include.iter().map(|at| table.columns[usize::from(*at)].name.clone()));
-            let name = self.free_name(table.schema, &joined(&table.name, &shown.join("_"), "idx"));
+            let shown = super::index::told_apart(shown).join("_");
+            let name = self.free_name(table.schema, &joined(&table.name, &shown, "idx"));
             let (oid, schema) = (self.store.new_oid(table.oid)?, table.schema);
             let copy = Index {
                 oid,
@@ -414,7 +415,8 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    /// What a column says about its default. A plain NULL is as good as none, unless it hides a domain's.
+    /// What a column says about its default. A plain NULL is as good as none, unless it hides a domain's, or
+    /// is fitted to a length or precision as any other value.
     pub(super) fn default(
         &self,
         table: &Table,
@@ -427,7 +429,8 @@ impl<S: Store> LocalSession<S> {
         while let ast::Kind::Cast(inner, ..) = &value.kind {
             value = inner;
         }
-        if matches!(value.kind, ast::Kind::Null) && !is_domain {
+        let is_fitted = ty.modifier >= 0 && ty.oid != oid::INTERVAL;
+        if matches!(value.kind, ast::Kind::Null) && !is_domain && !is_fitted {
             return Ok(None);
         }
         self.lasting(table, sql, Some(ty)).map(Some)
@@ -492,12 +495,12 @@ impl<S: Store> LocalSession<S> {
         query: &Statement,
         with_data: bool,
     ) -> Result<String> {
+        let (plan, _) = self.plan(query, Vec::new())?;
         let schema = self.target_schema(path, *temporary)?;
         self.check_on_commit(schema, *on_commit)?;
         if self.relation_exists(schema, path.last(), fine)? {
             return Ok("CREATE TABLE AS".to_string());
         }
-        let (plan, _) = self.plan(query, Vec::new())?;
         let columns = plan.columns().unwrap_or_default().to_vec();
         if names.len() > columns.len() {
             let message = "too many column names were specified";

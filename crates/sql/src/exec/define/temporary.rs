@@ -8,7 +8,7 @@ use crate::catalog::object::{Object, OnCommit, Table};
 use crate::error::{Result, SqlError};
 use crate::exec::session::LocalSession;
 use crate::exec::store::{Cursor, Purpose, Range, Store};
-use crate::parse::ast::{CopySource, ObjectKind, Path, Statement};
+use crate::parse::ast::{self, CopySource, ObjectKind, Path, Statement};
 use crate::types::Oid;
 
 impl<S: Store> LocalSession<S> {
@@ -61,9 +61,22 @@ impl<S: Store> LocalSession<S> {
                 CopySource::Table(table, _) => return self.names_temporary(table),
                 _ => return false,
             },
+            Statement::Query(query) => return self.locks_temporary(query),
             _ => return false,
         };
         with.is_none() && self.names_temporary(table)
+    }
+
+    /// Whether a query locks rows of one temporary table, and writes nothing else.
+    fn locks_temporary(&self, query: &ast::Query) -> bool {
+        let ast::Body::Select(select) = &query.body else { return false };
+        match (&query.with, select.from.as_slice()) {
+            (None, [only]) => match &only.kind {
+                ast::FromKind::Table { name } => self.names_temporary(name),
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     /// Tables that refer to one that is emptied have to be, too.

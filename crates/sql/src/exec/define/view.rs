@@ -26,6 +26,14 @@ impl<S: Store> LocalSession<S> {
             binder.query(None, false, query).map(|bound| Binder::output_columns(&bound))
         })?;
         let kept = self.lasting_query(text)?;
+        let mut made: Vec<Column> = columns.iter().map(|(name, ty)| Column::new(name, *ty)).collect();
+        if options.iter().any(|(name, _)| name == "check_option") {
+            self.refuse_check_option(path.last(), &made, &kept)?;
+        }
+        if names.len() > columns.len() {
+            let message = "CREATE VIEW specifies more column names than columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
         let of_own = |oid: &Oid| self.store.object(*oid).is_some_and(|it| self.is_temporary(it.schema()));
         let becomes_own = !temporary && kept.depends.iter().any(of_own);
         if becomes_own {
@@ -33,24 +41,16 @@ impl<S: Store> LocalSession<S> {
         }
         let schema = self.target_schema(path, temporary || becomes_own);
         let schema = if becomes_own { schema.map_err(SqlError::nowhere)? } else { schema? };
-        if names.len() > columns.len() {
-            let message = "CREATE VIEW specifies more column names than columns";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-        }
-        let mut made: Vec<Column> = columns.iter().map(|(name, ty)| Column::new(name, *ty)).collect();
         for (column, name) in made.iter_mut().zip(names) {
             column.name = name.text.clone();
         }
         for (at, column) in made.iter().enumerate() {
-            if made[..at].iter().any(|other| other.name == column.name) {
+            if made[at + 1..].iter().any(|other| other.name == column.name) {
                 let message = format!("column \"{}\" specified more than once", column.name);
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
             }
         }
         let query = kept;
-        if options.iter().any(|(name, _)| name == "check_option") {
-            self.refuse_check_option(path.last(), &made, &query)?;
-        }
         let existing = self.store.relation(schema, path.last());
         if let (true, Some(Object::View(old))) = (replace, existing.as_deref()) {
             self.must_own(&Object::View(old.clone()))?;

@@ -258,7 +258,8 @@ pub(super) fn dependencies(look: &Look<'_>) -> Vec<Row> {
                 let Some((table, column)) = it.owned_by else { continue };
                 let owner = look.tables().find(|owner| owner.oid == table);
                 let identity = owner.and_then(|owner| owner.columns.get(usize::from(column)));
-                let identity = identity.is_some_and(|column| column.identity.is_some());
+                let identity = identity.and_then(|column| column.identity);
+                let identity = identity.is_some_and(|own| own.sequence == it.oid);
                 let kind = if identity { 'i' } else { 'a' };
                 rows.push(row(PG_CLASS, it.oid, (PG_CLASS, table, usize::from(column) + 1), kind));
             }

@@ -2,9 +2,11 @@
 
 use super::deparse::Style;
 use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, system, texts, view_columns};
-use crate::catalog::object::{Column, Grant, Index, Indexed, Object, Rule, Sequence, Table, View};
+use crate::catalog::object::{
+    Column, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence, Table, View,
+};
 use crate::exec::Row;
-use crate::exec::define::shown_expression;
+use crate::exec::define::{shown_expression, told_apart};
 use crate::types::value::Value;
 use crate::types::{Oid, Type, Types, oid};
 
@@ -224,26 +226,16 @@ fn index_attributes<'o>(look: &Look<'_>, index: &Index, to: &mut Vec<Attribute<'
         let column = &table.columns[usize::from(column)];
         (column.name.clone(), column.ty())
     };
-    let mut keys: Vec<(String, Type)> = Vec::new();
-    for column in &index.columns {
-        let (base, ty) = match &column.of {
-            Indexed::Column(column) => plain(*column),
-            Indexed::Expression { expression, type_oid, modifier } => {
-                let shown = crate::parse::parse_expr(&expression.sql).map(|expr| shown_expression(&expr));
-                (shown.unwrap_or_default(), Type { oid: *type_oid, modifier: *modifier })
-            }
-        };
-        let mut name = base.clone();
-        for number in 1.. {
-            if keys.iter().all(|(other, _)| *other != name) {
-                break;
-            }
-            name = format!("{base}{number}");
+    let key = |column: &IndexColumn| match &column.of {
+        Indexed::Column(column) => plain(*column),
+        Indexed::Expression { expression, type_oid, modifier } => {
+            let shown = crate::parse::parse_expr(&expression.sql).map(|expr| shown_expression(&expr));
+            (shown.unwrap_or_default(), Type { oid: *type_oid, modifier: *modifier })
         }
-        keys.push((name, ty));
-    }
-    let all = keys.into_iter().chain(index.include.iter().map(|column| plain(*column)));
-    for (at, (name, ty)) in all.enumerate() {
+    };
+    let all = index.columns.iter().map(key).chain(index.include.iter().map(|column| plain(*column)));
+    let (names, types): (Vec<String>, Vec<Type>) = all.unzip();
+    for (at, (name, ty)) in told_apart(names).into_iter().zip(types).enumerate() {
         to.push(Attribute { relation: index.oid, number: at + 1, name, ty, column: None });
     }
 }

@@ -5,7 +5,7 @@ use crate::catalog::object::{Object, PG_CATALOG, Table, UserType, UserTypeKind, 
 use crate::exec::Row;
 use crate::func::{CastContext, CastMethod, Function, FunctionKind, Volatility};
 use crate::types::value::Value;
-use crate::types::{Oid, TypeInfo, Types, builtin_types, oid};
+use crate::types::{Oid, Type, TypeInfo, Types, builtin_types, oid};
 
 const INTERNAL: Oid = 12;
 const OWNER: Oid = crate::catalog::object::BOOTSTRAP_ROLE;
@@ -125,9 +125,10 @@ fn user_type(look: &Look<'_>, ty: &UserType) -> More {
     let acl = Some(privileges::acl(look, &ty.grants));
     let own = More { owner: ty.owner, acl, ..More::default() };
     match &ty.kind {
-        UserTypeKind::Domain { modifier, not_null, default, .. } => {
-            let (modifier, default) = (Some(*modifier), default.as_ref().map(|it| it.sql.clone()));
-            More { modifier, not_null: *not_null, default, ..own }
+        UserTypeKind::Domain { base, modifier, not_null, default, .. } => {
+            let base = Type { oid: *base, modifier: *modifier };
+            let default = default.as_ref().map(|it| look.system.default_of_domain(&it.sql, base));
+            More { modifier: Some(*modifier), not_null: *not_null, default, ..own }
         }
         _ => own,
     }

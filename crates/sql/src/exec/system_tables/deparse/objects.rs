@@ -49,6 +49,17 @@ impl SessionSystem<'_> {
         text.unwrap_or_else(|| sql.to_string())
     }
 
+    /// The default of a domain over `base`.
+    pub(in crate::exec::system_tables) fn default_of_domain(&self, sql: &str, base: Type) -> String {
+        let settings = Settings::default();
+        let ctx = EvalContext::new(&settings, self, 0);
+        let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
+        let bound = binder.domain_text(base.oid, sql, Some(base)).ok();
+        let writer = Writer::new(self, ctx, Style::expression(false));
+        let text = bound.as_ref().and_then(|typed| writer.alone(&typed.expr, base, false));
+        text.unwrap_or_else(|| sql.to_string())
+    }
+
     /// The query of a view.
     pub(in crate::exec::system_tables) fn view_text(&self, number: Oid, style: Style) -> Option<String> {
         let view = match (by_oid(number), self.store.object(number).as_deref()) {
