@@ -481,6 +481,7 @@ impl<S: Store> Session for LocalSession<S> {
                     done: false,
                     hold: false,
                     kept: false,
+                    failed: false,
                     forward: false,
                     depth: self.savepoints.len(),
                 };

@@ -275,7 +275,8 @@ impl SessionSystem<'_> {
             }
             "lastval" => {
                 let last = *self.shared.last.borrow();
-                let value = last.and_then(|last| self.shared.current.borrow().get(&last).copied());
+                let there = last.filter(|last| self.store.object(*last).is_some());
+                let value = there.and_then(|last| self.shared.current.borrow().get(&last).copied());
                 value.map(Value::Int8).ok_or_else(|| {
                     let message = "lastval is not yet defined in this session";
                     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)

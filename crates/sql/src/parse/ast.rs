@@ -401,6 +401,7 @@ pub(crate) enum Statement {
         /// SCROLL, or NO SCROLL, where either is said.
         scroll: Option<bool>,
         hold: bool,
+        insensitive: bool,
         query: Box<Query>,
     },
     Fetch {

@@ -48,7 +48,9 @@ impl Parser<'_> {
             Vec::new()
         };
         let overriding = self.overriding()?;
-        let source = if self.accept_words(&["default", "values"]) {
+        // DEFAULT VALUES stands by itself.
+        let alone = columns.is_empty() && overriding.is_none();
+        let source = if alone && self.accept_words(&["default", "values"]) {
             None
         } else if self.is_query_next() {
             Some(self.query()?)

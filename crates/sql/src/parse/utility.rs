@@ -173,11 +173,13 @@ impl Parser<'_> {
 
     fn declare(&mut self) -> Res<Statement> {
         let name = self.name()?;
-        let (mut binary, mut scroll, mut hold) = (false, None, false);
+        let (mut binary, mut scroll, mut hold, mut insensitive) = (false, None, false, false);
         loop {
             if self.accept_word("binary") {
                 binary = true;
-            } else if self.accept_any(&["insensitive", "asensitive"]) {
+            } else if self.accept_word("insensitive") {
+                insensitive = true;
+            } else if self.accept_word("asensitive") {
             } else if self.accept_words(&["no", "scroll"]) {
                 scroll = Some(false);
             } else if self.accept_word("scroll") {
@@ -194,7 +196,7 @@ impl Parser<'_> {
         }
         self.expect_word("for")?;
         let query = Box::new(self.query()?);
-        Ok(Statement::Declare { name, binary, scroll, hold, query })
+        Ok(Statement::Declare { name, binary, scroll, hold, insensitive, query })
     }
 
     fn fetch(&mut self, moved: bool) -> Res<Statement> {

@@ -10,7 +10,7 @@ use crate::exec::Row;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::observe::Counted;
-use crate::parse::ast::{self, FetchCount, Ident, Statement};
+use crate::parse::ast::{self, FetchCount, Ident, LockStrength, Statement};
 use crate::plan::PlannedStatement;
 use crate::session::{ColumnDescription, Formats, Progress, Sink, TransactionState};
 use crate::types::value::Value;
@@ -61,6 +61,8 @@ pub(crate) struct Portal {
     pub(crate) forward: bool,
     /// The transaction that declared it has committed.
     pub(crate) kept: bool,
+    /// Reading it has failed: it cannot be read again.
+    pub(crate) failed: bool,
     /// How many savepoints there were: those that are rolled back take it with them.
     pub(crate) depth: usize,
 }
@@ -73,10 +75,6 @@ impl<S: Store> LocalSession<S> {
         statement: &Statement,
         text: &str,
     ) -> Result<()> {
-        if self.statements.contains_key(&name.text) {
-            let message = format!("prepared statement \"{}\" already exists", name.text);
-            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
-        }
         let given = self.with_context(|ctx, path| {
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
             types.iter().map(|ty| binder.resolve_type(ty).map(|ty| ty.oid)).collect::<Result<Vec<_>>>()
@@ -85,6 +83,10 @@ impl<S: Store> LocalSession<S> {
         let parsed =
             crate::parse::Parsed { statement: statement.clone(), start: 0, end: 0, parameters: highest };
         let prepared = self.prepare(text, Some(parsed), &given)?;
+        if self.statements.contains_key(&name.text) {
+            let message = format!("prepared statement \"{}\" already exists", name.text);
+            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
         self.statements.insert(name.text.clone(), Arc::new(prepared));
         Ok(())
     }
@@ -143,13 +145,21 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    pub(super) fn declare(
-        &mut self,
-        name: &Ident,
-        hold: bool,
-        forward: bool,
-        query: &ast::Query,
-    ) -> Result<()> {
+    pub(super) fn declare(&mut self, declared: &Statement, text: &str) -> Result<()> {
+        let Statement::Declare { name, hold, scroll, insensitive, query, .. } = declared else {
+            return Ok(());
+        };
+        if query.changes_rows() {
+            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(SqlError::refused_by_postgresql(message));
+        }
+        self.ensure_open()?;
+        let statement = Statement::Query((**query).clone());
+        let (types, values) = self.arguments.clone();
+        let (plan, _) = self.plan(&statement, types)?;
+        if let Some(locking) = query.locking.first() {
+            refuse_locks(locking.strength, *hold, *scroll == Some(true), *insensitive)?;
+        }
         if !hold && self.state == TransactionState::Idle {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
@@ -158,19 +168,12 @@ impl<S: Store> LocalSession<S> {
             let message = format!("cursor \"{}\" already exists", name.text);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        if query.changes_rows() {
-            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
-            return Err(SqlError::refused_by_postgresql(message));
-        }
-        self.ensure_open()?;
-        let statement = Statement::Query(query.clone());
-        let (types, values) = self.arguments.clone();
-        let (plan, _) = self.plan(&statement, types)?;
+        let (hold, forward) = (*hold, *scroll == Some(false));
         let columns = plan.columns().unwrap_or_default().to_vec();
         let (rows, _) = self.rows_of(&plan, &values, None)?;
         let described = self.described(&columns);
         let prepared = Prepared {
-            sql: "".into(),
+            sql: text.trim().into(),
             statement: Some(statement),
             parameters: Vec::new(),
             columns: Some(described),
@@ -181,8 +184,9 @@ impl<S: Store> LocalSession<S> {
         let (parameters, formats) = (Arc::default(), Arc::default());
         let prepared = Arc::new(prepared);
         let depth = self.savepoints.len();
-        let (done, kept) = (false, false);
-        let made = Portal { prepared, parameters, formats, rows, columns, done, forward, hold, kept, depth };
+        let (done, kept, failed) = (false, false, false);
+        let made =
+            Portal { prepared, parameters, formats, rows, columns, done, forward, hold, kept, failed, depth };
         self.portals.insert(name.text.clone(), made);
         Ok(())
     }
@@ -216,7 +220,12 @@ impl<S: Store> LocalSession<S> {
         let columns = portal.columns.clone();
         let Some((rows, place)) = &mut portal.rows else { return Ok(String::new()) };
         let (len, at) = (rows.len() as i64, *place as i64);
+        if portal.failed {
+            let message = format!("portal \"{}\" cannot be run", name.text);
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
         if portal.forward && goes_back(count, at, len, moved) {
+            portal.failed = true;
             let error =
                 SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward");
             return Err(error.hint("Declare it with SCROLL option to enable backward scan."));
@@ -297,6 +306,27 @@ impl<S: Store> LocalSession<S> {
         sink.command_complete(&plan.tag(count as u64))?;
         Ok(Progress::Complete)
     }
+}
+
+/// A cursor that could be read twice, or after its transaction, locks no rows.
+fn refuse_locks(strength: LockStrength, hold: bool, scroll: bool, insensitive: bool) -> Result<()> {
+    let words = match strength {
+        LockStrength::KeyShare => "FOR KEY SHARE",
+        LockStrength::Share => "FOR SHARE",
+        LockStrength::NoKeyUpdate => "FOR NO KEY UPDATE",
+        LockStrength::Update => "FOR UPDATE",
+    };
+    let (message, what) = match (hold, scroll, insensitive) {
+        (true, ..) => (format!("DECLARE CURSOR WITH HOLD ... {words} is not supported"), "Holdable"),
+        (_, true, _) => (format!("DECLARE SCROLL CURSOR ... {words} is not supported"), "Scrollable"),
+        (_, _, true) => {
+            let message = format!("DECLARE INSENSITIVE CURSOR ... {words} is not valid");
+            let error = SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message);
+            return Err(error.detail("Insensitive cursors must be READ ONLY."));
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::refused_by_postgresql(message).detail(format!("{what} cursors must be READ ONLY.")))
 }
 
 /// Whether PostgreSQL moves backwards for it, from place `at` of `len` rows: to a row far enough ahead it

@@ -63,15 +63,16 @@ fn written(statement: &Statement) -> Option<String> {
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateRole { .. } => "CREATE ROLE",
         Statement::AlterRole { .. } => "ALTER ROLE",
+        Statement::Owned(owned) if owned.to.is_some() => "REASSIGN OWNED",
+        Statement::Owned(_) => "DROP OWNED",
         Statement::Truncate { .. } => "TRUNCATE TABLE",
         Statement::Comment { .. } => "COMMENT",
-        Statement::Grant(grant) => {
-            if grant.grant {
-                "GRANT"
-            } else {
-                "REVOKE"
-            }
-        }
+        Statement::Grant(grant) => match (grant.grant, grant.on.is_none() && grant.default.is_none()) {
+            (true, false) => "GRANT",
+            (false, false) => "REVOKE",
+            (true, true) => "GRANT ROLE",
+            (false, true) => "REVOKE ROLE",
+        },
         Statement::AlterTable { kind, .. } => return Some(format!("ALTER {}", kind.word().to_uppercase())),
         Statement::Drop { kind, .. } => return Some(format!("DROP {}", kind.word().to_uppercase())),
         _ => return None,

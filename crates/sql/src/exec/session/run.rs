@@ -123,8 +123,8 @@ impl<S: Store> LocalSession<S> {
             }
             Statement::Execute { name, args } => self.execute_named(name, args, sink).map(Some),
             Statement::Deallocate(name) => self.deallocate(name.as_ref()).map(Some),
-            Statement::Declare { name, hold, scroll, query, .. } => {
-                self.declare(name, *hold, *scroll == Some(false), query)?;
+            Statement::Declare { .. } => {
+                self.declare(statement, text)?;
                 tag("DECLARE CURSOR")
             }
             Statement::Fetch { name, count, moved } => self.fetch(name, count, *moved, sink).map(Some),

@@ -180,12 +180,14 @@ impl Variables {
 
     pub(crate) fn reset(&mut self, name: &str) -> Result<()> {
         let name = canonical(name).to_string();
-        self.get(&name)?;
-        if let Some(known) = list::find(&name) {
-            known.check_settable()?;
+        match list::find(&name) {
+            Some(known) => known.check_settable()?,
+            None => check_custom(&name)?,
         }
         self.local.remove(&name);
-        self.put(&name, self.start.get(&name).cloned());
+        // One of an application's own is there from now on, and says nothing.
+        let own = || list::find(&name).is_none().then(String::new);
+        self.put(&name, self.start.get(&name).cloned().or_else(own));
         self.apply(&name);
         Ok(())
     }
