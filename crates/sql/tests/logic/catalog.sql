@@ -130,3 +130,4 @@ select pg_get_constraintdef(oid), pg_get_constraintdef(oid, true) from pg_constr
 select n, pg_get_indexdef('odd_index'::regclass, n, false), pg_get_indexdef('odd_index'::regclass, n, true) from generate_series(1, 4) n order by n;
 select pg_get_indexdef('odd_index'::regclass), 'odd$'::text, quote_ident('odd$'), '"odd$"'::regclass;
 drop table odder, "odd$";
+select count(*) from pg_cast where oid >= 16384;

@@ -285,6 +285,9 @@ pub(super) fn operators() -> Vec<Row> {
     crate::func::operators("").iter().map(row).collect()
 }
 
+/// Numbers of casts begin here, as in PostgreSQL: one above 16383 would be a user's, and be dumped.
+const FIRST_CAST: Oid = 10_000;
+
 pub(super) fn casts() -> Vec<Row> {
     let maker =
         Maker::of("pg_cast", ["oid", "castsource", "casttarget", "castfunc", "castcontext", "castmethod"]);
@@ -295,7 +298,7 @@ pub(super) fn casts() -> Vec<Row> {
             CastMethod::InputOutput => (0, 'i'),
         };
         maker.row([
-            Value::Oid(part_oid(1, at)),
+            Value::Oid(FIRST_CAST + at as Oid),
             Value::Oid(cast.source),
             Value::Oid(cast.target),
             Value::Oid(function),
