@@ -54,3 +54,8 @@ insert into shop.self values (1, null), (2, 1), (3, 3000 - 2999);
 insert into plain values (1, E'tab\tnew\nline\\'), (null, null), (2, ''), (3, E'\\N'), (4, E'\\.'), (5, 'grüß 世界');
 insert into "Odd Name" values (1, 'y', 2);
 select setval('shop."Odd One"', -7);
+create materialized view shop.spent as select customer, count(*) as orders, sum(total) as total from shop.orders group by customer;
+create unique index spent_by on shop.spent (customer);
+comment on materialized view shop.spent is 'who spent how much';
+create materialized view shop.above as select customer, total from shop.spent where total > 5000;
+create materialized view shop.later as select a from plain with no data;

@@ -79,9 +79,6 @@ pub(crate) const FUNCTIONS: &str =
 /// Of inheriting tables.
 pub(crate) const INHERITANCE: &str =
     "Copy the columns with LIKE, and read several tables through a view with UNION ALL.";
-/// Of queries whose rows are kept.
-pub(crate) const MATERIALIZED: &str =
-    "Use a view, or CREATE TABLE AS, and fill the table again when it is to be new.";
 /// Of rights on what has none.
 pub(crate) const PRIVILEGES: &str =
     "Rights are kept for tables, views, sequences, schemas, types and domains.";

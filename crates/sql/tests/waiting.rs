@@ -10,44 +10,10 @@ mod sessions;
 mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use client::Printed;
-use sessions::{Connected, ask, connect, error_of, until, with_pod};
-
-/// Locks of relations as any session sees them.
-fn shown(session: &mut Connected) -> String {
-    let sql = "select relation::regclass, mode, granted from pg_locks where locktype = 'relation' \
-               and relation <> 'pg_class'::regclass order by 1, 2, 3";
-    ask(session, sql)
-}
-
-/// Runs a statement in a session of its own until `free` ends the wait; it must not end before.
-fn waits_until(
-    statement: impl FnOnce() -> String + Send,
-    watcher: &mut Connected,
-    free: impl FnOnce(),
-) -> String {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (done, begun) = (&done, Instant::now());
-        let waits = scope.spawn(move || {
-            let said = statement();
-            done.store(true, Ordering::SeqCst);
-            said
-        });
-        until("it waits", || {
-            assert!(!done.load(Ordering::SeqCst), "it did not wait");
-            shown(watcher).contains("|f")
-        });
-        while begun.elapsed() < Duration::from_millis(120) {
-            assert!(!done.load(Ordering::SeqCst), "it did not wait");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        free();
-        waits.join().expect("no panic")
-    })
-}
+use sessions::{ask, connect, error_of, shown, until, waits_until, with_pod};
 
 #[test]
 fn a_change_waits_for_users_of_its_table_on_every_host() {

@@ -54,13 +54,16 @@ fn tables_outlive_hosts_and_pods() {
     let (dir, port) = (folder.file("pod"), ports(2));
     let up = Up::start(&format!("up {dir} --hosts 2 --port {port} --no-restart --durability storage"));
     let made = "create table t (id int primary key, name text); insert into t select g, 'n' || g from \
-                generate_series(1, 100) g";
+                generate_series(1, 100) g; create materialized view m as select id, name from t; \
+                create unique index on m (id)";
     psql(port, made).expect("a table is made");
     assert_eq!(at_last(port + 1, "select count(*), max(name) from t"), "100|n99");
     at_last(port + 1, "update t set name = 'changed' where id = 5");
     done(&format!("kill {dir} 0"));
     assert_eq!(at_last(port + 1, "select count(*) from t"), "100");
     assert_eq!(at_last(port + 1, "select name from t where id = 5"), "changed");
+    assert_eq!(at_last(port + 1, "select name from m where id = 5"), "n5");
+    at_last(port + 1, "refresh materialized view m");
     at_last(port + 1, "insert into t values (101, 'after') on conflict do nothing");
     done(&format!("add {dir} 0"));
     assert_eq!(at_last(port, "select name from t where id = 101"), "after");
@@ -68,6 +71,9 @@ fn tables_outlive_hosts_and_pods() {
     let up = Up::start(&format!("recover {dir}"));
     assert_eq!(at_last(port, "select count(*) from t"), "101");
     assert_eq!(at_last(port + 1, "select name from t where id = 5"), "changed");
+    assert_eq!(at_last(port, "select name from m where id = 5"), "changed");
+    at_last(port, "refresh materialized view m");
+    assert_eq!(at_last(port + 1, "select count(*) from m"), "101");
     up.end();
 }
 

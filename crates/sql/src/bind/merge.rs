@@ -10,7 +10,7 @@ use super::scope::{CteName, Entry, Place};
 use super::tree::{Expr, From, Joined, Merge, MergeAction, When};
 use super::updatable::Changed;
 use super::{Binder, Scope, fail};
-use crate::catalog::object::{Object, Table};
+use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::parse::ast::{self, FromKind, Ident, JoinKind};
@@ -107,10 +107,10 @@ impl Binder<'_> {
 
     fn merged_table(&self, ast: &ast::Merge) -> Result<Arc<Table>> {
         let found = self.find_relation(&ast.table)?;
-        if let Some(Object::View(view)) = found.as_deref() {
-            let message = format!("cannot execute MERGE on relation \"{}\"", view.name);
+        if let Some(view) = found.as_deref().filter(|found| found.query().is_some()) {
+            let message = format!("cannot execute MERGE on relation \"{}\"", view.name());
             let error = SqlError::refused_by_postgresql(message);
-            return Err(error.detail("This operation is not supported for views."));
+            return Err(error.detail(format!("This operation is not supported for {}s.", view.kind())));
         }
         let table = self.target_table(&ast.table)?;
         self.need(table.oid, privileges(&ast.whens));

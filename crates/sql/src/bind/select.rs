@@ -370,6 +370,10 @@ impl Binder<'_> {
             for entry in &scope.entries {
                 let named = locking.of.is_empty() || locking.of.iter().any(|name| name.text == entry.name);
                 if let Some(table) = entry.table.as_ref().filter(|_| named) {
+                    if table.materialized.is_some() {
+                        let message = format!("cannot lock rows in materialized view \"{}\"", table.name);
+                        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                    }
                     self.need(table.oid, privilege::UPDATE);
                     locks.push((entry.at, locking.strength, locking.wait));
                 }

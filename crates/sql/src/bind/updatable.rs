@@ -65,6 +65,10 @@ impl Binder<'_> {
         }
         match found.as_deref() {
             Some(Object::View(view)) => self.within_view(view, || self.through(view, what, false)),
+            Some(Object::Table(table)) if table.materialized.is_some() => {
+                let message = format!("cannot change materialized view \"{}\"", table.name);
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
             _ => self.target_table(path).map(Changed::of),
         }
     }
@@ -151,7 +155,9 @@ impl Binder<'_> {
             self.need(relation.oid(), what.privilege());
         }
         let inner = match found.as_deref() {
-            Some(Object::Table(table)) => Changed::of(Arc::new(table.clone())),
+            Some(Object::Table(table)) if table.materialized.is_none() => {
+                Changed::of(Arc::new(table.clone()))
+            }
             Some(Object::View(inner)) => self.within_view(inner, || self.through(inner, what, cascaded))?,
             _ => return refused(OTHER_SOURCE),
         };

@@ -342,6 +342,7 @@ impl Working {
             options: new.options,
             unlogged: false,
             on_commit: OnCommit::default(),
+            materialized: None,
             comment: None,
         };
         put_edges(tx, &self.now.home(rows)?)?;

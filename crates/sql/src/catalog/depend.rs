@@ -127,8 +127,7 @@ impl Objects {
                     _ => None,
                 });
                 // A view may group by a key.
-                let groups =
-                    |object: &&Object| matches!(object, Object::View(view) if mentions(&view.query, oid));
+                let groups = |object: &&Object| object.query().is_some_and(|query| mentions(query, oid));
                 let views = all().filter(groups).map(|view| (Goes::Object(view.oid()), false));
                 index.map(|index| (Goes::Object(index), true)).into_iter().chain(views).collect()
             }
@@ -228,6 +227,13 @@ fn of_object(object: &Object, on: Oid) -> Vec<(Goes, bool)> {
 
 fn of_table(table: &Table, on: Oid, found: &mut Vec<(Goes, bool)>) {
     let own = table.oid;
+    if let Some(it) = &table.materialized {
+        let reads = mentions(&it.query, on) && own != on;
+        if reads || table.columns.iter().any(|column| column.type_oid == on) {
+            found.push((Goes::Object(own), false));
+        }
+        return;
+    }
     for (number, column) in (0..).zip(&table.columns).filter(|(_, column)| !column.dropped) {
         let in_text = |text: &Option<Expression>| text.as_ref().is_some_and(|text| mentions(text, on));
         if column.type_oid == on || in_text(&column.generated) {
@@ -276,6 +282,9 @@ fn of_column(object: &Object, table: Oid, column: u16) -> Vec<(Goes, bool)> {
             }
         }
         Object::Table(other) => {
+            if other.materialized.as_ref().is_some_and(|it| uses(&it.query)) {
+                found.push((Goes::Object(other.oid), false));
+            }
             for constraint in &other.constraints {
                 let (own, others) = match &constraint.rule {
                     Rule::PrimaryKey { columns, .. } | Rule::Unique { columns, .. } => {

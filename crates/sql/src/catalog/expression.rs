@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::object::{Indexed, Object, Rule, UserTypeKind};
+use super::object::{Indexed, Object, Rule, Table, UserTypeKind, View};
 use crate::types::Oid;
 
 /// An expression or a query as text, and what it refers to.
@@ -31,7 +31,35 @@ impl Expression {
     }
 }
 
+/// What a table has that is a materialized view: the text of its query. It has no defaults and constraints.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Materialized {
+    /// The query.
+    pub query: Expression,
+    /// The query has given it its rows: it may be read.
+    pub populated: bool,
+}
+
+impl Table {
+    /// A materialized view as the view that its query would be.
+    pub fn as_view(&self) -> Option<View> {
+        let query = self.materialized.as_ref()?.query.clone();
+        let (name, columns, options) = (self.name.clone(), self.columns.clone(), self.options.clone());
+        let (oid, schema, owner) = (self.oid, self.schema, self.owner);
+        Some(View { oid, name, schema, owner, columns, query, options, ..View::default() })
+    }
+}
+
 impl Object {
+    /// The query of a view, materialized or not.
+    pub fn query(&self) -> Option<&Expression> {
+        match self {
+            Object::View(view) => Some(&view.query),
+            Object::Table(table) => table.materialized.as_ref().map(|it| &it.query),
+            _ => None,
+        }
+    }
+
     /// Every text in it.
     pub fn expressions_mut(&mut self) -> Vec<&mut Expression> {
         match self {
@@ -46,7 +74,8 @@ impl Object {
                         Rule::Check { condition } => Some(condition),
                         _ => None,
                     });
-                of_columns.chain(checks).collect()
+                let query = table.materialized.as_mut().map(|it| &mut it.query);
+                of_columns.chain(checks).chain(query).collect()
             }
             Object::Index(index) => {
                 let parts = index.columns.iter_mut().filter_map(|column| match &mut column.of {

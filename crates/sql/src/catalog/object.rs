@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::expression::Expression;
+pub use super::expression::{Expression, Materialized};
 use crate::storage::classes::{ClassSize, ObjectId};
 use crate::types::{Oid, Type};
 
@@ -172,6 +172,9 @@ pub struct Table {
     /// What a commit does to its rows, if it is a temporary one.
     #[serde(default)]
     pub on_commit: OnCommit,
+    /// It is a materialized view: its rows are those that this query gave.
+    #[serde(default)]
+    pub materialized: Option<Materialized>,
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,
@@ -581,6 +584,7 @@ impl Object {
         match self {
             Object::Schema(_) => "schema",
             Object::Role(_) => "role",
+            Object::Table(it) if it.materialized.is_some() => "materialized view",
             Object::Table(_) => "table",
             Object::Index(_) => "index",
             Object::Sequence(_) => "sequence",

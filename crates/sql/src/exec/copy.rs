@@ -7,7 +7,6 @@ use super::session::LocalSession;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
 use crate::bind::tree::{Expr, Target};
-use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError, SqlState};
@@ -45,9 +44,9 @@ impl<S: Store> LocalSession<S> {
 
     fn copy_to(&mut self, copy: &Copy, options: CopyOptions, sink: &mut dyn Sink) -> Result<String> {
         if let CopySource::Table(path, _) = &copy.source
-            && let Some(Object::View(view)) = self.find(path)?.as_deref()
+            && let Some(view) = self.find(path)?.filter(|found| found.query().is_some())
         {
-            let message = format!("cannot copy from view \"{}\"", view.name);
+            let message = format!("cannot copy from {} \"{}\"", view.kind(), view.name());
             let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
             return Err(error.hint("Try the COPY (SELECT ...) TO variant."));
         }
@@ -116,6 +115,10 @@ impl<S: Store> LocalSession<S> {
         };
         self.with_binder(|binder| {
             let table = binder.target_table(path)?;
+            if table.materialized.is_some() {
+                let message = format!("cannot copy to materialized view \"{}\"", table.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             let mut columns = binder.column_list(&table, names)?;
             if names.is_empty() {
                 columns.retain(|at| table.columns[*at].generated.is_none());

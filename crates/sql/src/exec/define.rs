@@ -8,6 +8,7 @@ mod domain;
 mod drop;
 mod grant;
 mod index;
+mod materialized;
 mod names;
 mod passes;
 mod retype;

@@ -255,6 +255,11 @@ impl<'p> Exec<'p> {
     }
 
     fn scan(&self, scan: &'p Scan, row: &mut Row, outer: Option<&Env<'_>>, next: Next<'_>) -> Result<bool> {
+        if scan.table.materialized.as_ref().is_some_and(|it| !it.populated) {
+            let message = format!("materialized view \"{}\" has not been populated", scan.table.name);
+            let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+            return Err(error.hint("Use the REFRESH MATERIALIZED VIEW command."));
+        }
         let mut ranges = Vec::new();
         self.ranges(&scan.path, &Env { row, outer }, &mut ranges)?;
         let several = ranges.len() > 1;

@@ -26,6 +26,12 @@ impl Parser<'_> {
                 self.accept_word("only");
                 let name = self.path()?;
                 self.accept_op("*");
+                let may_depend = matches!(kind, ObjectKind::MaterializedView | ObjectKind::Index);
+                if may_depend && (self.is_word("depends") || self.are_words(&["no", "depends"])) {
+                    self.skip_statement();
+                    let refusal = SqlError::unsupported("DEPENDS ON EXTENSION", missing::EXTENSIONS);
+                    return Ok(Statement::Unsupported(refusal));
+                }
                 let actions = self.list(Parser::alter_action)?;
                 Ok(Statement::AlterTable { kind, name, if_exists, actions })
             }
@@ -272,7 +278,7 @@ impl Parser<'_> {
             self.accept_any(&["replica", "always"]);
         }
         if self.accept_word("rule") {
-            return Ok(AlterTable::SwitchRule(self.name()?));
+            return Ok(AlterTable::SwitchRule { enable, name: self.name()? });
         }
         self.expect_word("trigger")?;
         let (all, user) = (self.accept_word("all"), self.accept_word("user"));

@@ -282,7 +282,14 @@ pub(crate) enum Statement {
         if_not_exists: bool,
         query: Box<Statement>,
         with_data: bool,
-        materialized: bool,
+        /// CREATE MATERIALIZED VIEW, with the text of its query.
+        materialized: Option<String>,
+    },
+    /// REFRESH MATERIALIZED VIEW.
+    Refresh {
+        name: Path,
+        concurrently: bool,
+        with_data: bool,
     },
     CreateIndex(Box<CreateIndex>),
     CreateSequence {

@@ -32,9 +32,13 @@ impl Parser<'_> {
             }
             return Ok(statement);
         }
-        if self.is_word("materialized") {
+        if self.is_word("materialized") && !temporary && !replace {
             self.expect_words(&["materialized", "view"])?;
-            return self.create_as(temporary, true);
+            let mut statement = self.create_as(false, true)?;
+            if let Statement::CreateTableAs { into, .. } = &mut statement {
+                into.storing.unlogged = unlogged;
+            }
+            return Ok(statement);
         }
         let recursive = self.accept_word("recursive");
         if self.accept_word("view") {

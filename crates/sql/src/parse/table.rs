@@ -110,19 +110,27 @@ impl Parser<'_> {
         };
         self.table_tail(&mut ignored)?;
         self.expect_word("as")?;
-        let query = if self.is_word("execute") {
+        let start = self.pos();
+        let query = if self.is_word("execute") && !materialized {
             self.utility("execute")?
         } else {
             self.query().map(Statement::Query)?
         };
-        let mut with_data = true;
-        if self.accept_word("with") {
-            with_data = !self.accept_word("no");
-            self.expect_word("data")?;
-        }
+        let materialized = materialized.then(|| self.text_since(start));
+        let with_data = self.with_data()?;
         let query = Box::new(query);
         let into = Into { name, temporary, on_commit: ignored.on_commit, storing: ignored.storing };
         Ok(Statement::CreateTableAs { into, columns, if_not_exists, query, with_data, materialized })
+    }
+
+    /// `WITH [NO] DATA`; with, if nothing is said.
+    pub(super) fn with_data(&mut self) -> Res<bool> {
+        if !self.accept_word("with") {
+            return Ok(true);
+        }
+        let without = self.accept_word("no");
+        self.expect_word("data")?;
+        Ok(!without)
     }
 
     fn table_element(&mut self) -> Res<TableElement> {

@@ -64,13 +64,18 @@ impl Parser<'_> {
                 self.expect_word("to")?;
                 Statement::Owned(Owned { roles, to: Some(self.label()?.text), cascade: false })
             }
-            "call" | "security" | "import" | "refresh" | "load" => {
+            "refresh" => {
+                self.expect_words(&["materialized", "view"])?;
+                let concurrently = self.accept_word("concurrently");
+                let name = self.path()?;
+                Statement::Refresh { name, concurrently, with_data: self.with_data()? }
+            }
+            "call" | "security" | "import" | "load" => {
                 self.skip_statement();
                 let hint = match word {
                     "call" => missing::FUNCTIONS,
                     "security" => "Use GRANT and REVOKE.",
                     "import" => missing::FOREIGN_DATA,
-                    "refresh" => missing::MATERIALIZED,
                     _ => missing::EXTENSIONS,
                 };
                 Statement::Unsupported(SqlError::unsupported(word.to_uppercase(), hint))

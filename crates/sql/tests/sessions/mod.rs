@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use liger_sql::exec::{EngineDatabase, Surroundings};
@@ -77,4 +77,38 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Locks of relations as any session sees them.
+pub fn shown(session: &mut Connected) -> String {
+    let sql = "select relation::regclass, mode, granted from pg_locks where locktype = 'relation' \
+               and relation <> 'pg_class'::regclass order by 1, 2, 3";
+    ask(session, sql)
+}
+
+/// Runs a statement in a session of its own until `free` ends the wait; it must not end before.
+pub fn waits_until(
+    statement: impl FnOnce() -> String + Send,
+    watcher: &mut Connected,
+    free: impl FnOnce(),
+) -> String {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (done, begun) = (&done, Instant::now());
+        let waits = scope.spawn(move || {
+            let said = statement();
+            done.store(true, Ordering::SeqCst);
+            said
+        });
+        until("it waits", || {
+            assert!(!done.load(Ordering::SeqCst), "it did not wait");
+            shown(watcher).contains("|f")
+        });
+        while begun.elapsed() < Duration::from_millis(120) {
+            assert!(!done.load(Ordering::SeqCst), "it did not wait");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        free();
+        waits.join().expect("no panic")
+    })
 }

@@ -48,6 +48,7 @@ impl<S: Store> LocalSession<S> {
         }
         for action in super::passes::in_order(actions) {
             let object = self.store.object(object.oid()).ok_or_else(|| lost(object.oid()))?;
+            self.check_altered(kind, &object, action)?;
             if self.alter_storing(&object, action)? {
                 continue;
             }
@@ -127,10 +128,7 @@ impl<S: Store> LocalSession<S> {
     fn rename_view_column(&mut self, view: &View, from: &Ident, to: &Ident) -> Result<()> {
         let mut new = view.clone();
         let place = |name: &Ident| view.columns.iter().position(|column| column.name == name.text);
-        let Some(at) = place(from) else {
-            let message = format!("column \"{}\" does not exist", from.text);
-            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
-        };
+        let at = place(from).ok_or_else(|| no_column(from))?;
         if place(to).is_some() {
             let message = format!("column \"{}\" of relation \"{}\" already exists", to.text, view.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
@@ -276,7 +274,10 @@ impl<S: Store> LocalSession<S> {
                 self.store.replace(Object::Table(table))
             }
             AlterTable::RenameColumn(from, to) => {
-                let at = self.column_of(&table, from)?;
+                let at = self.column_of(&table, from).map_err(|error| match error.state {
+                    SqlState::UNDEFINED_COLUMN => no_column(from),
+                    _ => error,
+                })?;
                 if self.column_of(&table, to).is_ok() {
                     let message =
                         format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
@@ -489,6 +490,10 @@ impl<S: Store> LocalSession<S> {
             })
         })
     }
+}
+
+fn no_column(name: &Ident) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{}\" does not exist", name.text))
 }
 
 /// A column of numbers of its own has no NULLs.

@@ -39,6 +39,7 @@ impl<S: Store> LocalSession<S> {
             kind,
             ObjectKind::Table
                 | ObjectKind::View
+                | ObjectKind::MaterializedView
                 | ObjectKind::Index
                 | ObjectKind::Sequence
                 | ObjectKind::Column
@@ -50,10 +51,11 @@ impl<S: Store> LocalSession<S> {
         let mut object = (*found.ok_or_else(|| undefined(kind.word(), path))?).clone();
         self.must_own(&object)?;
         let is_of_kind = match kind {
-            ObjectKind::Table => matches!(object, Object::Table(_)),
-            ObjectKind::View => matches!(object, Object::View(_)),
-            ObjectKind::Index => matches!(object, Object::Index(_)),
-            ObjectKind::Sequence => matches!(object, Object::Sequence(_)),
+            ObjectKind::Table
+            | ObjectKind::View
+            | ObjectKind::MaterializedView
+            | ObjectKind::Index
+            | ObjectKind::Sequence => kind.word() == object.kind(),
             _ => true,
         };
         if !is_of_kind {

@@ -163,6 +163,10 @@ impl<S: Store> LocalSession<S> {
             columns.push(found.map(|at| at as u16).ok_or_else(|| no_key_column(&name.text))?);
         }
         let parent = self.with_binder(|binder| binder.target_table(&references.table))?;
+        if parent.materialized.is_some() {
+            let message = format!("referenced relation \"{}\" is not a table", parent.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         let parent = if parent.oid == table.oid { Arc::new(table.clone()) } else { parent };
         let (own, its) = (self.is_temporary(table.schema), self.is_temporary(parent.schema));
         if own != its {

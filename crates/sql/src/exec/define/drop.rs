@@ -90,13 +90,7 @@ impl<S: Store> LocalSession<S> {
         if kind == ObjectKind::Table {
             self.refuse_waiting(&object, "DROP TABLE")?;
         }
-        let fits = matches!(
-            (kind, &*object),
-            (ObjectKind::Table, Object::Table(_))
-                | (ObjectKind::View, Object::View(_))
-                | (ObjectKind::Index, Object::Index(_))
-                | (ObjectKind::Sequence, Object::Sequence(_))
-        );
+        let fits = kind.word() == object.kind();
         if !fits {
             let article = if kind == ObjectKind::Index { "an" } else { "a" };
             let message = format!("\"{}\" is not {article} {}", path.last(), kind.word());
@@ -171,7 +165,7 @@ impl<S: Store> LocalSession<S> {
         let found = objects.dependents_of(&[this]);
         for one in found.iter().filter(|one| one.on == this) {
             match one.what {
-                Goes::Object(oid) if matches!(objects.get(oid), Some(Object::View(_))) => {
+                Goes::Object(oid) if objects.get(oid).is_some_and(|it| it.query().is_some()) => {
                     let view = objects.get(oid).map_or(String::new(), |view| self.spelled(view));
                     let message = "cannot alter type of a column used by a view or rule";
                     let detail = format!("rule _RETURN on {view} depends on column \"{name}\"");
@@ -325,6 +319,10 @@ impl<S: Store> LocalSession<S> {
     pub(super) fn truncate(&mut self, paths: &[Path], restart: bool, cascade: bool) -> Result<()> {
         let mut tables = Vec::new();
         for path in paths {
+            if self.find(path)?.is_some_and(|object| object.query().is_some()) {
+                let message = format!("\"{}\" is not a table", path.last());
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             tables.push(self.with_binder(|binder| binder.target_table(path))?);
         }
         let mut at = 0;

@@ -125,7 +125,7 @@ impl<S: Store> LocalSession<S> {
     /// The table that an object's expressions are over.
     fn table_of(&self, object: &Object) -> Option<Table> {
         match object {
-            Object::Table(table) => Some(table.clone()),
+            Object::Table(table) => Some(table.clone()).filter(|table| table.materialized.is_none()),
             Object::Index(index) => match self.store.object(index.table).as_deref() {
                 Some(Object::Table(table)) => Some(table.clone()),
                 _ => None,
@@ -152,7 +152,7 @@ impl<S: Store> LocalSession<S> {
                 }
                 let names = self.with_binder(|binder| {
                     match (&*holder, &table) {
-                        (Object::View(_), _) => bind_query(binder, &text.sql)?,
+                        (holder, _) if holder.query().is_some() => bind_query(binder, &text.sql)?,
                         (_, Some(table)) => bind_over(binder, table, &text.sql, None)?,
                         (Object::Type(ty), None) => {
                             if let UserTypeKind::Domain { base, .. } = &ty.kind {

@@ -275,7 +275,7 @@ impl<S: Store> LocalSession<S> {
                 let warning = crate::exec::session::run::warning(SqlState::WARNING, message);
                 self.shared.notices.borrow_mut().push(warning);
             }
-            AlterTable::SwitchRule(name) => {
+            AlterTable::SwitchRule { name, .. } => {
                 let message =
                     format!("rule \"{}\" for relation \"{}\" does not exist", name.text, object.name());
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));

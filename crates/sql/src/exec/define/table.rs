@@ -2,12 +2,13 @@
 use std::sync::Arc;
 
 use super::storing::{check_column_name, store_in};
+use crate::bind::tree::OutColumn;
 use crate::catalog::object::{
     Column, Constraint, Expression, Identity, Index, Indexed, Object, OnCommit, Placing, RowsAt, Rule, Table,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
-use crate::exec::store::{Store, Tolerated};
+use crate::exec::store::Store;
 use crate::exec::system::quoted;
 use crate::func::quote_literal;
 use crate::missing;
@@ -122,6 +123,7 @@ impl<S: Store> LocalSession<S> {
             options: Vec::new(),
             unlogged: false,
             on_commit: OnCommit::default(),
+            materialized: None,
             comment: None,
         };
         let grants = self.first_list(&Object::Table(table.clone()));
@@ -468,8 +470,15 @@ impl<S: Store> LocalSession<S> {
         else {
             return Err(SqlError::unsupported("this statement", missing::STATEMENTS));
         };
-        if *materialized {
-            return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW", missing::MATERIALIZED));
+        if let Statement::Query(ast::Query { body: ast::Body::Select(select), .. }) = &**query
+            && let Some(into) = &select.into
+        {
+            let error = SqlError::new(SqlState::SYNTAX_ERROR, "SELECT ... INTO is not allowed here");
+            return Err(error.at(into.name.pos + 1));
+        }
+        if let Some(text) = materialized {
+            let (named, query) = ((&columns[..], *if_not_exists), (&**query, text.as_str()));
+            return self.create_materialized(into, named, query, *with_data);
         }
         self.fill_table(into, columns, *if_not_exists, query, *with_data)
     }
@@ -501,14 +510,33 @@ impl<S: Store> LocalSession<S> {
         if self.relation_exists(schema, path.last(), fine)? {
             return Ok("CREATE TABLE AS".to_string());
         }
-        let columns = plan.columns().unwrap_or_default().to_vec();
+        let mut table =
+            self.table_of_query(schema, path.last(), plan.columns().unwrap_or_default(), names)?;
+        table.on_commit = on_commit.unwrap_or_default();
+        store_in(&mut table, storing)?;
+        self.may_run(&plan)?;
+        self.store.create(Object::Table(table.clone()))?;
+        if !with_data {
+            return Ok("CREATE TABLE AS".to_string());
+        }
+        let (rows, count) = self.rows_of(&plan, &[], None)?;
+        self.put_all(&Arc::new(table), rows)?;
+        Ok(format!("SELECT {count}"))
+    }
+
+    /// A table for the rows of a query with these columns, the first of which are called `names`.
+    pub(super) fn table_of_query(
+        &self,
+        schema: Oid,
+        name: &str,
+        columns: &[OutColumn],
+        names: &[Ident],
+    ) -> Result<Table> {
         if names.len() > columns.len() {
             let message = "too many column names were specified";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
-        let mut table = self.empty_table(schema, path.last())?;
-        table.on_commit = on_commit.unwrap_or_default();
-        store_in(&mut table, storing)?;
+        let mut table = self.empty_table(schema, name)?;
         for (at, column) in columns.iter().enumerate() {
             let name = names.get(at).map_or(&column.name, |name| &name.text);
             if table.columns.iter().any(|other| other.name == *name) {
@@ -520,16 +548,6 @@ impl<S: Store> LocalSession<S> {
             kept.collation = self.kept_collation(name, column)?;
             table.columns.push(kept);
         }
-        self.may_run(&plan)?;
-        self.store.create(Object::Table(table.clone()))?;
-        if !with_data {
-            return Ok("CREATE TABLE AS".to_string());
-        }
-        let (rows, count) = self.rows_of(&plan, &[], None)?;
-        let table = Arc::new(table);
-        for row in rows {
-            self.store.insert(&table, &row, Tolerated::None)?;
-        }
-        Ok(format!("SELECT {count}"))
+        Ok(table)
     }
 }

@@ -21,18 +21,33 @@ impl<S: Store> LocalSession<S> {
         statement: &Statement,
         parameters: Vec<Oid>,
     ) -> Result<(PlannedStatement, Vec<Oid>)> {
+        self.plan_as(0, statement, parameters)
+    }
+
+    /// As [`LocalSession::plan`], with the rights of another role; 0: of the session's.
+    pub(crate) fn plan_as(
+        &self,
+        role: Oid,
+        statement: &Statement,
+        parameters: Vec<Oid>,
+    ) -> Result<(PlannedStatement, Vec<Oid>)> {
         loop {
-            let made = self.plan_once(statement, parameters.clone())?;
+            let made = self.plan_once(role, statement, parameters.clone())?;
             if !self.store.hold(&made.0.relations)? {
                 return Ok(made);
             }
         }
     }
 
-    fn plan_once(&self, statement: &Statement, parameters: Vec<Oid>) -> Result<(PlannedStatement, Vec<Oid>)> {
+    fn plan_once(
+        &self,
+        role: Oid,
+        statement: &Statement,
+        parameters: Vec<Oid>,
+    ) -> Result<(PlannedStatement, Vec<Oid>)> {
         self.with_context(|ctx, path| {
             let binder = Binder::new(ctx, &self.store, path, parameters);
-            let mut bound = binder.statement(statement)?;
+            let mut bound = binder.acting_as(role, || binder.statement(statement))?;
             let parameters = binder.parameter_types()?;
             let failing = crate::plan::constants::failing(&ctx, &mut bound);
             let mut plan = Planner::plan(&self.store, bound, binder.next_cte.get());

@@ -154,6 +154,11 @@ impl<S: Store> LocalSession<S> {
                 self.maintain(tables)?;
                 tag(name)
             }
+            Statement::Refresh { name, concurrently, with_data } => {
+                self.ensure_open()?;
+                self.refresh_materialized(name, *concurrently, *with_data)?;
+                tag("REFRESH MATERIALIZED VIEW")
+            }
             Statement::Do(body) => self.do_block(body, sink).map(Some),
             Statement::Unsupported(refusal) => Err(refusal.clone()),
             other => {
@@ -319,11 +324,14 @@ impl<S: Store> LocalSession<S> {
     /// What LOCK TABLE names: a table or view; nothing for a system table.
     fn lockable(&self, path: &Path) -> Result<Option<Oid>> {
         match self.find(path)?.as_deref() {
-            Some(Object::Table(table)) => Ok(Some(table.oid)),
+            Some(Object::Table(table)) if table.materialized.is_none() => Ok(Some(table.oid)),
             Some(Object::View(view)) => Ok(Some(view.oid)),
             Some(other) => {
                 let message = format!("cannot lock relation \"{}\"", path.last());
-                let kinds = if matches!(other, Object::Index(_)) { "indexes" } else { "sequences" };
+                let kinds = match other {
+                    Object::Index(_) => "indexes".to_string(),
+                    other => format!("{}s", other.kind()),
+                };
                 let detail = format!("This operation is not supported for {kinds}.");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).detail(detail))
             }

@@ -436,7 +436,7 @@ impl SessionSystem<'_> {
     /// Bits of what may be done to a relation's rows: 4 UPDATE, 8 INSERT, 16 DELETE.
     fn updatable(&self, number: Oid) -> i32 {
         match self.store.object(number).as_deref() {
-            Some(Object::Table(_)) => 28,
+            Some(Object::Table(table)) if table.materialized.is_none() => 28,
             Some(Object::View(view)) => {
                 let settings = Settings::default();
                 let ctx = EvalContext::new(&settings, &NoSystem, 0);

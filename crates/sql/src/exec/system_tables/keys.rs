@@ -2,7 +2,7 @@
 
 use super::deparse::Style;
 use super::operator_classes::default_class;
-use super::relations::{PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_REWRITE, collation};
+use super::relations::{PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_REWRITE, collation};
 use super::{Look, Maker, letter, part_oid, vector};
 use crate::catalog::object::{Action, Constraint, Indexed, Object, Rule, Table, UserTypeKind};
 use crate::exec::Row;
@@ -253,6 +253,15 @@ pub(super) fn dependencies(look: &Look<'_>) -> Vec<Row> {
     };
     let mut rows = Vec::new();
     for object in &look.objects {
+        if let Some(query) = object.query() {
+            let rule = part_oid(object.oid(), 0);
+            rows.push(row(PG_REWRITE, rule, (PG_CLASS, object.oid(), 0), 'i'));
+            if matches!(**object, Object::Table(_)) {
+                // By it pg_dump finds in which order materialized views are refreshed.
+                rows.push(row(PG_CLASS, object.oid(), (PG_NAMESPACE, object.schema(), 0), 'n'));
+            }
+            rows.extend(query.depends.iter().map(|to| row(PG_REWRITE, rule, (PG_CLASS, *to, 0), 'n')));
+        }
         match &**object {
             Object::Sequence(it) => {
                 let Some((table, column)) = it.owned_by else { continue };
@@ -273,12 +282,6 @@ pub(super) fn dependencies(look: &Look<'_>) -> Vec<Row> {
                     }
                     None => rows.push(row(PG_CLASS, it.oid, (PG_CLASS, it.table, 0), 'a')),
                 }
-            }
-            Object::View(it) => {
-                let rule = part_oid(it.oid, 0);
-                rows.push(row(PG_REWRITE, rule, (PG_CLASS, it.oid, 0), 'i'));
-                let to = it.query.depends.iter();
-                rows.extend(to.map(|to| row(PG_REWRITE, rule, (PG_CLASS, *to, 0), 'n')));
             }
             Object::Table(it) => rows.extend(table_dependencies(look, it, &row)),
             _ => {}

@@ -173,6 +173,7 @@ fn system_table(oid: Oid, name: &str) -> Table {
         options: Vec::new(),
         unlogged: false,
         on_commit: Default::default(),
+        materialized: None,
         comment: None,
     }
 }

@@ -3,7 +3,7 @@
 use super::deparse::Style;
 use super::{Look, Maker, SystemRelation, letter, part_oid, privileges, system, texts, view_columns};
 use crate::catalog::object::{
-    Column, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence, Table, View,
+    Column, Expression, Grant, Index, IndexColumn, Indexed, Object, Rule, Sequence, Table,
 };
 use crate::exec::Row;
 use crate::exec::define::{shown_expression, told_apart};
@@ -37,6 +37,7 @@ struct Class<'o> {
     grants: &'o [Grant],
     options: &'o [(String, String)],
     unlogged: bool,
+    populated: bool,
 }
 
 pub(super) fn method_oid(method: &str) -> Oid {
@@ -63,10 +64,13 @@ fn class_of<'o>(look: &Look<'_>, object: &'o Object) -> Option<Class<'o>> {
         grants: &[],
         options: &[],
         unlogged: false,
+        populated: true,
     };
     Some(match object {
         Object::Table(table) => Class {
             owner: table.owner,
+            kind: if table.materialized.is_some() { 'm' } else { 'r' },
+            populated: table.materialized.as_ref().is_none_or(|it| it.populated),
             columns: table.columns.len(),
             row_type: table.row_type,
             method: HEAP,
@@ -131,6 +135,7 @@ fn system_class(relation: &SystemRelation) -> Class<'_> {
         grants: &[],
         options: &[],
         unlogged: false,
+        populated: true,
     }
 }
 
@@ -171,7 +176,7 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             Value::Oid(class.owner),
             Value::Oid(class.method),
             Value::Oid(class.rows),
-            Value::Float4(if class.kind == 'r' { -1.0 } else { 0.0 }),
+            Value::Float4(if matches!(class.kind, 'r' | 'm') { -1.0 } else { 0.0 }),
             Value::Bool(class.indexed),
             letter(match own_schema == Some(class.schema) {
                 true => 't',
@@ -181,10 +186,10 @@ pub(super) fn classes(look: &Look<'_>) -> Vec<Row> {
             letter(class.kind),
             Value::Int2(class.columns as i16),
             Value::Int2(class.checks as i16),
-            Value::Bool(class.kind == 'v'),
+            Value::Bool(matches!(class.kind, 'v' | 'm')),
             Value::Bool(class.triggers),
-            Value::Bool(true),
-            letter(if class.kind == 'r' && class.schema != 11 { 'd' } else { 'n' }),
+            Value::Bool(class.populated),
+            letter(if matches!(class.kind, 'r' | 'm') && class.schema != 11 { 'd' } else { 'n' }),
             privileges::acl(look, class.grants),
             if options.is_empty() { Value::Null } else { texts(options.iter().map(String::as_str)) },
         ])
@@ -429,21 +434,18 @@ pub(super) fn rules(look: &Look<'_>) -> Vec<Row> {
         "pg_rewrite",
         ["oid", "rulename", "ev_class", "ev_type", "ev_enabled", "is_instead", "ev_qual", "ev_action"],
     );
-    let row = |view: &View| {
+    let row = |view: Oid, query: &Expression| {
         maker.row([
-            Value::Oid(part_oid(view.oid, 0)),
+            Value::Oid(part_oid(view, 0)),
             Value::text("_RETURN"),
-            Value::Oid(view.oid),
+            Value::Oid(view),
             letter('1'),
             letter('O'),
             Value::Bool(true),
             Value::text("<>"),
-            Value::text(view.query.sql.as_str()),
+            Value::text(query.sql.as_str()),
         ])
     };
-    let views = look.objects.iter().filter_map(|object| match &**object {
-        Object::View(view) => Some(row(view)),
-        _ => None,
-    });
-    views.collect()
+    let views = look.objects.iter();
+    views.filter_map(|object| object.query().map(|query| row(object.oid(), query))).collect()
 }

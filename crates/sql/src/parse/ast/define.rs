@@ -219,7 +219,10 @@ pub(crate) enum AlterTable {
         keys: bool,
     },
     /// ENABLE or DISABLE RULE.
-    SwitchRule(Ident),
+    SwitchRule {
+        enable: bool,
+        name: Ident,
+    },
     NoInherit(Path),
     /// What is so already, whatever is said: REPLICA IDENTITY, SET WITHOUT OIDS or CLUSTER, NO ROW LEVEL
     /// SECURITY, SET LOGGED.

@@ -332,6 +332,15 @@ impl<S: Store> LocalSession<S> {
     ) -> Result<String> {
         let options = Options::of(options)?;
         self.ensure_open()?;
+        let statement = match statement {
+            Statement::CreateTableAs { query, .. } if !options.analyze => query,
+            Statement::Refresh { .. } if options.format == Format::Text => {
+                let line = "Utility statements have no plan structure".to_string();
+                self.tell_rows(&[text_column("QUERY PLAN")], &[vec![line]], sink)?;
+                return Ok("EXPLAIN".to_string());
+            }
+            other => other,
+        };
         let (types, values) = self.arguments.clone();
         let begun = self.shared.surroundings.clock_us();
         let (plan, _) = self.plan(statement, types)?;

@@ -65,6 +65,7 @@ impl SessionSystem<'_> {
         let view = match (by_oid(number), self.store.object(number).as_deref()) {
             (Some(SystemRelation::View(view)), _) => View::clone(view),
             (_, Some(Object::View(view))) => view.clone(),
+            (_, Some(Object::Table(table))) => table.as_view()?,
             _ => return None,
         };
         let settings = Settings::default();
