@@ -55,7 +55,7 @@ def asked(port, query):
 def play(application, words, place, port, http, log):
     """What a command said, with the lines of its requests."""
     done = subprocess.run(applications.command(words, place, port, http), cwd=place, env=applications.environment(application, place, port),
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300, encoding="utf-8", errors="replace")
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=900, encoding="utf-8", errors="replace")
     log.write(done.stdout)
     told = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line and not line.startswith((" ", "\t")))
     return done, told
