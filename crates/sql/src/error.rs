@@ -259,6 +259,8 @@ pub struct ErrorFields {
     pub detail: Option<String>,
     /// What to do about it.
     pub hint: Option<String>,
+    /// What was being done: an input that was read, lines apart.
+    pub context: Option<String>,
     /// Where in the statement, in characters from 1.
     pub position: Option<u32>,
     /// Name of the schema it is about.
@@ -289,6 +291,7 @@ impl SqlError {
             message: message.into(),
             detail: None,
             hint: None,
+            context: None,
             position: None,
             schema: None,
             table: None,
@@ -317,6 +320,13 @@ impl SqlError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// With what was being done, unless it says so already.
+    #[must_use]
+    pub fn context(mut self, context: impl FnOnce() -> String) -> SqlError {
+        self.context.get_or_insert_with(context);
         self
     }
 

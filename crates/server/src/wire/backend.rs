@@ -250,6 +250,7 @@ fn error_or_notice(out: &mut Vec<u8>, kind: u8, error: &SqlError, to: &Encoding)
         field(b'D', error.detail.as_deref());
         field(b'H', error.hint.as_deref());
         field(b'P', position.as_deref());
+        field(b'W', error.context.as_deref());
         field(b's', error.schema.as_deref());
         field(b't', error.table.as_deref());
         field(b'c', error.column.as_deref());

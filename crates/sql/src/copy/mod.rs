@@ -91,13 +91,17 @@ pub struct Reader {
     line_end: Option<text::LineEnd>,
     /// Rows read, the header included.
     rows: u64,
+    /// Lines read: rows may have several.
+    lines: u64,
+    /// What the rows are for, as messages name it.
+    table: String,
     header_left: bool,
     ended: bool,
 }
 
 impl Reader {
-    /// A reader of rows of columns with these names.
-    pub fn new(options: CopyOptions, columns: Vec<String>) -> Self {
+    /// A reader of rows of a table's columns, all with their names.
+    pub fn new(options: CopyOptions, table: String, columns: Vec<String>) -> Self {
         let header_left = options.header != Header::None || options.format == CopyFormat::Binary;
         let has =
             |names: &[String], name: &String| names.iter().any(|listed| listed == "*" || listed == name);
@@ -115,6 +119,8 @@ impl Reader {
             fields: Fields::default(),
             line_end: None,
             rows: 0,
+            lines: 0,
+            table,
             header_left,
             ended: false,
         }
@@ -177,17 +183,31 @@ impl Reader {
                 CopyFormat::Binary if self.header_left => binary::header(bytes),
                 CopyFormat::Binary => binary::step(bytes, fields),
             };
+            let is_text = options.format != CopyFormat::Binary;
+            let told = |error: SqlError, line: u64, written: &[u8]| match is_text {
+                true => error.context(|| self.context(line, written)),
+                false => error,
+            };
+            let step = step.map_err(|error| {
+                let is_read = error.message.starts_with("unterminated");
+                told(error, self.lines + 1, if is_read { bytes } else { &[] })
+            });
             match step? {
                 Step::More => break,
                 Step::End => self.ended = true,
                 Step::Row(length) => {
+                    let written = &bytes[..length];
+                    let line = self.lines + 1;
+                    let taken = match self.header_left {
+                        true => self.check_header(),
+                        false => self.give(row),
+                    };
+                    taken.map_err(|error| told(error, line, written))?;
                     at += length;
-                    self.rows += 1;
-                    if std::mem::take(&mut self.header_left) {
-                        self.check_header()?;
-                        self.rows -= 1;
-                    } else {
-                        self.give(row)?;
+                    self.rows += u64::from(!std::mem::take(&mut self.header_left));
+                    if is_text {
+                        let written = &self.pending[at - length..at - 1];
+                        self.lines += 1 + written.iter().filter(|byte| **byte == b'\n').count() as u64;
                     }
                 }
             }
@@ -225,6 +245,17 @@ impl Reader {
         row(&fields)
     }
 
+    /// Where a fault is, as PostgreSQL tells it, with the line as far as it is text and was read.
+    fn context(&self, line: u64, written: &[u8]) -> String {
+        let place = format!("COPY {}, line {line}", self.table);
+        match std::str::from_utf8(written) {
+            Ok(written) if !written.is_empty() => {
+                format!("{place}: \"{}\"", shown(written.trim_end_matches(['\r', '\n'])))
+            }
+            _ => place,
+        }
+    }
+
     fn check_header(&self) -> Result<()> {
         if self.options.header != Header::Match {
             return Ok(());
@@ -235,16 +266,25 @@ impl Reader {
             return Err(bad(format!("wrong number of fields in header line: got {got}, expected {wanted}")));
         }
         for (at, (range, column)) in ranges.iter().zip(&self.columns).enumerate() {
-            let got = range.as_ref().map_or(&b""[..], |range| &bytes[range.clone()]);
-            if got != column.as_bytes() {
-                let (at, got) = (at + 1, String::from_utf8_lossy(got));
-                let message = format!(
-                    "column name mismatch in header line field {at}: got \"{got}\", expected \"{column}\""
-                );
-                return Err(bad(message));
+            let got = range.as_ref().map(|range| &bytes[range.clone()]);
+            if got != Some(column.as_bytes()) {
+                let got = match got {
+                    None => format!("null value (\"{}\")", self.options.null),
+                    Some(got) => format!("\"{}\"", String::from_utf8_lossy(got)),
+                };
+                let place = format!("column name mismatch in header line field {}", at + 1);
+                return Err(bad(format!("{place}: got {got}, expected \"{column}\"")));
             }
         }
         Ok(())
+    }
+}
+
+/// A text as contexts show it: what is beyond 100 bytes is left out.
+pub(crate) fn shown(text: &str) -> String {
+    match text.len() {
+        ..=100 => text.to_string(),
+        _ => format!("{}...", &text[..text.floor_char_boundary(100)]),
     }
 }
 

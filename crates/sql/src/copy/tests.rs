@@ -22,7 +22,7 @@ fn read_in_pieces(options: &CopyOptions, bytes: &[u8], cuts: &[usize]) -> Result
         rows.push(fields.iter().map(text).collect());
         Ok(())
     };
-    let mut reader = Reader::new(options.clone(), vec!["a".to_string(), "b".to_string()]);
+    let mut reader = Reader::new(options.clone(), "t".to_string(), vec!["a".to_string(), "b".to_string()]);
     let mut from = 0;
     for &cut in cuts {
         reader.feed(&bytes[from..cut], &mut keep)?;
@@ -53,6 +53,24 @@ fn message(result: Result<Rows>) -> String {
     let error = result.expect_err("an error");
     assert!(matches!(error.state.as_str(), "22P04" | "22021"), "{error}");
     error.message.clone()
+}
+
+#[test]
+fn a_fault_is_told_with_its_line() {
+    let context = |written: &[(&str, &str)], bytes: &[u8]| {
+        let error = read(&options(written).expect("options"), bytes).expect_err("an error");
+        error.context.clone().unwrap_or_default()
+    };
+    assert_eq!(context(&[], b"1\t2\n3\n"), "COPY t, line 2: \"3\"");
+    assert_eq!(context(&[], b"1\t2\t3"), "COPY t, line 1: \"1\t2\t3\"");
+    assert_eq!(context(&[], b"1\t2\r\n3\t4\n"), "COPY t, line 2");
+    let csv = ("format", "csv");
+    assert_eq!(context(&[csv], b"\"a\nb\",c\nd\n"), "COPY t, line 3: \"d\"");
+    assert_eq!(context(&[csv], b"a,b\n\"c"), "COPY t, line 2: \"\"c\"");
+    let matched = [csv, ("header", "match"), ("null", "none")];
+    assert_eq!(context(&matched, b"a,none\n"), "COPY t, line 1: \"a,none\"");
+    let long = [&[b'x'; 150][..], b"\n"].concat();
+    assert_eq!(context(&[], &long), format!("COPY t, line 1: \"{}...\"", "x".repeat(100)));
 }
 
 #[test]

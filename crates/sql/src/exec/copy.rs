@@ -54,6 +54,12 @@ impl<S: Store> LocalSession<S> {
             let message = "cannot use \"match\" with HEADER in COPY TO";
             return Err(SqlError::refused_by_postgresql(message));
         }
+        if let CopySource::Table(path, names) = &copy.source
+            && !names.is_empty()
+            && let Some(Object::Table(table)) = self.find(path)?.as_deref()
+        {
+            self.with_binder(|binder| binder.column_list(table, names)).map_err(SqlError::nowhere)?;
+        }
         let statement = copied_query(copy)?;
         let (plan, _) = self.plan(&statement, Vec::new())?;
         self.may_run(&plan)?;
@@ -119,7 +125,7 @@ impl<S: Store> LocalSession<S> {
                 let message = format!("cannot copy to materialized view \"{}\"", table.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
-            let mut columns = binder.column_list(&table, names)?;
+            let mut columns = binder.column_list(&table, names).map_err(SqlError::nowhere)?;
             if names.is_empty() {
                 columns.retain(|at| table.columns[*at].generated.is_none());
             }
@@ -158,7 +164,8 @@ impl<S: Store> LocalSession<S> {
         loader.line = u64::from(options.header != Header::None);
         let name = |at: &usize| table.columns[*at].name.clone();
         sink.copy_in(&options.shape(loader.columns.len()))?;
-        let mut reader = Reader::new(options, loader.columns.iter().map(name).collect());
+        let columns = loader.columns.iter().map(name).collect();
+        let mut reader = Reader::new(options, table.name.clone(), columns);
         let mut count = 0u64;
         let waiting = self.with_context(|ctx, path| {
             let (mut line, loader) = (loader.line, &loader);
@@ -248,14 +255,14 @@ impl Loader {
                 Field::Binary(field) => binary::receive(&ctx, ty, field, String::new),
             };
             row[*at] = read.map_err(|mut error| {
-                error.detail.get_or_insert_with(|| {
-                    let shown = match field {
-                        Field::Text(field) => format!(": \"{field}\""),
-                        Field::Null | Field::Binary(_) => String::new(),
-                    };
-                    format!("COPY {}, line {line}, column {}{shown}", table.name, column.name)
-                });
-                error
+                let shown = match field {
+                    Field::Text(field) => format!(": \"{}\"", crate::copy::shown(field)),
+                    Field::Null | Field::Binary(_) => String::new(),
+                };
+                let place = format!("COPY {}, line {line}, column {}{shown}", table.name, column.name);
+                // What the input itself was doing comes first.
+                let inner = error.context.take().map_or(String::new(), |inner| format!("{inner}\n"));
+                error.context(|| format!("{inner}{place}"))
             })?;
         }
         if !exec.holds(self.filter.as_ref(), &Env { row: &row, outer: None })? {

@@ -7,6 +7,7 @@
 //! 1. An object's keys are unique and sorted, shorter ones first, then by bytes; the last of equal keys won.
 //! 2. Numbers keep their scale: `1.0` stays `1.0`.
 
+mod fault;
 mod order;
 
 use std::fmt::Write;
@@ -94,45 +95,6 @@ impl<'a> Reader<'a> {
         bytes.get(self.at).copied()
     }
 
-    /// What is next where something else was `expected`, or is no token at all.
-    fn unexpected(&mut self, expected: &str) -> SqlError {
-        let next = self.peek();
-        let rest = &self.text[self.at..];
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
-        let found = match next {
-            None => return invalid("The input string ended unexpectedly."),
-            Some(b'{' | b'}' | b'[' | b']' | b',' | b':') => &rest[..1],
-            Some(b'"') => {
-                let from = self.at;
-                match self.string(None) {
-                    Ok(()) => &self.text[from..self.at],
-                    Err(error) => return error,
-                }
-            }
-            Some(b'-' | b'0'..=b'9') => match self.number() {
-                Ok(number) => number,
-                Err(error) => return error,
-            },
-            Some(_) => {
-                let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
-                let end = end.max(rest.chars().next().map_or(0, char::len_utf8));
-                match &rest[..end] {
-                    token @ ("true" | "false" | "null") => token,
-                    token => return invalid(format!("Token \"{token}\" is invalid.")),
-                }
-            }
-        };
-        invalid(format!("Expected {expected}, but found \"{found}\"."))
-    }
-
-    /// What begins like a number and is none.
-    fn bad_number(&self, read: usize) -> SqlError {
-        let rest = &self.text[self.at..];
-        let more = rest[read..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii()));
-        let end = more.map_or(rest.len(), |more| read + more);
-        invalid(format!("Token \"{}\" is invalid.", &rest[..end]))
-    }
-
     fn eat(&mut self, byte: u8) -> bool {
         let eats = self.peek() == Some(byte);
         self.at += usize::from(eats);
@@ -185,10 +147,11 @@ impl<'a> Reader<'a> {
     /// Reads a string; appends its characters to `to` if there is one.
     fn string(&mut self, mut to: Option<&mut String>) -> Result<()> {
         self.expect(b'"', "string")?;
+        let start = self.at - 1;
         loop {
             let rest = &self.text[self.at..];
             let stop = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < b' ');
-            let Some(stop) = stop else { return Err(invalid(format!("Token \"\"{rest}\" is invalid."))) };
+            let Some(stop) = stop else { return Err(self.unclosed(start)) };
             if let Some(to) = to.as_deref_mut() {
                 to.push_str(&rest[..stop]);
             }
@@ -196,23 +159,22 @@ impl<'a> Reader<'a> {
             match rest.as_bytes()[stop] {
                 b'"' => return Ok(()),
                 b'\\' => {
-                    let c = self.escape(to.is_some() || self.decodes)?;
+                    let c = self.escape(start, to.is_some() || self.decodes)?;
                     if let Some(to) = to.as_deref_mut() {
                         to.push(c);
                     }
                 }
                 control => {
-                    return Err(invalid(format!("Character with value 0x{control:02x} must be escaped.")));
+                    let error = invalid(format!("Character with value 0x{control:02x} must be escaped."));
+                    return Err(self.told(error, start, self.at - 1));
                 }
             }
         }
     }
 
-    fn escape(&mut self, decodes: bool) -> Result<char> {
-        let escape = self.text[self.at..]
-            .chars()
-            .next()
-            .ok_or_else(|| invalid("The input string ended unexpectedly."))?;
+    /// Reads what follows a backslash in the string that begins at `start`.
+    fn escape(&mut self, start: usize, decodes: bool) -> Result<char> {
+        let escape = self.text[self.at..].chars().next().ok_or_else(|| self.unclosed(start))?;
         self.at += escape.len_utf8();
         Ok(match escape {
             '"' | '\\' | '/' => escape,
@@ -222,36 +184,48 @@ impl<'a> Reader<'a> {
             'r' => '\r',
             't' => '\t',
             'u' => {
-                let first = self.hex()?;
+                let first = self.hex(start)?;
                 if !decodes {
                     return Ok(' ');
                 }
                 let code = match first {
-                    0 => return Err(zero()),
+                    0 => return Err(self.bad_token(start, zero())),
                     0xd800..0xdc00 => {
                         if !self.text[self.at..].starts_with("\\u") {
-                            return Err(invalid(LOW));
+                            let next = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+                            return Err(self.told(invalid(LOW), start, self.at + next));
                         }
                         self.at += 2;
-                        match self.hex()? {
-                            0xd800..0xdc00 => return Err(invalid(TWICE)),
+                        match self.hex(start)? {
+                            0xd800..0xdc00 => return Err(self.bad_token(start, invalid(TWICE))),
                             second @ 0xdc00..0xe000 => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
-                            _ => return Err(invalid(LOW)),
+                            _ => return Err(self.bad_token(start, invalid(LOW))),
                         }
                     }
                     other => other,
                 };
-                char::from_u32(code).ok_or_else(|| invalid(LOW))?
+                char::from_u32(code).ok_or_else(|| self.bad_token(start, invalid(LOW)))?
             }
-            other => return Err(invalid(format!("Escape sequence \"\\{other}\" is invalid."))),
+            other => {
+                let error = invalid(format!("Escape sequence \"\\{other}\" is invalid."));
+                return Err(self.bad_token(start, error));
+            }
         })
     }
 
-    fn hex(&mut self) -> Result<u32> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
-        let digits = digits.ok_or_else(|| invalid("\"\\u\" must be followed by four hexadecimal digits."))?;
+    fn hex(&mut self, start: usize) -> Result<u32> {
+        let rest = &self.text[self.at..];
+        let bad = rest.char_indices().take(4).find(|(_, c)| !c.is_ascii_hexdigit());
+        if bad.is_some() || rest.len() < 4 {
+            let end = bad.map_or(self.text.len(), |(at, c)| self.at + at + c.len_utf8());
+            if bad.is_none() {
+                return Err(self.unclosed(start));
+            }
+            let error = invalid("\"\\u\" must be followed by four hexadecimal digits.");
+            return Err(self.told(error, start, end));
+        }
         self.at += 4;
-        Ok(u32::from_str_radix(digits, 16).expect("hexadecimal digits"))
+        Ok(u32::from_str_radix(&rest[..4], 16).expect("hexadecimal digits"))
     }
 
     fn enter(&mut self) -> Result<()> {

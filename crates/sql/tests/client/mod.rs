@@ -195,6 +195,7 @@ fn told(error: &SqlError) -> Vec<String> {
     let mut lines = vec![format!("{} {}{at}: {}", error.severity.as_str(), error.state, error.message)];
     lines.extend(error.detail.iter().map(|detail| format!("DETAIL: {detail}")));
     lines.extend(error.hint.iter().map(|hint| format!("HINT: {hint}")));
+    lines.extend(error.context.iter().map(|context| format!("CONTEXT: {context}")));
     lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }
 

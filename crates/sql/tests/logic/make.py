@@ -4,7 +4,7 @@ writes *.slt beside it. Statements are separated by lines that end with a semico
 Usage: PGHOST=... PGPORT=... make.py [file]. A fresh database is made for each file.
 
 An answer is the rows (fields with bars between them), the tags of what is no query, the notices, and the error: its
-code, the character it points to, its message, detail and hint. The client's own role is `postgres`, without a
+code, the character it points to, its message, detail, hint and context. The client's own role is `postgres`, without a
 password."""
 import os, pathlib, socket, struct, sys
 
@@ -75,7 +75,7 @@ def told(body):
     parts = {field[:1]: field[1:].decode() for field in body.split(b"\0") if field}
     at = f" at {parts[b'P']}" if b"P" in parts else ""
     lines = [f"{parts[b'S']} {parts[b'C']}{at}: {parts[b'M']}"]
-    lines += [f"{name}: {parts[key]}" for key, name in ((b"D", "DETAIL"), (b"H", "HINT")) if key in parts]
+    lines += [f"{name}: {parts[key]}" for key, name in ((b"D", "DETAIL"), (b"H", "HINT"), (b"W", "CONTEXT")) if key in parts]
     return [line.replace("\n", "\\n") for line in lines]
 
 

@@ -196,9 +196,8 @@ fn decimal(source: &str) -> Option<Body> {
         "numeric_exp" => scalar(|_, a| one(a, numeric_math::exp)),
         "numeric_ln" => scalar(|_, a| one(a, numeric_math::ln)),
         "numeric_log" => scalar(|_, a| numeric_math::log(numeric(&a[0]), numeric(&a[1])).map(Value::Numeric)),
-        "log/1" | "log10/1" => {
-            scalar(|_, a| numeric_math::log(&Numeric::from_i64(10), numeric(&a[0])).map(Value::Numeric))
-        }
+        "log/1" => scalar(|_, a| common_logarithm(&a[0], "log")),
+        "log10/1" => scalar(|_, a| common_logarithm(&a[0], "log10")),
         "numeric_power" => {
             scalar(|_, a| numeric_math::power(numeric(&a[0]), numeric(&a[1])).map(Value::Numeric))
         }
@@ -308,4 +307,10 @@ fn buckets(source: &str) -> Option<Body> {
         }),
         _ => None,
     }
+}
+
+/// To base 10, by functions that PostgreSQL writes in SQL, which its errors tell.
+fn common_logarithm(value: &Value, name: &str) -> Result<Value> {
+    let made = numeric_math::log(&Numeric::from_i64(10), numeric(value));
+    made.map(Value::Numeric).map_err(|error| error.context(|| format!("SQL function \"{name}\" statement 1")))
 }
