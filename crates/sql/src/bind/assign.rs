@@ -1,9 +1,12 @@
 //! SET of UPDATE and of ON CONFLICT: columns, rows of columns, and parts of columns.
 
+use std::sync::Arc;
+
 use super::change::GENERATED_ALWAYS;
 use super::tree::Expr;
 use super::updatable::Changed;
 use super::{Binder, Scope, Typed, fail};
+use crate::catalog::object::{Column, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::ast::{self, Ident, Kind};
 use crate::types::value::Value;
@@ -82,7 +85,7 @@ impl Binder<'_> {
         &self,
         scope: &mut Scope<'_>,
         base: Expr,
-        (column, pos): (&crate::catalog::object::Column, u32),
+        (column, pos): (&Column, u32),
         part: &[ast::Subscript],
         value: Option<Typed>,
     ) -> Result<Expr> {
@@ -92,18 +95,13 @@ impl Binder<'_> {
         let own = crate::types::Types::base_of(&self.ctx, column.type_oid);
         let slice = part.iter().any(|part| matches!(part, ast::Subscript::Slice(..)));
         let mut bounds = Vec::new();
-        let (element, wanted) = if own == oid::JSONB {
+        let element = if own == oid::JSONB {
             bounds =
                 self.json_path(scope, part, pos)?.into_iter().map(|step| (None, Some(step.expr))).collect();
-            (0, oid::JSONB)
+            0
         } else {
             let element = self.types().element_of(own);
-            if element == 0 {
-                let name = super::type_text(self.types(), own);
-                let message =
-                    format!("cannot subscript type {name} because it does not support subscripting");
-                return fail(SqlState::DATATYPE_MISMATCH, pos, message);
-            }
+            self.part_type(column, pos, part)?;
             for part in part {
                 bounds.push(match part {
                     ast::Subscript::Index(index) if slice => {
@@ -116,22 +114,120 @@ impl Binder<'_> {
                     }
                 });
             }
-            (element, if slice { own } else { element })
+            element
         };
-        let (from, at) = (value.ty.oid, value.pos);
-        let target = Type { oid: wanted, modifier: if own == oid::JSONB { -1 } else { column.modifier } };
-        let Some(value) = self.coerce(value, target, super::Context::Assignment)? else {
-            let (wanted, from) =
-                (super::type_text(self.types(), wanted), super::type_text(self.types(), from));
-            let name = &column.name;
-            let message = format!(
-                "subscripted assignment to \"{name}\" requires type {wanted} but expression is of type {from}"
-            );
-            let hint = "You will need to rewrite or cast the expression.";
-            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint).at(at + 1));
-        };
+        let value = self.as_part(value, self.part_type(column, pos, part)?, &column.name)?;
         let (base, value) = (Box::new(base), Box::new(value.expr));
         Ok(Expr::Replaced { base, bounds, slice, element, value })
+    }
+
+    /// The type of the value that a part of a column is assigned.
+    pub(super) fn part_type(&self, column: &Column, pos: u32, part: &[ast::Subscript]) -> Result<Type> {
+        let own = crate::types::Types::base_of(&self.ctx, column.type_oid);
+        let slice = part.iter().any(|part| matches!(part, ast::Subscript::Slice(..)));
+        let element = self.types().element_of(own);
+        Ok(match (own, element) {
+            (oid::JSONB, _) => Type::of(own),
+            (_, 0) => {
+                let name = super::type_text(self.types(), own);
+                let message =
+                    format!("cannot subscript type {name} because it does not support subscripting");
+                return fail(SqlState::DATATYPE_MISMATCH, pos, message);
+            }
+            (own, element) => Type { oid: if slice { own } else { element }, modifier: column.modifier },
+        })
+    }
+
+    /// A value as that of a part of the column `name`.
+    fn as_part(&self, value: Typed, target: Type, name: &str) -> Result<Typed> {
+        let (from, at) = (value.ty.oid, value.pos);
+        if let Some(value) = self.coerce(value, target, super::Context::Assignment)? {
+            return Ok(value);
+        }
+        let (wanted, from) =
+            (super::type_text(self.types(), target.oid), super::type_text(self.types(), from));
+        let message = format!(
+            "subscripted assignment to \"{name}\" requires type {wanted} but expression is of type {from}"
+        );
+        let hint = "You will need to rewrite or cast the expression.";
+        Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).hint(hint).at(at + 1))
+    }
+
+    /// The columns of an INSERT, some of them in parts: those may be there more than once.
+    pub(super) fn columns_and_parts(&self, table: &Table, ast: &ast::Insert) -> Result<Vec<usize>> {
+        let mut numbers: Vec<usize> = Vec::new();
+        for (slot, name) in ast.columns.iter().enumerate() {
+            let at = self.column_number(table, name)?;
+            let is_whole = |slot: usize| ast.parts[slot].is_empty();
+            let again = (0..slot).any(|other| numbers[other] == at && (is_whole(other) || is_whole(slot)));
+            if again {
+                let message = format!("column \"{}\" specified more than once", name.text);
+                return fail(SqlState::DUPLICATE_COLUMN, name.pos, message);
+            }
+            if !is_whole(slot) {
+                let typed = self.part_type(&table.columns[at], name.pos, &ast.parts[slot]);
+                typed.map_err(SqlError::nowhere)?;
+            }
+            numbers.push(at);
+        }
+        Ok(numbers)
+    }
+
+    /// A value that VALUES gives to a part of a column.
+    pub(super) fn given_part(
+        &self,
+        scope: &mut Scope<'_>,
+        (column, pos): (&Column, u32),
+        part: &[ast::Subscript],
+        expr: &ast::Expr,
+    ) -> Result<Expr> {
+        if expr.kind == Kind::Default {
+            return Err(SqlError::refused_by_postgresql("cannot set an array element to DEFAULT").at(pos + 1));
+        }
+        let typed = self.expr(scope, expr)?;
+        self.as_part(typed, self.part_type(column, pos, part)?, &column.name).map(|typed| typed.expr)
+    }
+
+    /// What columns are made of that get the first `width` slots of the source; the slots' types.
+    pub(super) fn set_slots(
+        &self,
+        of: (&Arc<Table>, &[usize], &ast::Insert),
+        width: usize,
+        values: &mut [Expr],
+    ) -> Result<Vec<Type>> {
+        let (table, columns, ast) = of;
+        let mut types = Vec::with_capacity(width);
+        for (slot, at) in columns.iter().take(width).enumerate() {
+            let column = &table.columns[*at];
+            match ast.parts.get(slot).filter(|part| !part.is_empty()) {
+                None => {
+                    types.push(column.ty());
+                    values[*at] = Expr::slot(slot);
+                }
+                Some(part) => {
+                    let pos = ast.columns[slot].pos;
+                    types.push(self.part_type(column, pos, part)?);
+                    let typed = Typed::new(Expr::slot(slot), types[slot], pos);
+                    values[*at] = self.set_part(of, slot, typed, values)?;
+                }
+            }
+        }
+        Ok(types)
+    }
+
+    /// A column of an INSERT whose part the slot's value is, over what the slots before it made of it.
+    pub(super) fn set_part(
+        &self,
+        (table, columns, ast): (&Arc<Table>, &[usize], &ast::Insert),
+        slot: usize,
+        value: Typed,
+        values: &[Expr],
+    ) -> Result<Expr> {
+        let at = columns[slot];
+        let base = if columns[..slot].contains(&at) { values[at].clone() } else { Expr::null() };
+        let mut scope = Scope::with_parent(None, false);
+        let place = (&table.columns[at], ast.columns[slot].pos);
+        self.replaced(&mut scope, base, place, &ast.parts[slot], Some(value))
     }
 }
 

@@ -274,7 +274,8 @@ impl Binder<'_> {
         let target = changed.checked(self.target(&table)?);
         let columns = match ast.columns.is_empty() {
             true => changed.order.clone(),
-            false => self.column_list(&changed.shown, &ast.columns)?,
+            false if ast.parts.is_empty() => self.column_list(&changed.shown, &ast.columns)?,
+            false => self.columns_and_parts(&changed.shown, ast)?,
         };
         let mut values = Vec::with_capacity(table.columns.len());
         for at in 0..table.columns.len() {
@@ -328,26 +329,30 @@ impl Binder<'_> {
                     return fail(SqlState::SYNTAX_ERROR, row.first().map_or(0, |e| e.pos), message);
                 }
                 let mut exprs = Vec::with_capacity(width);
-                for (expr, at) in row.iter().zip(columns) {
-                    exprs.push(self.given_value(&mut scope, table, *at, expr, ast.overriding)?);
+                for (slot, (expr, at)) in row.iter().zip(columns).enumerate() {
+                    exprs.push(match ast.parts.get(slot).filter(|part| !part.is_empty()) {
+                        None => self.given_value(&mut scope, table, *at, expr, ast.overriding)?,
+                        Some(part) => {
+                            let place = (&table.columns[*at], ast.columns[slot].pos);
+                            self.given_part(&mut scope, place, part, expr)?
+                        }
+                    });
                 }
                 bound.push(exprs);
             }
-            for (slot, at) in columns.iter().take(width).enumerate() {
-                values[*at] = Expr::slot(slot);
-            }
-            let out = |at: &usize| {
+            let types = self.set_slots((table, columns, ast), width, values)?;
+            let out = |(slot, at): (usize, &usize)| {
                 let column = &table.columns[*at];
                 OutColumn {
                     name: column.name.clone(),
-                    ty: column.ty(),
+                    ty: types[slot],
                     table: 0,
                     attribute: 0,
                     fields: None,
                     collation: Collation::of_column(column.collation.as_deref()),
                 }
             };
-            let columns = columns.iter().take(width).map(out).collect();
+            let columns = columns.iter().take(width).enumerate().map(out).collect();
             let (ctes, order) = (Vec::new(), Vec::new());
             let body = Body::Values(bound);
             return Ok(Query { ctes, body, order, limit: None, offset: None, with_ties: false, columns });
@@ -357,11 +362,14 @@ impl Binder<'_> {
         }
         let mut source = self.open_query(parent, false, names, query)?;
         given(source.columns.len(), query.pos)?;
-        let types = source.columns.iter().zip(columns).map(|(column, at)| match column.ty.oid {
-            oid::UNKNOWN => crate::types::Types::base_of(&self.ctx, table.columns[*at].type_oid),
-            ty => ty,
+        let open = |slot: usize, at: usize| match ast.parts.get(slot).filter(|part| !part.is_empty()) {
+            None => Ok(crate::types::Types::base_of(&self.ctx, table.columns[at].type_oid)),
+            Some(part) => self.part_type(&table.columns[at], ast.columns[slot].pos, part).map(|ty| ty.oid),
+        };
+        let types = source.columns.iter().zip(columns).enumerate().map(|(slot, (column, at))| {
+            if column.ty.oid == oid::UNKNOWN { open(slot, *at) } else { Ok(column.ty.oid) }
         });
-        let types = types.collect();
+        let types = types.collect::<Result<_>>()?;
         let places = super::query::first_places(query);
         self.retype(&mut source, types, &places)?;
         for (slot, at) in columns.iter().take(source.columns.len()).enumerate() {
@@ -372,9 +380,12 @@ impl Binder<'_> {
                 places.get(slot).copied().unwrap_or(query.pos),
             );
             let column = &table.columns[*at];
-            let fitted = self.coerce_assign(typed, column.ty(), Some(&column.name))?;
+            let set = match ast.parts.get(slot).filter(|part| !part.is_empty()) {
+                None => self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr,
+                Some(_) => self.set_part((table, columns, ast), slot, typed, values)?,
+            };
             if !takes_own_number(table, *at, ast.overriding) {
-                values[*at] = fitted.expr;
+                values[*at] = set;
             }
         }
         Ok(source)

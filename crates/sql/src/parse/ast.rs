@@ -208,6 +208,8 @@ pub(crate) struct Insert {
     pub(crate) table: Path,
     pub(crate) alias: Option<Ident>,
     pub(crate) columns: Vec<Ident>,
+    /// Which parts of these columns; none if each is meant as a whole.
+    pub(crate) parts: Vec<Vec<Subscript>>,
     /// OVERRIDING SYSTEM (true) or USER VALUE.
     pub(crate) overriding: Option<bool>,
     /// `None`: DEFAULT VALUES.

@@ -1,8 +1,8 @@
 //! INSERT, UPDATE, DELETE, MERGE, TRUNCATE.
 
 use super::ast::{
-    Assignment, Body, ConflictTarget, Delete, Insert, Kind, Merge, MergeAction, OnConflict, Query, Statement,
-    Target, Update, When, With,
+    Assignment, Body, ConflictTarget, Delete, Ident, Insert, Kind, Merge, MergeAction, OnConflict, Query,
+    Statement, Subscript, Target, Update, When, With,
 };
 use super::{Parser, Res};
 use crate::error::SqlError;
@@ -30,23 +30,15 @@ impl Parser<'_> {
         self.expect_words(&["insert", "into"])?;
         let table = self.path()?;
         let alias = if self.accept_word("as") { Some(self.name()?) } else { None };
-        let columns = if self.is('(') && !self.is_query_in_parens() {
+        let (mut columns, mut parts) = (Vec::new(), Vec::new());
+        if self.is('(') && !self.is_query_in_parens() {
             self.expect('(')?;
-            let columns = self.list(|parser| {
-                let name = parser.name()?;
-                if parser.is('.') || parser.is('[') {
-                    return Err(SqlError::unsupported(
-                        "assignment to a part of a column",
-                        "Insert the whole value, such as ARRAY[..].",
-                    ));
-                }
-                Ok(name)
-            })?;
+            (columns, parts) = self.list(Parser::column_or_part)?.into_iter().unzip();
             self.expect(')')?;
-            columns
-        } else {
-            Vec::new()
-        };
+        }
+        if parts.iter().all(Vec::is_empty) {
+            parts.clear();
+        }
         let overriding = self.overriding()?;
         // DEFAULT VALUES stands by itself.
         let alone = columns.is_empty() && overriding.is_none();
@@ -59,7 +51,7 @@ impl Parser<'_> {
         };
         let conflict = if self.accept_words(&["on", "conflict"]) { Some(self.on_conflict()?) } else { None };
         let returning = self.returning()?;
-        Ok(Insert { with, table, alias, columns, overriding, source, conflict, returning })
+        Ok(Insert { with, table, alias, columns, parts, overriding, source, conflict, returning })
     }
 
     fn overriding(&mut self) -> Res<Option<bool>> {
@@ -167,6 +159,14 @@ impl Parser<'_> {
             let value = self.expr()?;
             return Ok(Assignment { columns, part: Vec::new(), row: true, value });
         }
+        let (name, part) = self.column_or_part()?;
+        self.expect_op()?;
+        let value = self.expr()?;
+        Ok(Assignment { columns: vec![name], part, row: false, value })
+    }
+
+    /// A column, and the elements of it that get a value if not all do.
+    fn column_or_part(&mut self) -> Res<(Ident, Vec<Subscript>)> {
         let name = self.name()?;
         if self.is('.') {
             return Err(SqlError::unsupported(
@@ -174,10 +174,7 @@ impl Parser<'_> {
                 "Assign the whole value.",
             ));
         }
-        let part = self.subscript_list()?;
-        self.expect_op()?;
-        let value = self.expr()?;
-        Ok(Assignment { columns: vec![name], part, row: false, value })
+        Ok((name, self.subscript_list()?))
     }
 
     fn expect_op(&mut self) -> Res<()> {
