@@ -423,12 +423,13 @@ impl Binder<'_> {
             let (mut both, ty) =
                 self.common(vec![typed(l), typed(r)], "JOIN/USING").map_err(SqlError::nowhere)?;
             conditions.push(self.operator("=", Some(typed(l)), typed(r), name.pos)?.expr);
+            // Of an inner join, the side that has the common type already.
+            let is_right = kind == JoinKind::Inner && l.ty != ty && r.ty == ty || kind == JoinKind::Right;
             let expr = match kind {
                 JoinKind::Full => Expr::Coalesce(both),
-                JoinKind::Right => both.remove(1),
-                _ => both.remove(0),
+                _ => both.remove(usize::from(is_right)),
             };
-            let origin = if kind == JoinKind::Right { r.origin } else { l.origin };
+            let origin = if is_right { r.origin } else { l.origin };
             let column = ScopeColumn { name: name.text.clone(), ty, expr, origin, fields: None, collation };
             merged.push((column, None));
         }

@@ -363,6 +363,7 @@ impl Working {
             deferrable: false,
             deferred: false,
             not_valid: false,
+            no_inherit: false,
             comment: None,
         });
         self.create(tx, Object::Table(table.clone()))?;
@@ -381,6 +382,7 @@ impl Working {
             rows: None,
             valid: true,
             deferrable: false,
+            clustered: false,
             comment: None,
         };
         self.create(tx, Object::Index(index))?;
@@ -415,6 +417,7 @@ impl Working {
             rows: Some(rows),
             valid: true,
             deferrable: false,
+            clustered: false,
             comment: None,
         };
         self.create(tx, Object::Index(index.clone()))?;

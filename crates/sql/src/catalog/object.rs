@@ -227,6 +227,8 @@ pub struct Column {
     pub dropped: bool,
     /// Its collation, if it was said.
     pub collation: Option<String>,
+    /// How it was said to be stored, PostgreSQL's letter for it.
+    pub storage: Option<char>,
     /// `COMMENT ON`.
     pub comment: Option<String>,
 }
@@ -258,6 +260,9 @@ pub struct Constraint {
     /// Rows that were there before it have not been checked: `NOT VALID`.
     #[serde(default)]
     pub not_valid: bool,
+    /// Children were not to have it: `NO INHERIT`.
+    #[serde(default)]
+    pub no_inherit: bool,
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,
@@ -354,6 +359,9 @@ pub struct Index {
     /// Whether two rows differ is looked at behind a statement, or the transaction: until then they may not.
     #[serde(default)]
     pub deferrable: bool,
+    /// The table was said to lie in its order.
+    #[serde(default)]
+    pub clustered: bool,
     /// `COMMENT ON`.
     #[serde(default)]
     pub comment: Option<String>,

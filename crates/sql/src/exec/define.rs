@@ -1,6 +1,7 @@
 //! Statements that define objects, each kind in a room of its own; here is what they share: where an object
 //! goes, and what is there already.
 
+mod absent;
 mod alter;
 mod comment;
 mod constraint;
@@ -13,6 +14,7 @@ mod names;
 mod passes;
 mod retype;
 mod role;
+mod schema;
 mod sequence;
 pub(crate) mod storing;
 mod table;
@@ -28,7 +30,7 @@ use super::privilege;
 use super::session::{LocalSession, OWN_SCHEMA};
 use super::store::Store;
 use crate::bind::Binder;
-use crate::catalog::object::{Object, Rule, Schema};
+use crate::catalog::object::{Object, Rule};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::missing;
 use crate::parse::ast::{self, Path, Statement};
@@ -79,8 +81,8 @@ impl<S: Store> LocalSession<S> {
                 self.rename_label(name, from, to)?;
                 "ALTER TYPE"
             }
-            Statement::CreateSchema { name, if_not_exists, owner } => {
-                self.create_schema(name.as_ref().map(|n| n.text.as_str()), *if_not_exists, owner.as_deref())?;
+            Statement::CreateSchema { name, if_not_exists, owner, elements } => {
+                self.create_schema(name.as_ref(), *if_not_exists, owner.as_deref(), elements)?;
                 "CREATE SCHEMA"
             }
             Statement::CreateRole { name, user, options } => {
@@ -92,7 +94,7 @@ impl<S: Store> LocalSession<S> {
                 "ALTER ROLE"
             }
             Statement::CreateExtension { name, .. } => {
-                let what = format!("extension \"{}\"", name.text);
+                let what = format_args!("extension \"{}\"", name.text);
                 return Err(SqlError::unsupported(what, missing::EXTENSIONS));
             }
             Statement::CreateDatabase { .. } => {
@@ -106,6 +108,7 @@ impl<S: Store> LocalSession<S> {
                 self.drop_named(*kind, *if_exists, names, (*cascade, *concurrently))?;
                 return Ok(format!("DROP {}", kind.word().to_uppercase()));
             }
+            Statement::DropAbsent(drop) => return self.drop_absent(drop),
             Statement::Truncate { tables, restart, cascade } => {
                 self.truncate(tables, *restart, *cascade)?;
                 "TRUNCATE TABLE"
@@ -291,41 +294,6 @@ impl<S: Store> LocalSession<S> {
             return Ok(());
         }
         Err(SqlError::new(state, format!("{what} \"{name}\" does not exist")))
-    }
-
-    fn create_schema(&self, name: Option<&str>, fine: bool, owner: Option<&str>) -> Result<()> {
-        let name = name.or(owner).unwrap_or_default();
-        let owner = owner.map(|owner| self.role_named(owner)).transpose()?;
-        if !self.is_superuser() {
-            return Err(privilege::refused(format!(
-                "permission denied for database {}",
-                self.shared.database
-            )));
-        }
-        if name.starts_with("pg_") {
-            let message = format!("unacceptable schema name \"{name}\"");
-            let detail = "The prefix \"pg_\" is reserved for system schemas.";
-            return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
-        }
-        if self.store.schema(name).is_some() {
-            if fine {
-                self.notice_of(
-                    SqlState::DUPLICATE_SCHEMA,
-                    format!("schema \"{name}\" already exists, skipping"),
-                );
-                return Ok(());
-            }
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_SCHEMA,
-                format!("schema \"{name}\" already exists"),
-            ));
-        }
-        let schema = Schema { oid: self.store.new_oid(0)?, name: name.to_string(), ..Schema::default() };
-        self.store.create(self.own(Object::Schema(schema.clone())))?;
-        match (owner, self.store.object(schema.oid)) {
-            (Some(owner), Some(made)) => self.give_to(&made, owner.oid),
-            _ => Ok(()),
-        }
     }
 
     /// A type as it is written in a table's definition; serial ones with the type behind them.

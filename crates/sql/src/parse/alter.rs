@@ -228,9 +228,11 @@ impl Parser<'_> {
         if self.accept_words(&["disable", "row", "level", "security"])
             || self.accept_words(&["no", "force", "row", "level", "security"])
             || self.accept_words(&["set", "without", "oids"])
-            || self.accept_words(&["set", "without", "cluster"])
         {
             return Ok(AlterTable::Nothing);
+        }
+        if self.accept_words(&["set", "without", "cluster"]) {
+            return Ok(AlterTable::WithoutCluster);
         }
         for (word, logged) in [("logged", true), ("unlogged", false)] {
             if self.accept_words(&["set", word]) {
@@ -369,12 +371,11 @@ impl Parser<'_> {
         if self.accept_words(&["set", "compression"]) {
             return Ok(AlterColumn::Compression(self.label()?.text));
         }
-        if self.accept_word("set") && self.accept_any(&["statistics", "storage"]) {
-            if !matches!(self.peek(), Tok::Word(_)) {
-                self.integer()?;
-            } else {
-                self.label()?;
-            }
+        if self.accept_words(&["set", "storage"]) {
+            return Ok(AlterColumn::Storage(self.label()?.text));
+        }
+        if self.accept_words(&["set", "statistics"]) {
+            self.integer()?;
             return Ok(AlterColumn::Nothing);
         }
         self.error()

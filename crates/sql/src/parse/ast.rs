@@ -340,6 +340,8 @@ pub(crate) enum Statement {
         name: Option<Ident>,
         if_not_exists: bool,
         owner: Option<String>,
+        /// What is made in it at once.
+        elements: Vec<Statement>,
     },
     CreateRole {
         name: Ident,
@@ -351,6 +353,7 @@ pub(crate) enum Statement {
         change: AlterRole,
     },
     Owned(Owned),
+    DropAbsent(DropAbsent),
     CreateDatabase {
         name: Ident,
     },
@@ -445,7 +448,8 @@ pub(crate) enum Statement {
     /// VACUUM, ANALYZE, CHECKPOINT: accepted, by the tag that answers.
     Maintenance {
         tag: &'static str,
-        tables: Vec<Path>,
+        /// The tables, with the columns that were listed.
+        tables: Vec<(Path, Vec<Ident>)>,
     },
     /// REINDEX, CLUSTER.
     Rebuild(Rebuild),

@@ -1,7 +1,8 @@
 //! Constraints of columns and tables.
 use super::ast::{Action, AlterTable, Constraint, ConstraintKind, References};
+use super::lexer::Tok;
 use super::{Parser, Res};
-use crate::error::SqlError;
+use crate::error::{SqlError, SqlState};
 
 impl Parser<'_> {
     /// DEFERRABLE and its kin after a constraint.
@@ -17,7 +18,9 @@ impl Parser<'_> {
         } else if self.accept_words(&["not", "valid"]) {
             (None, None, Some(true))
         } else if self.accept_words(&["no", "inherit"]) {
-            (None, None, None)
+            let Some(constraint) = constraint else { return self.error() };
+            constraint.no_inherit = true;
+            return Ok(true);
         } else {
             return Ok(false);
         };
@@ -36,6 +39,10 @@ impl Parser<'_> {
         let start = self.at;
         let name = self.constraint_name()?;
         let pos = self.pos();
+        if self.is_word("not") && !self.is_word_at(1, "null") && !self.is_word_at(1, "deferrable") {
+            self.advance();
+            return self.error();
+        }
         let kind = if self.accept_words(&["not", "null"]) {
             ConstraintKind::NotNull
         } else if self.accept_word("null") {
@@ -61,8 +68,8 @@ impl Parser<'_> {
             self.at = start;
             return if name.is_some() { self.error() } else { Ok(None) };
         };
-        let (deferrable, deferred, not_valid) = (false, false, false);
-        Ok(Some(Constraint { name, kind, deferrable, deferred, not_valid, pos }))
+        let (deferrable, deferred, not_valid, no_inherit) = (false, false, false, false);
+        Ok(Some(Constraint { name, kind, deferrable, deferred, not_valid, no_inherit, pos }))
     }
 
     /// `NULLS NOT DISTINCT`: whether NULLs are equal to one another.
@@ -75,9 +82,22 @@ impl Parser<'_> {
     pub(super) fn alter_constraint(&mut self) -> Res<AlterTable> {
         let name = self.name()?;
         let (kind, pos) = (ConstraintKind::Null, name.pos);
-        let (deferrable, deferred, not_valid) = (false, false, false);
-        let mut said = Constraint { name: None, kind, deferrable, deferred, not_valid, pos };
+        let (deferrable, deferred, not_valid, no_inherit) = (false, false, false, false);
+        let mut said = Constraint { name: None, kind, deferrable, deferred, not_valid, no_inherit, pos };
+        let from = self.at;
         while self.constraint_attribute(Some(&mut said))? {}
+        let words = |parser: &Self, words: [&str; 2]| {
+            (from..parser.at).find(|at| {
+                let is =
+                    |at: usize, word: &str| matches!(&parser.tokens[at].tok, Tok::Word(own) if own == word);
+                is(*at, words[0]) && is(*at + 1, words[1])
+            })
+        };
+        let deferred = words(self, ["initially", "deferred"]);
+        if let (Some(_), Some(at)) = (words(self, ["not", "deferrable"]), deferred) {
+            let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(self.tokens[at].start + 1));
+        }
         if said.not_valid {
             let message = "FOREIGN KEY constraints cannot be marked NOT VALID";
             return Err(SqlError::refused_by_postgresql(message));
@@ -198,8 +218,8 @@ impl Parser<'_> {
             return if name.is_some() { self.error() } else { Ok(None) };
         };
         self.index_parameters()?;
-        let (deferrable, deferred, not_valid) = (false, false, false);
-        let mut constraint = Constraint { name, kind, deferrable, deferred, not_valid, pos };
+        let (deferrable, deferred, not_valid, no_inherit) = (false, false, false, false);
+        let mut constraint = Constraint { name, kind, deferrable, deferred, not_valid, no_inherit, pos };
         while self.constraint_attribute(Some(&mut constraint))? {}
         Ok(Some(constraint))
     }

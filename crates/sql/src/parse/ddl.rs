@@ -239,10 +239,11 @@ impl Parser<'_> {
                 return self.error();
             }
         }
-        if let Kind::Collate(inner, _) = expr.kind {
-            expr = *inner;
+        let mut collation = None;
+        if let Kind::Collate(inner, name) = expr.kind {
+            (expr, collation) = (*inner, Some(name));
         }
-        Ok(IndexColumn { expr, text, opclass, descending, nulls_first })
+        Ok(IndexColumn { expr, text, collation, opclass, descending, nulls_first })
     }
 
     fn create_role(&mut self, user: bool) -> Res<Statement> {
@@ -260,13 +261,30 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists();
         let name = if self.is_word("authorization") { None } else { Some(self.name()?) };
         let owner = if self.accept_word("authorization") { Some(self.label()?.text) } else { None };
-        if self.is_any(&["create", "grant"]) {
-            return Err(SqlError::unsupported(
-                "CREATE SCHEMA with objects in it",
-                "Send the statements one by one, with the schema in their names.",
-            ));
+        let mut elements = Vec::new();
+        while self.is_any(&["create", "grant"]) {
+            if if_not_exists {
+                let message = "CREATE SCHEMA IF NOT EXISTS cannot include schema elements";
+                return Err(SqlError::refused_by_postgresql(message).at(self.pos() + 1));
+            }
+            let from = self.at;
+            let element = if self.accept_word("grant") { self.grant(true, None) } else { self.create() }?;
+            let may_stand = matches!(
+                element,
+                Statement::CreateTable(_)
+                    | Statement::CreateIndex(_)
+                    | Statement::CreateSequence { .. }
+                    | Statement::CreateView { .. }
+                    | Statement::Grant(_)
+                    | Statement::Unsupported(_)
+            );
+            if !may_stand {
+                self.at = from;
+                return self.error();
+            }
+            elements.push(element);
         }
-        Ok(Statement::CreateSchema { name, if_not_exists, owner })
+        Ok(Statement::CreateSchema { name, if_not_exists, owner, elements })
     }
 
     fn create_type(&mut self) -> Res<Statement> {
@@ -384,6 +402,9 @@ impl Parser<'_> {
             let roles = self.role_names()?;
             return Ok(Statement::Owned(Owned { roles, to: None, cascade: self.cascade() }));
         }
+        if let Some(absent) = self.drop_absent() {
+            return absent;
+        }
         if let Some(missing) = self.missing("DROP") {
             return Ok(missing);
         }
@@ -399,9 +420,6 @@ impl Parser<'_> {
         } else {
             self.paths()?
         };
-        if matches!(kind, ObjectKind::Function | ObjectKind::Trigger) {
-            self.skip_statement();
-        }
         let cascade = self.cascade();
         Ok(Statement::Drop { kind, if_exists, names, cascade, concurrently })
     }

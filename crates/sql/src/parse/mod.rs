@@ -10,6 +10,7 @@
 //!    session turns bytes into characters).
 //! 3. Nothing is looked up here.
 
+mod absent;
 mod alter;
 pub(crate) mod ast;
 mod constraint;

@@ -132,10 +132,8 @@ impl Parser<'_> {
         let tables = match self.peek() {
             Tok::Word(_) | Tok::Quoted(_) => self.list(|parser| {
                 let path = parser.path()?;
-                if parser.is('(') {
-                    parser.names_in_parens()?;
-                }
-                Ok(path)
+                let columns = if parser.is('(') { parser.names_in_parens()? } else { Vec::new() };
+                Ok((path, columns))
             })?,
             _ => Vec::new(),
         };

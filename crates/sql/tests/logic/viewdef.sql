@@ -249,3 +249,13 @@ select relname, relpersistence from pg_class where relname like 'ul%' order by r
 create temporary table tl (x int);
 alter table tl set unlogged;
 create unlogged table pg_temp.no (x int);
+-- Merged columns of different types are those of the side that has the common type.
+create table merged_l (a int, b int); create table merged_r (a numeric, b int2, c text);
+create view merged_v as select a, b from merged_l join merged_r using (a, b);
+select pg_get_viewdef('merged_v');
+create view merged_v2 as select a, b from merged_r left join merged_l using (a, b);
+select pg_get_viewdef('merged_v2');
+insert into merged_l values (1, 1); insert into merged_r values (1.00, 1);
+select * from merged_v;
+select * from merged_v2;
+drop table merged_l, merged_r cascade;

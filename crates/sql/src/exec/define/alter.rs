@@ -235,7 +235,9 @@ impl<S: Store> LocalSession<S> {
                 let at = self.column_of(&table, name)?;
                 self.alter_column(table, at, change)
             }
-            AlterTable::AddConstraint(constraint) => self.add_constraint(&mut table, constraint, true),
+            AlterTable::AddConstraint(constraint) => {
+                self.add_constraint(&mut table, constraint, true).map_err(SqlError::nowhere)
+            }
             AlterTable::DropConstraint { if_exists, name, cascade } => {
                 if *if_exists && self.constraint_of(&table, name).is_err() {
                     let (constraint, own) = (&name.text, &table.name);
@@ -245,6 +247,7 @@ impl<S: Store> LocalSession<S> {
                     return Ok(());
                 }
                 let at = self.constraint_of(&table, name)?;
+                self.refuse_waiting_parent(&table.constraints[at].rule)?;
                 self.drop_all(&[Goes::Part(table.oid, Part::Constraint(table.constraints[at].oid))], *cascade)
             }
             AlterTable::ValidateConstraint(name) => {
@@ -400,6 +403,9 @@ impl<S: Store> LocalSession<S> {
             }
             AlterColumn::Compression(method) => {
                 return self.check_compression(table.columns[at].type_oid, Some(method));
+            }
+            AlterColumn::Storage(way) => {
+                table.columns[at].storage = self.storage_of(table.columns[at].type_oid, way)?;
             }
             AlterColumn::AddIdentity { always, options } => {
                 let (column, own) = (&table.columns[at], &table.name);

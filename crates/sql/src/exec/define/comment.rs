@@ -1,6 +1,7 @@
 //! COMMENT ON.
 use crate::catalog::object::Object;
 use crate::error::{Result, SqlError, SqlState};
+use crate::exec::privilege;
 use crate::exec::session::LocalSession;
 use crate::exec::store::Store;
 use crate::func::resolve_function;
@@ -49,7 +50,17 @@ impl<S: Store> LocalSession<S> {
             return self.missing("relation", SqlState::UNDEFINED_TABLE, path, false);
         }
         let mut object = (*found.ok_or_else(|| undefined(kind.word(), path))?).clone();
-        self.must_own(&object)?;
+        match &object {
+            Object::Role(role) if !role.superuser && self.makes_roles() => {}
+            Object::Role(role) if !role.superuser => {
+                return Err(privilege::refused("must have CREATEROLE privilege"));
+            }
+            _ if kind == ObjectKind::Constraint => self.must_own(&object).map_err(|mut error| {
+                error.message = format!("must be owner of relation {}", object.name());
+                error
+            })?,
+            _ => self.must_own(&object)?,
+        }
         let is_of_kind = match kind {
             ObjectKind::Table
             | ObjectKind::View
@@ -80,12 +91,11 @@ impl<S: Store> LocalSession<S> {
             (object, _) => Some(object.comment_mut()),
         };
         let Some(place) = place else {
-            let (what, state) = match kind {
-                ObjectKind::Column => ("column", SqlState::UNDEFINED_COLUMN),
-                _ => ("constraint", SqlState::UNDEFINED_OBJECT),
+            let (what, of, state) = match kind {
+                ObjectKind::Column => ("column", "of relation", SqlState::UNDEFINED_COLUMN),
+                _ => ("constraint", "for table", SqlState::UNDEFINED_OBJECT),
             };
-            let message =
-                format!("{what} \"{}\" of relation \"{}\" does not exist", name.last(), path.last());
+            let message = format!("{what} \"{}\" {of} \"{}\" does not exist", name.last(), path.last());
             return Err(SqlError::new(state, message));
         };
         *place = text.filter(|text| !text.is_empty());

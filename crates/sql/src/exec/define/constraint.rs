@@ -118,7 +118,8 @@ impl<S: Store> LocalSession<S> {
         let (deferrable, deferred) = (ast.deferrable, ast.deferred);
         // A new table has no rows that could break it.
         let not_valid = ast.not_valid && check;
-        let constraint = Constraint { oid, name, rule, deferrable, deferred, not_valid, comment: None };
+        let (no_inherit, comment) = (ast.no_inherit, None);
+        let constraint = Constraint { oid, name, rule, deferrable, deferred, not_valid, no_inherit, comment };
         table.constraints.push(constraint.clone());
         self.store.replace(Object::Table(table.clone()))?;
         if check && !ast.not_valid {

@@ -117,6 +117,11 @@ impl<S: Store> LocalSession<S> {
 
     fn type_to_drop(&self, kind: ObjectKind, path: &Path, if_exists: bool) -> Result<Option<Arc<Object>>> {
         let Ok(user) = self.user_type(path) else {
+            if let Some(schema) = path.schema().filter(|name| self.store.schema(name).is_none()) {
+                let schema = Path { parts: vec![schema.to_string()], pos: path.pos };
+                self.missing("schema", SqlState::INVALID_SCHEMA_NAME, &schema, if_exists)?;
+                return Ok(None);
+            }
             self.missing("type", SqlState::UNDEFINED_OBJECT, path, if_exists)?;
             return Ok(None);
         };
@@ -156,6 +161,17 @@ impl<S: Store> LocalSession<S> {
         }
         let message = format!("cannot {what} \"{}\" because it has pending trigger events", object.name());
         Err(SqlError::new(SqlState::OBJECT_IN_USE, message))
+    }
+
+    /// Refuses to drop a foreign key while rows of the table it refers to wait to be looked at.
+    pub(super) fn refuse_waiting_parent(&self, rule: &Rule) -> Result<()> {
+        match rule {
+            Rule::ForeignKey { table, .. } => match self.store.object(*table) {
+                Some(parent) => self.refuse_waiting(&parent, "ALTER TABLE"),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 
     /// Refuses another type for a column that a view or a generated column is made of.

@@ -36,6 +36,7 @@ impl<S: Store> LocalSession<S> {
             rows: None,
             valid: true,
             deferrable,
+            clustered: false,
             comment: None,
         };
         self.install_index(table, index)?;
@@ -105,6 +106,8 @@ impl<S: Store> LocalSession<S> {
                 Indexed::Column(column) => table.columns[usize::from(*column)].type_oid,
                 Indexed::Expression { type_oid, .. } => *type_oid,
             };
+            // All collations that there are sort alike: what is left is whether the values have one.
+            self.check_collation(ty, column.collation.as_ref()).map_err(SqlError::nowhere)?;
             let class = match &column.opclass {
                 Some(name) => {
                     self.with_binder(|binder| named_class(binder.types(), &ast.method, name, ty))?
@@ -149,6 +152,7 @@ impl<S: Store> LocalSession<S> {
             rows: None,
             valid: true,
             deferrable: false,
+            clustered: false,
             comment: None,
         };
         self.install_index(&table, index)

@@ -29,7 +29,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     /// Whether the current role may create roles.
-    fn makes_roles(&self) -> bool {
+    pub(super) fn makes_roles(&self) -> bool {
         let own = self.store.object(self.role());
         self.is_superuser() || matches!(own.as_deref(), Some(Object::Role(role)) if role.create_role)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bind::tree::OutColumn;
 use crate::bind::{Collation, collation, type_text};
-use crate::catalog::object::{Index, Object, Table};
+use crate::catalog::object::{Index, Object, Rule, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
 use crate::exec::session::settings::values::boolean;
@@ -225,6 +225,26 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
+    /// The letter of a way to store values, as `SET STORAGE` names it; none: their type's own.
+    pub(super) fn storage_of(&self, ty: Oid, way: &str) -> Result<Option<char>> {
+        let letter = match way {
+            "plain" => 'p',
+            "external" => 'e',
+            "extended" => 'x',
+            "main" => 'm',
+            _ => return Err(bad(format!("invalid storage type \"{way}\""))),
+        };
+        self.with_binder(|binder| {
+            let info = binder.types().type_info(ty);
+            if letter != 'p' && info.as_ref().is_some_and(|info| info.len >= 0) {
+                let shown = type_text(binder.types(), ty);
+                let message = format!("column data type {shown} can only have storage PLAIN");
+                return Err(SqlError::refused_by_postgresql(message));
+            }
+            Ok(info.is_none_or(|info| info.storage != letter).then_some(letter))
+        })
+    }
+
     /// Carries out what ALTER TABLE says of how a relation is stored; false: it says something else.
     pub(super) fn alter_storing(&mut self, object: &Object, action: &AlterTable) -> Result<bool> {
         match action {
@@ -256,6 +276,7 @@ impl<S: Store> LocalSession<S> {
                     );
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                 }
+                self.refuse_mixed_keys(table, *logged)?;
                 self.store.replace(Object::Table(Table { unlogged: !logged, ..table.clone() }))?;
             }
             AlterTable::ClusterOn(name) => {
@@ -264,7 +285,9 @@ impl<S: Store> LocalSession<S> {
                     let message = format!("cannot cluster on partial index \"{}\"", name.text);
                     return Err(SqlError::refused_by_postgresql(message));
                 }
+                self.cluster_on(object, Some(&name.text))?;
             }
+            AlterTable::WithoutCluster => self.cluster_on(object, None)?,
             AlterTable::Triggers { name: Some(name), .. } => {
                 let message =
                     format!("trigger \"{}\" for table \"{}\" does not exist", name.text, object.name());
@@ -347,12 +370,54 @@ impl<S: Store> LocalSession<S> {
                     return self.missing("relation", SqlState::UNDEFINED_TABLE, path, false);
                 };
                 self.must_own(&object)?;
-                rebuild
-                    .index
-                    .as_ref()
-                    .map_or(Ok(()), |index| self.index_of_table(&object, &index.text).map(|_| ()))
+                if let Some(index) = &rebuild.index {
+                    self.index_of_table(&object, &index.text)?;
+                    return self.cluster_on(&object, Some(&index.text));
+                }
+                let clustered = self.store.indexes(object.oid()).iter().any(|index| index.clustered);
+                if rebuild.tag == "CLUSTER" && !clustered {
+                    let message =
+                        format!("there is no previously clustered index for table \"{}\"", object.name());
+                    return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+                }
+                Ok(())
             }
         }
+    }
+
+    /// Takes note of the index by which a table is said to lie; none without a name.
+    fn cluster_on(&self, table: &Object, name: Option<&str>) -> Result<()> {
+        for index in self.store.indexes(table.oid()).iter() {
+            let clustered = name == Some(index.name.as_str());
+            if index.clustered != clustered {
+                self.store.replace(Object::Index(Index { clustered, ..(**index).clone() }))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a table that is logged and refers to one that is not.
+    fn refuse_mixed_keys(&self, table: &Table, logged: bool) -> Result<()> {
+        let referring = if logged { vec![] } else { self.store.referencing(table.oid) };
+        let mut others: Vec<Arc<Object>> =
+            referring.iter().filter_map(|child| self.store.object(child.oid)).collect();
+        for constraint in table.constraints.iter().filter(|_| logged) {
+            if let Rule::ForeignKey { table: parent, .. } = constraint.rule {
+                others.extend(self.store.object(parent));
+            }
+        }
+        let is_other = |object: &Arc<Object>| match &**object {
+            Object::Table(other) => other.oid != table.oid && other.unlogged == logged,
+            _ => false,
+        };
+        let Some(other) = others.iter().find(|object| is_other(object)) else { return Ok(()) };
+        let (to, kind) = if logged { ("logged", "unlogged") } else { ("unlogged", "logged") };
+        let message = format!(
+            "could not change table \"{}\" to {to} because it references {kind} table \"{}\"",
+            table.name,
+            other.name()
+        );
+        Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
     }
 }
 

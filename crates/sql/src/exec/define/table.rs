@@ -211,6 +211,9 @@ impl<S: Store> LocalSession<S> {
                 let sequence = self.owned_sequence(table, &column.name, at, oid::INT8, &options)?.0;
                 copy.identity = Some(Identity { always: identity.always, sequence });
             }
+            if including("storage") {
+                copy.storage = column.storage;
+            }
             if including("comments") {
                 copy.comment.clone_from(&column.comment);
             }
@@ -256,6 +259,7 @@ impl<S: Store> LocalSession<S> {
                 deferrable: constraint.deferrable,
                 deferred: constraint.deferred,
                 not_valid: false,
+                no_inherit: false,
                 pos: 0,
             });
         }
@@ -320,7 +324,7 @@ impl<S: Store> LocalSession<S> {
                 include,
                 ..(*index).clone()
             };
-            self.install_index(table, Index { rows: None, comment: None, ..copy })?;
+            self.install_index(table, Index { rows: None, comment: None, clustered: false, ..copy })?;
         }
         Ok(())
     }

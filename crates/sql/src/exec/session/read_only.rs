@@ -76,6 +76,7 @@ fn written(statement: &Statement) -> Option<String> {
             (false, true) => "REVOKE ROLE",
         },
         Statement::AlterTable { kind, .. } => return Some(format!("ALTER {}", kind.word().to_uppercase())),
+        Statement::DropAbsent(drop) => return Some(format!("DROP {}", drop.kind.to_uppercase())),
         Statement::Drop { kind, .. } => return Some(format!("DROP {}", kind.word().to_uppercase())),
         _ => return None,
     };

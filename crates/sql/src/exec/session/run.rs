@@ -341,14 +341,17 @@ impl<S: Store> LocalSession<S> {
         }
     }
 
-    fn maintain(&mut self, tables: &[Path]) -> Result<()> {
+    fn maintain(&mut self, tables: &[(Path, Vec<ast::Ident>)]) -> Result<()> {
         self.with_context(|ctx, path| {
             let binder = crate::bind::Binder::new(ctx, &self.store, path, Vec::new());
             let system =
                 |table: &Path| crate::exec::system_tables::find(table.schema(), table.last(), path).is_some();
-            tables.iter().try_for_each(|table| match binder.find_relation(table)? {
+            tables.iter().try_for_each(|(table, columns)| match binder.find_relation(table)? {
                 None if system(table) => Ok(()),
-                _ => binder.target_table(table).map(|_| ()),
+                _ => {
+                    let found = binder.target_table(table)?;
+                    binder.column_list(&found, columns).map(|_| ()).map_err(SqlError::nowhere)
+                }
             })
         })
     }

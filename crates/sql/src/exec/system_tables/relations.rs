@@ -316,7 +316,11 @@ fn attribute_rows(look: &Look<'_>, all: &[Attribute<'_>]) -> Vec<Row> {
             Value::Int4(attribute.ty.modifier),
             Value::Bool(info.as_ref().is_some_and(|info| info.by_value)),
             letter(info.as_ref().map_or('i', |info| info.align)),
-            letter(info.as_ref().map_or('p', |info| info.storage)),
+            letter(
+                column
+                    .and_then(|column| column.storage)
+                    .unwrap_or_else(|| info.as_ref().map_or('p', |info| info.storage)),
+            ),
             Value::Bool(is(|column| column.not_null)),
             Value::Bool(is(|column| column.default.is_some() || column.generated.is_some())),
             Value::Bool(is(|column| column.missing.is_some())),

@@ -8,7 +8,7 @@ use crate::func::EvalContext;
 use crate::func::registry::Body;
 use crate::types::text::{byte_of, char_of, settled_label};
 use crate::types::value::Value;
-use crate::types::{Oid, Type, oid, order};
+use crate::types::{Oid, Type, binary, oid, order};
 
 pub(super) fn find(source: &str) -> Option<Body> {
     match source {
@@ -49,6 +49,15 @@ pub(super) fn find(source: &str) -> Option<Body> {
             };
             settled_labels(ctx, ty, inside)
         }),
+        "boolsend" | "int2send" | "int4send" | "int8send" | "oidsend" | "float4send" | "float8send"
+        | "numeric_send" | "textsend" | "varcharsend" | "bpcharsend" | "byteasend" | "date_send"
+        | "time_send" | "timestamp_send" | "timestamptz_send" | "interval_send" | "uuid_send" => {
+            scalar(|ctx, a| {
+                let mut form = Vec::new();
+                binary::send(ctx, type_of(ctx.argument_types), &a[0], &mut form)?;
+                Ok(Value::Bytea(form.into()))
+            })
+        }
         "pg_typeof" => scalar(|ctx, _| Ok(Value::Oid(type_of(ctx.argument_types)))),
         "pg_size_pretty" => scalar(|_, a| Ok(Value::text(size_pretty(super::int8(&a[0]))))),
         "hashint4" | "hashint8" | "hashint2" | "hashtext" | "hashfloat8" | "hash_numeric" | "uuid_hash" => {

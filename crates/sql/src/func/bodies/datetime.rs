@@ -52,11 +52,13 @@ pub(super) fn date_to_timestamp(date: i32) -> Result<i64> {
     match date {
         i32::MAX => Ok(i64::MAX),
         i32::MIN => Ok(i64::MIN),
-        _ => timestamp_in_range(i128::from(date) * i128::from(DAY_US)).map_err(|mut error| {
-            error.message = "date out of range for timestamp".to_string();
-            error
-        }),
+        _ => timestamp_in_range(i128::from(date) * i128::from(DAY_US)).map_err(date_beyond_timestamp),
     }
+}
+
+fn date_beyond_timestamp(mut error: SqlError) -> SqlError {
+    error.message = "date out of range for timestamp".to_string();
+    error
 }
 
 fn timestamp_to_date(micros: i64) -> Result<i32> {
@@ -78,9 +80,14 @@ pub(super) fn utc(ctx: &EvalContext<'_>, local_us: i64) -> i64 {
 fn cast(source: &str) -> Option<Body> {
     match source {
         "date_timestamp" => scalar(|_, a| date_to_timestamp(date_of(&a[0])).map(Value::Timestamp)),
-        "date_timestamptz" => {
-            scalar(|ctx, a| Ok(Value::Timestamptz(utc(ctx, date_to_timestamp(date_of(&a[0]))?))))
-        }
+        "date_timestamptz" => scalar(|ctx, a| {
+            let local_us = date_to_timestamp(date_of(&a[0]))?;
+            let utc_us = utc(ctx, local_us);
+            if !is_infinite(local_us) {
+                timestamp_in_range(i128::from(utc_us)).map_err(date_beyond_timestamp)?;
+            }
+            Ok(Value::Timestamptz(utc_us))
+        }),
         "timestamp_date" => scalar(|_, a| timestamp_to_date(timestamp_of(&a[0])).map(Value::Date)),
         "timestamptz_date" => {
             scalar(|ctx, a| timestamp_to_date(local(ctx, timestamptz_of(&a[0]))).map(Value::Date))

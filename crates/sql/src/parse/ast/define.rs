@@ -53,6 +53,7 @@ pub(crate) struct Constraint {
     pub(crate) deferrable: bool,
     pub(crate) deferred: bool,
     pub(crate) not_valid: bool,
+    pub(crate) no_inherit: bool,
     pub(crate) pos: Pos,
 }
 
@@ -110,6 +111,7 @@ pub(crate) struct IndexColumn {
     pub(crate) expr: Expr,
     /// Text of an expression; `None` for a plain column.
     pub(crate) text: Option<String>,
+    pub(crate) collation: Option<Path>,
     pub(crate) opclass: Option<String>,
     pub(crate) descending: bool,
     pub(crate) nulls_first: Option<bool>,
@@ -158,6 +160,7 @@ pub(crate) enum AlterColumn {
         using: Option<(Expr, String)>,
     },
     Compression(String),
+    Storage(String),
     /// SET GENERATED, SET INCREMENT BY .. and RESTART of an identity column.
     SetIdentity {
         always: Option<bool>,
@@ -204,6 +207,7 @@ pub(crate) enum AlterTable {
     ResetOptions(Vec<(String, String)>),
     /// CLUSTER ON an index.
     ClusterOn(Ident),
+    WithoutCluster,
     /// SET LOGGED (true) or UNLOGGED.
     Logged(bool),
     /// When a foreign key is checked: whether it may be deferred, and is at first.
@@ -396,4 +400,27 @@ pub(crate) enum AlterDomain {
     Drop { if_exists: bool, name: Ident },
     RenameConstraint(Ident, Ident),
     Validate(Ident),
+}
+
+/// DROP of objects of a kind of which there are the built-in ones only, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DropAbsent {
+    /// What follows DROP, lower case.
+    pub(crate) kind: &'static str,
+    pub(crate) if_exists: bool,
+    pub(crate) objects: Vec<Absent>,
+}
+
+/// How such an object is named.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Absent {
+    Named(Path),
+    /// A function, procedure or aggregate; without arguments where none were listed.
+    Routine(Path, Option<Vec<TypeName>>),
+    Operator(Path, Option<TypeName>, Option<TypeName>),
+    /// Of a trigger, rule or policy: its name, and the table.
+    OfTable(Ident, Path),
+    /// An operator class or family, and its access method.
+    OfMethod(Path, Ident),
+    Cast(TypeName, TypeName),
 }

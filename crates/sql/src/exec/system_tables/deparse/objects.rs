@@ -243,6 +243,7 @@ impl SessionSystem<'_> {
         };
         text += if constraint.deferrable { " DEFERRABLE" } else { "" };
         text += if constraint.deferred { " INITIALLY DEFERRED" } else { "" };
+        text += if constraint.no_inherit { " NO INHERIT" } else { "" };
         text += if constraint.not_valid { " NOT VALID" } else { "" };
         Some(text)
     }

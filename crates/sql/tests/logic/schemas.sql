@@ -1,0 +1,22 @@
+-- CREATE SCHEMA with what is in it.
+create schema made create view v as select a, b from t create index on t (b) create table t (a int primary key, b text) create sequence s;
+select relname, relkind from pg_class where relnamespace = 'made'::regnamespace order by 1;
+select pg_get_viewdef('made.v');
+show search_path;
+select * from t;
+create schema other create table made.t (a int);
+create schema other create table other.t (a int) create table u (b int references t);
+create schema other create table t (a int primary key) create table other.u (b int references t);
+select conrelid::regclass, confrelid::regclass from pg_constraint where contype = 'f' and connamespace = 'other'::regnamespace;
+create schema failing create table t (a int) create view v as select nosuch from t;
+select count(*) from pg_namespace where nspname = 'failing';
+create schema if not exists made create table x (a int);
+create schema granted create table t (a int) grant select on t to public;
+select relacl from pg_class where oid = 'granted.t'::regclass;
+create schema authorization current_user create table mine (a int);
+select tableowner, schemaname from pg_tables where tablename = 'mine';
+create schema failing create temp view v as select 1;
+drop schema made cascade;
+drop schema other cascade;
+drop schema granted cascade;
+drop schema postgres cascade;
