@@ -7,7 +7,8 @@ The files come from Debian's source package; nothing of them is kept here but nu
     order     the same rows in another order
     plan      EXPLAIN, which tells how and not what
     feature   Liger says that it lacks something (0A000, a syntax, a type, a function or an object of the system that is not there)
-    follows   it speaks of an object on which an earlier statement was already answered otherwise, or its block had failed
+    follows   it speaks of an object on which an earlier statement was already answered otherwise, or its block had failed, or PostgreSQL
+              refuses to drop or alter what only an object needs that an earlier statement did not make here
     refused   an error where PostgreSQL has none
     state     an error where PostgreSQL has another
     accepted  taken, though PostgreSQL refuses it
@@ -32,7 +33,7 @@ ENVIRONMENT = {"PGTZ": "America/Los_Angeles", "PGDATESTYLE": "Postgres, MDY", "P
 MISSING = {"0A000", "42601", "42883", "42704", "42P01", "42703", "42P18", "3F000", "42804", "42846", "22023", "42710", "42P16", "42809"}
 PLAIN_MISSING = {"0A000", "42601", "42883", "42704"}
 NAMES = re.compile(
-    r"\b(?:table|into|from|update|view|index|on|function|procedure|type|sequence|domain|schema|only|join|aggregate|operator|trigger|rule|policy|"
+    r"\b(?:table|into|from|update|view|index|on|function|procedure|routine|owner\s+to|type|sequence|domain|schema|only|join|aggregate|operator|trigger|rule|policy|"
     r"role|user|group|collation|cast|class|family|statistics|publication|execute|prepare|deallocate|cursor\s+for|declare|fetch|copy|call|cluster|reindex|lock|analyze|vacuum)"
     r"\s+(?:if\s+(?:not\s+)?exists\s+|only\s+|concurrently\s+|all\s+in\s+)*((?:\"[^\"]+\"|[a-z_][\w$]*)(?:\.(?:\"[^\"]+\"|[a-z_][\w$]*))?)", re.I)
 LISTS = re.compile(r"\b(?:inherits|partition\s+of|references|like)\s*\(?\s*([a-z_][\w$., ]*)|\\d\S*\s+([\w.\"]+)", re.I)
@@ -76,6 +77,8 @@ class Dirty:
 
     def __init__(self):
         self.names = set()
+        # All words of statements that made nothing here.
+        self.words = set()
 
     @staticmethod
     def named(text):
@@ -91,6 +94,14 @@ class Dirty:
     def add(self, text):
         text = re.sub(r"--[^\n]*", "", text)
         self.names |= self.named(text) - COMMON
+
+    def refused(self, text):
+        self.words |= set(re.findall(r"[a-z_]\w*", re.sub(r"--[^\n]*", "", text).lower()))
+
+    def was_needed(self, text):
+        """Whether what is dropped or altered was named by a statement that made nothing here."""
+        found = re.match(r"\s*(?:drop\s+\w+|alter\s+(?:domain|type))\s+(?:if\s+exists\s+|by\s+)?(\w+)", re.sub(r"--[^\n]*", "", text), re.I)
+        return bool(found) and found[1].lower() in self.words
 
     def made_anew(self, text):
         """What is made or dropped alike on both sides is clean."""
@@ -127,7 +138,8 @@ def judge(unit, number, ours, theirs, dirty, block_failed):
         return "feature" if state in ("42601", "42883", "42704") else "state"
     if other_error:
         ends = re.match(r"\s*(commit|end|savepoint|rollback|release)\b", re.sub(r"--[^\n]*", "", unit), re.I)
-        return "follows" if ends and block_failed else "accepted"
+        needed = other_state in ("2BP01", "0A000") and dirty.was_needed(unit)
+        return "follows" if needed or ends and block_failed else "accepted"
     if sorted(mine.split("\n")) == sorted(other.split("\n")):
         return "order"
     rows, other_rows = (re.sub(r"(?m)^(NOTICE|WARNING|INFO|DETAIL|HINT|LINE \d+|CONTEXT|LOCATION):.*\n?|^ *\^\n", "", text) for text in (mine, other))
@@ -146,6 +158,8 @@ def compare(name, parts, ours, theirs, dirty):
             failed = failed or kind not in ("accepted",)
             if not re.match(r"(select|explain|show|values|table)\b", bare, re.I) or re.search(r"\binto\b", bare, re.I):
                 dirty.add(unit)
+                if kind not in ("accepted",):
+                    dirty.refused(unit)
         elif kind == "rows" and re.match(r"(insert|update|delete|merge|create|alter|drop|\\copy)\b", bare, re.I):
             dirty.add(unit)
         elif kind in ("same", "words") and ours.state.get(number) == "00000":
