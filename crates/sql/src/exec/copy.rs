@@ -7,6 +7,7 @@ use super::session::LocalSession;
 use super::store::Store;
 use super::{Env, Exec, Row, Waiting};
 use crate::bind::tree::{Expr, Target};
+use crate::catalog::object::Object;
 use crate::copy::{CopyFormat, CopyOptions, Field, Header, Reader, Writer};
 use crate::encoding::{self, Encoding};
 use crate::error::{Result, SqlError, SqlState};

@@ -276,7 +276,7 @@ fn refused(action: &AlterTable) -> Option<&'static str> {
             AlterColumn::AddIdentity { .. } => "ALTER COLUMN ... ADD IDENTITY",
             AlterColumn::SetIdentity { .. } => "ALTER COLUMN ... SET",
             AlterColumn::DropIdentity { .. } => "ALTER COLUMN ... DROP IDENTITY",
-            AlterColumn::Compression(_) | AlterColumn::Nothing => return None,
+            AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Nothing => return None,
         },
         AlterTable::Logged(true) => "SET LOGGED",
         AlterTable::Logged(false) => "SET UNLOGGED",
@@ -299,6 +299,7 @@ fn refused(action: &AlterTable) -> Option<&'static str> {
         | AlterTable::Store(_)
         | AlterTable::ResetOptions(_)
         | AlterTable::ClusterOn(_)
+        | AlterTable::WithoutCluster
         | AlterTable::Nothing => return None,
     })
 }

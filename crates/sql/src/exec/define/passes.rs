@@ -2,6 +2,7 @@
 //!
 //! 1. What is dropped goes first, then types change, then columns come, then what columns say, then keys,
 //!    then the other constraints and defaults. Actions of one kind keep their order.
+
 use crate::parse::ast::{AlterColumn, AlterTable, ConstraintKind};
 
 /// The actions as they follow each other.
@@ -26,7 +27,7 @@ fn pass(action: &AlterTable) -> u8 {
             AlterColumn::Type { .. } => 1,
             AlterColumn::SetNotNull | AlterColumn::SetIdentity { .. } => 3,
             AlterColumn::SetDefault(..) | AlterColumn::AddIdentity { .. } => 5,
-            AlterColumn::Compression(_) | AlterColumn::Nothing => 6,
+            AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Nothing => 6,
         },
         _ => 6,
     }
