@@ -98,6 +98,13 @@ impl<S: Store> LocalSession<S> {
                 kind => return syntax(impossible(kind).unwrap_or("no constraint of a domain")),
             }
         }
+        // A domain over a domain begins with that one's default, and keeps it.
+        if default.is_none()
+            && let Some(Object::Type(below)) = self.store.object(base.oid).as_deref()
+            && let UserTypeKind::Domain { default: inherited, .. } = &below.kind
+        {
+            default.clone_from(inherited);
+        }
         let not_null = says_null == Some(false);
         let (base, modifier) = (base.oid, base.modifier);
         self.add_type(path, UserTypeKind::Domain { base, modifier, not_null, default, checks })

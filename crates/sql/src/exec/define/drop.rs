@@ -228,11 +228,6 @@ impl<S: Store> LocalSession<S> {
         Ok(())
     }
 
-    /// Drops an object and, if they may go with it, those that depend on it.
-    pub(crate) fn drop_object(&mut self, object: &Object, cascade: bool) -> Result<()> {
-        self.drop_all(&[Goes::Object(object.oid())], cascade)
-    }
-
     /// Drops an object with all that depends on it, and tells nobody.
     pub(super) fn drop_quietly(&mut self, object: &Object) -> Result<()> {
         let objects = Objects::new(self.store.objects());

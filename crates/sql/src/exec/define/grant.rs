@@ -5,6 +5,7 @@
 //! 2. An access list that was touched has an entry of the owner, so that it is never taken for an empty one.
 
 use super::LocalSession;
+use crate::catalog::depend::Goes;
 use crate::catalog::object::{DefaultGrants, Grant as Given, Object, Role};
 use crate::error::{Result, Severity, SqlError, SqlState};
 use crate::exec::privilege::{
@@ -295,6 +296,8 @@ impl<S: Store> LocalSession<S> {
 
     /// DROP OWNED BY, REASSIGN OWNED BY.
     pub(super) fn owned(&mut self, owned: &Owned) -> Result<()> {
+        // They go together: what depends on another of them is in nobody's way.
+        let mut dropped = Vec::new();
         for name in &owned.roles {
             let role = self.role_named(name)?;
             if !self.is_superuser()
@@ -316,12 +319,12 @@ impl<S: Store> LocalSession<S> {
                 match &to {
                     Some(to) if mine => self.give_to(&object, to.oid)?,
                     Some(_) => {}
-                    None if mine => self.drop_object(&object, owned.cascade)?,
+                    None if mine => dropped.push(Goes::Object(object.oid())),
                     None => self.forget_role(&object, role.oid)?,
                 }
             }
         }
-        Ok(())
+        if dropped.is_empty() { Ok(()) } else { self.drop_all(&dropped, owned.cascade) }
     }
 
     /// Takes all that a role was given on an object, or gave.

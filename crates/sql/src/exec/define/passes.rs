@@ -25,8 +25,10 @@ fn pass(action: &AlterTable) -> u8 {
         AlterTable::Column(_, change) => match change {
             AlterColumn::DropDefault | AlterColumn::DropNotNull | AlterColumn::DropIdentity { .. } => 0,
             AlterColumn::Type { .. } => 1,
-            AlterColumn::SetNotNull | AlterColumn::SetIdentity { .. } => 3,
+            AlterColumn::SetNotNull => 3,
             AlterColumn::SetDefault(..) | AlterColumn::AddIdentity { .. } => 5,
+            // So that SET finds what ADD makes.
+            AlterColumn::SetIdentity { .. } => 6,
             AlterColumn::Compression(_) | AlterColumn::Storage(_) | AlterColumn::Nothing => 6,
         },
         _ => 6,

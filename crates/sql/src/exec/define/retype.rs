@@ -2,6 +2,7 @@
 //!
 //! 1. What can be refused by looking at types alone is refused before anything changes.
 //! 2. Constraints that the column is in are looked at again: they must fit its new type, and its new values.
+
 use std::sync::Arc;
 
 use crate::bind::tree::Expr;
@@ -27,13 +28,9 @@ impl<S: Store> LocalSession<S> {
         let mut table = old.clone();
         let old = Arc::new(old);
         let column = &mut table.columns[at];
-        let is_identity = column.identity.is_some();
         let from = column.ty();
         (column.type_oid, column.modifier) = (ty.oid, ty.modifier);
         let typed = self.with_binder(|binder| retyped(binder, &old, (at, ty), using))?;
-        if is_identity {
-            super::table::check_identity_type(ty.oid)?;
-        }
         let refused_default = |binder: &Binder<'_>| {
             let (name, to) = (&old.columns[at].name, type_text(binder.types(), ty.oid));
             let message = format!("default for column \"{name}\" cannot be cast automatically to type {to}");
@@ -176,6 +173,9 @@ fn retyped(
         }
         None => Typed::new(Expr::slot(at), column.ty(), 0),
     };
+    if column.identity.is_some() {
+        super::table::check_identity_type(ty.oid)?;
+    }
     binder.coerce(typed, ty, Context::Assignment)?.ok_or_else(|| {
         let (name, to) = (&column.name, type_text(binder.types(), ty.oid));
         let (result, what) = match using {

@@ -73,8 +73,9 @@ pub(super) fn types(look: &Look<'_>) -> Vec<Row> {
             Value::Bool(true),
             text(info.delimiter),
             Value::Oid(more.relation),
-            Value::Oid(if info.is_array() { ARRAY_SUBSCRIPT } else { 0 }),
-            Value::Oid(info.element),
+            // A domain over an array is none itself.
+            Value::Oid(if info.is_array() && info.base == 0 { ARRAY_SUBSCRIPT } else { 0 }),
+            Value::Oid(if info.base == 0 { info.element } else { 0 }),
             Value::Oid(info.array),
             Value::Oid(info.functions[0]),
             Value::Oid(info.functions[1]),

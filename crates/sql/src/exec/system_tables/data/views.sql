@@ -381,7 +381,7 @@ where not exists (select 1 from pg_catalog.pg_depend d
 -- information_schema.domains
 select pg_catalog.current_database()::name as domain_catalog, nt.nspname as domain_schema,
   t.typname as domain_name,
-  (case when b.typelem <> 0 and b.typlen = -1 then 'ARRAY'
+  (case when t.typelem <> 0 and t.typlen = -1 then 'ARRAY'
     when nb.nspname = 'pg_catalog' then pg_catalog.format_type(t.typbasetype, null)
     else 'USER-DEFINED' end)::varchar as data_type,
   information_schema._pg_char_max_length(t.typbasetype, t.typtypmod) as character_maximum_length,
