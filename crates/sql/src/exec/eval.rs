@@ -143,7 +143,14 @@ impl<'p> Exec<'p> {
             [one] if !spread => self.apply(head, &[self.eval(one, env)?]),
             [one, two] if !spread => self.apply(head, &[self.eval(one, env)?, self.eval(two, env)?]),
             _ => {
-                let values = self.arguments(args, spread, env)?;
+                let mut values = self.eval_list(args, env)?;
+                if spread {
+                    // Only `format` takes a list that is NULL for an empty one.
+                    if values.last().is_some_and(Value::is_null) && head.function.name != "format" {
+                        return Ok(Value::Null);
+                    }
+                    spread_last(&mut values);
+                }
                 self.apply(head, &values)
             }
         }
@@ -151,8 +158,8 @@ impl<'p> Exec<'p> {
 
     pub(crate) fn arguments(&self, args: &'p [Expr], spread: bool, env: &Env<'_>) -> Result<Row> {
         let mut values = self.eval_list(args, env)?;
-        if spread && let Some(Value::Array(array)) = values.pop() {
-            values.extend(array.elements.iter().cloned());
+        if spread {
+            spread_last(&mut values);
         }
         Ok(values)
     }
@@ -510,4 +517,11 @@ fn nest(element: Oid, values: Row) -> Result<Value> {
     let outer = Dimension { len: count as i32, lower: 1 };
     let dimensions = [outer].into_iter().chain(inner).collect();
     Ok(Value::Array(Arc::new(Array { element, dimensions, elements })))
+}
+
+/// The elements of the array that is the last argument in its place; none for NULL.
+fn spread_last(values: &mut Row) {
+    if let Some(Value::Array(array)) = values.pop() {
+        values.extend(array.elements.iter().cloned());
+    }
 }

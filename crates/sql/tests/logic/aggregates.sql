@@ -94,3 +94,10 @@ select 1 from sales where max(qty) > 1;
 select max(min(true)) from sales;
 select max(min(qty)) from sales;
 select max(lower(count(*))) from sales;
+-- Sums of deviations where a value is no number, and where a sum is too large.
+select covar_pop(1::float8, 'inf'::float8), covar_samp(3::float8, 'inf'::float8), regr_sxx(1, 'nan'::float8), regr_syy(1, 'inf'::float8);
+select covar_pop(y, x), regr_sxx(y, x), regr_syy(y, x), corr(y, x), regr_slope(y, x) from (values (1::float8, 2::float8), (2, 'inf'), (3, 4)) v(y, x);
+select covar_pop(y, x), regr_syy(y, x), regr_avgy(y, x) from (values ('nan'::float8, 2::float8), (2, 3), (3, 4)) v(y, x);
+select regr_sxx(y, x) from (values (1::float8, 1e200::float8), (2, -1e200)) v(y, x);
+select covar_pop(y, x) from (values (1e308::float8, 1::float8), (1e308, 2)) v(y, x);
+select regr_count(y, x), regr_avgx(y, x), covar_samp(y, x) from (values (1::float8, 2::float8), (2, 4), (null, 5)) v(y, x);

@@ -149,3 +149,7 @@ select raw, doc from docs intersect select raw, doc from docs;
 select count(distinct raw) from docs;
 select count(distinct doc) from docs;
 select array[raw] from docs order by 1;
+-- A list that is NULL.
+select json_build_array(variadic null::text[]), json_build_object(variadic null::text[]), jsonb_build_array(variadic null::int[]), jsonb_build_object(variadic null::text[]);
+select num_nulls(variadic null::text[]), num_nonnulls(variadic null::int[]), concat(variadic null::text[]), concat_ws(',', variadic null::text[]), format('x%%', variadic null::text[]);
+select num_nulls(variadic '{}'::text[]), num_nonnulls(variadic '{1,null,2}'::int[]), json_build_array(variadic '{}'::text[]), concat(variadic '{a,b}'::text[]);

@@ -159,3 +159,9 @@ select date '1999 08 Jan', date '08 Jan 99', date 'Jan 8 99', date '1999 Jan 8';
 select date '99 08 Jan';
 reset datestyle;
 select date '1999 08 Jan', date '08 Jan 99', date 'Jan 8 99', date '1999 Jan 8';
+-- A sign in front is that of all fields in the style of SQL.
+set intervalstyle = 'sql_standard';
+select interval '-23 hours 45 min 12.34 sec', interval '-1 day 23 hours 45 min 12.34 sec', interval '-1 year 2 months 1 day 23 hours', interval '-1 hour 2.5 minutes', interval '-1 year 2 months 1 day 23 hours 45 min +12.34 sec', interval '-1 day 2:03:04.5', interval '-1 week 3 days';
+set intervalstyle = 'postgres';
+select interval '-23 hours 45 min 12.34 sec', interval '-1 hour 2.5 minutes';
+reset intervalstyle;

@@ -178,6 +178,7 @@ impl Accumulator for Pairs {
         }
         let (y, x) = (float8(&arguments[0]), float8(&arguments[1]));
         let s = &mut self.sums;
+        let was_finite = s.x.is_finite() && s.y.is_finite();
         s.count += 1.0;
         s.x += x;
         s.y += y;
@@ -187,6 +188,18 @@ impl Accumulator for Pairs {
             s.xx += dx * dx * scale;
             s.yy += dy * dy * scale;
             s.xy += dx * dy * scale;
+        }
+        // Where a value is no number, nothing is known of deviations; where all are, a sum is too large.
+        if !(x.is_finite() && s.x.is_finite()) {
+            (s.xx, s.xy) = (f64::NAN, f64::NAN);
+        }
+        if !(y.is_finite() && s.y.is_finite()) {
+            (s.yy, s.xy) = (f64::NAN, f64::NAN);
+        }
+        let sums = [s.x, s.y, s.xx, s.yy, s.xy];
+        if was_finite && x.is_finite() && y.is_finite() && sums.iter().any(|sum| !sum.is_finite()) {
+            let message = "value out of range: overflow";
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
         Ok(())
     }

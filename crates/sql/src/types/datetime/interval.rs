@@ -52,7 +52,7 @@ impl Unit {
 }
 
 /// Sums in wide numbers, checked once at the end.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Sum {
     years: i128,
     months: i128,
@@ -61,6 +61,17 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    /// Subtracts what was added since `before`, whatever its sign.
+    fn take_away_what_came(&mut self, before: &Sum) {
+        let taken = |now: i128, before: i128| before - (now - before).abs();
+        *self = Sum {
+            years: taken(self.years, before.years),
+            months: taken(self.months, before.months),
+            days: taken(self.days, before.days),
+            micros: taken(self.micros, before.micros),
+        };
+    }
+
     pub(super) fn add(&mut self, number: i64, fraction: f64, unit: Unit) {
         let whole = i128::from(number);
         let mut years = |count: i128| {
@@ -259,9 +270,15 @@ fn bit_of(unit: Unit, fraction: f64) -> u32 {
 /// number (`DecodeInterval`).
 fn postgres_form(text: &str, default: Unit, minutes_first: bool, style: IntervalStyle) -> Step<Sum> {
     let words = words(text)?;
+    // SQL's sign is that of all fields, unless another has its own.
+    let is_signed = |word: &&Word<'_>| matches!(word, Word::Signed(_));
+    let first = words.first().is_some_and(|word| matches!(word, Word::Signed(text) if text.starts_with('-')));
+    let one_sign =
+        style == IntervalStyle::SqlStandard && first && words.iter().filter(is_signed).count() == 1;
     let mut sum = Sum::default();
     let (mut unit, mut seen, mut ago) = (None, 0, false);
     for word in words.iter().rev() {
+        let before = sum;
         let bits = match *word {
             Word::Letters(letters) if letters.eq_ignore_ascii_case("ago") => {
                 ago = true;
@@ -290,20 +307,12 @@ fn postgres_form(text: &str, default: Unit, minutes_first: bool, style: Interval
             return Err(Fault::Syntax);
         }
         seen |= bits;
+        if one_sign {
+            sum.take_away_what_came(&before);
+        }
     }
     if seen == 0 {
         return Err(Fault::Syntax);
-    }
-    // SQL's sign is that of all fields, unless another has its own.
-    let is_signed = |word: &&Word<'_>| matches!(word, Word::Signed(_));
-    let first = words.first().is_some_and(|word| matches!(word, Word::Signed(text) if text.starts_with('-')));
-    if style == IntervalStyle::SqlStandard && first && words.iter().filter(is_signed).count() == 1 {
-        sum = Sum {
-            years: -sum.years.abs(),
-            months: -sum.months.abs(),
-            days: -sum.days.abs(),
-            micros: -sum.micros.abs(),
-        };
     }
     if ago {
         sum.negate();
