@@ -21,6 +21,7 @@ mod host;
 pub mod object;
 pub(crate) mod saved;
 mod types;
+mod user_type;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
