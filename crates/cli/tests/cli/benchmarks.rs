@@ -150,7 +150,7 @@ fn a_file_that_is_kept_can_be_inspected_and_used_again() {
     let before = bytes_of(&path);
     let pod = json(&mut liger(&format!("inspect {path} --json")));
     assert_eq!(pod["configuration"]["hosts"], "2");
-    assert_eq!(pod["format_version"], 6);
+    assert_eq!(pod["format_version"], liger_pod::superblock::FORMAT_VERSION);
     assert_eq!((&pod["hosts"][1]["state"], &pod["hosts"][1]["incarnation"]), (&"FREE".into(), &1.into()));
     assert!(pod["regions"].as_array().is_some_and(|regions| regions.len() > 10));
     assert_eq!(pod["hosts"][0]["heap"][0]["class"], "tuple word");

@@ -103,7 +103,7 @@ fn inspect_tells_what_is_wrong_with_a_file() {
         bytes[at] ^= 1;
         folder.holding(name, &bytes)
     };
-    inspect(&changed(8, "version"), &["format version 7", "this program speaks 6"]);
+    inspect(&changed(8, "version"), &["format version 6", "this program reads 7"]);
     inspect(&changed(66, "damaged"), &["damaged", "checksum"]);
     inspect(&changed(0, "magic"), &["damaged", "magic"]);
     inspect(&changed(4096, "state"), &["holds no pod"]);
