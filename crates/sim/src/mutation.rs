@@ -1,8 +1,8 @@
 //! The tests are tested: every instruction and step that the pod's protocols need is left out once, and some
 //! scenario must notice.
 //!
-//! A mutant is a call site of write_back, invalidate or fence in `pod`, `store` or `engine` that the
-//! scenarios reach, or a named step of one of the `SABOTAGE_STEPS`. It is run against every scenario that
+//! A mutant is a call site of write_back, invalidate or fence in `pod`, `store`, `engine` or `rivals` that
+//! the scenarios reach, or a named step of one of the `SABOTAGE_STEPS`. It is run against every scenario that
 //! reaches it, seed after seed, until a run goes wrong: a broken rule of the memory model, a panic, a
 //! deadlock, a history that is not serializable, a failed invariant, a leak.
 //!
@@ -529,8 +529,13 @@ fn how(ran: &Ran) -> Option<String> {
 
 /// Everything that a run has reached and that could be left out of the product.
 fn left_outs(report: Report) -> impl Iterator<Item = LeftOut> {
-    const PRODUCT: [&str; 4] =
-        ["crates/pod/src/", "crates/store/src/", "crates/engine/src/", "crates/fabric/src/cx.rs"];
+    const PRODUCT: [&str; 5] = [
+        "crates/pod/src/",
+        "crates/store/src/",
+        "crates/engine/src/",
+        "crates/rivals/src/",
+        "crates/fabric/src/cx.rs",
+    ];
     let sites = report.sites.into_iter().map(|(site, _)| site);
     let of_product = sites.filter(|site| PRODUCT.iter().any(|start| site.file.starts_with(start)));
     of_product.map(LeftOut::Site).chain(report.steps_asked.into_iter().map(LeftOut::Step))

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_sum_follows_from_the_seeds_and_from_nothing_else() {
-        let scenario = all().find(|scenario| scenario.name == "rows").expect("it is there");
+        let scenario = all().find(|scenario| scenario.name == "rows-mixed").expect("it is there");
         let of = |seeds, threads| sum(scenario, seeds, threads, &|| true).expect("it goes on");
         assert_eq!(of(6, 1), of(6, 3));
         assert_ne!(of(6, 2).hash, of(7, 2).hash);
