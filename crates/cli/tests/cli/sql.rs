@@ -6,6 +6,9 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio_postgres::error::SqlState;
+
+use crate::backup::Connection;
 use crate::pods::{Up, done};
 use crate::*;
 
@@ -95,4 +98,38 @@ fn tpcc_through_sql_is_consistent() {
     up.end();
     let nobody = format!("bench tpcc-sql 127.0.0.1:{port} --loaded");
     assert_eq!(output(&mut liger(&nobody)).status.code(), Some(1));
+}
+
+/// A change of a table waits for a block of another host that has read it, and that host dies: its takeover
+/// waits for all open transactions, also for the change's, which has to give way.
+#[test]
+fn a_change_that_waits_for_a_dead_host_s_block_goes_on_when_that_is_noticed() {
+    let folder = Folder::new("gives-way");
+    let (dir, port) = (folder.file("pod"), ports(3));
+    let _up = Up::start(&format!(
+        "up {dir} --hosts 3 --tables sql --port {port} --durability storage --no-restart --lease 60s"
+    ));
+    let [changer, block, reader] = [0, 1, 2].map(|host| Connection::new(port + host));
+    changer.run("create table t (id int primary key)").expect("a table");
+    changer.run("insert into t select generate_series(1, 20)").expect("rows");
+    block.run("begin; select * from t").expect("a block");
+    let change = std::thread::spawn(move || {
+        // It may be told that somebody has died, and is asked again.
+        while let Err(error) = changer.run("alter table t add added int default 2") {
+            assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error}");
+        }
+    });
+    // It is in line: a reader stands behind it.
+    let start = Instant::now();
+    reader.run("set lock_timeout = 100").expect("a setting");
+    while reader.run("select count(*) from t").is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody waits");
+    }
+    done(&format!("kill {dir} 1"));
+    let killed = Instant::now();
+    change.join().expect("it has an answer");
+    // Without giving way it takes twice the 5 s after which a conflict is told.
+    assert!(killed.elapsed() < Duration::from_secs(4), "{:?}", killed.elapsed());
+    reader.run("set lock_timeout = 0").expect("a setting");
+    assert_eq!(reader.numbers("select count(*), sum(added) from t"), [[20, 40]]);
 }
