@@ -167,3 +167,25 @@ fn an_evaluation_is_set_beside_its_published_numbers() {
     refused(&mut liger("reproduce tigon --profile nowhere"), &["nowhere", "tigon-osdi25"]);
     refused(&mut liger("reproduce tigon --quick --only fig8 --out /proc/none"), &["/proc/none", "--out"]);
 }
+
+#[test]
+fn traces_are_compared_with_those_of_another_program() {
+    let folder = Folder::new("traces");
+    let traces = |more: &str| liger(&format!("sim traces --scenarios lanes --seeds 2 {more}"));
+    let made = output(&mut traces("--json"));
+    let base = folder.holding("base", &made.stdout);
+    let same = output(&mut traces(&format!("--against {base}")));
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
+    let other =
+        text(&made.stdout).replace("lanes-second-life", "lanes-of-old").replace("hash\":\"", "hash\":\"0");
+    let other = folder.holding("other", other.as_bytes());
+    let differs = output(&mut traces(&format!("--against {other}")));
+    let said = text(&differs.stdout);
+    assert_eq!(differs.status.code(), Some(1), "{said}");
+    assert!(said.contains("lanes-second-life") && said.contains("is new"), "{said}");
+    assert!(said.contains("DIFFERS") && said.contains("lanes-of-old (is gone)"), "{said}");
+    let more = "sim traces --scenarios lanes --seeds 3 --against";
+    refused(&mut liger(&format!("{more} {base}")), &["it is of 2 seeds, this is of 3", "--seeds 2"]);
+    let nothing = folder.holding("nothing", b"words\n");
+    refused(&mut liger(&format!("{more} {nothing}")), &["its last line is no JSON object"]);
+}

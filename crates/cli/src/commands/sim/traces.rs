@@ -30,7 +30,7 @@ pub struct TraceArguments {
 }
 
 pub fn run(arguments: &TraceArguments) -> Result<ExitCode, Failure> {
-    let base = arguments.against.as_deref().map(base).transpose()?;
+    let base = arguments.against.as_deref().map(|path| base(path, arguments.seeds)).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let interrupted = AtomicBool::new(false);
     let goes_on = || {
@@ -46,28 +46,31 @@ pub fn run(arguments: &TraceArguments) -> Result<ExitCode, Failure> {
             terminal::check_interrupted()?;
             continue;
         };
-        let before = base.as_ref().map(|base| &base[sum.scenario]);
-        let same = before.map(|before| *before == object(&sum));
-        let words = match same {
+        let words = match base.as_ref().map(|base| &base[sum.scenario]) {
             None => "",
-            Some(true) => "  as before",
-            Some(false) if before == Some(&Value::Null) => "  is new",
-            Some(false) => "  DIFFERS",
+            Some(Value::Null) => "  is new",
+            Some(before) if *before == object(&sum) => {
+                compared += 1;
+                "  as before"
+            }
+            Some(_) => {
+                differ.push(sum.scenario.to_owned());
+                "  DIFFERS"
+            }
         };
         println!("{sum}{words}");
         if let Some((seed, problem)) = &sum.found {
             println!("  seed {seed}: {problem}");
-        }
-        compared += usize::from(same == Some(true));
-        if same == Some(false) && before != Some(&Value::Null) {
-            differ.push(sum.scenario);
         }
         sums.push(sum);
     }
     if sums.is_empty() {
         return Err(Failure::Refused("no scenario has that in its name".to_owned()));
     }
-    if base.is_some() {
+    if let Some(base) = &base {
+        let is_there = |name: &str| scenario::all().any(|scenario| scenario.name == name);
+        let gone = base.as_object().into_iter().flat_map(|all| all.keys()).filter(|name| !is_there(name));
+        differ.extend(gone.map(|name| format!("{name} (is gone)")));
         println!("{compared} scenarios as before, {} differ: {}", differ.len(), differ.join(", "));
     }
     if arguments.json {
@@ -82,13 +85,17 @@ fn object(sum: &Sum) -> Value {
     json!({ "seeds": sum.seeds, "verbs": sum.verbs, "hash": format!("{:016x}", sum.hash) })
 }
 
-/// The object in the last line of a file.
-fn base(path: &std::path::Path) -> Result<Value, Failure> {
+/// The object in the last line of a file, which is to be of so many seeds.
+fn base(path: &std::path::Path, seeds: u64) -> Result<Value, Failure> {
     let refused = |why: String| Failure::Refused(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
     let last = text.lines().last().unwrap_or_default();
     let read: Value = serde_json::from_str(last).map_err(|_| {
         refused("its last line is no JSON object: make it with `liger sim traces --json`".to_owned())
     })?;
-    if read.is_object() { Ok(read) } else { Err(refused("its last line is no JSON object".to_owned())) }
+    let all = read.as_object().ok_or_else(|| refused("its last line is no JSON object".to_owned()))?;
+    match all.values().map(|sum| &sum["seeds"]).find(|of| **of != seeds) {
+        Some(of) => Err(refused(format!("it is of {of} seeds, this is of {seeds}: give --seeds {of}"))),
+        None => Ok(read),
+    }
 }
