@@ -130,10 +130,16 @@ def save(path, known, head=HEAD):
     path.write_text(head + "".join(lines))
 
 
+def not_run(name, ours):
+    """The result of a test that has none: that of the test above it, without which it does not begin."""
+    above = (ours[name[:at]] for at in range(len(name) - 1, 0, -1) if name[at] == "/" and name[:at] in ours)
+    return next(above, Result("fail", 0, "not run", name))._replace(raw=name)
+
+
 def judge(theirs, ours):
     """test -> Liger's result, of the tests that PostgreSQL passes and Liger does not."""
     passing = (name for name, result in theirs.items() if result.status == "pass")
-    found = {name: ours.get(name, Result("fail", 0, "not run", name)) for name in passing}
+    found = {name: ours.get(name) or not_run(name, ours) for name in passing}
     return {name: result for name, result in found.items() if result.status != "pass"}
 
 
