@@ -259,3 +259,17 @@ insert into merged_l values (1, 1); insert into merged_r values (1.00, 1);
 select * from merged_v;
 select * from merged_v2;
 drop table merged_l, merged_r cascade;
+-- Casts in an index stand in parentheses, or nobody could read it again; calls, also in SQL's own words, do not.
+create table castings(a int, b int, v varchar(255), t text, d date, ts timestamp);
+create index cast_1 on castings(((v)::varchar(250)), (t::varchar(250)), (a::bigint), (a::text));
+create index cast_2 on castings(coalesce(a,b), greatest(a,b), nullif(a,b), least(a,1));
+create index cast_3 on castings(lower(t), (lower(t) || 'x'), (extract(year from d)), substring(t from 1 for 3), trim(t), (a + b), (a is null), (d::timestamp), (ts::date), (t like 'a%'), ((a > 1) and (b > 2)), (-a), (array[a,b]), (a in (1,2)));
+create index cast_4 on castings((t::varchar(10)::text), (v::text), overlay(t placing 'x' from 1), position('a' in t), (ts at time zone 'UTC'), (abs(a)), (upper(t)::varchar(5)), (a::numeric(10,2)));
+create unique index cast_5 on castings(lower(v), (a % 10));
+select pg_get_indexdef('cast_1'::regclass);
+select pg_get_indexdef('cast_2'::regclass);
+select pg_get_indexdef('cast_3'::regclass);
+select pg_get_indexdef('cast_4'::regclass);
+select pg_get_indexdef('cast_5'::regclass);
+select pg_get_indexdef('cast_1'::regclass, 1, true), pg_get_indexdef('cast_1'::regclass, 2, false), pg_get_indexdef('cast_2'::regclass, 1, true), pg_get_indexdef('cast_3'::regclass, 7, true), pg_get_indexdef('cast_3'::regclass, 2, false);
+drop table castings;

@@ -100,10 +100,11 @@ impl SessionSystem<'_> {
                 let names = names_of(table);
                 let style = Style { pretty: true, lines: false, wrap: 0 };
                 let call = self.with_bound(table, sql, None, |ctx, expr, _| {
-                    Some(Writer::new(self, ctx, style).over(&names, None, true).is_call(expr))
+                    Some(Writer::new(self, ctx, style).over(&names, None, true).looks_like_call(expr))
                 });
                 let text = self.expression(table, sql, None, Style { pretty, lines: pretty, wrap: 0 });
-                if call == Some(true) { text } else { format!("({text})") }
+                // Of what SQL calls in words of its own some begins with a parenthesis (AT TIME ZONE).
+                if call == Some(true) && !text.starts_with('(') { text } else { format!("({text})") }
             }
         }
     }

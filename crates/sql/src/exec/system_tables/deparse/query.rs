@@ -463,6 +463,15 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Whether it is written like a call of a function, which needs no parentheses in an index.
+    pub(super) fn looks_like_call(&self, expr: &'a Expr) -> bool {
+        match self.resolved(expr) {
+            Some((Expr::Call { head, .. }, _)) => head.operator.is_none(),
+            Some((Expr::Coalesce(_) | Expr::Extreme { .. } | Expr::NullIf { .. }, _)) => true,
+            _ => false,
+        }
+    }
+
     pub(super) fn is_column(&self, expr: &'a Expr) -> bool {
         matches!(self.resolved(expr), Some((Expr::Column { .. } | Expr::Const(_), false)))
     }
