@@ -156,7 +156,7 @@ pub fn show<F: Fabric>(cx: &Cx<F>, host: &RowHost, shown: &Shown) {
     *shown.restored.lock().unwrap_or_else(PoisonError::into_inner) = restored;
     let mut partitions = shown.partitions.lock().unwrap_or_else(PoisonError::into_inner);
     partitions.clear();
-    partitions.extend(host.own_partitions());
+    partitions.extend(host.own_partitions().map(|partition| partition.0));
 }
 
 impl Connection {
@@ -218,7 +218,7 @@ impl Connection {
                 Ok(Some(Message::Transfer(request))) => self.desk.ask(request),
                 Ok(Some(Message::Ping(token))) => Message::Pong(token).encode(&mut self.out),
                 Ok(Some(Message::Ask)) => {
-                    let owners = (0..host.partition_count()).map(|p| host.owner(p).0).collect();
+                    let owners = host.plan().partitions().map(|p| host.owner(p).0).collect();
                     Message::Owners(owners).encode(&mut self.out);
                 }
                 Ok(Some(_)) | Err(_) => {

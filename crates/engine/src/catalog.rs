@@ -13,6 +13,7 @@ use crate::key::{Key, KeyRange};
 use crate::layout::{IndexLayout, KeyLayout, Partitioning, TableLayout};
 use crate::schema::{SchemaError, TableSchema};
 use crate::txn::{IndexId, TableId, TxnError};
+use liger_pod::plan::PartitionId;
 
 /// What a relation is.
 #[derive(Clone, Debug)]
@@ -54,12 +55,12 @@ pub struct Relation {
 impl Relation {
     /// The partition of a key, of `partitions`.
     #[inline]
-    pub fn partition_of(&self, key: &Key, partitions: u16) -> u16 {
+    pub fn partition_of(&self, key: &Key, partitions: u16) -> PartitionId {
         self.partitioning.partition_of(key, partitions)
     }
 
     /// The partition that holds the whole range, if one does.
-    pub fn partition_of_range(&self, range: &KeyRange, partitions: u16) -> Option<u16> {
+    pub fn partition_of_range(&self, range: &KeyRange, partitions: u16) -> Option<PartitionId> {
         self.partitioning.is_constant_in(range).then(|| self.partition_of(&range.low, partitions))
     }
 

@@ -559,7 +559,7 @@ impl<M: HostMemory> Host<M> {
             log.close(&cx, engine.members(&cx))?;
             let (plan, me) = (&plan, engine.id());
             let is_mine = |partition| Owner::load(&cx, plan, partition).is_some_and(|owner| owner.host == me);
-            if !(0..plan.config().partitions).any(is_mine) {
+            if !plan.partitions().any(is_mine) {
                 // Nothing is ever loaded from its files; otherwise all logs are kept from its checkpoint on.
                 log.needs_nothing(&cx, me);
             }

@@ -15,6 +15,7 @@ use crate::column::{ColumnType, column_offset, presence_bit, row_len};
 use crate::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 use crate::record::{PatchRange, Patches, Store};
 use crate::schema::{IndexSchema, SchemaError, TableSchema};
+use liger_pod::plan::PartitionId;
 
 /// Most bytes of a row: with its head and key it fits a block of shared memory (64 KiB).
 pub const MAX_ROW_BYTES: usize = 65_400;
@@ -200,15 +201,15 @@ impl Partitioning {
 
     /// The partition of `key`, of `partitions` (at least 1).
     #[inline]
-    pub fn partition_of(&self, key: &Key, partitions: u16) -> u16 {
+    pub fn partition_of(&self, key: &Key, partitions: u16) -> PartitionId {
         if self.by_value {
             let field = &self.fields[0];
             let unsigned = 64 - 8 * field.bytes;
             let flipped = field.chunk(key, 0) << unsigned;
             let value = (flipped ^ (1 << 63)) as i64 >> unsigned;
-            value.rem_euclid(partitions as i64) as u16
+            PartitionId(value.rem_euclid(partitions as i64) as u16)
         } else {
-            (((self.hash(key) as u128) * partitions as u128) >> 64) as u16
+            PartitionId((((self.hash(key) as u128) * partitions as u128) >> 64) as u16)
         }
     }
 
@@ -332,7 +333,7 @@ impl TableLayout {
 
     /// The partition of the row with this primary key, of `partitions` (at least 1).
     #[inline]
-    pub fn partition_of(&self, primary: &Key, partitions: u16) -> u16 {
+    pub fn partition_of(&self, primary: &Key, partitions: u16) -> PartitionId {
         self.partitioning.partition_of(primary, partitions)
     }
 }

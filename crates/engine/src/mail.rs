@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use liger_fabric::{Cx, Fabric, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Addressee, Lanes};
+use liger_pod::plan::PartitionId;
 
 use crate::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
@@ -117,8 +118,8 @@ impl<'a> Out<'a> {
     }
 
     /// A table and a partition.
-    pub fn place(&mut self, table: TableId, partition: u16) -> &mut Self {
-        self.number(u64::from(table.0), 2).number(u64::from(partition), 2)
+    pub fn place(&mut self, table: TableId, partition: PartitionId) -> &mut Self {
+        self.number(u64::from(table.0), 2).number(u64::from(partition.0), 2)
     }
 }
 
@@ -151,6 +152,11 @@ impl<'a> In<'a> {
         let mut value = [0; 8];
         value[..bytes].copy_from_slice(head);
         Some(u64::from_le_bytes(value))
+    }
+
+    /// A table and a partition, as [`Out::place`] wrote them.
+    pub fn place(&mut self) -> Option<(TableId, PartitionId)> {
+        Some((TableId(self.number(2)? as u16), PartitionId(self.number(2)? as u16)))
     }
 
     /// A key, as [`Out::key`] wrote it.

@@ -10,6 +10,7 @@
 use std::ops::ControlFlow;
 
 use liger_fabric::Work;
+use liger_pod::plan::PartitionId;
 use liger_store::local::{LocalTree, RowSlab};
 
 use crate::catalog::{Catalog, Kind, Relation};
@@ -62,7 +63,7 @@ pub trait Relational {
     fn point_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError>;
@@ -71,7 +72,7 @@ pub trait Relational {
     fn range_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError>;
@@ -80,13 +81,18 @@ pub trait Relational {
     fn insert_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError>;
 
     /// Marks the row for removal that was shown to a writing visitor last.
-    fn doom_visited(&mut self, relation: &Relation, partition: u16, key: &Key) -> Result<(), TxnError>;
+    fn doom_visited(
+        &mut self,
+        relation: &Relation,
+        partition: PartitionId,
+        key: &Key,
+    ) -> Result<(), TxnError>;
 }
 
 /// Shows the row with this key to the visitor; false if there is none.
@@ -150,7 +156,7 @@ fn range_of_all<T: Relational>(
     visitor: &mut Visitor<'_>,
 ) -> Result<(), TxnError> {
     let mut rows: Vec<(Key, Vec<u8>)> = Vec::new();
-    for partition in 0..txn.partitions() {
+    for partition in (0..txn.partitions()).map(PartitionId) {
         let mut gather = |key: &Key, row: Row<'_>| {
             rows.push((*key, row.bytes().to_vec()));
             ControlFlow::Continue(())

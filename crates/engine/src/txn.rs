@@ -20,13 +20,23 @@ use crate::recovery::manifest::image_name;
 use std::fmt;
 use std::ops::ControlFlow;
 
+use liger_pod::plan::PartitionId;
+
 /// A table, or a secondary index, which is a table of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct TableId(pub u16);
 
 /// A secondary index, by the table that holds its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct IndexId(pub TableId);
+
+impl TableId {
+    /// Where it is in a list of all relations.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 impl fmt::Display for TableId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,7 +249,7 @@ pub enum StoredFile {
         /// Number of the checkpoint.
         checkpoint: u32,
         /// The partition.
-        partition: u16,
+        partition: PartitionId,
     },
     /// A segment of a log.
     Log {

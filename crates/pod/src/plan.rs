@@ -52,6 +52,31 @@ pub(crate) const RETIRE_ENTRY_BYTES: u64 = 16;
 /// A free sync word keeps the next one's number (offset / 8) in its low 32 bits.
 const MAX_SYNC_BYTES: u64 = 8 << 32;
 
+/// A partition of the pod's tables: the rows of each that one host owns at a time. Never taken for a table's
+/// number, which stands beside it in many places.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PartitionId(pub u16);
+
+impl PartitionId {
+    /// Where it is in a list of all partitions.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The host that it was made for, in a pod of so many.
+    #[inline]
+    pub fn home(self, hosts: u8) -> HostId {
+        HostId((self.0 % u16::from(hosts)) as u8)
+    }
+}
+
+impl fmt::Display for PartitionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// What all hosts of a pod agree on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodConfig {
@@ -414,6 +439,11 @@ impl Plan {
         (0..self.config.hosts).map(HostId)
     }
 
+    /// Partitions of the pod, in order.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+        (0..self.config.partitions).map(PartitionId)
+    }
+
     /// The controller's sync line.
     pub fn controller(&self) -> SyncAddr {
         self.sync(Part::Controller)
@@ -432,9 +462,8 @@ impl Plan {
     }
 
     /// The word that names a partition's owner.
-    pub fn owner(&self, partition: u16) -> SyncAddr {
-        assert!(partition < self.config.partitions, "partition {partition} of {}", self.config.partitions);
-        self.sync(Part::Owners).word(partition.into())
+    pub fn owner(&self, partition: PartitionId) -> SyncAddr {
+        self.sync(Part::Owners).word(self.checked(partition).into())
     }
 
     /// The membership line of `host` (any of the 16 numbers).
@@ -506,11 +535,17 @@ impl Plan {
     }
 
     /// Root word of the shared index of one partition of one table.
-    pub fn directory(&self, table: u16, partition: u16) -> SyncAddr {
+    pub fn directory(&self, table: u16, partition: PartitionId) -> SyncAddr {
         let c = &self.config;
         assert!(table < c.max_tables, "table {table} of {}", c.max_tables);
-        assert!(partition < c.partitions, "partition {partition} of {}", c.partitions);
-        self.sync(Part::Directory).word(u64::from(table) * u64::from(c.partitions) + u64::from(partition))
+        let partition = u64::from(self.checked(partition));
+        self.sync(Part::Directory).word(u64::from(table) * u64::from(c.partitions) + partition)
+    }
+
+    /// The number of a partition, which must be one of this pod.
+    fn checked(&self, partition: PartitionId) -> u16 {
+        assert!(partition.0 < self.config.partitions, "partition {partition} of {}", self.config.partitions);
+        partition.0
     }
 
     /// Number of an ordered pair of hosts.

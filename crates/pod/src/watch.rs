@@ -26,7 +26,7 @@ use liger_fabric::{CutOff, Cx, Fabric, HostId};
 
 use crate::error::PodError;
 use crate::membership::{self, HostState, Slot};
-use crate::plan::{MAX_HOSTS, Plan};
+use crate::plan::{MAX_HOSTS, PartitionId, Plan};
 
 /// Protocol steps that a mutation test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -400,7 +400,8 @@ pub fn is_settled<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<bool
         let matters = match slot.state {
             HostState::Free | HostState::Joining | HostState::Recovered => false,
             HostState::Alive | HostState::Leaving | HostState::Suspect => true,
-            HostState::Fenced => (0..plan.config().partitions)
+            HostState::Fenced => plan
+                .partitions()
                 .any(|partition| Owner::load(cx, plan, partition).is_some_and(|owner| owner.host == host)),
         };
         if matters && cx.load(plan.settled(dead.host, host)) != u64::from(dead.incarnation) {
@@ -467,14 +468,14 @@ pub struct Owner {
 
 impl Owner {
     /// The owner of a partition; none before the host that it was made for has come.
-    pub fn load<F: Fabric>(cx: &Cx<F>, plan: &Plan, partition: u16) -> Option<Self> {
+    pub fn load<F: Fabric>(cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Self> {
         let word = cx.load(plan.owner(partition));
         (word != 0).then_some(Self { host: HostId(word as u8), incarnation: (word >> 8) as u16 })
     }
 
     /// Makes this the owner. Only the host itself, of a partition that is nobody's or a dead host's whose
     /// heir it is.
-    pub fn publish<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, partition: u16) {
+    pub fn publish<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) {
         let seen = cx.load(plan.owner(partition));
         let word = SET | u64::from(self.host.0) | u64::from(self.incarnation) << 8;
         let swapped = cx.compare_exchange(plan.owner(partition), seen, word);

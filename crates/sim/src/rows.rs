@@ -562,7 +562,7 @@ pub(crate) fn look_at_everything(
     mut show: impl FnMut(Found),
 ) -> Result<(), TxnError> {
     let mut session = RowSession::new(cx, host);
-    for part in host.own_partitions().map(|part| part as i16).collect::<Vec<_>>() {
+    for part in host.own_partitions().map(|part| part.0 as i16).collect::<Vec<_>>() {
         session.attempt(|txn| {
             let all = KeyRange::prefix(Key::build().i16(part), 1);
             txn.scan(ITEMS, &all, |key, row| {

@@ -11,7 +11,7 @@ use liger_engine::row::{Loader, RowHost, RowSession};
 use liger_engine::{Catalog, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError};
 use liger_fabric::sim::{Sim, SimConfig};
 use liger_fabric::{Cx, HostId, SyncAddr, WorkerId};
-use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
+use liger_pod::plan::{PartitionId, PodConfig, SUPERBLOCK_BYTES};
 use liger_sim::pod::{PodSetup, SimPod};
 use liger_sim::rows::items;
 
@@ -143,7 +143,7 @@ fn asker(cx: &Cx<Sim>, host: &RowHost, stage: &Stage, root: SyncAddr, damage: Da
 
 fn run(seed: u64, choose: impl Fn(u64) -> Damage) {
     let mut pod = pod(seed);
-    let (root, damage) = (pod.plan.directory(ITEMS.0, PART as u16), choose(pod.plan.len() - 64));
+    let (root, damage) = (pod.plan.directory(ITEMS.0, PartitionId(PART as u16)), choose(pod.plan.len() - 64));
     let stage = Rc::new(Stage::default());
     let (host, its_stage) = (Rc::clone(&pod.hosts[0]), Rc::clone(&stage));
     pod.sim.spawn(HostId(0), WorkerId(0), move |cx| owner(cx, &host, &its_stage));

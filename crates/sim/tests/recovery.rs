@@ -20,7 +20,7 @@ use liger_engine::{
 use liger_fabric::disk::{Damage, Disk, SECTOR, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::plan::{PodConfig, SUPERBLOCK_BYTES};
+use liger_pod::plan::{PartitionId, PodConfig, SUPERBLOCK_BYTES};
 use liger_sim::pod::{PodSetup, SimPod, directories, directory};
 
 table! {
@@ -73,7 +73,7 @@ fn change_entry(writer: &mut RecordWriter, op: Op, (part, id, value): (i16, i32,
     let catalog = Catalog::new(&[goods::schema(), units::schema()]).unwrap();
     let key = entry_key(part, id, value);
     let partition = catalog.relation(BY_VALUE).unwrap().partition_of(&key, PARTITIONS);
-    writer.change((BY_VALUE.0, partition), op, &key, previous);
+    writer.change((BY_VALUE, partition), op, &key, previous);
     if op == Op::Insert {
         let index = &goods::schema().layout().unwrap().indexes[0];
         let mut row = vec![0; index.row_len];
@@ -186,20 +186,20 @@ fn lost_pod() -> (Files, State) {
     let (one, two, three) = (first_of(2), first_of(2) + 1, first_of(3));
     first.record(one, |writer| {
         for part in [0, 1] {
-            writer.change((0, part), Op::Update, &key(part as i16, 2), 0);
+            writer.change((GOODS, PartitionId(part)), Op::Update, &key(part as i16, 2), 0);
             writer.piece(value, &777i64.to_le_bytes());
             change_entry(writer, Op::Delete, (part as i16, 2, 102), 0);
             change_entry(writer, Op::Insert, (part as i16, 2, 777), 0);
         }
     });
     second.record(two, |writer| {
-        writer.change((0, 0), Op::Update, &key(0, 2), one);
+        writer.change((GOODS, PartitionId(0)), Op::Update, &key(0, 2), one);
         writer.piece(value, &778i64.to_le_bytes());
         change_entry(writer, Op::Delete, (0, 2, 777), one);
         change_entry(writer, Op::Insert, (0, 2, 778), 0);
-        writer.change((0, 2), Op::Delete, &key(2, 4), 0);
+        writer.change((GOODS, PartitionId(2)), Op::Delete, &key(2, 4), 0);
         change_entry(writer, Op::Delete, (2, 4, 104), 0);
-        writer.change((0, 1), Op::Insert, &key(1, 9), 0);
+        writer.change((GOODS, PartitionId(1)), Op::Insert, &key(1, 9), 0);
         writer.piece(0, good(1, 9, 5).bytes());
         change_entry(writer, Op::Insert, (1, 9, 5), 0);
     });
@@ -208,7 +208,7 @@ fn lost_pod() -> (Files, State) {
     second.mark(2, 1);
     second.mark(2, 1);
     // Not durable: the other host's mark is missing.
-    second.record(three, |writer| writer.change((0, 0), Op::Delete, &key(0, 2), two));
+    second.record(three, |writer| writer.change((GOODS, PartitionId(0)), Op::Delete, &key(0, 2), two));
     for log in [first, second] {
         files.insert((log.host, segment_name(1)), log.bytes);
     }
@@ -411,7 +411,7 @@ fn a_damaged_block_is_told_to_who_wants_a_row_of_it_and_nobody_else() {
         (damaged, whole, host.troubles(cx))
     });
     assert_eq!(whole, Ok(Some(104)));
-    let file = StoredFile::Image { checkpoint: 1, partition: 0 };
+    let file = StoredFile::Image { checkpoint: 1, partition: PartitionId(0) };
     let expected = TxnError::NotRestored { table: GOODS, at: StoredAt { byte: 72, file, host: 0 } };
     assert_eq!(damaged, [Err(expected), Err(expected)]);
     assert_eq!(expected.to_string(), "rows of table 0 cannot be restored: host 0, image-1-0, byte 72");

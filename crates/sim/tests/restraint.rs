@@ -18,7 +18,7 @@ use liger_engine::{Catalog, NewRow, Session, TableId, Transaction, TxnError};
 use liger_fabric::disk::SimDisks;
 use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::plan::{Plan, PodConfig, SUPERBLOCK_BYTES};
+use liger_pod::plan::{PartitionId, Plan, PodConfig, SUPERBLOCK_BYTES};
 use liger_sim::pod::{PodSetup, SimPod, directories, directory};
 use liger_sim::rows::items;
 
@@ -93,7 +93,7 @@ fn a_host_that_stood_still_and_was_given_up_commits_nothing() {
 /// A checkpoint of this epoch that has an image of partition 1, which is host 1's.
 fn checkpoint(begin_epoch: u64) -> Option<Checkpoint> {
     let end = ImageEnd { rows: 1, newest: 1, bytes: 100 };
-    let images = vec![ImageEntry { partition: 1, end }];
+    let images = vec![ImageEntry { partition: PartitionId(1), end }];
     Some(Checkpoint { number: 1, begin_epoch, end_epoch: begin_epoch, images })
 }
 

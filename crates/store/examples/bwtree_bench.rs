@@ -10,7 +10,7 @@ use liger_fabric::native::{Mapping, Native};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::Heap;
-use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::plan::{PartitionId, Plan, PodConfig};
 use liger_store::bwtree::{BwTree, Entries, NodeCache, Trace, TreeHost, Unfinished};
 
 const THREADS: u8 = 2;
@@ -49,7 +49,7 @@ fn main() {
             hwcc_bytes/key  cxl_bytes/key"
     );
     for (table, (order, width)) in [("rising", 1), ("random", 1), ("random", 3)].into_iter().enumerate() {
-        let tree = BwTree::new(plan.directory(table as u16, 0), width);
+        let tree = BwTree::new(plan.directory(table as u16, PartitionId(0)), width);
         tree.create(&owner, &host(0)).expect("create");
         let key = |i: u64| {
             let mixed = if order == "rising" { i } else { i.wrapping_mul(0x9e37_79b9_7f4a_7c15) };

@@ -21,6 +21,7 @@ use liger_engine::recovery::replay::{Changes, RecordAt, Replayed};
 use liger_engine::recovery::{Plan, RecoveryError, Stored};
 use liger_fabric::Cx;
 use liger_fabric::native::Native;
+use liger_pod::plan::PartitionId;
 use serde::Serialize;
 
 use super::status;
@@ -143,7 +144,7 @@ fn print(files: &Files) {
     );
     for part in &files.partitions {
         let name =
-            if part.partition == REPLICAS { "replicas".to_owned() } else { part.partition.to_string() };
+            if part.partition == REPLICAS.0 { "replicas".to_owned() } else { part.partition.to_string() };
         let image = part.image_of_host.map_or("none".to_owned(), |host| host.to_string());
         let Part { image_rows, image_bytes, changes, rows, .. } = part;
         println!("{name:>9}{image:>7}{image_rows:>12}{image_bytes:>14}{changes:>12}{rows:>12}");
@@ -196,7 +197,7 @@ impl Audit {
     }
 
     /// The newest image of a partition.
-    fn start_of(&self, partition: u16) -> Option<Start> {
+    fn start_of(&self, partition: PartitionId) -> Option<Start> {
         let has = |(host, files): (usize, &liger_engine::recovery::HostFiles)| {
             let checkpoint = files.manifest.checkpoint.as_ref()?;
             let has = checkpoint.images.iter().any(|image| image.partition == partition);
@@ -206,10 +207,11 @@ impl Audit {
     }
 
     fn files(mut self, path: &Path) -> Result<Files, Failure> {
-        let starts: Vec<Option<Start>> = (0..self.partitions).map(|p| self.start_of(p)).collect();
+        let starts: Vec<Option<Start>> =
+            (0..self.partitions).map(|p| self.start_of(PartitionId(p))).collect();
         let mut changes = self.changes(&starts)?;
         let mut partitions = Vec::new();
-        for (partition, start) in (0..).zip(&starts) {
+        for (partition, start) in (0..).map(PartitionId).zip(&starts) {
             let mine = changes.remove(&partition).unwrap_or_default();
             partitions.push(self.part(partition, start.as_ref().map(|start| start.host), mine)?);
         }
@@ -241,8 +243,8 @@ impl Audit {
     }
 
     /// Reads all logs once more, and sorts the changes that count into partitions.
-    fn changes(&mut self, starts: &[Option<Start>]) -> Result<BTreeMap<u16, Changes>, RecoveryError> {
-        let mut all = BTreeMap::<u16, Changes>::new();
+    fn changes(&mut self, starts: &[Option<Start>]) -> Result<BTreeMap<PartitionId, Changes>, RecoveryError> {
+        let mut all = BTreeMap::<PartitionId, Changes>::new();
         for (directory, files) in self.directories.iter().zip(&self.plan.hosts) {
             let host = directory.host();
             let mut misplaced = None;
@@ -253,7 +255,7 @@ impl Audit {
                     let at = RecordAt { host, segment: spot.segment, byte: spot.byte };
                     let epoch = epoch_of(record.llsn());
                     for change in record.changes().filter(|_| self.plan.counts(epoch)) {
-                        match starts.get(usize::from(change.partition)) {
+                        match starts.get(change.partition.index()) {
                             None => misplaced = misplaced.take().or(Some((at, change.partition))),
                             Some(Some(start)) if epoch < start.begin_epoch => {}
                             Some(_) => {
@@ -273,7 +275,12 @@ impl Audit {
     }
 
     /// Replays one partition.
-    fn part(&mut self, partition: u16, host: Option<usize>, changes: Changes) -> Result<Part, RecoveryError> {
+    fn part(
+        &mut self,
+        partition: PartitionId,
+        host: Option<usize>,
+        changes: Changes,
+    ) -> Result<Part, RecoveryError> {
         let of = (partition, self.partitions);
         let image = host.map(|host| (&self.directories[host], &self.plan.hosts[host].manifest));
         let stored = Stored::open(&self.cx, &self.catalog, of, image, changes)?;
@@ -284,8 +291,8 @@ impl Audit {
 }
 
 impl Part {
-    fn new(partition: u16, image_of_host: Option<u8>, done: &Replayed, image_bytes: u64) -> Self {
+    fn new(partition: PartitionId, image_of_host: Option<u8>, done: &Replayed, image_bytes: u64) -> Self {
         let Replayed { rows, image_rows, changes } = *done;
-        Self { partition, image_of_host, image_rows, image_bytes, changes, rows }
+        Self { partition: partition.0, image_of_host, image_rows, image_bytes, changes, rows }
     }
 }

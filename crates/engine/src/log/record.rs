@@ -22,10 +22,12 @@
 //! Not here: where records are kept (ring.rs, segment.rs) and what they mean for a row (recovery).
 
 use liger_fabric::HostId;
+use liger_pod::plan::PartitionId;
 
 use super::branch::{BRANCH_BYTES, BranchHead};
 use super::checksum::{checksum as checksum_of, checksum_from};
 use crate::key::{Key, MAX_KEY_WORDS};
+use crate::txn::TableId;
 
 /// Bytes of a record's head.
 pub const HEAD_BYTES: usize = 32;
@@ -153,7 +155,7 @@ impl RecordWriter {
     ///
     /// # Panics
     /// After [`MAX_CHANGES`].
-    pub fn change(&mut self, (table, partition): (u16, u16), op: Op, key: &Key, previous: u64) {
+    pub fn change(&mut self, (table, partition): (TableId, PartitionId), op: Op, key: &Key, previous: u64) {
         self.changes += 1;
         assert!(self.changes as usize <= MAX_CHANGES, "more changes than a record has");
         self.make_room(CHANGE_BYTES);
@@ -163,8 +165,8 @@ impl RecordWriter {
         let shape = (op as u8 + 1) | ((words.len() as u8) << SHAPE_KEY_SHIFT);
         self.more = (self.len, SHAPE_PIECES);
         self.put([shape, (last_bytes | previous_bytes << 4) as u8, 0, 0, 0, 0, 0, 0], 2);
-        self.put_number(table.into());
-        self.put_number(partition.into());
+        self.put_number(table.0.into());
+        self.put_number(partition.0.into());
         self.put(previous.to_le_bytes(), previous_bytes);
         for word in words {
             self.put(word.to_be_bytes(), 8);
@@ -263,9 +265,9 @@ pub struct Record<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// Table of the row.
-    pub table: u16,
+    pub table: TableId,
     /// Partition of the row.
-    pub partition: u16,
+    pub partition: PartitionId,
     /// What happened.
     pub op: Op,
     /// The row's key.
@@ -437,8 +439,8 @@ fn take_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
         (_, more, rest) = take_piece(rest)?;
     }
     let change = Change {
-        table: table.try_into().ok()?,
-        partition: partition.try_into().ok()?,
+        table: TableId(table.try_into().ok()?),
+        partition: PartitionId(partition.try_into().ok()?),
         op,
         key: Key::from_words(&words[..key_words]),
         previous: u64::from_le_bytes(padded(previous)),
@@ -490,12 +492,12 @@ mod tests {
     fn sample() -> Vec<u8> {
         let mut writer = RecordWriter::default();
         writer.begin();
-        writer.change((1, 2), Op::Insert, &key(&[5, 6]), 0);
+        writer.change((TableId(1), PartitionId(2)), Op::Insert, &key(&[5, 6]), 0);
         writer.piece(0, b"a whole row");
-        writer.change((1, 2), Op::Update, &key(&[5, 7]), 0x99);
+        writer.change((TableId(1), PartitionId(2)), Op::Update, &key(&[5, 7]), 0x99);
         writer.piece(4, &[1, 2, 3, 4]);
         writer.piece(16, &[9; 8]);
-        writer.change((4, 0), Op::Delete, &key(&[8]), 0x42);
+        writer.change((TableId(4), PartitionId(0)), Op::Delete, &key(&[8]), 0x42);
         writer.finish(first_of(11) + 5, 4096, ORIGIN).to_vec()
     }
 
@@ -508,9 +510,9 @@ mod tests {
         let changes: Vec<_> = record.changes().collect();
         let seen: Vec<_> = changes.iter().map(|c| (c.table, c.partition, c.op, c.key, c.previous)).collect();
         let expected = [
-            (1, 2, Op::Insert, key(&[5, 6]), 0),
-            (1, 2, Op::Update, key(&[5, 7]), 0x99),
-            (4, 0, Op::Delete, key(&[8]), 0x42),
+            (TableId(1), PartitionId(2), Op::Insert, key(&[5, 6]), 0),
+            (TableId(1), PartitionId(2), Op::Update, key(&[5, 7]), 0x99),
+            (TableId(4), PartitionId(0), Op::Delete, key(&[8]), 0x42),
         ];
         assert_eq!(seen, expected);
         assert_eq!(changes[0].pieces().collect::<Vec<_>>(), [(0, &b"a whole row"[..])]);
@@ -539,7 +541,7 @@ mod tests {
             let mut writer = RecordWriter::default();
             writer.begin_branch(&head);
             assert!(writer.is_empty());
-            writer.change((1, 2), Op::Update, &key(&[5]), 3);
+            writer.change((TableId(1), PartitionId(2)), Op::Update, &key(&[5]), 3);
             writer.piece(4, b"new");
             let bytes = writer.finish(first_of(9), 0, ORIGIN).to_vec();
             let record = Record::parse(&bytes).unwrap();
@@ -558,7 +560,7 @@ mod tests {
     fn a_writer_starts_anew() {
         let mut writer = RecordWriter::default();
         writer.begin();
-        writer.change((1, 2), Op::Delete, &key(&[1]), 3);
+        writer.change((TableId(1), PartitionId(2)), Op::Delete, &key(&[1]), 3);
         writer.finish(1, 0, ORIGIN);
         writer.begin();
         assert!(writer.is_empty() && writer.len() == HEAD_BYTES);
@@ -571,7 +573,7 @@ mod tests {
         writer.begin();
         let most = 100_000;
         for id in 0..most {
-            writer.change((1, 2), Op::Insert, &key(&[id]), 0);
+            writer.change((TableId(1), PartitionId(2)), Op::Insert, &key(&[id]), 0);
             if id < 80 {
                 writer.piece(0, &row);
             }

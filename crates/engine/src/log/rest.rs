@@ -135,13 +135,14 @@ pub fn check<F: Fabric>(
 #[cfg(test)]
 mod tests {
     use liger_fabric::native::Native;
-    use liger_pod::plan::PodConfig;
+    use liger_pod::plan::{PartitionId, PodConfig};
     use liger_pod::testing::TestPod;
 
     use super::*;
     use crate::key::Key;
     use crate::log::record::{Op, Origin, RecordWriter, first_of};
     use crate::log::ring::Ring;
+    use crate::txn::TableId;
 
     const EPOCH: u64 = 9;
     const RING: (HostId, WorkerId) = (HostId(1), WorkerId(0));
@@ -155,7 +156,12 @@ mod tests {
         let mut ends = vec![0];
         for number in 0..records {
             writer.begin();
-            writer.change((0, 0), Op::Update, &Key::build().i32(number as i32).finish(), 1);
+            writer.change(
+                (TableId(0), PartitionId(0)),
+                Op::Update,
+                &Key::build().i32(number as i32).finish(),
+                1,
+            );
             writer.piece(0, &vec![7; 8 + 16 * (number % 3) as usize]);
             let appended = ring.append(&cx, &mut writer, first_of(EPOCH) + number, origin, |_| false);
             ends.push(appended.expect("there is room") + writer.len() as u64);

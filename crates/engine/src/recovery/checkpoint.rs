@@ -20,6 +20,7 @@
 
 use liger_fabric::disk::{DiskFile, Pages};
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::directory::{Directory, remove_if_there, replace};
 use super::error::RecoveryError;
@@ -122,7 +123,7 @@ pub struct Taking {
     pace: Pace,
     stage: Stage,
     /// Partitions that have no image yet, the next one last.
-    left: Vec<u16>,
+    left: Vec<PartitionId>,
     image: Option<Image>,
     newest: u64,
 }
@@ -139,7 +140,7 @@ impl Taking {
         assert_eq!((host.id(), cx.host()), (manifest.host, manifest.host), "a host's own checkpoint");
         let begin_epoch = epochs.now(cx);
         let number = manifest.checkpoint.as_ref().map_or(0, |earlier| earlier.number) + 1;
-        let mut left: Vec<u16> = host.own_partitions().chain([REPLICAS]).collect();
+        let mut left: Vec<PartitionId> = host.own_partitions().chain([REPLICAS]).collect();
         left.reverse();
         let checkpoint = Checkpoint { number, begin_epoch, end_epoch: 0, images: Vec::new() };
         Self { checkpoint, pace, stage: Stage::AwaitBegin, left, image: None, newest: 0 }
@@ -229,7 +230,7 @@ impl Taking {
 }
 
 /// True if the image of `partition` has rows of this relation.
-fn is_in_image(relation: &Relation, partition: u16) -> bool {
+fn is_in_image(relation: &Relation, partition: PartitionId) -> bool {
     relation.replicated == (partition == REPLICAS)
 }
 
@@ -264,7 +265,7 @@ pub(super) fn remove_unfinished<F: Fabric>(
 struct Image {
     output: Output,
     writer: ImageWriter,
-    partition: u16,
+    partition: PartitionId,
     pace: Pace,
     /// Tables that are not copied to their end, the next one last.
     tables: Vec<TableId>,
@@ -301,9 +302,9 @@ impl Image {
         directory: &Directory,
     ) -> Result<Step, RecoveryError> {
         let table = *self.tables.last().expect("a table is left");
-        let relation = &host.catalog().relations()[usize::from(table.0)];
+        let relation = &host.catalog().relations()[table.index()];
         let (writer, partition) = (&mut self.writer, self.partition);
-        let copy = |key: &Key, version: u64, row: &[u8]| writer.row(table.0, key, version, row);
+        let copy = |key: &Key, version: u64, row: &[u8]| writer.row(table, key, version, row);
         let copied = if relation.replicated {
             host.copy_replica(cx, table, copy);
             CopiedUpTo::End

@@ -30,6 +30,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::checkpoint::{Pace, Step, Taking, remove_unfinished};
 use super::directory::{Directory, read_whole, replace};
@@ -451,8 +452,8 @@ impl Checkpointer {
             return Ok(true);
         };
         let images = checkpoint.images.iter().map(|image| image.partition);
-        let own: Vec<u16> = host.own_partitions().chain([REPLICAS]).collect();
-        let mut left: Vec<u16> = images.filter(|partition| !own.contains(partition)).collect();
+        let own: Vec<PartitionId> = host.own_partitions().chain([REPLICAS]).collect();
+        let mut left: Vec<PartitionId> = images.filter(|partition| !own.contains(partition)).collect();
         if left.is_empty() {
             return Ok(true);
         }
@@ -460,7 +461,8 @@ impl Checkpointer {
             let directory = files.look(other)?;
             let bytes = read_whole(cx, &directory, HOST_MANIFEST)?;
             let Some(newer) = HostManifest::decode(other, &bytes)?.checkpoint else { continue };
-            let has = |partition: &u16| newer.images.iter().any(|image| image.partition == *partition);
+            let has =
+                |partition: &PartitionId| newer.images.iter().any(|image| image.partition == *partition);
             left.retain(|partition| newer.begin_epoch <= checkpoint.begin_epoch || !has(partition));
         }
         Ok(left.is_empty())

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use liger_fabric::HostId;
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
 use super::manifest::image_numbers;
@@ -49,7 +50,7 @@ pub struct BrokenChain {
     /// The row's table.
     pub table: TableId,
     /// The row's partition.
-    pub partition: u16,
+    pub partition: PartitionId,
     /// The row's key.
     pub key: Key,
     /// The version it makes.
@@ -169,7 +170,7 @@ pub enum RecoveryError {
         /// The row's table.
         table: TableId,
         /// The row's partition.
-        partition: u16,
+        partition: PartitionId,
         /// The row's key.
         key: Box<Key>,
         /// How often it was tried.

@@ -23,11 +23,13 @@
 //! Not here: when an image counts (manifest.rs), and how rows are copied (checkpoint.rs).
 
 use liger_fabric::HostId;
+use liger_pod::plan::PartitionId;
 
 use crate::key::Key;
+use crate::txn::TableId;
 
 /// The partition number in the image of a host's replicated tables.
-pub const REPLICAS: u16 = u16::MAX;
+pub const REPLICAS: PartitionId = PartitionId(u16::MAX);
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"Limg");
 pub(super) const FORMAT: u32 = 2;
@@ -60,7 +62,7 @@ pub struct ImageHead {
     /// The host.
     pub host: HostId,
     /// The partition, or [`REPLICAS`].
-    pub partition: u16,
+    pub partition: PartitionId,
 }
 
 /// What an image holds.
@@ -80,12 +82,12 @@ pub struct ImageWriter {
     /// Finished blocks, and the one that is being filled from `block` on.
     out: Vec<u8>,
     block: usize,
-    table: u16,
+    table: TableId,
     rows_in_block: u32,
     number: u64,
     taken: u64,
     end: ImageEnd,
-    last: Option<(u16, Key)>,
+    last: Option<(TableId, Key)>,
     block_bytes: usize,
     /// The places of finished blocks, and the one that is being filled without its number of rows.
     directory: Vec<u8>,
@@ -98,7 +100,7 @@ impl ImageWriter {
         let mut writer = Self {
             out: Vec::new(),
             block: 0,
-            table: 0,
+            table: TableId(0),
             rows_in_block: 0,
             number: 0,
             taken: 0,
@@ -111,7 +113,7 @@ impl ImageWriter {
         let mut payload = [0; HEAD_PAYLOAD];
         payload[0..4].copy_from_slice(&FORMAT.to_le_bytes());
         payload[4] = head.host.0;
-        payload[6..8].copy_from_slice(&head.partition.to_le_bytes());
+        payload[6..8].copy_from_slice(&head.partition.0.to_le_bytes());
         for (i, word) in [head.pod, head.layouts, head.checkpoint, head.begin_epoch].into_iter().enumerate() {
             payload[8 + 8 * i..16 + 8 * i].copy_from_slice(&word.to_le_bytes());
         }
@@ -132,7 +134,7 @@ impl ImageWriter {
         let bytes = (block.len() - BLOCK_HEAD) as u64;
         block[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         block[8] = kind;
-        block[10..12].copy_from_slice(&self.table.to_le_bytes());
+        block[10..12].copy_from_slice(&self.table.0.to_le_bytes());
         block[12..16].copy_from_slice(&self.rows_in_block.to_le_bytes());
         block[16..24].copy_from_slice(&self.number.to_le_bytes());
         block[24..32].copy_from_slice(&bytes.to_le_bytes());
@@ -143,12 +145,12 @@ impl ImageWriter {
     }
 
     /// Begins a block of rows, the first of which has this key.
-    fn open_rows(&mut self, table: u16, key: &Key) {
+    fn open_rows(&mut self, table: TableId, key: &Key) {
         self.table = table;
         self.open_block();
         let offset = self.taken + self.block as u64;
         self.directory.extend_from_slice(&offset.to_le_bytes());
-        self.directory.extend_from_slice(&table.to_le_bytes());
+        self.directory.extend_from_slice(&table.0.to_le_bytes());
         self.directory.extend_from_slice(&[0; 6]);
         key.words().iter().for_each(|word| self.directory.extend_from_slice(&word.to_le_bytes()));
         self.blocks += 1;
@@ -166,7 +168,7 @@ impl ImageWriter {
     ///
     /// # Panics
     /// If rows do not come in the order of tables and keys.
-    pub fn row(&mut self, table: u16, key: &Key, version: u64, row: &[u8]) {
+    pub fn row(&mut self, table: TableId, key: &Key, version: u64, row: &[u8]) {
         assert!(self.last.is_none_or(|last| last < (table, *key)), "rows of an image are in order");
         let is_full = self.out.len() - self.block >= self.block_bytes;
         if let Some((_, last)) = self.last.filter(|_| self.table != table || is_full) {
@@ -204,7 +206,7 @@ impl ImageWriter {
         if let Some((_, last)) = self.last {
             self.close_rows(last.width());
         }
-        self.table = 0;
+        self.table = TableId(0);
         self.open_block();
         let directory_at = self.taken + self.block as u64;
         self.out.append(&mut self.directory);

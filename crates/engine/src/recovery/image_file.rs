@@ -20,6 +20,7 @@ use super::image::{
 use crate::catalog::Catalog;
 use crate::key::{Key, MAX_KEY_WORDS};
 use crate::log::record::{u16_at, u32_at, u64_at};
+use crate::txn::TableId;
 
 /// Reads bytes at an offset of the file, and says how many there were.
 pub trait ReadAt: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError> {}
@@ -30,7 +31,7 @@ impl<R: FnMut(u64, &mut [u8]) -> Result<usize, RecoveryError>> ReadAt for R {}
 #[derive(Clone, Copy, Debug)]
 pub struct ImageRow<'a> {
     /// Its table.
-    pub table: u16,
+    pub table: TableId,
     /// Its key.
     pub key: Key,
     /// Its version.
@@ -45,7 +46,7 @@ pub struct BlockPlace {
     /// Offset of the block.
     pub offset: u64,
     /// Table of its rows.
-    pub table: u16,
+    pub table: TableId,
     /// How many there are.
     pub rows: u32,
     /// Key of the first one.
@@ -66,7 +67,7 @@ pub struct ImageFile {
 #[derive(Debug)]
 pub struct Block {
     bytes: Vec<u8>,
-    table: u16,
+    table: TableId,
     key_words: usize,
     row_len: usize,
 }
@@ -127,7 +128,7 @@ impl ImageFile {
     }
 
     /// The blocks with rows of a table.
-    pub fn blocks_of(&self, table: u16) -> Range<usize> {
+    pub fn blocks_of(&self, table: TableId) -> Range<usize> {
         let from = self.blocks.partition_point(|place| place.table < table);
         from..self.blocks.partition_point(|place| place.table <= table)
     }
@@ -156,10 +157,10 @@ impl ImageFile {
         let place = &self.blocks[block];
         let len = self.block_bytes(block) - BLOCK_HEAD as u64;
         let bytes = self.read_block((place.offset, len), (KIND_ROWS, block as u64 + 1), read)?;
-        let relation = &catalog.relations()[usize::from(place.table)];
+        let relation = &catalog.relations()[place.table.index()];
         let (key_words, row_len) = (relation.key_words, relation.row_len);
         let found = Block { bytes, table: place.table, key_words, row_len };
-        let (table, rows) = (u16_at(&found.bytes, 10), u32_at(&found.bytes, 12));
+        let (table, rows) = (TableId(u16_at(&found.bytes, 10)), u32_at(&found.bytes, 12));
         let is_whole = (rows as usize).checked_mul(found.stride()) == Some(len as usize);
         if (table, rows) != (place.table, place.rows) || rows == 0 || !is_whole {
             let why = format!(
@@ -247,7 +248,7 @@ impl ImageFile {
         let pairs = [
             ("format", u64::from(u32_at(payload, 0)), u64::from(FORMAT)),
             ("host", u64::from(payload[4]), u64::from(head.host.0)),
-            ("partition", u64::from(u16_at(payload, 6)), u64::from(head.partition)),
+            ("partition", u64::from(u16_at(payload, 6)), u64::from(head.partition.0)),
             ("pod", u64_at(payload, 8), head.pod),
             ("hash of layouts", u64_at(payload, 16), head.layouts),
             ("checkpoint", u64_at(payload, 24), head.checkpoint),
@@ -273,7 +274,7 @@ impl ImageFile {
                 return Err(self.damaged(self.directory_at, why));
             };
             let first = key_at(&place[PLACE..]);
-            let (offset, table, rows) = (u64_at(place, 0), u16_at(place, 8), u32_at(place, 12));
+            let (offset, table, rows) = (u64_at(place, 0), TableId(u16_at(place, 8)), u32_at(place, 12));
             places.push(BlockPlace { offset, table, rows, first });
             rest = behind;
         }

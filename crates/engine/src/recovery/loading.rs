@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use liger_fabric::{Cx, Fabric, Latch};
+use liger_pod::plan::PartitionId;
 
 use super::Plan;
 use super::directory::Directory;
@@ -45,8 +46,8 @@ pub struct Loading<'p> {
     logs: Latch<Vec<usize>>,
     unread: AtomicUsize,
     /// By partition.
-    changes: Latch<BTreeMap<u16, Changes>>,
-    partitions: Latch<Vec<u16>>,
+    changes: Latch<BTreeMap<PartitionId, Changes>>,
+    partitions: Latch<Vec<PartitionId>>,
     failed: Latch<Option<RecoveryError>>,
     bytes: AtomicU64,
     log_bytes: AtomicU64,
@@ -57,8 +58,8 @@ pub struct Loading<'p> {
 impl<'p> Loading<'p> {
     /// The share of `host`, whose partitions are empty.
     pub fn new(plan: &'p Plan, host: &'p RowHost) -> Self {
-        let own = |partition: &u16| host.owner(*partition) == host.id();
-        let mut partitions: Vec<u16> = (0..host.partition_count()).filter(own).collect();
+        let own = |partition: &PartitionId| host.owner(*partition) == host.id();
+        let mut partitions: Vec<PartitionId> = host.plan().partitions().filter(own).collect();
         partitions.push(REPLICAS);
         Self {
             plan,
@@ -169,7 +170,7 @@ impl<'p> Loading<'p> {
         &self,
         cx: &Cx<F>,
         directories: &[Directory],
-        partition: u16,
+        partition: PartitionId,
     ) -> Result<(), RecoveryError> {
         let host = self.host;
         let changes = self.changes.lock(cx).remove(&partition).unwrap_or_default();
@@ -195,10 +196,10 @@ pub(super) fn load_replicated<F: Fabric>(
     let mut loader = Loader::new(host);
     let mut rows = 0;
     for relation in host.catalog().relations().iter().filter(|relation| relation.replicated) {
-        for span in 0..stored.spans(relation.id.0) {
+        for span in 0..stored.spans(relation.id) {
             let put =
                 |row: RecoveredRow<'_>| Ok(loader.put_one(cx, relation, &row.key, row.version, row.bytes)?);
-            rows += stored.make(cx, host.catalog(), (relation.id.0, span), put)?.rows;
+            rows += stored.make(cx, host.catalog(), (relation.id, span), put)?.rows;
             turn();
         }
     }

@@ -20,6 +20,7 @@
 //!    reserved word that is used may mean, it is not guessed: such a manifest is refused.
 
 use liger_fabric::HostId;
+use liger_pod::plan::PartitionId;
 
 use super::error::{FileByte, RecoveryError};
 use super::image::{ImageEnd, ImageHead};
@@ -51,7 +52,7 @@ const FILE_HEAD_2: usize = FEATURES_AT;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImageEntry {
     /// Its partition, or [`super::image::REPLICAS`].
-    pub partition: u16,
+    pub partition: PartitionId,
     /// What it holds.
     pub end: ImageEnd,
 }
@@ -116,7 +117,7 @@ pub struct PodManifest {
 
 impl Checkpoint {
     /// The head of its image of `partition`.
-    pub fn image_head(&self, manifest: &HostManifest, partition: u16) -> ImageHead {
+    pub fn image_head(&self, manifest: &HostManifest, partition: PartitionId) -> ImageHead {
         ImageHead {
             pod: manifest.pod,
             layouts: manifest.layouts,
@@ -129,14 +130,14 @@ impl Checkpoint {
 }
 
 /// Name of the image of `partition` in checkpoint `number`.
-pub fn image_name(number: u64, partition: u16) -> String {
+pub fn image_name(number: u64, partition: PartitionId) -> String {
     format!("image-{number}-{partition}")
 }
 
 /// The checkpoint and the partition that an image's name tells.
-pub fn image_numbers(name: &str) -> Option<(u64, u16)> {
+pub fn image_numbers(name: &str) -> Option<(u64, PartitionId)> {
     let (number, partition) = name.strip_prefix("image-")?.split_once('-')?;
-    Some((number.parse().ok()?, partition.parse().ok()?))
+    Some((number.parse().ok()?, PartitionId(partition.parse().ok()?)))
 }
 
 impl HostManifest {
@@ -154,7 +155,7 @@ impl HostManifest {
         words.push(checkpoint.images.len() as u64);
         for image in &checkpoint.images {
             let ImageEnd { rows, newest, bytes } = image.end;
-            words.extend([u64::from(image.partition), rows, newest, bytes]);
+            words.extend([u64::from(image.partition.0), rows, newest, bytes]);
         }
         seal(HOST_MAGIC, &words)
     }
@@ -181,7 +182,7 @@ impl HostManifest {
         let count: u16 = words.next_as("number of images")?;
         let mut images = Vec::with_capacity(usize::from(count));
         for _ in 0..count {
-            let partition = words.next_as("partition")?;
+            let partition = PartitionId(words.next_as("partition")?);
             let end = ImageEnd { rows: words.next()?, newest: words.next()?, bytes: words.next()? };
             images.push(ImageEntry { partition, end });
         }
@@ -344,7 +345,7 @@ mod tests {
 
     fn host_manifest() -> HostManifest {
         let entry = |partition| ImageEntry { partition, end: ImageEnd { rows: 5, newest: 6, bytes: 7 } };
-        let images = vec![entry(1), entry(3), entry(u16::MAX)];
+        let images = [1, 3, u16::MAX].map(PartitionId).map(entry).to_vec();
         let checkpoint = Some(Checkpoint { number: 4, begin_epoch: 8, end_epoch: 9, images });
         HostManifest { pod: 77, host: HostId(1), layouts: 99, first_segment: 12, checkpoint }
     }

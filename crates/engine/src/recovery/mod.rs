@@ -32,6 +32,7 @@ mod stored;
 mod takeover;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use crate::catalog::Catalog;
 use crate::log::scan::{Marks, Scan};
@@ -115,7 +116,7 @@ pub struct HostFiles {
 
 impl HostFiles {
     /// True if its checkpoint has an image of this partition.
-    pub fn has_image(&self, partition: u16) -> bool {
+    pub fn has_image(&self, partition: PartitionId) -> bool {
         let checkpoint = self.manifest.checkpoint.as_ref();
         checkpoint.is_some_and(|c| c.images.iter().any(|image| image.partition == partition))
     }
@@ -240,13 +241,13 @@ impl Plan {
 
     /// The host whose checkpoint has the newest image of a partition, if there is one: its owner then. (An
     /// earlier owner's may be left, too.)
-    pub fn image_of(&self, partition: u16) -> Option<&HostFiles> {
+    pub fn image_of(&self, partition: PartitionId) -> Option<&HostFiles> {
         let with_image = self.hosts.iter().filter(|files| files.has_image(partition));
         with_image.max_by_key(|files| files.begin_epoch())
     }
 
     /// The least epoch that has to be applied to a partition's image.
-    pub fn begin_of(&self, partition: u16) -> u64 {
+    pub fn begin_of(&self, partition: PartitionId) -> u64 {
         self.image_of(partition).map_or(0, HostFiles::begin_epoch)
     }
 

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use liger_fabric::HostId;
+use liger_pod::plan::PartitionId;
 
 use super::error::{BrokenChain, FileByte, RecoveryError};
 use super::image_file::ImageRow;
@@ -54,7 +55,7 @@ struct Pending {
     /// The rest of its key, and its pieces, in the arena.
     from: usize,
     bytes: u32,
-    table: u16,
+    table: TableId,
     op: Op,
     key_words: u8,
 }
@@ -117,7 +118,7 @@ impl Changes {
     }
 
     /// Those of a table whose keys are `low` or greater and less than `high` (`None`: all). They are sorted.
-    pub fn span(&self, table: u16, low: Option<&Key>, high: Option<&Key>) -> Range<usize> {
+    pub fn span(&self, table: TableId, low: Option<&Key>, high: Option<&Key>) -> Range<usize> {
         let before = |change: &Pending, key: &Key| change.table == table && self.key(change) < *key;
         let from = self
             .list
@@ -133,7 +134,7 @@ impl Changes {
     ///
     /// # Errors
     /// The first one that is not.
-    pub fn check(&self, catalog: &Catalog, partition: (u16, u16)) -> Result<(), RecoveryError> {
+    pub fn check(&self, catalog: &Catalog, partition: (PartitionId, u16)) -> Result<(), RecoveryError> {
         let row = OneRow { catalog, partition, changes: self };
         self.list.iter().try_for_each(|change| row.relation(change).map(drop))
     }
@@ -217,7 +218,7 @@ enum State {
 /// If a change does not fit, or `show` fails.
 pub fn replay<'r>(
     catalog: &Catalog,
-    partition: (u16, u16),
+    partition: (PartitionId, u16),
     image: Option<impl Iterator<Item = ImageRow<'r>>>,
     (changes, span): (&Changes, Range<usize>),
     mut show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
@@ -246,7 +247,7 @@ pub fn replay<'r>(
         let newer = &mine[mine.partition_point(|c| matches!(state, State::Here(v) if c.version <= v))..];
         done.changes += newer.len() as u64;
         let row = OneRow { catalog, partition, changes };
-        let table = TableId(at.0);
+        let table = at.0;
         if let Some(version) = row.apply(state, &mut bytes, newer)? {
             show(RecoveredRow { table, key: at.1, version, bytes: &bytes })?;
             done.rows += 1;
@@ -257,7 +258,7 @@ pub fn replay<'r>(
 /// What is needed to apply changes to one row.
 struct OneRow<'a> {
     catalog: &'a Catalog,
-    partition: (u16, u16),
+    partition: (PartitionId, u16),
     changes: &'a Changes,
 }
 
@@ -354,7 +355,7 @@ impl OneRow<'_> {
 
     /// The table of a change, of whose kind records may be.
     fn relation(&self, change: &Pending) -> Result<&Relation, RecoveryError> {
-        let Ok(relation) = self.catalog.relation(TableId(change.table)) else {
+        let Ok(relation) = self.catalog.relation(change.table) else {
             return Err(self.broken(change, "there is no such table"));
         };
         if relation.replicated {
@@ -374,7 +375,7 @@ impl OneRow<'_> {
     fn broken(&self, change: &Pending, why: impl Into<String>) -> RecoveryError {
         RecoveryError::Chain(Box::new(BrokenChain {
             at: change.at.file_byte(),
-            table: TableId(change.table),
+            table: change.table,
             partition: self.partition.0,
             key: self.changes.key(change),
             version: change.version,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::plan::PartitionId;
 
 use super::directory::{Directory, read_whole};
 use super::error::RecoveryError;
@@ -37,10 +38,10 @@ impl Sources<'_> {
         log: usize,
         wanted: impl Fn(&Change<'_>) -> bool,
         mut turn: impl FnMut(),
-    ) -> Result<(Scan, BTreeMap<u16, Changes>), RecoveryError> {
+    ) -> Result<(Scan, BTreeMap<PartitionId, Changes>), RecoveryError> {
         let (files, directory) = (&self.plan.hosts[log], &self.directories[log]);
         let host = files.manifest.host;
-        let mut sorted: BTreeMap<u16, Changes> = BTreeMap::new();
+        let mut sorted: BTreeMap<PartitionId, Changes> = BTreeMap::new();
         let mut misplaced = Ok(());
         let mut scanner = Scanner::new(files.manifest.pod, host);
         for &segment in &files.segments {
@@ -62,10 +63,10 @@ impl Sources<'_> {
         record: &Record<'_>,
         at: RecordAt,
         wanted: &impl Fn(&Change<'_>) -> bool,
-        sorted: &mut BTreeMap<u16, Changes>,
+        sorted: &mut BTreeMap<PartitionId, Changes>,
     ) -> Result<(), RecoveryError> {
         for change in record.changes() {
-            if change.partition >= self.partitions {
+            if change.partition.0 >= self.partitions {
                 let why = format!("a record changes partition {}, which does not exist", change.partition);
                 return Err(RecoveryError::damaged(at.file_byte(), why));
             }
@@ -81,7 +82,7 @@ impl Sources<'_> {
     pub fn open<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        partition: u16,
+        partition: PartitionId,
         home: HostId,
         changes: Changes,
     ) -> Result<Stored, RecoveryError> {
@@ -92,7 +93,7 @@ impl Sources<'_> {
     }
 
     /// The host with the newest image of a partition, if there is one.
-    fn image_files(&self, partition: u16, home: HostId) -> Result<Option<&HostFiles>, RecoveryError> {
+    fn image_files(&self, partition: PartitionId, home: HostId) -> Result<Option<&HostFiles>, RecoveryError> {
         // Every host keeps an image of replicated tables: its own is as good as any.
         let own = &self.plan.hosts[usize::from(home.0)];
         let its = Some(own).filter(|own| partition == REPLICAS && own.has_image(partition));

@@ -11,6 +11,7 @@
 
 use liger_fabric::disk::DiskFile;
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::directory::Directory;
 use super::error::RecoveryError;
@@ -19,6 +20,7 @@ use super::manifest::{HostManifest, image_name};
 use super::replay::{Changes, RecoveredRow, Replayed, replay};
 use crate::catalog::Catalog;
 use crate::key::Key;
+use crate::txn::TableId;
 
 /// An image, and the file that it is in.
 struct StoredImage {
@@ -30,7 +32,7 @@ struct StoredImage {
 /// What one partition is made from.
 pub struct Stored {
     /// Its number, and the number of all partitions.
-    partition: (u16, u16),
+    partition: (PartitionId, u16),
     image: Option<StoredImage>,
     changes: Changes,
 }
@@ -44,7 +46,7 @@ impl Stored {
     pub fn open<F: Fabric>(
         cx: &Cx<F>,
         catalog: &Catalog,
-        partition: (u16, u16),
+        partition: (PartitionId, u16),
         image: Option<(&Directory, &HostManifest)>,
         mut changes: Changes,
     ) -> Result<Self, RecoveryError> {
@@ -59,7 +61,7 @@ impl Stored {
         catalog: &Catalog,
         directory: &Directory,
         manifest: &HostManifest,
-        partition: u16,
+        partition: PartitionId,
     ) -> Result<StoredImage, RecoveryError> {
         let checkpoint = manifest.checkpoint.as_ref().expect("it has the image");
         let name = image_name(checkpoint.number, partition);
@@ -73,25 +75,25 @@ impl Stored {
     }
 
     /// How many spans a table has.
-    pub fn spans(&self, table: u16) -> usize {
+    pub fn spans(&self, table: TableId) -> usize {
         self.image.as_ref().map_or(0, |stored| stored.image.blocks_of(table).len()).max(1)
     }
 
     /// The span of a table that a key belongs to.
-    pub fn span_of(&self, table: u16, key: &Key) -> usize {
+    pub fn span_of(&self, table: TableId, key: &Key) -> usize {
         let Some(StoredImage { image, .. }) = &self.image else { return 0 };
         let blocks = &image.blocks()[image.blocks_of(table)];
         blocks.partition_point(|place| place.first <= *key).saturating_sub(1)
     }
 
     /// The first key of a span; `None`: it begins with the least one.
-    pub fn first_key(&self, table: u16, span: usize) -> Option<&Key> {
+    pub fn first_key(&self, table: TableId, span: usize) -> Option<&Key> {
         let StoredImage { image, .. } = self.image.as_ref().filter(|_| span > 0)?;
         image.blocks()[image.blocks_of(table)].get(span).map(|place| &place.first)
     }
 
     /// Bytes of the image that a span needs.
-    pub fn span_bytes(&self, table: u16, span: usize) -> u64 {
+    pub fn span_bytes(&self, table: TableId, span: usize) -> u64 {
         let Some(StoredImage { image, .. }) = &self.image else { return 0 };
         image.blocks_of(table).nth(span).map_or(0, |block| image.block_bytes(block))
     }
@@ -122,7 +124,7 @@ impl Stored {
         mut show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
     ) -> Result<Replayed, RecoveryError> {
         let mut all = Replayed::default();
-        for table in catalog.relations().iter().map(|relation| relation.id.0) {
+        for table in catalog.relations().iter().map(|relation| relation.id) {
             for span in 0..self.spans(table) {
                 let Replayed { rows, image_rows, changes } =
                     self.make(cx, catalog, (table, span), &mut show)?;
@@ -142,7 +144,7 @@ impl Stored {
         &self,
         cx: &Cx<F>,
         catalog: &Catalog,
-        (table, span): (u16, usize),
+        (table, span): (TableId, usize),
         show: impl FnMut(RecoveredRow<'_>) -> Result<(), RecoveryError>,
     ) -> Result<Replayed, RecoveryError> {
         let (low, high) = (self.first_key(table, span), self.first_key(table, span + 1));

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::directory::{Directory, PodFiles};
 use super::error::RecoveryError;
@@ -68,7 +69,7 @@ pub(crate) struct Rebuilding<'a> {
     pub files: &'a PodFiles,
     pub identity: &'a Identity,
     /// The partitions, which the host holds and nobody uses.
-    pub partitions: &'a BTreeSet<u16>,
+    pub partitions: &'a BTreeSet<PartitionId>,
     /// Up to here records count.
     pub upto: u64,
 }
@@ -97,9 +98,9 @@ impl Rebuilding<'_> {
         cx: &Cx<F>,
         directories: &[Directory],
         turn: &mut impl FnMut(),
-    ) -> Result<(Plan, BTreeMap<u16, Changes>), RecoveryError> {
+    ) -> Result<(Plan, BTreeMap<PartitionId, Changes>), RecoveryError> {
         let plan = Plan::of_living(cx, directories, self.identity, self.upto, &mut *turn)?;
-        let mut changes = BTreeMap::<u16, Changes>::new();
+        let mut changes = BTreeMap::<PartitionId, Changes>::new();
         for log in 0..directories.len() {
             turn();
             let wanted = |change: &Change<'_>| self.partitions.contains(&change.partition);

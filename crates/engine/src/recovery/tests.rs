@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use liger_fabric::HostId;
+use liger_pod::plan::PartitionId;
 
 use super::error::RecoveryError;
 use super::image::{BLOCK_BYTES, ImageEnd, ImageHead, ImageWriter};
@@ -12,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::key::Key;
 use crate::log::record::{Op, Origin, Record, RecordWriter, epoch_of, first_of};
 use crate::record::NewRow;
+use crate::txn::TableId;
 pub use tables::*;
 
 /// Tables of these tests.
@@ -42,10 +44,11 @@ pub mod tables {
     }
 }
 
-const ITEMS: u16 = 0;
-const OTHERS: u16 = 2;
+const ITEMS: TableId = TableId(0);
+const OTHERS: TableId = TableId(2);
+const HERE: PartitionId = PartitionId(1);
 const HEAD: ImageHead =
-    ImageHead { pod: 1, layouts: 2, checkpoint: 3, begin_epoch: 4, host: HostId(5), partition: 1 };
+    ImageHead { pod: 1, layouts: 2, checkpoint: 3, begin_epoch: 4, host: HostId(5), partition: HERE };
 
 fn catalog() -> Catalog {
     Catalog::new(&[items::schema(), others::schema()]).expect("valid schemas")
@@ -76,7 +79,7 @@ fn source(bytes: &[u8]) -> impl FnMut(u64, &mut [u8]) -> Result<usize, RecoveryE
     }
 }
 
-type Rows = Vec<(u16, Key, u64, Vec<u8>)>;
+type Rows = Vec<(TableId, Key, u64, Vec<u8>)>;
 
 fn open(bytes: &[u8], end: &ImageEnd) -> Result<ImageFile, RecoveryError> {
     ImageFile::open(&catalog(), "image-3-1", &HEAD, end, &mut source(bytes))
@@ -194,16 +197,16 @@ fn history(dice: &mut Dice, commits: usize, mut model: Model) -> Vec<Commit> {
             let value = dice.below(1000) as i64;
             match model.get(&id).copied() {
                 None => {
-                    writer.change((ITEMS, 1), Op::Insert, &key(id), 0);
+                    writer.change((ITEMS, HERE), Op::Insert, &key(id), 0);
                     writer.piece(0, item(id, value).bytes());
                     model.insert(id, (newest, value));
                 }
                 Some((previous, _)) if dice.below(3) == 0 => {
-                    writer.change((ITEMS, 1), Op::Delete, &key(id), previous);
+                    writer.change((ITEMS, HERE), Op::Delete, &key(id), previous);
                     model.remove(&id);
                 }
                 Some((previous, _)) => {
-                    writer.change((ITEMS, 1), Op::Update, &key(id), previous);
+                    writer.change((ITEMS, HERE), Op::Update, &key(id), previous);
                     let at = items::schema().layout().expect("valid").columns[2].offset;
                     writer.piece(at as u16, &value.to_le_bytes());
                     model.insert(id, (newest, value));
@@ -255,13 +258,13 @@ fn replayed(image: Option<&Image>, changes: &Changes) -> Result<Model, RecoveryE
     let mut model = Model::new();
     let mut show = |row: RecoveredRow<'_>| {
         let shown = crate::record::Row::new(row.bytes);
-        assert_eq!((row.table.0, row.key), (ITEMS, key(shown.get(items::ID))));
+        assert_eq!((row.table, row.key), (ITEMS, key(shown.get(items::ID))));
         model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
         Ok(())
     };
     let rows = blocks.as_ref().map(|blocks| blocks.iter().flat_map(Block::rows));
-    changes.check(&catalog, (1, 2))?;
-    replay(&catalog, (1, 2), rows, (changes, 0..changes.len()), &mut show)?;
+    changes.check(&catalog, (HERE, 2))?;
+    replay(&catalog, (HERE, 2), rows, (changes, 0..changes.len()), &mut show)?;
     let whole = std::mem::take(&mut model);
     let firsts: Vec<Key> =
         blocks.iter().flatten().skip(1).map(|b| b.rows().next().expect("rows").key).collect();
@@ -273,7 +276,7 @@ fn replayed(image: Option<&Image>, changes: &Changes) -> Result<Model, RecoveryE
             model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
             Ok(())
         };
-        replay(&catalog, (1, 2), block, (changes, changes.span(ITEMS, low, high)), show)?;
+        replay(&catalog, (HERE, 2), block, (changes, changes.span(ITEMS, low, high)), show)?;
     }
     assert_eq!(model, whole, "by spans, and at once");
     Ok(whole)
@@ -352,7 +355,7 @@ fn an_update_of_a_row_that_the_image_lacks_needs_its_deletion() {
     let commit = |op: Op, llsn: u64, previous: u64| {
         let mut writer = RecordWriter::default();
         writer.begin();
-        writer.change((ITEMS, 1), op, &key(3), previous);
+        writer.change((ITEMS, HERE), op, &key(3), previous);
         if op == Op::Update {
             writer.piece(8, &[1]);
         }
@@ -379,10 +382,10 @@ fn an_update_of_a_row_that_the_image_lacks_needs_its_deletion() {
 fn changes_that_no_row_can_have_are_errors() {
     let origin = Origin { host: HostId(0), incarnation: 1, worker: 0 };
     let whole = item(3, 4);
-    let try_one = |table: u16, op: Op, key: &Key, previous: u64, piece: Option<(u16, &[u8])>| {
+    let try_one = |table: TableId, op: Op, key: &Key, previous: u64, piece: Option<(u16, &[u8])>| {
         let mut writer = RecordWriter::default();
         writer.begin();
-        writer.change((table, 1), op, key, previous);
+        writer.change((table, HERE), op, key, previous);
         piece.into_iter().for_each(|(offset, bytes)| writer.piece(offset, bytes));
         let record = writer.finish(first_of(2), 0, origin).to_vec();
         let commit = Commit { record, after: Model::new() };
@@ -390,7 +393,7 @@ fn changes_that_no_row_can_have_are_errors() {
     };
     let row = |bytes| Some((0, bytes));
     let cases = [
-        (try_one(7, Op::Insert, &key(3), 0, row(whole.bytes())), "no such table"),
+        (try_one(TableId(7), Op::Insert, &key(3), 0, row(whole.bytes())), "no such table"),
         (try_one(ITEMS, Op::Insert, &Key::zero(4), 0, row(whole.bytes())), "keys have 1 words"),
         (try_one(ITEMS, Op::Insert, &Key::build().i16(2).i32(3).finish(), 0, None), "belongs to partition 0"),
         (try_one(ITEMS, Op::Insert, &key(3), 9, row(whole.bytes())), "replaces nothing"),

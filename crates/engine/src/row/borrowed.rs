@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 
 use crate::key::Key;
 use crate::places::Places;
@@ -14,7 +15,7 @@ pub(super) struct ForeignRow {
     pub(super) hash: u64,
     pub(super) at: TupleAddr,
     pub(super) table: TableId,
-    pub(super) partition: u16,
+    pub(super) partition: PartitionId,
     pub(super) key: Key,
     pub(super) row_len: usize,
     pub(super) llsn: u64,
@@ -22,7 +23,7 @@ pub(super) struct ForeignRow {
 }
 
 impl ForeignRow {
-    fn name(&self) -> (TableId, u16, Key) {
+    fn name(&self) -> (TableId, PartitionId, Key) {
         (self.table, self.partition, self.key)
     }
 }
@@ -32,7 +33,7 @@ impl ForeignRow {
 pub(super) struct Borrowed {
     list: Vec<ForeignRow>,
     /// Where rows are in `list`: by name, and by address.
-    names: Places<(TableId, u16, Key)>,
+    names: Places<(TableId, PartitionId, Key)>,
     places: Places<TupleAddr>,
 }
 
@@ -47,7 +48,7 @@ impl Borrowed {
     }
 
     /// The row with this key, if it is held.
-    pub(super) fn of_key(&self, table: TableId, partition: u16, key: &Key) -> Option<usize> {
+    pub(super) fn of_key(&self, table: TableId, partition: PartitionId, key: &Key) -> Option<usize> {
         self.names.get(&(table, partition, *key))
     }
 
@@ -99,7 +100,7 @@ mod tests {
             hash: n,
             at: at(n),
             table: TableId(1),
-            partition: (n % 3) as u16,
+            partition: PartitionId((n % 3) as u16),
             key: Key::from_words(&[n]),
             row_len: 8,
             llsn: 0,
@@ -111,27 +112,30 @@ mod tests {
     fn rows_are_found_by_key_and_by_address() {
         let mut rows = Borrowed::default();
         for n in 0..100 {
-            assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);
+            assert_eq!(rows.of_key(TableId(1), PartitionId((n % 3) as u16), &Key::from_words(&[n])), None);
             assert_eq!(rows.add(row(n)) as u64, n);
             for held in 0..=n {
                 let key = Key::from_words(&[held]);
-                assert_eq!(rows.of_key(TableId(1), (held % 3) as u16, &key), Some(held as usize));
+                assert_eq!(
+                    rows.of_key(TableId(1), PartitionId((held % 3) as u16), &key),
+                    Some(held as usize)
+                );
                 assert_eq!(rows.of_address(at(held)).map(|row| row.hash), Some(held));
             }
-            assert_eq!(rows.of_key(TableId(2), (n % 3) as u16, &Key::from_words(&[n])), None);
+            assert_eq!(rows.of_key(TableId(2), PartitionId((n % 3) as u16), &Key::from_words(&[n])), None);
         }
         for n in (20..100).rev() {
             rows.pop();
-            assert_eq!(rows.of_key(TableId(1), (n % 3) as u16, &Key::from_words(&[n])), None);
+            assert_eq!(rows.of_key(TableId(1), PartitionId((n % 3) as u16), &Key::from_words(&[n])), None);
             assert!(rows.of_address(at(n)).is_none());
         }
         for n in 20..60 {
             assert_eq!(rows.add(row(n)) as u64, n);
-            assert_eq!(rows.of_key(TableId(1), 1, &Key::from_words(&[19])), Some(19));
+            assert_eq!(rows.of_key(TableId(1), PartitionId(1), &Key::from_words(&[19])), Some(19));
             assert_eq!(rows.of_address(at(n)).map(|row| row.hash), Some(n));
         }
         rows.clear();
-        assert_eq!(rows.of_key(TableId(1), 0, &Key::from_words(&[0])), None);
+        assert_eq!(rows.of_key(TableId(1), PartitionId(0), &Key::from_words(&[0])), None);
         assert!(rows.of_address(at(101)).is_none() && rows.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 //! batch, and rows that come or go meanwhile are counted or not.
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::host::RowHost;
 use crate::key::{Key, KeyRange};
@@ -24,12 +25,18 @@ pub struct Census {
 impl RowHost {
     /// Counts the rows of a range in a partition; none where another host owns it. After a restart, rows that
     /// are not made yet are not counted.
-    pub fn census<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, range: &KeyRange) -> Census {
+    pub fn census<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        partition: PartitionId,
+        range: &KeyRange,
+    ) -> Census {
         let mut found = Census::default();
         let mut last: Option<Key> = None;
         while self.owns(partition) {
             let mut all = self.partition(cx, partition);
-            let part = all.table(table.0);
+            let part = all.table(table);
             let from = last.as_ref().unwrap_or(&range.low);
             let mut at = part.tree.lower_bound(from.words());
             let mut passed = 0;

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 
 use super::host::RowHost;
@@ -42,7 +43,7 @@ impl RowHost {
         for partition in self.own_partitions() {
             for relation in self.catalog.relations().iter().filter(|r| !r.replicated) {
                 let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id.0);
+                let part = latched.table(relation.id);
                 self.check_part(cx, part, (partition, relation.id), &mut checked, &mut reachable);
             }
         }
@@ -71,7 +72,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         part: &TablePart,
-        place: (u16, TableId),
+        place: (PartitionId, TableId),
         checked: &mut Checked,
         reachable: &mut BTreeSet<u64>,
     ) {
@@ -107,7 +108,7 @@ impl RowHost {
             if !self.shared.is_fresh(cx, word) {
                 self.shared.freshen(cx, at.block(), part.block_len());
             }
-            match block_is(cx, at.block(), table.0, partition, key) {
+            match block_is(cx, at.block(), table, partition, key) {
                 None => wrong(format!("{key:?}: its block holds another row")),
                 Some(head) if !word.is_modified() && head.llsn != part.rows.version(*row) => wrong(format!(
                     "{key:?}: version {} in DRAM, {} shared, but unmodified",

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
+use liger_pod::plan::PartitionId;
 
 use super::host::RowHost;
 use super::load::add;
@@ -42,7 +43,7 @@ pub const SABOTAGE_STEPS: &[&str] = &["cold.warm-neighbours", "cold.warm-ranges"
 /// What a table's share of a partition lacks.
 pub struct Cold {
     stored: Arc<Stored>,
-    table: u16,
+    table: TableId,
     /// By span.
     is_cold: Vec<bool>,
     left: usize,
@@ -55,7 +56,7 @@ struct Wanted {
 }
 
 /// Where a span is: partition, table and number.
-type Place = (u16, u16, usize);
+type Place = (PartitionId, TableId, usize);
 
 /// What a host has still to make of its rows.
 #[derive(Default)]
@@ -93,7 +94,7 @@ pub enum Step {
 }
 
 impl Cold {
-    fn new(stored: &Arc<Stored>, table: u16) -> Self {
+    fn new(stored: &Arc<Stored>, table: TableId) -> Self {
         let left = stored.spans(table);
         Self { stored: Arc::clone(stored), table, is_cold: vec![true; left], left }
     }
@@ -177,9 +178,9 @@ impl TablePart {
 
 impl RowHost {
     /// Makes a partition of this host cold: it is empty, and nobody uses it.
-    pub(crate) fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: u16, stored: &Arc<Stored>) {
+    pub(crate) fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
         let mut latched = self.partition(cx, partition);
-        for (table, part) in (0u16..).zip(&mut latched.tables) {
+        for (table, part) in (0..).map(TableId).zip(&mut latched.tables) {
             let Some(part) = part else { continue };
             assert!(part.tree.is_empty() && part.is_warm(), "rows go into an empty partition");
             let cold = Cold::new(stored, table);
@@ -199,7 +200,7 @@ impl RowHost {
     pub(super) fn warm_around<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (partition, table): (u16, u16),
+        (partition, table): (PartitionId, TableId),
         key: &Key,
     ) -> Result<LatchGuard<'_, Partition>, TxnError> {
         let mut latched = self.partition(cx, partition);
@@ -211,14 +212,14 @@ impl RowHost {
         &'h self,
         cx: &Cx<F>,
         mut latched: LatchGuard<'h, Partition>,
-        table: u16,
+        table: TableId,
         key: &Key,
     ) -> Result<LatchGuard<'h, Partition>, TxnError> {
         let partition = latched.id;
         loop {
             let Some(wanted) = latched.table(table).wanted_for(cx, key) else { return Ok(latched) };
             drop(latched);
-            self.make_span(cx, (partition, table), &wanted).map_err(|why| why.of_rows(TableId(table)))?;
+            self.make_span(cx, (partition, table), &wanted).map_err(|why| why.of_rows(table))?;
             latched = self.partition(cx, partition);
         }
     }
@@ -230,7 +231,7 @@ impl RowHost {
     pub(super) fn warm_key<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        place: (u16, u16),
+        place: (PartitionId, TableId),
         key: &Key,
     ) -> Result<(), TxnError> {
         self.warm_around(cx, place, key).map(drop)
@@ -240,7 +241,7 @@ impl RowHost {
     fn make_span<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (partition, table): (u16, u16),
+        (partition, table): (PartitionId, TableId),
         wanted: &Wanted,
     ) -> Result<(), RecoveryError> {
         let Wanted { stored, span } = wanted;
@@ -262,7 +263,7 @@ impl RowHost {
         if !is_cold && !cx.sabotaged("cold.put-only-if-cold") {
             return Ok(());
         }
-        let relation = &self.catalog.relations()[usize::from(table)];
+        let relation = &self.catalog.relations()[table.index()];
         for ((key, version), row) in rows.iter().zip(bytes.chunks_exact(relation.row_len)) {
             add(part, relation, key, *version, row)?;
         }
@@ -351,7 +352,7 @@ impl RowHost {
     pub(crate) fn restore_those<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        those: impl Fn(u16) -> bool,
+        those: impl Fn(PartitionId) -> bool,
         mut turn: impl FnMut(),
     ) -> Result<(), RecoveryError> {
         let (mut from, mut failed) = (Place::default(), None);
@@ -371,11 +372,11 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         from: Place,
-        those: impl Fn(u16) -> bool,
+        those: impl Fn(PartitionId) -> bool,
     ) -> Option<(Place, Wanted)> {
-        for partition in (from.0..self.partition_count()).filter(|p| those(*p)) {
+        for partition in self.plan.partitions().skip(from.0.index()).filter(|p| those(*p)) {
             let latched = self.partition(cx, partition);
-            for (table, part) in (0u16..).zip(&latched.tables) {
+            for (table, part) in (0..).map(TableId).zip(&latched.tables) {
                 let Some(cold) = part.as_ref().and_then(|part| part.cold.as_ref()) else { continue };
                 let first = match (partition, table).cmp(&(from.0, from.1)) {
                     std::cmp::Ordering::Less => continue,

@@ -152,7 +152,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 Place::Foreign(i) => self.foreign[i as usize].partition,
             };
             let previous = if change.is_new { 0 } else { change.previous };
-            writer.change((change.table.0, partition), op, &change.key, previous);
+            writer.change((change.table, partition), op, &change.key, previous);
             match change.image {
                 _ if change.doomed => {}
                 Some((start, end)) => {

@@ -17,6 +17,7 @@
 use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::host::RowHost;
 use super::partition::{RowId, TablePart};
@@ -50,13 +51,13 @@ impl RowHost {
     pub(crate) fn copy_rows<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (partition, table): (u16, TableId),
+        (partition, table): (PartitionId, TableId),
         from: &Key,
         most: usize,
         mut copy: impl FnMut(&Key, u64, &[u8]),
     ) -> CopiedUpTo {
         let mut latched = self.partition(cx, partition);
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         let mut at = part.tree.lower_bound(from.words());
         debug_assert!(part.is_warm() || cx.sabotaged("checkpoint.await-rows"), "all rows are in an image");
         let mut ahead = at;

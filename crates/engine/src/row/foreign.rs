@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 use liger_fabric::{Fabric, Work};
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::borrowed::ForeignRow;
@@ -61,7 +62,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn point_foreign(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
@@ -86,7 +87,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn known_foreign(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<bool>, TxnError> {
@@ -99,7 +100,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn lock_foreign(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         mode: Mode,
     ) -> Result<Option<usize>, TxnError> {
@@ -127,7 +128,7 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// Takes a reference to a row, or gives it back, as Tigon's artifact does: found in the shared index,
     /// under a latch.
-    pub(super) fn refer(&self, table: TableId, partition: u16, key: &Key) -> Result<(), TxnError> {
+    pub(super) fn refer(&self, table: TableId, partition: PartitionId, key: &Key) -> Result<(), TxnError> {
         if self.host.policies.steps == Steps::Artifact
             && let Some(at) = self.look_up(self.host.catalog.relation(table)?, partition, key)?
         {
@@ -137,7 +138,12 @@ impl<F: Fabric> RowTxn<'_, F> {
     }
 
     /// Where the row of a key is, by the shared index.
-    fn look_up(&self, relation: &Relation, partition: u16, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
+    fn look_up(
+        &self,
+        relation: &Relation,
+        partition: PartitionId,
+        key: &Key,
+    ) -> Result<Option<TupleAddr>, TxnError> {
         let tree = self.host.foreign_index(relation, partition);
         let found = tree.get(self.cx, &self.host.tree_env(), key.words());
         match found.and_then(|raw| raw.map(|raw| self.host.row_at(raw)).transpose()) {
@@ -152,7 +158,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn try_lock(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         hash: u64,
         mode: Mode,
@@ -214,7 +220,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Ok(Try::Stale);
             }
         }
-        let head = block_is(cx, block, relation.id.0, partition, key)
+        let head = block_is(cx, block, relation.id, partition, key)
             .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(block)));
         let Some(head) = head else {
             // Another row by now (or another key with this hash, which a worker of this host holds).
@@ -247,7 +253,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn remember(
         &mut self,
         relation: &Relation,
-        (partition, key): (u16, Key),
+        (partition, key): (PartitionId, Key),
         hash: u64,
         at: TupleAddr,
         llsn: u64,
@@ -259,7 +265,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         i
     }
 
-    fn held_already(&self, relation: &Relation, partition: u16, key: &Key) -> Result<Try, TxnError> {
+    fn held_already(&self, relation: &Relation, partition: PartitionId, key: &Key) -> Result<Try, TxnError> {
         // Held, but not under this key: two keys with one hash.
         self.foreign.of_key(relation.id, partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
     }
@@ -285,7 +291,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn range_foreign(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -295,7 +301,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn range_foreign_with(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
         shown: &mut bool,
@@ -428,7 +434,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn insert_foreign(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
@@ -456,7 +462,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn take_created(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
         (at, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
@@ -498,7 +504,7 @@ impl<F: Fabric> RowTxn<'_, F> {
 #[derive(Clone, Copy)]
 struct Stretch<'r> {
     relation: &'r Relation,
-    partition: u16,
+    partition: PartitionId,
     /// What is left of the range.
     rest: &'r KeyRange,
     /// Most rows of it.

@@ -19,7 +19,7 @@ use liger_pod::epochs::Epochs;
 use liger_pod::heap::{Heap, TupleAddr, Usage};
 use liger_pod::lanes::Lanes;
 use liger_pod::membership::{self, Member};
-use liger_pod::plan::Plan;
+use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
@@ -227,13 +227,16 @@ impl RowHost {
         let owners = Owners::new(cx, plan, member.slot());
         let partitions: Vec<OnceLock<Latch<Partition>>> =
             (0..config.partitions).map(|_| OnceLock::new()).collect();
-        for (partition, place) in (0..).zip(&partitions) {
+        for (partition, place) in plan.partitions().zip(&partitions) {
             if owners.of(partition).host == me {
                 place.get_or_init(|| new_partition(plan, &catalog, partition));
             }
         }
-        let replicas =
-            catalog.relations().iter().map(|r| Latch::new(Arc::new(new_part(plan, r, 0)))).collect();
+        let replicas = catalog
+            .relations()
+            .iter()
+            .map(|r| Latch::new(Arc::new(new_part(plan, r, PartitionId::default()))))
+            .collect();
         let host = Self {
             me,
             plan: plan.clone(),
@@ -310,12 +313,12 @@ impl RowHost {
 
     /// The host that owns a partition.
     #[inline]
-    pub fn owner(&self, partition: u16) -> HostId {
+    pub fn owner(&self, partition: PartitionId) -> HostId {
         self.owners.of(partition).host
     }
 
     /// The host that a partition was made for.
-    pub fn home(&self, partition: u16) -> HostId {
+    pub fn home(&self, partition: PartitionId) -> HostId {
         self.owners.home(partition)
     }
 
@@ -331,8 +334,8 @@ impl RowHost {
     }
 
     /// The partitions that this host owns.
-    pub fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..self.partition_count()).filter(|p| self.owns(*p))
+    pub fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.plan.partitions().filter(|p| self.owns(*p))
     }
 
     /// Where the files of all hosts are; `None`: partitions of this pod stay with the hosts that they were
@@ -343,27 +346,31 @@ impl RowHost {
 
     /// A partition of this host, latched.
     #[inline]
-    pub(super) fn partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> LatchGuard<'_, Partition> {
-        self.partitions[usize::from(partition)].get().expect("a partition of this host").lock(cx)
+    pub(super) fn partition<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+    ) -> LatchGuard<'_, Partition> {
+        self.partitions[partition.index()].get().expect("a partition of this host").lock(cx)
     }
 
     /// True if this host owns the partition, and its workers may use it.
     #[inline]
-    pub(super) fn owns(&self, partition: u16) -> bool {
-        partition < self.partition_count()
+    pub(super) fn owns(&self, partition: PartitionId) -> bool {
+        partition.0 < self.partition_count()
             && self.owner(partition) == self.me
             && !self.owners.is_closed(partition)
     }
 
     /// True if this host owns the partition, though its own workers may not use it yet.
-    pub(super) fn holds(&self, partition: u16) -> bool {
-        partition < self.partition_count() && self.owner(partition) == self.me
+    pub(super) fn holds(&self, partition: PartitionId) -> bool {
+        partition.0 < self.partition_count() && self.owner(partition) == self.me
     }
 
     /// Makes an empty partition that nobody uses yet, in place of one that an earlier try may have left.
-    pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) {
+    pub(super) fn make_partition<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) {
         let made = || new_partition(&self.plan, &self.catalog, partition);
-        let place = self.partitions[usize::from(partition)].get_or_init(made);
+        let place = self.partitions[partition.index()].get_or_init(made);
         let mut latched = place.lock(cx);
         self.forget_cold(cx, &latched);
         *latched = new_tables(&self.plan, &self.catalog, partition);
@@ -371,22 +378,22 @@ impl RowHost {
 
     /// Nobody begins to use a partition while it changes hands here.
     #[inline]
-    pub(super) fn check_open(&self, partition: u16) -> Result<(), Conflict> {
+    pub(super) fn check_open(&self, partition: PartitionId) -> Result<(), Conflict> {
         if self.owners.is_closed(partition) { Err(Conflict::Partition) } else { Ok(()) }
     }
 
     /// The current copy of a replicated table.
     pub(super) fn replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Arc<TablePart> {
-        self.replicas[usize::from(table.0)].lock(cx).clone()
+        self.replicas[table.index()].lock(cx).clone()
     }
 
     /// Replaces the copy of a replicated table.
     pub(super) fn set_replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId, part: TablePart) {
-        *self.replicas[usize::from(table.0)].lock(cx) = Arc::new(part);
+        *self.replicas[table.index()].lock(cx) = Arc::new(part);
     }
 
     /// The shared index of another host's partition.
-    pub(super) fn foreign_index(&self, relation: &Relation, partition: u16) -> BwTree {
+    pub(super) fn foreign_index(&self, relation: &Relation, partition: PartitionId) -> BwTree {
         BwTree::new(self.plan.directory(relation.id.0, partition), relation.key_words)
     }
 
@@ -554,16 +561,16 @@ fn check_policies<F: Fabric>(cx: &Cx<F>, options: &Options) -> Result<(), TxnErr
     Ok(())
 }
 
-fn new_partition(plan: &Plan, catalog: &Catalog, id: u16) -> Latch<Partition> {
+fn new_partition(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Latch<Partition> {
     Latch::new(new_tables(plan, catalog, id))
 }
 
-fn new_tables(plan: &Plan, catalog: &Catalog, id: u16) -> Partition {
+fn new_tables(plan: &Plan, catalog: &Catalog, id: PartitionId) -> Partition {
     let part = |r: &Relation| (!r.replicated).then(|| new_part(plan, r, id));
     Partition { id, tables: catalog.relations().iter().map(part).collect() }
 }
 
 /// An empty share of a relation.
-pub(super) fn new_part(plan: &Plan, relation: &Relation, partition: u16) -> TablePart {
+pub(super) fn new_part(plan: &Plan, relation: &Relation, partition: PartitionId) -> TablePart {
     TablePart::new(relation.key_words, relation.row_len, plan.directory(relation.id.0, partition))
 }

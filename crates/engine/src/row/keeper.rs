@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::{HostState, Slot};
-use liger_pod::plan::Plan;
+use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::watch::{self, Watch};
 
 use super::events::PodEvent;
@@ -47,7 +47,7 @@ pub(super) struct Keeper {
     overruled: bool,
     pub takeover: Option<Takeover>,
     /// Partitions that this host is taking over, and whether they are joined with the shared rows already.
-    pub taking: Vec<(u16, bool)>,
+    pub taking: Vec<(PartitionId, bool)>,
     /// Dead hosts whose logs this host has closed.
     pub closed: Vec<Slot>,
     /// How often the workers had begun or ended a transaction when this host last buried somebody.
@@ -319,7 +319,7 @@ impl RowHost {
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
         let (may_follow, mut is_held_up) = (self.have_all_turned(&keeper.turns), false);
-        for partition in 0..self.partition_count() {
+        for partition in self.plan.partitions() {
             let heir = self.owners.heir(cx, &self.plan, partition);
             let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };
             keeper.restless = true;

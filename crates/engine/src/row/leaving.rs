@@ -18,6 +18,7 @@ use std::ops::Bound;
 
 use liger_fabric::{Cx, Fabric, LatchGuard};
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::host::RowHost;
@@ -37,7 +38,7 @@ const FORGOTTEN_AT_ONCE: usize = 16;
 pub(super) struct Name {
     pub hash: u64,
     pub table: TableId,
-    pub partition: u16,
+    pub partition: PartitionId,
     pub key: Key,
 }
 
@@ -130,7 +131,13 @@ impl RowHost {
     }
 
     /// Remembers an insert whose answer will not come.
-    pub(super) fn note_unanswered<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: Key) {
+    pub(super) fn note_unanswered<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        table: TableId,
+        partition: PartitionId,
+        key: Key,
+    ) {
         let name = Name { hash: self.remote.hash_of(table, partition, &key), table, partition, key };
         let given = Given { at: None, llsn: 0, unanswered: true, told: None };
         let mut leaving = self.leaving.lock(cx);
@@ -153,7 +160,13 @@ impl RowHost {
 
     /// Tells the new owner of a partition what this host had given to the one before: rows that it knows, or
     /// those that may have been made for it (`unanswered`).
-    pub(super) fn give_away_again<F: Fabric>(&self, cx: &Cx<F>, partition: u16, to: Owner, unanswered: bool) {
+    pub(super) fn give_away_again<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+        to: Owner,
+        unanswered: bool,
+    ) {
         let is_due = |name: &Name, given: &Given| {
             name.partition == partition && given.unanswered == unanswered && given.told != Some(to)
         };

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 use liger_store::local::RowFlags;
 
@@ -49,14 +50,17 @@ impl<'h> Loader<'h> {
     ) -> Result<(), TxnError> {
         if relation.replicated {
             let plan = &self.host.plan;
-            let part = self.replicas.entry(relation.id).or_insert_with(|| new_part(plan, relation, 0));
+            let part = self
+                .replicas
+                .entry(relation.id)
+                .or_insert_with(|| new_part(plan, relation, PartitionId::default()));
             return add(part, relation, key, version, bytes);
         }
         let partition = relation.partition_of(key, self.host.partition_count());
         if !self.host.owns(partition) {
             return Ok(());
         }
-        add(self.host.partition(cx, partition).table(relation.id.0), relation, key, version, bytes)
+        add(self.host.partition(cx, partition).table(relation.id), relation, key, version, bytes)
     }
 
     /// Makes the replicated tables visible.
@@ -107,7 +111,7 @@ impl RowHost {
         for partition in self.own_partitions().collect::<Vec<_>>() {
             for &table in tables {
                 let mut latched = self.partition(cx, partition);
-                let part = latched.table(table.0);
+                let part = latched.table(table);
                 let mut left = (share * part.rows.len() as f64) as u64;
                 let mut at = part.tree.first();
                 while let Some(cursor) = at.filter(|_| left > 0) {
@@ -133,8 +137,8 @@ impl RowHost {
     /// # Errors
     /// If a shared index is damaged.
     pub fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
-        let others = (0..self.partition_count()).filter(|partition| !self.owns(*partition));
-        let others: Vec<u16> = others.collect();
+        let others = self.plan.partitions().filter(|partition| !self.owns(*partition));
+        let others: Vec<PartitionId> = others.collect();
         for &table in tables {
             let relation = self.catalog.relation(table)?;
             for &partition in &others {
@@ -201,7 +205,7 @@ impl RowHost {
         self.restore_for(cx, table)?;
         for partition in self.own_partitions() {
             let mut latched = self.partition(cx, partition);
-            let part = latched.table(table.0);
+            let part = latched.table(table);
             let mut at = part.tree.first();
             while let Some(cursor) = at {
                 let (words, row) = part.tree.entry(cursor);

@@ -5,6 +5,7 @@
 //! kind, and what does not decode is `None`, never trusted.
 
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
 use crate::key::{Key, KeyRange};
@@ -21,7 +22,7 @@ pub enum Message {
         /// The table.
         table: TableId,
         /// The partition, owned by the receiver.
-        partition: u16,
+        partition: PartitionId,
         /// What to do.
         wish: Wish,
     },
@@ -31,7 +32,7 @@ pub enum Message {
         /// The table.
         table: TableId,
         /// The partition, owned by the receiver.
-        partition: u16,
+        partition: PartitionId,
         /// The row's key.
         key: Key,
         /// Which of the rows that have, or had, this key.
@@ -236,7 +237,7 @@ impl Message {
         let message = match kind {
             MOVE_IN | MOVE_IN_RANGE | CREATE => {
                 let from = input.asker()?;
-                let (table, partition) = (TableId(input.number(2)? as u16), input.number(2)? as u16);
+                let (table, partition) = input.place()?;
                 let wish = match kind {
                     MOVE_IN => Wish::MoveIn(input.key()?),
                     CREATE => Wish::Create(input.key()?),
@@ -249,19 +250,16 @@ impl Message {
                 };
                 Self::Request { from, table, partition, wish }
             }
-            REMOVE => Self::Remove {
-                table: TableId(input.number(2)? as u16),
-                partition: input.number(2)? as u16,
-                key: input.key()?,
-                which: {
-                    let at = match input.number(8)? {
-                        0 => None,
-                        raw => Some(TupleAddr::from_raw(raw)?),
-                    };
-                    let flags = input.number(1)?;
-                    Removal { at, unborn: flags & 1 != 0, again: flags & 2 != 0, llsn: input.number(8)? }
-                },
-            },
+            REMOVE => {
+                let ((table, partition), key) = (input.place()?, input.key()?);
+                let at = match input.number(8)? {
+                    0 => None,
+                    raw => Some(TupleAddr::from_raw(raw)?),
+                };
+                let (flags, llsn) = (input.number(1)?, input.number(8)?);
+                let which = Removal { at, unborn: flags & 1 != 0, again: flags & 2 != 0, llsn };
+                Self::Remove { table, partition, key, which }
+            }
             EVICT => Self::Evict,
             _ => Self::Reply { to: input.asker()?, answer: decode_answer(kind, &mut input)? },
         };
@@ -306,9 +304,9 @@ fn encode_answer(out: &mut Out<'_>, to: &Asker, answer: &Answer) {
         Answer::Failed(Failure::NotRestored { at: StoredAt { host, file, byte } }) => {
             let (number, partition) = match *file {
                 StoredFile::Image { checkpoint, partition } => (checkpoint, partition),
-                StoredFile::Log { segment } => (segment, 0),
+                StoredFile::Log { segment } => (segment, PartitionId(0)),
             };
-            out.number((*host).into(), 1).number(number.into(), 4).number(partition.into(), 2);
+            out.number((*host).into(), 1).number(number.into(), 4).number(partition.0.into(), 2);
             out.number(*byte, 8);
         }
         Answer::RangeShared | Answer::Absent | Answer::Duplicate | Answer::Conflict | Answer::RoomLater => {}
@@ -337,7 +335,7 @@ fn decode_answer(kind: u8, input: &mut In<'_>) -> Option<Answer> {
         INDEX_DIRECTORY_DAMAGED => Answer::Failed(Failure::IndexDirectory { root: input.number(8)? }),
         IMAGE_UNREADABLE | LOG_UNREADABLE => {
             let (host, number) = (input.number(1)? as u8, input.number(4)? as u32);
-            let (partition, byte) = (input.number(2)? as u16, input.number(8)?);
+            let (partition, byte) = (PartitionId(input.number(2)? as u16), input.number(8)?);
             let file = match kind {
                 IMAGE_UNREADABLE => StoredFile::Image { checkpoint: number, partition },
                 _ => StoredFile::Log { segment: number },
@@ -357,7 +355,7 @@ mod tests {
         let key = Key::from_words(&[7, 1 << 60]);
         let row = |block| TupleAddr::new(DataAddr::new(block), SyncAddr::new(block / 8), 2);
         let from = Asker { worker: WorkerId(3), request: 99 };
-        let request = |wish| Message::Request { from, table: TableId(5), partition: 600, wish };
+        let request = |wish| Message::Request { from, table: TableId(5), partition: PartitionId(600), wish };
         let range = KeyRange { low: key, high: Some(Key::from_words(&[8, 0])) };
         let answers = [
             Answer::Shared(row(4096)),
@@ -375,7 +373,7 @@ mod tests {
             Answer::Failed(Failure::NotRestored {
                 at: StoredAt {
                     byte: 1 << 40,
-                    file: StoredFile::Image { checkpoint: 70_000, partition: 600 },
+                    file: StoredFile::Image { checkpoint: 70_000, partition: PartitionId(600) },
                     host: 3,
                 },
             }),
@@ -397,7 +395,12 @@ mod tests {
             Removal { at, unborn: false, again: true, llsn: 7 },
             Removal { at: None, unborn: true, again: false, llsn: 0 },
         ];
-        all.extend(removals.map(|which| Message::Remove { table: TableId(1), partition: 2, key, which }));
+        all.extend(removals.map(|which| Message::Remove {
+            table: TableId(1),
+            partition: PartitionId(2),
+            key,
+            which,
+        }));
         all.extend(answers.map(|answer| Message::Reply { to: from, answer }));
         all
     }

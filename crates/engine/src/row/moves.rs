@@ -14,6 +14,7 @@
 
 use liger_fabric::{Cx, Fabric, HostId, Work};
 use liger_pod::heap::{BlockClass, OutOfMemory, TupleAddr};
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
@@ -45,7 +46,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         part: &mut TablePart,
-        place: (u16, TableId),
+        place: (PartitionId, TableId),
         key: &Key,
         row: RowId,
         holder: Option<HostId>,
@@ -59,7 +60,7 @@ impl RowHost {
         let head = RowHead {
             llsn: part.rows.version(row) | unborn,
             table: table.0,
-            partition,
+            partition: partition.0,
             row_len: part.row_len as u16,
             key_words: part.key_words as u8,
             magic: ROW_MAGIC,
@@ -83,7 +84,7 @@ impl RowHost {
         self.shared.bear(cx, at, held);
         part.rows.set_shared(row, at.raw());
         self.link_around(cx, part, key, row);
-        self.move_out.lock(cx).moved_in(SharedRow { partition, table: table.0, row, at });
+        self.move_out.lock(cx).moved_in(SharedRow { partition, table, row, at });
         self.shortages.lock(cx).is_over(table);
         count(&self.moves.moved_in, 1);
         count(&self.moves.shared_rows, 1);
@@ -218,7 +219,7 @@ impl RowHost {
         cx: &Cx<F>,
         from: (HostId, u16),
         table: TableId,
-        partition: u16,
+        partition: PartitionId,
         wish: &Wish,
     ) -> Answer {
         let attempt = || match wish {
@@ -255,12 +256,12 @@ impl RowHost {
         self.shortages.lock(cx).rows_have_left(table, left, waiting)
     }
 
-    fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: u16, key: &Key) -> Answer {
-        let mut latched = match self.warm_around(cx, (partition, table.0), key) {
+    fn share<F: Fabric>(&self, cx: &Cx<F>, table: TableId, partition: PartitionId, key: &Key) -> Answer {
+        let mut latched = match self.warm_around(cx, (partition, table), key) {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         let Some(row) = part.find(cx, key) else { return Answer::Absent };
         match self.share_row(cx, part, (partition, table), key, row) {
             Ok(at) => Answer::Shared(at),
@@ -272,7 +273,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         part: &mut TablePart,
-        place: (u16, TableId),
+        place: (PartitionId, TableId),
         key: &Key,
         row: RowId,
     ) -> Result<TupleAddr, Answer> {
@@ -290,20 +291,20 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         table: TableId,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         limit: u32,
     ) -> Answer {
         let limit = limit as usize;
         let mut latched = self.partition(cx, partition);
-        while let Some(cold) = cold_to_share(latched.table(table.0), range, limit) {
+        while let Some(cold) = cold_to_share(latched.table(table), range, limit) {
             drop(latched);
-            if let Err(error) = self.warm_key(cx, (partition, table.0), &cold) {
+            if let Err(error) = self.warm_key(cx, (partition, table), &cold) {
                 return Answer::Failed(error.into());
             }
             latched = self.partition(cx, partition);
         }
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         if let Err(error) = self.retract_stale(cx, part) {
             return Answer::Failed(error.into());
         }
@@ -336,10 +337,10 @@ impl RowHost {
         cx: &Cx<F>,
         (from, incarnation): (HostId, u16),
         table: TableId,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
     ) -> Answer {
-        let mut latched = match self.warm_around(cx, (partition, table.0), key) {
+        let mut latched = match self.warm_around(cx, (partition, table), key) {
             Ok(latched) => latched,
             Err(error) => return Answer::Failed(error.into()),
         };
@@ -347,7 +348,7 @@ impl RowHost {
         if self.owners.is_buried(from, incarnation) {
             return Answer::Conflict;
         }
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         let around = part.around(cx, key);
         if let Some(row) = around.found {
             return if part.is_uncommitted(row) { Answer::Conflict } else { Answer::Duplicate };
@@ -384,12 +385,12 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         from: HostId,
-        (partition, table): (u16, TableId),
+        (partition, table): (PartitionId, TableId),
         key: &Key,
         which: Removal,
     ) {
         let mut latched = self.partition(cx, partition);
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         let Some((row, at)) = part.find(cx, key).and_then(|row| Some((row, part.address(row)?))) else {
             return count(&self.moves.messages_dropped, 1);
         };

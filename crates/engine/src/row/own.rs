@@ -9,6 +9,7 @@
 use std::ops::ControlFlow;
 
 use liger_fabric::Fabric;
+use liger_pod::plan::PartitionId;
 use liger_store::local::RowFlags;
 
 use super::moves::sentinel_key;
@@ -48,13 +49,13 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn hold(
         &mut self,
         part: &mut TablePart,
-        place: (u16, u16),
+        place: (PartitionId, TableId),
         (near, row): (&Key, RowId),
         mode: Mode,
         gap: bool,
     ) -> Result<bool, TxnError> {
         if !self.host.policies.shortcuts {
-            self.search_word(part, TableId(place.1), (near, row))?;
+            self.search_word(part, place.1, (near, row))?;
         }
         let locked = part.lock(self.cx, self.host.shared, row, self.me, mode, gap);
         let new = locked.inspect_err(|_| self.in_the_way = part.others_at(row, self.me))?;
@@ -89,14 +90,14 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn point_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let host = self.host;
-        let place = (partition, relation.id.0);
+        let place = (partition, relation.id);
         let mut latched = host.warm_around(self.cx, place, key)?;
-        let part = latched.table(relation.id.0);
+        let part = latched.table(relation.id);
         let Some(row) = part.find(self.cx, key) else {
             if host.policies.next_key_locking && !self.cx.sabotaged("own.lock-gap-of-absent-key") {
                 let (_, next) = part.neighbours(self.cx, key);
@@ -113,11 +114,11 @@ impl<F: Fabric> RowTxn<'_, F> {
         &mut self,
         relation: &Relation,
         part: &mut TablePart,
-        partition: u16,
+        partition: PartitionId,
         (key, row): (&Key, RowId),
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        let table = relation.id.0;
+        let table = relation.id;
         let new = self.hold(part, (partition, table), (key, row), visitor.mode(), false)?;
         let version = part.rows.version(row);
         if new {
@@ -131,7 +132,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn range_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -140,7 +141,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             match self.retry(|txn| txn.walk_own(relation, partition, &mut walk, visitor))? {
                 Walked::To(flow) => break flow,
                 // Up to there all that it saw is locked, as if it went on.
-                Walked::Cold(key) => self.host.warm_key(self.cx, (partition, relation.id.0), &key)?,
+                Walked::Cold(key) => self.host.warm_key(self.cx, (partition, relation.id), &key)?,
             }
         };
         self.note_range(relation.id, walk.seen, walk.found);
@@ -151,14 +152,14 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn walk_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         walk: &mut Walk,
         visitor: &mut Visitor<'_>,
     ) -> Result<Walked, TxnError> {
         let host = self.host;
         let mut latched = host.partition(self.cx, partition);
-        let part = latched.table(relation.id.0);
-        let (place, gaps) = ((partition, relation.id.0), host.policies.next_key_locking);
+        let part = latched.table(relation.id);
+        let (place, gaps) = ((partition, relation.id), host.policies.next_key_locking);
         self.cx.spend(liger_fabric::Work::IndexNode, part.height());
         let mut at = part.tree.lower_bound(walk.from.words());
         loop {
@@ -180,7 +181,7 @@ impl<F: Fabric> RowTxn<'_, F> {
             if self.record.is_some() && !part.is_uncommitted_insert(row) {
                 walk.found.push((key, version));
             }
-            let at_row = Place::Own { partition, table: relation.id.0, row };
+            let at_row = Place::Own { partition, table: relation.id, row };
             let flow = self.show(relation, at_row, &key, part.rows.bytes(row), version, visitor)?;
             if flow.is_some_and(|flow| flow.is_break()) {
                 walk.seen.high = key.next();
@@ -195,19 +196,19 @@ impl<F: Fabric> RowTxn<'_, F> {
     pub(super) fn insert_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         let host = self.host;
-        let place = (partition, relation.id.0);
+        let place = (partition, relation.id);
         let mut latched = host.warm_around(self.cx, place, key)?;
-        let part = latched.table(relation.id.0);
+        let part = latched.table(relation.id);
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {
             let new = self.hold(part, place, (key, row), Mode::Read, false)?;
-            let at = Place::Own { partition, table: relation.id.0, row };
+            let at = Place::Own { partition, table: relation.id, row };
             if self.work.revive(at, bytes) {
                 part.set_flag(row, RowFlags::DELETED, false);
                 return Ok(true);
@@ -234,7 +235,7 @@ impl<F: Fabric> RowTxn<'_, F> {
         part.hold_new(row, next, self.me, !self.cx.sabotaged("own.inherit-gap"));
         part.tree.insert_near(&around, key.words(), row);
         self.llsn = self.llsn.max(part.max_removed_llsn);
-        let at = Place::Own { partition, table: relation.id.0, row };
+        let at = Place::Own { partition, table: relation.id, row };
         self.held.push(at);
         // A log's record has no other place to take the row from.
         self.work.begin_insert(at, relation.id, key, host.log.is_some().then_some(bytes));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::membership::Slot;
-use liger_pod::plan::{MAX_HOSTS, Plan};
+use liger_pod::plan::{MAX_HOSTS, PartitionId, Plan};
 use liger_pod::watch::Owner;
 
 /// Set while a partition changes hands here.
@@ -46,8 +46,8 @@ impl Owners {
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Self {
         let hosts = plan.config().hosts;
         let mine = Owner { host: me.host, incarnation: me.incarnation };
-        let owner = |partition: u16| {
-            let home = HostId((partition % u16::from(hosts)) as u8);
+        let owner = |partition: PartitionId| {
+            let home = partition.home(hosts);
             let now = Owner::load(cx, plan, partition);
             if now.map_or(home, |owner| owner.host) == me.host {
                 mine.publish(cx, plan, partition);
@@ -55,26 +55,26 @@ impl Owners {
             }
             now.unwrap_or(Owner { host: home, incarnation: TO_COME })
         };
-        let now = (0..plan.config().partitions).map(|p| AtomicU32::new(encode(owner(p)))).collect();
+        let now = plan.partitions().map(|p| AtomicU32::new(encode(owner(p)))).collect();
         let (buried, over) = Default::default();
         Self { hosts, now, buried, down: AtomicU16::new(0), over }
     }
 
     /// The host that a partition was made for.
-    pub fn home(&self, partition: u16) -> HostId {
-        HostId((partition % u16::from(self.hosts)) as u8)
+    pub fn home(&self, partition: PartitionId) -> HostId {
+        partition.home(self.hosts)
     }
 
     /// The owner of a partition.
     #[inline]
-    pub fn of(&self, partition: u16) -> Owner {
-        decode(self.now[usize::from(partition)].load(Ordering::Relaxed))
+    pub fn of(&self, partition: PartitionId) -> Owner {
+        decode(self.now[partition.index()].load(Ordering::Relaxed))
     }
 
     /// The life that owns a partition, looked up if it had not come when this host last looked. `None`: it
     /// has not come yet.
-    pub fn now<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: u16) -> Option<Owner> {
-        let place = &self.now[usize::from(partition)];
+    pub fn now<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
+        let place = &self.now[partition.index()];
         let word = place.load(Ordering::SeqCst);
         let known = decode(word);
         if known.incarnation != TO_COME {
@@ -99,28 +99,28 @@ impl Owners {
 
     /// True while the partition changes hands here. (A transaction that has not seen it is waited for.)
     #[inline]
-    pub fn is_closed(&self, partition: u16) -> bool {
-        self.now[usize::from(partition)].load(Ordering::SeqCst) & CLOSED != 0
+    pub fn is_closed(&self, partition: PartitionId) -> bool {
+        self.now[partition.index()].load(Ordering::SeqCst) & CLOSED != 0
     }
 
     /// Closes a partition that this host is about to own.
-    pub fn close(&self, partition: u16) {
-        self.now[usize::from(partition)].fetch_or(CLOSED, Ordering::SeqCst);
+    pub fn close(&self, partition: PartitionId) {
+        self.now[partition.index()].fetch_or(CLOSED, Ordering::SeqCst);
     }
 
     /// Says that this host owns a partition, which stays closed for its own transactions.
-    pub fn set_closed(&self, partition: u16, owner: Owner) {
-        self.now[usize::from(partition)].store(encode(owner) | CLOSED, Ordering::SeqCst);
+    pub fn set_closed(&self, partition: PartitionId, owner: Owner) {
+        self.now[partition.index()].store(encode(owner) | CLOSED, Ordering::SeqCst);
     }
 
     /// Says who owns a partition, and opens it.
-    pub fn set(&self, partition: u16, owner: Owner) {
-        self.now[usize::from(partition)].store(encode(owner), Ordering::SeqCst);
+    pub fn set(&self, partition: PartitionId, owner: Owner) {
+        self.now[partition.index()].store(encode(owner), Ordering::SeqCst);
     }
 
     /// True if the owner of a partition is dead.
     #[inline]
-    pub fn is_orphan(&self, partition: u16) -> bool {
+    pub fn is_orphan(&self, partition: PartitionId) -> bool {
         let owner = self.of(partition);
         let buried = self.buried[usize::from(owner.host.0)].load(Ordering::Relaxed);
         owner.incarnation != TO_COME && u32::from(owner.incarnation) <= buried
@@ -128,7 +128,7 @@ impl Owners {
 
     /// Remembers that a life is over, and that what was to be its own is an orphan.
     pub fn bury<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, dead: Slot) {
-        for partition in 0..self.now.len() as u16 {
+        for partition in plan.partitions() {
             if self.of(partition) == (Owner { host: dead.host, incarnation: TO_COME }) {
                 let gone = Owner { host: dead.host, incarnation: dead.incarnation };
                 self.set(partition, Owner::load(cx, plan, partition).unwrap_or(gone));
@@ -155,7 +155,7 @@ impl Owners {
     }
 
     /// The new owner of an orphan, if it has one by now.
-    pub fn heir<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: u16) -> Option<Owner> {
+    pub fn heir<F: Fabric>(&self, cx: &Cx<F>, plan: &Plan, partition: PartitionId) -> Option<Owner> {
         if !self.is_orphan(partition) || self.is_closed(partition) {
             return None;
         }

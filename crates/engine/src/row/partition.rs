@@ -16,6 +16,7 @@
 
 use liger_fabric::{Cx, DataAddr, Fabric, LatchGuard, SyncAddr, Work, WorkerId};
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::BwTree;
 use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 
@@ -23,7 +24,7 @@ use super::cell::TupleCell;
 use super::cold::Cold;
 use super::shared::{Acquired, SharedRows, block_len, read_block};
 use crate::key::Key;
-use crate::txn::Conflict;
+use crate::txn::{Conflict, TableId};
 
 /// Number of a row in its table's share of a partition.
 pub type RowId = u32;
@@ -77,15 +78,15 @@ pub struct TablePart {
 /// One partition of all tables.
 pub struct Partition {
     /// Its number in the pod.
-    pub id: u16,
+    pub id: PartitionId,
     /// By table id; `None` for replicated tables, which are not partitioned.
     pub tables: Vec<Option<TablePart>>,
 }
 
 impl Partition {
     /// The share of table `table`, which is partitioned.
-    pub fn table(&mut self, table: u16) -> &mut TablePart {
-        self.tables[usize::from(table)].as_mut().expect("a partitioned table")
+    pub fn table(&mut self, table: TableId) -> &mut TablePart {
+        self.tables[table.index()].as_mut().expect("a partitioned table")
     }
 }
 
@@ -385,8 +386,8 @@ impl TablePart {
 /// The partition, latched; the latch of the one used before is given back first.
 pub fn reach<'a, 'h>(
     latched: &'a mut Option<LatchGuard<'h, Partition>>,
-    partition: u16,
-    latch: impl FnOnce(u16) -> LatchGuard<'h, Partition>,
+    partition: PartitionId,
+    latch: impl FnOnce(PartitionId) -> LatchGuard<'h, Partition>,
 ) -> &'a mut Partition {
     if latched.as_ref().is_none_or(|guard| guard.id != partition) {
         *latched = None;

@@ -19,6 +19,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard, WorkerId};
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 
 use crate::key::Key;
 use crate::txn::TableId;
@@ -96,12 +97,12 @@ pub struct RemoteRows {
 /// Hash of a row's identity. The partition follows from the key, but for the sentinel: every partition has
 /// one. Table and partition are mixed before the key comes: tables often have the same keys, and small
 /// numbers laid over one another would meet.
-fn full_hash(table: TableId, partition: u16, key: &Key) -> u64 {
+fn full_hash(table: TableId, partition: PartitionId, key: &Key) -> u64 {
     let mix = |state: u64| {
         let wide = u128::from(state) * u128::from(0xa076_1d64_78bd_642f_u64);
         (wide >> 64) as u64 ^ wide as u64
     };
-    let place = u64::from(table.0) | u64::from(partition) << 16;
+    let place = u64::from(table.0) | u64::from(partition.0) << 16;
     let state = key.words().iter().fold(mix(0x9e37_79b9_7f4a_7c15 ^ place), |state, word| mix(state ^ word));
     state ^ state >> 32
 }
@@ -115,7 +116,7 @@ impl RemoteRows {
     }
 
     /// Hash of a row's identity, by which its entry is found.
-    pub fn hash_of(&self, table: TableId, partition: u16, key: &Key) -> u64 {
+    pub fn hash_of(&self, table: TableId, partition: PartitionId, key: &Key) -> u64 {
         full_hash(table, partition, key) & self.mask
     }
 
@@ -160,7 +161,7 @@ mod tests {
             for partition in 0..4 {
                 for number in 0..1000 {
                     let key = Key::build().i16(2).i16(1).i32(number).finish();
-                    let hash = full_hash(TableId(table), partition, &key);
+                    let hash = full_hash(TableId(table), PartitionId(partition), &key);
                     assert!(seen.insert(hash), "table {table}, partition {partition}, number {number}");
                 }
             }

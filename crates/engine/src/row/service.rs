@@ -15,6 +15,7 @@ use liger_fabric::{Cx, Fabric, HostId, SyncAddr, UNTIL_RUNG, Work};
 use liger_pod::bells::{self, ALONE_TURNS, Bell, REST_NS};
 use liger_pod::lanes::Addressee;
 use liger_pod::membership::{HostState, Slot};
+use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::host::{RowHost, count};
@@ -120,7 +121,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         table: TableId,
-        partition: u16,
+        partition: PartitionId,
         wish: Wish,
     ) -> Result<Answer, TxnError> {
         let owner = self.owners.now(cx, &self.plan, partition);

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use liger_fabric::{Cx, Fabric};
 use liger_pod::heap::TupleAddr;
 use liger_pod::membership::Slot;
+use liger_pod::plan::PartitionId;
 use liger_pod::watch;
 use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
@@ -46,7 +47,7 @@ struct LastChange {
 }
 
 /// By table and key.
-type LastChanges = BTreeMap<(u16, Key), LastChange>;
+type LastChanges = BTreeMap<(TableId, Key), LastChange>;
 
 /// Adds the last record of one more ring: of two that change the same row, the newer one says what it is.
 fn note(changes: &mut LastChanges, record: &Record<'_>) {
@@ -99,7 +100,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         slot: Slot,
-        taking: &[(u16, bool)],
+        taking: &[(PartitionId, bool)],
     ) -> Result<(), RecoveryError> {
         if !cx.sabotaged("settle.listen-no-more") {
             self.owners.bury(cx, &self.plan, slot);
@@ -107,7 +108,7 @@ impl RowHost {
         }
         self.outbox.forget(cx, slot.host);
         let dead = self.dead(cx, slot)?;
-        let own: Vec<u16> = self.own_partitions().collect();
+        let own: Vec<PartitionId> = self.own_partitions().collect();
         for partition in own {
             self.sweep_own(cx, partition, &dead)?;
         }
@@ -125,7 +126,7 @@ impl RowHost {
     pub(super) fn sweep_own<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        partition: u16,
+        partition: PartitionId,
         dead: &Dead,
     ) -> Result<(), TreeError> {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
@@ -133,7 +134,7 @@ impl RowHost {
             while let Some(key) = from {
                 // One step for the workers of this host.
                 let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id.0);
+                let part = latched.table(relation.id);
                 let (found, next) = self.batch(cx, &part.index, &key)?;
                 for (key, at) in found {
                     let row = match key == sentinel_key(relation.key_words) {
@@ -157,7 +158,7 @@ impl RowHost {
     pub(super) fn sweep_orphan<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        partition: u16,
+        partition: PartitionId,
         dead: &Dead,
     ) -> Result<(), TreeError> {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
@@ -202,7 +203,7 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         dead: &Dead,
-        place: (u16, TableId),
+        place: (PartitionId, TableId),
         key: &Key,
         at: TupleAddr,
     ) -> Resolved {
@@ -224,14 +225,14 @@ impl RowHost {
         &self,
         cx: &Cx<F>,
         dead: &Dead,
-        (partition, table): (u16, TableId),
+        (partition, table): (PartitionId, TableId),
         key: &Key,
         at: TupleAddr,
     ) -> Resolved {
         let relation = self.catalog.relation(table).expect("an index of a table that exists");
         let block = at.block();
         self.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let Some(head) = block_is(cx, block, table.0, partition, key) else {
+        let Some(head) = block_is(cx, block, table, partition, key) else {
             // Damage. The row stays locked, and whoever wants it is told of a conflict.
             return Resolved::Stays;
         };
@@ -239,7 +240,7 @@ impl RowHost {
             return Resolved::Goes(head.llsn & VERSION);
         }
         let any = cx.sabotaged("settle.only-newer-records");
-        let last = dead.changes.get(&(table.0, *key)).filter(|last| {
+        let last = dead.changes.get(&(table, *key)).filter(|last| {
             let newer = match head.llsn & UNBORN != 0 {
                 true => last.llsn > head.llsn & VERSION,
                 // The same version may have come here in part.
@@ -296,7 +297,7 @@ mod tests {
         let record = |worker: u8, llsn: u64| {
             let mut writer = RecordWriter::default();
             writer.begin();
-            writer.change((3, 0), Op::Update, &key, llsn - 1);
+            writer.change((TableId(3), PartitionId(0)), Op::Update, &key, llsn - 1);
             writer.piece(8, &[worker]);
             writer.finish(llsn, 0, Origin { host: HostId(0), incarnation: 1, worker }).to_vec()
         };
@@ -304,7 +305,7 @@ mod tests {
         for order in [[&older, &newer], [&newer, &older]] {
             let mut changes = LastChanges::new();
             order.iter().for_each(|bytes| note(&mut changes, &Record::parse(bytes).expect("whole")));
-            let last = &changes[&(3, key)];
+            let last = &changes[&(TableId(3), key)];
             assert_eq!((last.llsn, &last.pieces), (11, &vec![(8, vec![1])]));
         }
     }

@@ -20,12 +20,13 @@
 use liger_fabric::zerocopy::IntoBytes;
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, LINE, Work, layout};
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 
 use super::cell::{CellFormat, TupleCell};
 use super::partition::Mode;
 use super::policy::{Coherence, Steps};
 use crate::key::Key;
-use crate::txn::Conflict;
+use crate::txn::{Conflict, TableId};
 
 layout! {
     /// Head of a shared row's block; the key's words follow, then the row's bytes. Written in full lines at
@@ -489,15 +490,15 @@ pub enum Held {
 pub fn block_is<F: Fabric>(
     cx: &Cx<F>,
     row: DataAddr,
-    table: u16,
-    partition: u16,
+    table: TableId,
+    partition: PartitionId,
     key: &Key,
 ) -> Option<RowHead> {
     let head: RowHead = cx.read_layout(row);
     let words = key.words();
     let same = head.magic == ROW_MAGIC
-        && head.table == table
-        && head.partition == partition
+        && head.table == table.0
+        && head.partition == partition.0
         && usize::from(head.key_words) == words.len();
     if !same {
         return None;

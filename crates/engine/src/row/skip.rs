@@ -15,6 +15,7 @@
 use std::ops::ControlFlow;
 
 use liger_fabric::Fabric;
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Wish};
@@ -129,7 +130,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn free_row(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
@@ -137,8 +138,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         if !host.owns(partition) {
             return Ok(self.known_foreign(relation, partition, key, visitor)?.unwrap_or(false));
         }
-        let mut latched = host.warm_around(self.cx, (partition, relation.id.0), key)?;
-        let part = latched.table(relation.id.0);
+        let mut latched = host.warm_around(self.cx, (partition, relation.id), key)?;
+        let part = latched.table(relation.id);
         match part.find(self.cx, key) {
             Some(row) => self.hold_and_show(relation, part, partition, (key, row), visitor),
             None => Ok(false),
@@ -149,13 +150,13 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn keys_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
     ) -> Result<Vec<Key>, TxnError> {
-        let (host, place) = (self.host, (partition, relation.id.0));
+        let (host, place) = (self.host, (partition, relation.id));
         loop {
             let mut latched = host.partition(self.cx, partition);
-            let part = latched.table(relation.id.0);
+            let part = latched.table(relation.id);
             let (mut keys, mut from) = (Vec::with_capacity(BATCH), range.low);
             let mut at = part.tree.lower_bound(from.words());
             let cold = loop {
@@ -184,7 +185,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn keys_foreign(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
     ) -> Result<Vec<Key>, TxnError> {
         let (cx, host) = (self.cx, self.host);

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::heap::TupleAddr;
 use liger_pod::membership::{HostState, Slot};
+use liger_pod::plan::PartitionId;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
@@ -111,7 +112,7 @@ impl RowHost {
     /// True if a dead host that is not taken over owns partitions that it had taken over itself.
     fn is_heir_left_out<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> bool {
         let others = self.left_out(cx, keeper, &[]);
-        let is_taken = |partition: &u16| {
+        let is_taken = |partition: &PartitionId| {
             let owner = Owner::load(cx, &self.plan, *partition);
             owner.is_some_and(|owner| owner.host != self.home(*partition))
         };
@@ -173,7 +174,7 @@ impl RowHost {
         cx: &Cx<F>,
         keeper: &mut Keeper,
         takeover: &Takeover,
-        orphans: &BTreeSet<u16>,
+        orphans: &BTreeSet<PartitionId>,
     ) -> Result<u64, RecoveryError> {
         if orphans.is_empty() {
             return Ok(0);
@@ -189,7 +190,7 @@ impl RowHost {
     /// Opens the partitions that are this host's by now.
     fn open_inherited<F: Fabric>(&self, cx: &Cx<F>, keeper: &Keeper) -> Result<(), TreeError> {
         let me = Owner { host: self.me, incarnation: keeper.me().incarnation };
-        for partition in (0..self.partition_count()).filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
+        for partition in self.plan.partitions().filter(|p| self.holds(*p) && self.owners.is_closed(*p)) {
             self.finish_indexes(cx, partition)?;
             self.owners.set(partition, me);
             for unanswered in [true, false] {
@@ -201,10 +202,11 @@ impl RowHost {
     }
 
     /// The partitions of dead hosts.
-    fn orphans<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<u16> {
-        let owned =
-            |partition: &u16| is_left(Owner::load(cx, &self.plan, *partition), self.home(*partition), dead);
-        (0..self.partition_count()).filter(owned).collect()
+    fn orphans<F: Fabric>(&self, cx: &Cx<F>, dead: &[Slot]) -> BTreeSet<PartitionId> {
+        let owned = |partition: &PartitionId| {
+            is_left(Owner::load(cx, &self.plan, *partition), self.home(*partition), dead)
+        };
+        self.plan.partitions().filter(owned).collect()
     }
 
     /// What goes on while this host takes over.
@@ -257,7 +259,7 @@ impl RowHost {
     }
 
     /// Joins the rows of a partition that was rebuilt with those in shared memory.
-    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), RecoveryError> {
+    fn attach<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), RecoveryError> {
         let log = self.log.as_ref().expect("who takes over keeps a log");
         // Greater than the version of anything that was ever removed here.
         let removed = first_of(log.clock().now(cx) + 1) - 1;
@@ -265,7 +267,7 @@ impl RowHost {
             let index = self.foreign_index(relation, partition);
             if !cx.sabotaged("takeover.versions-above-removed") {
                 let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id.0);
+                let part = latched.table(relation.id);
                 (part.max_removed_llsn, part.adopted_llsn) = (removed, removed);
             }
             let mut from = Some(Key::zero(relation.key_words));
@@ -273,11 +275,11 @@ impl RowHost {
                 let (found, next) = self.batch(cx, &index, &key)?;
                 if !cx.sabotaged("takeover.warm-shared") {
                     // What is in shared memory is newer than what would be made of it later.
-                    let place = (partition, relation.id.0);
+                    let place = (partition, relation.id);
                     found.iter().try_for_each(|(key, _)| self.warm_key(cx, place, key))?;
                 }
                 let mut latched = self.partition(cx, partition);
-                let part = latched.table(relation.id.0);
+                let part = latched.table(relation.id);
                 for (key, at) in found {
                     // Nothing else begins at a dead cell before its entry is taken out.
                     if !self.shared.adopt(cx, at) {
@@ -287,7 +289,7 @@ impl RowHost {
                     }
                     let row = row_of(part, &key, at)?;
                     part.rows.set_shared(row, at.raw());
-                    let shared = SharedRow { partition, table: relation.id.0, row, at };
+                    let shared = SharedRow { partition, table: relation.id, row, at };
                     self.move_out.lock(cx).moved_in(shared);
                     count(&self.moves.shared_rows, 1);
                 }
@@ -320,7 +322,7 @@ impl RowHost {
         cx: &Cx<F>,
         me: Owner,
         dead: &[Slot],
-        orphans: &BTreeSet<u16>,
+        orphans: &BTreeSet<PartitionId>,
     ) -> Result<(), RecoveryError> {
         let mut latched: Vec<_> = orphans.iter().map(|&partition| self.partition(cx, partition)).collect();
         let mut in_use = BTreeSet::new();
@@ -339,7 +341,7 @@ impl RowHost {
 
     /// Takes entries of dead words out of a partition's shared indexes, and makes those that their owner did
     /// not come to make.
-    fn finish_indexes<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> Result<(), TreeError> {
+    fn finish_indexes<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId) -> Result<(), TreeError> {
         let mut latched = self.partition(cx, partition);
         for part in latched.tables.iter_mut().flatten() {
             // What cannot go now goes before the next row moves.

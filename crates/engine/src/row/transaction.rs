@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric, LatchGuard, Work, WorkerId};
+use liger_pod::plan::PartitionId;
 
 use super::borrowed::Borrowed;
 use super::host::RowHost;
@@ -33,7 +34,7 @@ use crate::workspace::{Visitor, Workspace};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Place {
     /// In a partition of this host.
-    Own { partition: u16, table: u16, row: RowId },
+    Own { partition: PartitionId, table: TableId, row: RowId },
     /// In a partition of another host; an index into the transaction's foreign rows.
     Foreign(u32),
 }
@@ -126,7 +127,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
             let partition = relation.partition_of(key, host.partition_count());
             if host.owns(partition) {
-                let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(table.0);
+                let part = reach(&mut latched, partition, |p| host.partition(cx, p)).table(*table);
                 visit(InDram { tree: &part.tree, rows: &part.rows }, key);
             }
         }
@@ -194,7 +195,7 @@ impl<F: Fabric> Relational for RowTxn<'_, F> {
     fn point_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
@@ -210,7 +211,7 @@ impl<F: Fabric> Relational for RowTxn<'_, F> {
     fn range_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -224,7 +225,7 @@ impl<F: Fabric> Relational for RowTxn<'_, F> {
     fn insert_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
@@ -237,7 +238,12 @@ impl<F: Fabric> Relational for RowTxn<'_, F> {
         })
     }
 
-    fn doom_visited(&mut self, relation: &Relation, partition: u16, key: &Key) -> Result<(), TxnError> {
+    fn doom_visited(
+        &mut self,
+        relation: &Relation,
+        partition: PartitionId,
+        key: &Key,
+    ) -> Result<(), TxnError> {
         let i = self.work.changes.visited;
         let change = &mut self.work.changes[i];
         debug_assert!(change.table == relation.id && change.key == *key && !change.doomed);

@@ -53,7 +53,7 @@ fn regions_are_in_order_aligned_and_of_one_kind_on_each_side() {
                 assert!(r.start >= plan.sync_end() || end <= plan.sync_end(), "{plan}");
             }
             assert!(end <= plan.len());
-            let last = plan.directory(config.max_tables - 1, config.partitions - 1);
+            let last = plan.directory(config.max_tables - 1, PartitionId(config.partitions - 1));
             assert!(last.offset() < plan.region(Part::WordChunks).start);
         }
     }

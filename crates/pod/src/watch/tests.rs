@@ -59,13 +59,13 @@ fn a_death_is_settled_when_all_have_settled_it_who_own_something() {
     become_state(2, HostState::Fenced);
     let own =
         |host: u8, partition| Owner { host: HostId(host), incarnation: 1 }.publish(&cx, plan, partition);
-    own(1, 1);
+    own(1, PartitionId(1));
     assert!(!is_settled());
     settle(&cx, plan, dead, HostId(0));
     assert!(!is_settled(), "host 1 owns a partition, and somebody is to take it over");
-    own(0, 1);
+    own(0, PartitionId(1));
     assert!(is_settled(), "host 0 has it, and host 1 owns nothing");
-    own(1, 0);
+    own(1, PartitionId(0));
     settle(&cx, plan, dead, HostId(1));
     assert!(is_settled(), "host 1 had settled it before it died");
     settle(&cx, plan, Slot { incarnation: 0, ..dead }, HostId(1));

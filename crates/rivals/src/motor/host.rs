@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use liger_fabric::{Cx, Fabric, HostId, Latch};
+use liger_pod::plan::PartitionId;
 
 use super::servers::{MemoryServers, Version, Who};
 use crate::copies::{Copies, CopiesToBe};
@@ -87,8 +88,8 @@ impl MotorHost {
     }
 
     /// The partitions that this host loads and shows.
-    fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..self.partitions).filter(|p| p % u16::from(self.hosts) == u16::from(self.me.0))
+    fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        (0..self.partitions).map(PartitionId).filter(|p| p.home(self.hosts) == self.me)
     }
 
     /// Shows the rows of a table that this host has loaded the partitions of (of a replicated table, the
@@ -107,7 +108,7 @@ impl MotorHost {
             return Ok(());
         }
         for partition in self.own_partitions() {
-            let share = self.servers.share(cx, (table.0, partition));
+            let share = self.servers.share(cx, (table, partition));
             share.each_live(|key, version| show(key, Row::new(&version.bytes)));
         }
         Ok(())
@@ -118,7 +119,7 @@ impl MotorHost {
         let mut problems = Vec::new();
         for partition in self.own_partitions() {
             for relation in self.catalog.relations() {
-                let share = self.servers.share(cx, (relation.id.0, partition));
+                let share = self.servers.share(cx, (relation.id, partition));
                 let locked = share.tuples.iter().filter(|tuple| tuple.lock != 0).count();
                 if locked > 0 {
                     problems.push(format!("{}, partition {partition}: {locked} locked", relation.name));
@@ -156,7 +157,7 @@ impl<'h> MotorLoader<'h> {
             if !host.own_partitions().any(|own| own == partition) {
                 return Ok(());
             }
-            let mut share = host.servers.share(cx, (relation.id.0, partition));
+            let mut share = host.servers.share(cx, (relation.id, partition));
             let tuple = share.place(key);
             let tuple = &mut share.tuples[tuple as usize];
             if tuple.newest().is_some() {

@@ -5,11 +5,12 @@
 //! the key's bucket.
 
 use liger_fabric::{Fabric, Remote};
+use liger_pod::plan::PartitionId;
 
 use super::servers::{BUCKET_BYTES, Shown, TUPLE_BYTES};
 use super::transaction::{Held, MotorTxn};
-use liger_engine::Key;
 use liger_engine::{Access, Conflict, TxnError};
+use liger_engine::{Key, TableId};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["motor.lock", "motor.read-newest"];
@@ -22,7 +23,7 @@ const ANCHOR_BYTES: u64 = 2;
 /// A row that the transaction wants to see.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
-    pub(super) at: (u16, u16),
+    pub(super) at: (TableId, PartitionId),
     pub(super) key: Key,
     pub(super) access: Access,
 }
@@ -143,7 +144,11 @@ impl<F: Fabric> MotorTxn<'_, F> {
     /// Takes the place of a row that is to be inserted: its number among the held; none if there is a row.
     /// Inserts one after another travel together: only the first is waited for, first for its bucket, then
     /// for its lock.
-    pub(super) fn take_place(&mut self, at: (u16, u16), key: &Key) -> Result<Option<usize>, TxnError> {
+    pub(super) fn take_place(
+        &mut self,
+        at: (TableId, PartitionId),
+        key: &Key,
+    ) -> Result<Option<usize>, TxnError> {
         self.writes = true;
         if self.inserting {
             self.cx.remote(Remote::Along { operations: 3, bytes: 3 * REQUEST_BYTES });
@@ -161,7 +166,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
     }
 
     /// At the servers.
-    fn take_place_now(&mut self, at: (u16, u16), key: &Key) -> Result<Option<usize>, Conflict> {
+    fn take_place_now(&mut self, at: (TableId, PartitionId), key: &Key) -> Result<Option<usize>, Conflict> {
         let (cx, host) = (self.cx, self.host);
         let known = self.held(at, key);
         let mut share = host.servers.share(cx, at);

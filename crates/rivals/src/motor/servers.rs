@@ -13,9 +13,10 @@
 use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
+use liger_pod::plan::PartitionId;
 use liger_store::local::LocalTree;
 
-use liger_engine::Catalog;
+use liger_engine::{Catalog, TableId};
 use liger_engine::{Key, KeyRange};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -165,8 +166,8 @@ impl MemoryServers {
     }
 
     /// The rows of a relation in a partition.
-    pub(super) fn share<F: Fabric>(&self, cx: &Cx<F>, at: (u16, u16)) -> LatchGuard<'_, Share> {
-        self.shares[usize::from(at.0)][usize::from(at.1)].lock(cx)
+    pub(super) fn share<F: Fabric>(&self, cx: &Cx<F>, at: (TableId, PartitionId)) -> LatchGuard<'_, Share> {
+        self.shares[at.0.index()][at.1.index()].lock(cx)
     }
 
     /// The time as of which a transaction reads that begins now: all that has committed by then is whole.

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use liger_fabric::{Cx, Fabric, LatchGuard, Remote, Work};
+use liger_pod::plan::PartitionId;
 
 use super::host::MotorHost;
 use super::reads::Wanted;
@@ -24,7 +25,7 @@ use liger_engine::{Key, KeyRange};
 
 /// A row, or the place where one might be, as the transaction has seen it.
 pub(super) struct Held {
-    pub(super) at: (u16, u16),
+    pub(super) at: (TableId, PartitionId),
     pub(super) key: Key,
     /// The newest version then, whether or not the transaction sees it.
     pub(super) newest: Option<u64>,
@@ -38,7 +39,7 @@ pub(super) struct Held {
 
 /// A range that was visited.
 pub(super) struct Visited {
-    pub(super) at: (u16, u16),
+    pub(super) at: (TableId, PartitionId),
     pub(super) range: KeyRange,
     pub(super) found: Vec<(Key, u64)>,
 }
@@ -143,21 +144,21 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
         Err(error)
     }
 
-    pub(super) fn note_read(&mut self, table: u16, key: &Key, version: Option<u64>) {
+    pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
         if let Some(record) = &mut self.record {
-            record.reads.push(ReadRecord { table: TableId(table), key: *key, version });
+            record.reads.push(ReadRecord { table, key: *key, version });
         }
     }
 
     fn note_range(&mut self, visited: Visited) {
         if let Some(record) = &mut self.record {
-            let (table, range, found) = (TableId(visited.at.0), visited.range, visited.found.clone());
+            let (table, range, found) = (visited.at.0, visited.range, visited.found.clone());
             record.ranges.push(RangeRecord { table, range, found });
         }
         self.ranges.push(visited);
     }
 
-    pub(super) fn held(&self, at: (u16, u16), key: &Key) -> Option<usize> {
+    pub(super) fn held(&self, at: (TableId, PartitionId), key: &Key) -> Option<usize> {
         self.held.iter().rposition(|held| held.at == at && held.key == *key)
     }
 
@@ -183,7 +184,7 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
 
     /// The next keys of a range that may have rows for this transaction. The compute server knows the keys;
     /// what it knows of them may be too old, which shows when their tuples are read.
-    fn keys_of(&self, at: (u16, u16), range: &KeyRange, most: usize) -> Vec<Key> {
+    fn keys_of(&self, at: (TableId, PartitionId), range: &KeyRange, most: usize) -> Vec<Key> {
         let mut keys = Vec::new();
         self.host.servers.share(self.cx, at).each(range, |key, tuple| {
             let is_new = tuple.newest().is_some_and(|newest| newest > self.start);
@@ -216,7 +217,7 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
             if relation.replicated || relation.check_key(key).is_err() {
                 continue;
             }
-            let at = (table.0, relation.partition_of(key, host.partition_count()));
+            let at = (*table, relation.partition_of(key, host.partition_count()));
             wanted.push(Wanted { at, key: *key, access: *access });
         }
         if self.refused.is_none() {
@@ -236,11 +237,11 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
     fn point_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        let at = (relation.id.0, partition);
+        let at = (relation.id, partition);
         self.fetch(&[Wanted { at, key: *key, access: access_of(visitor) }])?;
         let i = self.held(at, key).expect("fetched");
         Ok(self.show(relation, i, visitor)?.is_some())
@@ -249,12 +250,12 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
     fn range_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
         self.go_on()?;
-        let (at, access) = ((relation.id.0, partition), access_of(visitor));
+        let (at, access) = ((relation.id, partition), access_of(visitor));
         let (mut rest, mut batch, mut found) = (*range, 4, Vec::new());
         loop {
             self.cx.spend(Work::IndexNode, 3);
@@ -285,12 +286,12 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
     fn insert_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         self.go_on()?;
-        let at = (relation.id.0, partition);
+        let at = (relation.id, partition);
         if let Some(i) = self.held(at, key)
             && (self.held[i].version.is_some() || self.is_own(i))
         {
@@ -310,7 +311,12 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
         Ok(true)
     }
 
-    fn doom_visited(&mut self, _relation: &Relation, _partition: u16, _key: &Key) -> Result<(), TxnError> {
+    fn doom_visited(
+        &mut self,
+        _relation: &Relation,
+        _partition: PartitionId,
+        _key: &Key,
+    ) -> Result<(), TxnError> {
         let change = self.work.changes.visited;
         self.work.changes[change].doomed = true;
         Ok(())

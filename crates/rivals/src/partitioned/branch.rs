@@ -12,6 +12,7 @@
 use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric, LatchGuard, Work};
+use liger_pod::plan::PartitionId;
 use liger_store::local::RowFlags;
 
 use super::host::PartHost;
@@ -19,7 +20,7 @@ use super::part::{PartTable, Partition, RowId};
 use super::rules::{Hold, Rules, Who};
 use crate::sundial::Ending;
 use liger_engine::protocol::Places;
-use liger_engine::{Access, Conflict, TxnError};
+use liger_engine::{Access, Conflict, TableId, TxnError};
 use liger_engine::{Key, KeyRange};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -35,8 +36,8 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 /// A row that a transaction has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    pub(super) table: u16,
-    pub(super) partition: u16,
+    pub(super) table: TableId,
+    pub(super) partition: PartitionId,
     pub(super) key: Key,
     row: RowId,
     pub(super) hold: Hold,
@@ -61,7 +62,7 @@ pub(super) struct Branch {
     rules: Rules,
     pub(super) held: Vec<Held>,
     /// Where rows are in `held`: by table, partition and key.
-    places: Places<(u16, u16, Key)>,
+    places: Places<(TableId, PartitionId, Key)>,
     /// The earliest time at which the transaction may commit, for what it has here.
     pub(super) floor: u64,
     /// Until when all leases ran for certain when their rows were last seen.
@@ -98,7 +99,7 @@ impl Branch {
         (self.floor, self.until) = (0, u64::MAX);
     }
 
-    fn find(&self, table: u16, partition: u16, key: &Key) -> Option<usize> {
+    fn find(&self, table: TableId, partition: PartitionId, key: &Key) -> Option<usize> {
         self.places.get(&(table, partition, *key))
     }
 
@@ -115,7 +116,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        (table, partition): (u16, u16),
+        (table, partition): (TableId, PartitionId),
         (key, row): (&Key, RowId),
         (access, gap): (Access, bool),
     ) -> Result<usize, Conflict> {
@@ -176,7 +177,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (u16, u16),
+        at: (TableId, PartitionId),
         key: &Key,
         access: Access,
     ) -> Result<Option<usize>, Conflict> {
@@ -198,7 +199,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (u16, u16),
+        at: (TableId, PartitionId),
         range: &KeyRange,
         access: Access,
         mut show: impl FnMut(&Held, usize, &[u8]) -> Result<ControlFlow<()>, TxnError>,
@@ -237,7 +238,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (u16, u16),
+        at: (TableId, PartitionId),
         key: &Key,
     ) -> Result<Inserted, TxnError> {
         if let Some(row) = part.find(cx, key) {
@@ -278,7 +279,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (u16, u16),
+        at: (TableId, PartitionId),
         key: &Key,
     ) -> Result<(), Conflict> {
         if !self.rules.gaps {

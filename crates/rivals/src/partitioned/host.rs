@@ -16,7 +16,7 @@ use liger_fabric::{Cx, Fabric, HostId, Latch, LatchGuard, WorkerId};
 use liger_pod::PodError;
 use liger_pod::lanes::Lanes;
 use liger_pod::membership::Member;
-use liger_pod::plan::Plan;
+use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::selftest::Responder;
 
 use super::logged::PartLog;
@@ -127,10 +127,10 @@ impl PartHost {
             return Err(TxnError::TooLarge { bytes: bytes as u64, limit_bytes: limit_bytes as u64 });
         }
         let workers = config.workers;
-        let partition = |id: u16| {
+        let partition = |id: PartitionId| {
             let table = |r: &liger_engine::Relation| (!r.replicated).then(|| PartTable::new(r));
             let made = || Partition { id, tables: catalog.relations().iter().map(table).collect() };
-            (id % u16::from(config.hosts) == u16::from(me.0)).then(|| Latch::new(made()))
+            (id.home(config.hosts) == me).then(|| Latch::new(made()))
         };
         let rules = Rules { protocol: options.protocol, gaps: options.gaps };
         let askers = u32::from(config.hosts) * u32::from(workers);
@@ -139,7 +139,7 @@ impl PartHost {
             plan: plan.clone(),
             rules,
             await_writes: options.await_writes,
-            partitions: (0..config.partitions).map(partition).collect(),
+            partitions: plan.partitions().map(partition).collect(),
             replicas: catalog.relations().iter().map(|r| Latch::new(Arc::new(PartTable::new(r)))).collect(),
             participants: (1..=askers).map(|who| Latch::new(Participant::new(Who(who), rules))).collect(),
             lanes,
@@ -173,8 +173,8 @@ impl PartHost {
 
     /// The host that has a partition.
     #[inline]
-    pub fn owner(&self, partition: u16) -> HostId {
-        HostId((partition % u16::from(self.plan.config().hosts)) as u8)
+    pub fn owner(&self, partition: PartitionId) -> HostId {
+        partition.home(self.plan.config().hosts)
     }
 
     /// Number of partitions in the pod.
@@ -184,8 +184,8 @@ impl PartHost {
     }
 
     /// The partitions of this host.
-    pub fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..self.partition_count()).filter(|p| self.owner(*p) == self.me)
+    pub fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.plan.partitions().filter(|p| self.owner(*p) == self.me)
     }
 
     /// What this host's workers did together.
@@ -210,8 +210,12 @@ impl PartHost {
 
     /// A partition of this host, latched.
     #[inline]
-    pub(super) fn partition<F: Fabric>(&self, cx: &Cx<F>, partition: u16) -> LatchGuard<'_, Partition> {
-        self.partitions[usize::from(partition)].as_ref().expect("a partition of this host").lock(cx)
+    pub(super) fn partition<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        partition: PartitionId,
+    ) -> LatchGuard<'_, Partition> {
+        self.partitions[partition.index()].as_ref().expect("a partition of this host").lock(cx)
     }
 
     /// The partition, latched; the latch of the one used before is given back first.
@@ -219,7 +223,7 @@ impl PartHost {
         &'h self,
         cx: &Cx<F>,
         latched: &'a mut Option<LatchGuard<'h, Partition>>,
-        partition: u16,
+        partition: PartitionId,
     ) -> &'a mut Partition {
         if latched.as_ref().is_none_or(|guard| guard.id != partition) {
             *latched = None;

@@ -44,7 +44,7 @@ impl<'h> PartLoader<'h> {
             if host.owner(partition) != host.me {
                 return Ok(());
             }
-            add(host.partition(cx, partition).table(relation.id.0), relation, key, bytes)
+            add(host.partition(cx, partition).table(relation.id), relation, key, bytes)
         })
     }
 
@@ -87,7 +87,7 @@ impl PartHost {
         }
         for partition in self.own_partitions() {
             let mut latched = self.partition(cx, partition);
-            let part = latched.table(table.0);
+            let part = latched.table(table);
             each_key(&part.tree, |key, row| show(&key, Row::new(part.rows.bytes(row))));
         }
         Ok(())

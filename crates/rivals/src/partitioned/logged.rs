@@ -144,7 +144,7 @@ impl<F: Fabric> PartTxn<'_, F> {
                 };
                 let previous = if change.is_new { 0 } else { change.previous };
                 let partition = own.held[i as usize].partition;
-                record.change((change.table.0, partition), op, &change.key, previous);
+                record.change((change.table, partition), op, &change.key, previous);
                 match change.image {
                     _ if change.doomed => {}
                     Some((start, end)) => {

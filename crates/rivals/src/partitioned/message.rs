@@ -6,6 +6,7 @@
 use liger_engine::protocol::{Asker, In, Out};
 use liger_engine::{Access, Conflict, TableId};
 use liger_engine::{Key, KeyRange};
+use liger_pod::plan::PartitionId;
 
 /// One thing to do with one row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +37,7 @@ pub(super) enum Wish {
     /// Single rows, in order; the first conflict undoes the branch.
     Rows(Steps),
     /// The rows of a range, as many as a message holds.
-    Range { table: TableId, partition: u16, range: KeyRange, access: Access },
+    Range { table: TableId, partition: PartitionId, range: KeyRange, access: Access },
     /// Some of what the transaction has changed here, where all is too long for one message.
     Changes(Vec<Effect>),
     /// Whether it can commit at this time, with the rest of its changes; then they must not be lost.
@@ -270,7 +271,7 @@ impl Wish {
                 Self::Rows((0..steps).map(|_| step(input)).collect::<Option<_>>()?)
             }
             RANGE => {
-                let (table, partition) = (TableId(input.number(2)? as u16), input.number(2)? as u16);
+                let (table, partition) = input.place()?;
                 let (access, low) = (access_of(input.number(1)?)?, input.key()?);
                 let high = if input.number(1)? == 1 { Some(input.key()?) } else { None };
                 Self::Range { table, partition, range: KeyRange { low, high }, access }
@@ -378,8 +379,8 @@ mod tests {
         ];
         vec![
             request(Wish::Rows(steps.map(|step| (table, key, step)).to_vec())),
-            request(Wish::Range { table, partition: 600, range, access: Access::Read }),
-            request(Wish::Range { table, partition: 0, range: open, access: Access::Update }),
+            request(Wish::Range { table, partition: PartitionId(600), range, access: Access::Read }),
+            request(Wish::Range { table, partition: PartitionId(0), range: open, access: Access::Update }),
             request(Wish::Changes(effects.clone())),
             request(Wish::Prepare { time: 5, effects }),
             request(Wish::Commit { time: 5, answer: true }),

@@ -16,10 +16,11 @@
 //! 4. DS2PL: a row that is locked for writing has no readers.
 
 use liger_fabric::{Cx, Fabric, Work};
+use liger_pod::plan::PartitionId;
 use liger_store::local::{LocalTree, RowSlab};
 
-use liger_engine::Key;
 use liger_engine::Relation;
+use liger_engine::{Key, TableId};
 
 /// Number of a row in its table's share of a partition.
 pub(super) type RowId = u32;
@@ -41,15 +42,15 @@ pub(super) struct PartTable {
 
 /// One partition of all tables.
 pub(super) struct Partition {
-    pub(super) id: u16,
+    pub(super) id: PartitionId,
     /// By table id; `None` for replicated tables.
     pub(super) tables: Vec<Option<PartTable>>,
 }
 
 impl Partition {
     /// The share of table `table`, which is partitioned.
-    pub(super) fn table(&mut self, table: u16) -> &mut PartTable {
-        self.tables[usize::from(table)].as_mut().expect("a partitioned table")
+    pub(super) fn table(&mut self, table: TableId) -> &mut PartTable {
+        self.tables[table.index()].as_mut().expect("a partitioned table")
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric, HostId, LatchGuard, WorkerId};
+use liger_pod::plan::PartitionId;
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::{PartHost, count};
@@ -200,19 +201,19 @@ impl PartHost {
         let relation = self.catalog.relation(table)?;
         relation.check_key(key)?;
         let partition = relation.partition_of(key, self.partition_count());
-        let at = (table.0, partition);
+        let at = (table, partition);
         let mut latched = self.partition(cx, partition);
         Ok(match step {
-            Step::Take(access) => match branch.point(cx, latched.table(table.0), at, key, access)? {
+            Step::Take(access) => match branch.point(cx, latched.table(table), at, key, access)? {
                 Some(i) => Outcome::Row(self.sent(cx, branch, &mut latched, i)),
                 None => Outcome::Absent,
             },
-            Step::Insert => match branch.insert(cx, latched.table(table.0), at, key)? {
+            Step::Insert => match branch.insert(cx, latched.table(table), at, key)? {
                 Inserted::Made(i) => Outcome::Made(i as u32),
                 Inserted::Taken(i) => Outcome::Row(self.sent(cx, branch, &mut latched, i)),
             },
             Step::Doom => {
-                let part = latched.table(table.0);
+                let part = latched.table(table);
                 let found = branch.point(cx, part, at, key, Access::Update)?;
                 branch.doom(cx, part, found.ok_or(Conflict::Moved)?)?;
                 Outcome::Marked
@@ -224,7 +225,7 @@ impl PartHost {
         &self,
         cx: &Cx<F>,
         branch: &mut Branch,
-        (table, partition): (TableId, u16),
+        (table, partition): (TableId, PartitionId),
         range: &KeyRange,
         access: Access,
     ) -> Result<Answer, TxnError> {
@@ -234,8 +235,8 @@ impl PartHost {
         let most = (room / (relation.row_len + ROW_OVERHEAD)).max(1);
         let mut rows: Vec<(Key, Sent)> = Vec::new();
         let mut latched = self.partition(cx, partition);
-        let part = latched.table(table.0);
-        let visited = branch.range(cx, part, (table.0, partition), range, access, |held, i, bytes| {
+        let part = latched.table(table);
+        let visited = branch.range(cx, part, (table, partition), range, access, |held, i, bytes| {
             let sent = Sent { held: i as u32, version: held.version, bytes: bytes.to_vec() };
             cx.spend(liger_fabric::Work::DramLine, bytes.len().div_ceil(64) as u32);
             rows.push((held.key, sent));

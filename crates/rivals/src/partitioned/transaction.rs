@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use liger_fabric::{Cx, Fabric, HostId, Work, WorkerId};
+use liger_pod::plan::PartitionId;
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::PartHost;
@@ -192,7 +193,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             }
             let partition = relation.partition_of(key, host.partition_count());
             if host.owner(partition) == host.me {
-                let part = host.reach(cx, &mut latched, partition).table(table.0);
+                let part = host.reach(cx, &mut latched, partition).table(*table);
                 visit(InDram { tree: &part.tree, rows: &part.rows }, key);
             }
         }
@@ -275,15 +276,15 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     fn point_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let (cx, host, table) = (self.cx, self.host, relation.id);
         let mut latched = host.partition(cx, partition);
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         let before = self.own.held.len();
-        let at = (table.0, partition);
+        let at = (table, partition);
         let found = self.own.point(cx, part, at, key, access_of(visitor))?;
         let Some(i) = found else {
             self.note_read(table, key, None);
@@ -332,16 +333,16 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     fn range_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
         let (cx, host, access) = (self.cx, self.host, access_of(visitor));
         let mut latched = host.partition(cx, partition);
-        let part = latched.table(relation.id.0);
+        let part = latched.table(relation.id);
         let mut found = Vec::new();
         let (work, recorded) = (&mut self.work, self.record.is_some());
-        let at = (relation.id.0, partition);
+        let at = (relation.id, partition);
         let visited = self.own.range(cx, part, at, range, access, |held, i, bytes| {
             if recorded && !held.is_new {
                 found.push((held.key, held.version));
@@ -363,7 +364,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     fn range_far(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -408,15 +409,15 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     fn insert_own(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         let (cx, host, table) = (self.cx, self.host, relation.id);
         let mut latched = host.partition(cx, partition);
-        let part = latched.table(table.0);
+        let part = latched.table(table);
         let before = self.own.held.len();
-        let inserted = self.own.insert(cx, part, (table.0, partition), key)?;
+        let inserted = self.own.insert(cx, part, (table, partition), key)?;
         match inserted {
             Inserted::Made(i) => {
                 self.work.begin_insert(Place::Own(i as u32), table, key, Some(bytes));
@@ -517,7 +518,7 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
     fn point_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
@@ -533,7 +534,7 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
     fn range_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -548,7 +549,7 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
     fn insert_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
@@ -561,14 +562,19 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
         }
     }
 
-    fn doom_visited(&mut self, relation: &Relation, partition: u16, key: &Key) -> Result<(), TxnError> {
+    fn doom_visited(
+        &mut self,
+        relation: &Relation,
+        partition: PartitionId,
+        key: &Key,
+    ) -> Result<(), TxnError> {
         let change = self.work.changes.visited;
         debug_assert!(self.work.changes[change].key == *key && !self.work.changes[change].doomed);
         match self.work.changes[change].place {
             Place::Own(i) => {
                 let (cx, host) = (self.cx, self.host);
                 let mut latched = host.partition(cx, partition);
-                let part = latched.table(relation.id.0);
+                let part = latched.table(relation.id);
                 self.own.doom(cx, part, i as usize)?;
                 debug_assert_eq!(self.own.held[i as usize].hold, Hold::Exclusive);
             }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric};
+use liger_pod::plan::PartitionId;
 
 use super::host::ShmHost;
 use super::word::State;
@@ -37,7 +38,7 @@ impl ShmHost {
         let known_here = self.leftovers.lock(cx).len();
         let mut checked = Checked { known_here, ..Checked::default() };
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-            for partition in 0..self.partition_count() {
+            for partition in self.plan.partitions() {
                 self.check_part(cx, (relation, partition), &mut checked, &mut reachable)?;
             }
         }
@@ -54,7 +55,7 @@ impl ShmHost {
     fn check_part<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (relation, partition): (&Relation, u16),
+        (relation, partition): (&Relation, PartitionId),
         checked: &mut Checked,
         reachable: &mut BTreeSet<u64>,
     ) -> Result<(), TxnError> {

@@ -9,6 +9,7 @@
 //! 4. Who changes what is in a gap has the row above it locked, and has seen after that that it is the one.
 
 use liger_fabric::{Fabric, Work};
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::Trace;
 
 use super::rows::{Refusal, RowAt};
@@ -32,7 +33,7 @@ pub const SABOTAGE_STEPS: &[&str] = &[
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) table: TableId,
-    pub(super) partition: u16,
+    pub(super) partition: PartitionId,
     pub(super) key: Key,
     pub(super) at: RowAt,
     /// As it was when it was taken, without the lock.
@@ -75,7 +76,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// Takes a row, or more of it. `None`: it is gone.
     pub(super) fn hold(
         &mut self,
-        (relation, partition): (&Relation, u16),
+        (relation, partition): (&Relation, PartitionId),
         (key, at): (&Key, RowAt),
         want: Want,
     ) -> Result<Option<usize>, Conflict> {
@@ -109,7 +110,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     fn take(
         &mut self,
         relation: &Relation,
-        (key, partition): (&Key, u16),
+        (key, partition): (&Key, PartitionId),
         at: RowAt,
         want: Want,
     ) -> Result<usize, Refusal> {
@@ -178,7 +179,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// The first row from `from` on; `trace` says which leaves of the index say so.
     pub(super) fn first_from(
         &self,
-        (relation, partition): (&Relation, u16),
+        (relation, partition): (&Relation, PartitionId),
         from: &Key,
         trace: &mut Trace,
     ) -> Result<(Key, RowAt), TxnError> {
@@ -188,19 +189,27 @@ impl<F: Fabric> ShmTxn<'_, F> {
         let found = found.map_err(|error| tree_error(relation.id, error))?;
         let Some((key, entry)) = found else {
             let (table, what) = (relation.id, "index without its end");
-            return Err(TxnError::Damaged { table, what, found: partition.into() });
+            return Err(TxnError::Damaged { table, what, found: partition.0.into() });
         };
         Ok((Key::from_words(key.words(relation.key_words)), RowAt::of_entry(entry)))
     }
 
     /// True if the index still is as it was read.
-    pub(super) fn is_index_as_read(&self, (relation, partition): (&Relation, u16), trace: &Trace) -> bool {
+    pub(super) fn is_index_as_read(
+        &self,
+        (relation, partition): (&Relation, PartitionId),
+        trace: &Trace,
+    ) -> bool {
         self.host.index(relation, partition).unchanged(self.cx, trace)
     }
 
     /// Sees to it that there is no row with this key, and if gaps are protected that there will be none;
     /// false if there may be one now.
-    pub(super) fn hold_absent(&mut self, place: (&Relation, u16), key: &Key) -> Result<bool, TxnError> {
+    pub(super) fn hold_absent(
+        &mut self,
+        place: (&Relation, PartitionId),
+        key: &Key,
+    ) -> Result<bool, TxnError> {
         let (table, cx) = (place.0.id, self.cx);
         let is_it = |held: &Held| held.table == table && held.partition == place.1 && held.key == *key;
         if !cx.sabotaged("shm.miss-what-was-read") && self.held.iter().any(is_it) {
@@ -215,7 +224,12 @@ impl<F: Fabric> ShmTxn<'_, F> {
         absent
     }
 
-    fn lease_gap(&mut self, place: (&Relation, u16), key: &Key, trace: &mut Trace) -> Result<bool, TxnError> {
+    fn lease_gap(
+        &mut self,
+        place: (&Relation, PartitionId),
+        key: &Key,
+        trace: &mut Trace,
+    ) -> Result<bool, TxnError> {
         let (next, at) = self.first_from(place, key, trace)?;
         let blind = self.cx.sabotaged("shm.recheck-absent");
         let absent = next != *key && self.hold(place, (&next, at), Want::gap(Access::Read))?.is_some();
@@ -226,7 +240,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// `unless` is returned instead.
     pub(super) fn open_gap(
         &mut self,
-        place: (&Relation, u16),
+        place: (&Relation, PartitionId),
         from: &Key,
         unless: Option<&Key>,
     ) -> Result<Option<RowAt>, TxnError> {
@@ -238,7 +252,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
 
     fn lock_gap(
         &mut self,
-        place: (&Relation, u16),
+        place: (&Relation, PartitionId),
         from: &Key,
         unless: Option<&Key>,
         trace: &mut Trace,

@@ -16,7 +16,7 @@ use liger_pod::PodError;
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::{BlockClass, Heap, OutOfMemory, Usage, WordClass};
 use liger_pod::membership::{self, Member};
-use liger_pod::plan::{MAX_WORKERS, Plan};
+use liger_pod::plan::{MAX_WORKERS, PartitionId, Plan};
 use liger_pod::selftest::Responder;
 use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 
@@ -78,7 +78,7 @@ pub(super) fn count(counter: &AtomicU64, by: u64) {
 #[derive(Clone, Copy)]
 pub(super) struct Leftover {
     pub(super) table: TableId,
-    pub(super) partition: u16,
+    pub(super) partition: PartitionId,
     pub(super) key: Key,
     pub(super) at: RowAt,
 }
@@ -176,9 +176,9 @@ impl ShmHost {
     }
 
     /// The partitions that this host loads and shows.
-    pub fn own_partitions(&self) -> impl Iterator<Item = u16> + '_ {
-        let hosts = u16::from(self.plan.config().hosts);
-        (0..self.partition_count()).filter(move |partition| partition % hosts == u16::from(self.me.0))
+    pub fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        let hosts = self.plan.config().hosts;
+        self.plan.partitions().filter(move |partition| partition.home(hosts) == self.me)
     }
 
     /// What this host's workers did together.
@@ -196,7 +196,7 @@ impl ShmHost {
     }
 
     /// The index of a relation's rows in a partition.
-    pub(super) fn index(&self, relation: &Relation, partition: u16) -> BwTree {
+    pub(super) fn index(&self, relation: &Relation, partition: PartitionId) -> BwTree {
         BwTree::new(self.plan.directory(relation.id.0, partition), relation.key_words)
     }
 
@@ -206,8 +206,13 @@ impl ShmHost {
     }
 
     /// Where a partition of a relation ends.
-    fn end<F: Fabric>(&self, cx: &Cx<F>, relation: &Relation, partition: u16) -> Result<RowAt, TxnError> {
-        let at = usize::from(relation.id.0) * usize::from(self.partition_count()) + usize::from(partition);
+    fn end<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        relation: &Relation,
+        partition: PartitionId,
+    ) -> Result<RowAt, TxnError> {
+        let at = usize::from(relation.id.0) * usize::from(self.partition_count()) + partition.index();
         if let Some(end) = self.ends[at].get() {
             return Ok(*end);
         }
@@ -216,7 +221,7 @@ impl ShmHost {
         let found = found.map_err(|error| tree_error(relation.id, error))?;
         let Some(entry) = found else {
             let (table, what) = (relation.id, "index without its end");
-            return Err(TxnError::Damaged { table, what, found: partition.into() });
+            return Err(TxnError::Damaged { table, what, found: partition.0.into() });
         };
         Ok(*self.ends[at].get_or_init(|| RowAt::of_entry(entry)))
     }
@@ -227,7 +232,7 @@ impl ShmHost {
         &self,
         cx: &Cx<F>,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
     ) -> Result<u64, TxnError> {
         let end = self.end(cx, relation, partition)?;
         Ok(if cx.sabotaged("shm.above-removals") { 0 } else { self.look(cx, end).lease().rts })
@@ -238,7 +243,7 @@ impl ShmHost {
         &self,
         cx: &Cx<F>,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         time: u64,
     ) -> Result<(), TxnError> {
         let end = self.end(cx, relation, partition)?;

@@ -3,6 +3,7 @@
 
 use liger_fabric::{Cx, Fabric};
 use liger_pod::heap::{BlockClass, WordClass};
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 
 use super::host::{ShmHost, full};
@@ -63,7 +64,7 @@ impl ShmHost {
     fn put<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (relation, partition): (&Relation, u16),
+        (relation, partition): (&Relation, PartitionId),
         key: &Key,
         bytes: &[u8],
     ) -> Result<(), TxnError> {
@@ -86,7 +87,7 @@ impl ShmHost {
     pub(super) fn each_entry<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (relation, partition): (&Relation, u16),
+        (relation, partition): (&Relation, PartitionId),
         mut show: impl FnMut(&Key, RowAt),
     ) -> Result<(), TxnError> {
         let (mut entries, mut trace) = (Entries::default(), Trace::new());

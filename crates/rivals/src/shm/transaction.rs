@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 
 use liger_fabric::{Cx, Fabric, SyncAddr, Work};
 use liger_pod::heap::{BlockClass, WordClass};
+use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 
 use super::held::{Held, Want};
@@ -141,7 +142,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
 
     fn point(
         &mut self,
-        place: (&Relation, u16),
+        place: (&Relation, PartitionId),
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
@@ -169,7 +170,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
 
     fn range(
         &mut self,
-        place: (&Relation, u16),
+        place: (&Relation, PartitionId),
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -204,7 +205,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
     /// before it is shown, and then the index is looked at again: nobody has come before it.
     fn visit(
         &mut self,
-        place: (&Relation, u16),
+        place: (&Relation, PartitionId),
         range: &KeyRange,
         batch: usize,
         (entries, trace): (&mut Entries, &mut Trace),
@@ -248,7 +249,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
         Ok(Visited::Before(next, true))
     }
 
-    fn insert(&mut self, place: (&Relation, u16), key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+    fn insert(&mut self, place: (&Relation, PartitionId), key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         let (cx, host, (relation, partition)) = (self.cx, self.host, place);
         let index = host.index(relation, partition);
         for _ in 0..ROUNDS {
@@ -279,7 +280,7 @@ impl<'h, F: Fabric> ShmTxn<'h, F> {
     /// Makes the place of a new row, locked: its number; none if the key is taken.
     fn make_place(
         &mut self,
-        (relation, partition): (&Relation, u16),
+        (relation, partition): (&Relation, PartitionId),
         key: &Key,
     ) -> Result<Option<usize>, TxnError> {
         let (cx, host, len) = (self.cx, self.host, block_len(relation.row_len));
@@ -345,7 +346,7 @@ impl<F: Fabric> Relational for ShmTxn<'_, F> {
     fn point_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
@@ -357,7 +358,7 @@ impl<F: Fabric> Relational for ShmTxn<'_, F> {
     fn range_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, TxnError> {
@@ -369,7 +370,7 @@ impl<F: Fabric> Relational for ShmTxn<'_, F> {
     fn insert_in(
         &mut self,
         relation: &Relation,
-        partition: u16,
+        partition: PartitionId,
         key: &Key,
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
@@ -378,7 +379,12 @@ impl<F: Fabric> Relational for ShmTxn<'_, F> {
         self.note(inserted)
     }
 
-    fn doom_visited(&mut self, relation: &Relation, partition: u16, key: &Key) -> Result<(), TxnError> {
+    fn doom_visited(
+        &mut self,
+        relation: &Relation,
+        partition: PartitionId,
+        key: &Key,
+    ) -> Result<(), TxnError> {
         let change = self.work.changes.visited;
         debug_assert!(self.work.changes[change].key == *key && !self.work.changes[change].doomed);
         if self.host.gaps && !self.cx.sabotaged("shm.hold-behind-removal") {

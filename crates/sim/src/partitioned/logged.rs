@@ -124,7 +124,7 @@ fn read_all(pod: &PartPod) -> Result<(Committed, Prepared), String> {
 
 fn changes(record: &Record<'_>) -> Vec<Logged> {
     let logged = |change: liger_engine::log::record::Change<'_>| Logged {
-        key: HistoryKey::new(change.table, change.key.words()),
+        key: HistoryKey::new(change.table.0, change.key.words()),
         op: change.op,
         previous: change.previous,
         pieces: change.pieces().map(|(at, bytes)| (at, bytes.to_vec())).collect(),

@@ -11,6 +11,7 @@ use liger_engine::row::{RowHost, RowSession, RowTxn};
 use liger_engine::{Session, Transaction, TxnError};
 use liger_fabric::sim::{CrashDomain, Sim};
 use liger_fabric::{Cx, HostId};
+use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::{LeftOut, Ran};
@@ -122,7 +123,8 @@ impl Again {
         let (key, plan, cx) = (item_key(PART, ID), actor.world.plan.clone(), actor.cx);
         actor.does(|txn, _| txn.delete(ITEMS, &key));
         self.stage.set(Stage::Makes);
-        let has_heir = || Owner::load(cx, &plan, PART as u16).is_some_and(|owner| owner.host != HostId(0));
+        let has_heir =
+            || Owner::load(cx, &plan, PartitionId(PART as u16)).is_some_and(|owner| owner.host != HostId(0));
         if !actor.waits(true, has_heir) {
             return;
         }

@@ -7,15 +7,15 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use liger_engine::Key;
 use liger_engine::log::HostLog;
 use liger_engine::log::record::{Op, RecordWriter, first_of};
+use liger_engine::{Key, TableId};
 use liger_fabric::disk::Disk;
 use liger_fabric::sim::{Sim, Simulation};
 use liger_fabric::{Cx, HostId, UNTIL_RUNG, WorkerId};
 use liger_pod::bells::{self, Bell, bell};
 use liger_pod::lanes::{Addressee, Lanes};
-use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::plan::{PartitionId, Plan, PodConfig};
 
 use super::log::OPTIONS;
 use super::{LeftOut, Ran, Scenario, config};
@@ -109,7 +109,7 @@ fn write(cx: &Cx<Sim>, plan: &Plan, log: &HostLog, members: u16) {
     let (mut mine, mut record) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..8 {
         record.begin();
-        record.change((1, 0), Op::Insert, &Key::from_words(&[number]), 0);
+        record.change((TableId(1), PartitionId(0)), Op::Insert, &Key::from_words(&[number]), 0);
         record.piece(0, &vec![number as u8; cx.random_below(220) as usize]);
         let promise = mine.promise(cx, log, &record, false, |_| ()).expect("a good disk");
         let epoch = log.clock().begin_commit(cx, cx.worker(), 0);

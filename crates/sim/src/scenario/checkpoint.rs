@@ -14,7 +14,7 @@ use liger_engine::row::{Loader, RowHost, RowSession};
 use liger_engine::{Catalog, Row, Session, Transaction};
 use liger_fabric::sim::Sim;
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::plan::PodConfig;
+use liger_pod::plan::{PartitionId, PodConfig};
 
 use super::{LeftOut, Ran, Scenario};
 use crate::pod::{PodSetup, SimPod, directory};
@@ -106,7 +106,7 @@ fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i6
     let taken = take(cx, host, &directory, &manifest, &AtOnce, Pace { rows_per_hold: 2, ..Pace::default() });
     let manifest = taken.map_err(|failed| failed.to_string())?;
     let checkpoint = manifest.checkpoint.as_ref().ok_or("no checkpoint")?;
-    let name = image_name(checkpoint.number, PART as u16);
+    let name = image_name(checkpoint.number, PartitionId(PART as u16));
     let bytes = read_whole(cx, &directory, &name).map_err(|failed| failed.to_string())?;
     let mut read = |offset: u64, out: &mut [u8]| {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -114,12 +114,16 @@ fn copied(cx: &Cx<Sim>, host: &RowHost, tables: &Catalog) -> Result<Vec<(i32, i6
         out[..there].copy_from_slice(&rest[..there]);
         Ok(there)
     };
-    let head = checkpoint.image_head(&manifest, PART as u16);
-    let entry = checkpoint.images.iter().find(|image| image.partition == PART as u16).ok_or("no image")?;
+    let head = checkpoint.image_head(&manifest, PartitionId(PART as u16));
+    let entry = checkpoint
+        .images
+        .iter()
+        .find(|image| image.partition == PartitionId(PART as u16))
+        .ok_or("no image")?;
     let image = ImageFile::open(tables, &name, &head, &entry.end, &mut read);
     let image = image.map_err(|failed| failed.to_string())?;
     let mut rows = Vec::new();
-    for block in image.blocks_of(ITEMS.0) {
+    for block in image.blocks_of(ITEMS) {
         let block: Block = image.block(tables, block, &mut read).map_err(|failed| failed.to_string())?;
         let values =
             block.rows().map(|row| Row::new(row.bytes)).map(|r| (r.get(items::ID), r.get(items::VALUE)));

@@ -8,7 +8,7 @@ use liger_fabric::sim::{Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::Heap;
-use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::plan::{PartitionId, Plan, PodConfig};
 use liger_store::bwtree::{BwTree, Entries, NodeCache, Trace, TreeHost, Unfinished};
 
 use super::{LeftOut, Ran, Scenario};
@@ -251,7 +251,7 @@ pub(super) fn config(shape: &Shape, seed: u64, left_out: Option<&LeftOut>) -> Si
 }
 
 pub(super) fn tree(plan: &Plan, shape: &Shape) -> BwTree {
-    BwTree::new(plan.directory(0, 0), shape.width).with_limits(shape.capacity, shape.chain)
+    BwTree::new(plan.directory(0, PartitionId(0)), shape.width).with_limits(shape.capacity, shape.chain)
 }
 
 /// A formatted pod and the observer's notes. `Host`s are made before anybody runs: all are members from the

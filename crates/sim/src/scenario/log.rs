@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use liger_engine::Key;
 use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
 use liger_engine::log::ring::{AppendError, RingReader};
 use liger_engine::log::room::{Refusal, RoomOptions};
@@ -13,10 +12,11 @@ use liger_engine::log::scan::{End, Scanner};
 use liger_engine::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_number};
 use liger_engine::log::ship::LogOptions;
 use liger_engine::log::{HostLog, WorkerLog};
+use liger_engine::{Key, TableId};
 use liger_fabric::disk::{Disk, DiskFault, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
-use liger_pod::plan::{Plan, PodConfig};
+use liger_pod::plan::{PartitionId, Plan, PodConfig};
 
 use super::{LeftOut, Ran, Scenario, config};
 use crate::Picker;
@@ -139,7 +139,7 @@ fn write(cx: &Cx<Sim>, log: &HostLog, busy: &Busy) {
     let (mut mine, mut record): (WorkerLog, _) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..RECORDS {
         record.begin();
-        record.change((1, 0), Op::Insert, &Key::from_words(&[number]), 0);
+        record.change((TableId(1), PartitionId(0)), Op::Insert, &Key::from_words(&[number]), 0);
         record.piece(0, &vec![number as u8; cx.random_below(220) as usize]);
         let promise = loop {
             match mine.promise(cx, log, &record, false, |_| ()) {
@@ -229,7 +229,7 @@ fn next_life(cx: &Cx<Sim>, plan: &Plan, run: &Rc<Run>) {
     let (mut mine, mut record) = (log.worker(cx, cx.worker()), RecordWriter::default());
     for number in 0..RECORDS / 2 {
         record.begin();
-        record.change((1, 0), Op::Delete, &Key::from_words(&[number]), 1);
+        record.change((TableId(1), PartitionId(0)), Op::Delete, &Key::from_words(&[number]), 1);
         let step = |cx: &Cx<Sim>| {
             log.step(cx, run.members.get()).expect("a good disk");
         };

@@ -184,7 +184,7 @@ fn state(cx: &Cx<Sim>, plan: &Plan) -> (String, usize) {
         )
     };
     let mut lines: Vec<String> = plan.hosts().map(host).collect();
-    let owners = (0..plan.config().partitions).map(|p| Owner::load(cx, plan, p).map(|owner| owner.host.0));
+    let owners = plan.partitions().map(|p| Owner::load(cx, plan, p).map(|owner| owner.host.0));
     lines.push(format!("owners {:?}, {:?}", owners.collect::<Vec<_>>(), Accusation::load(cx, plan)));
     lines.push(format!("epoch {}", cx.load(plan.epoch_word())));
     (lines.join("\n"), plan.hosts().filter(|host| lives(cx, plan, *host)).count())

@@ -149,7 +149,7 @@ impl Painter {
         let states = host.log().map(|_| liger_engine::log::states(cx, host.plan()));
         let picture = |view: &membership::HostView| {
             let number = view.slot.host;
-            let owned = (0..host.partition_count()).filter(|partition| host.owner(*partition) == number);
+            let owned = host.plan().partitions().filter(|partition| host.owner(*partition) == number);
             let durable = epochs.as_ref().and_then(|epochs| epochs[usize::from(number.0)]);
             HostPicture {
                 host: number.0,

@@ -12,6 +12,7 @@ use liger_engine::row::{Census, RowHost, RowSession, RowTxn};
 use liger_engine::{Announced, Key, KeyRange, NewRow, RowMut, Session, TableId, Transaction, TxnError};
 use liger_fabric::{Counts, Cx, Fabric};
 use liger_pod::membership::members;
+use liger_pod::plan::PartitionId;
 
 use crate::error::{Result, Severity, SqlError, SqlState};
 
@@ -189,7 +190,7 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
     }
 
     fn is_own(&self, place: u16) -> bool {
-        self.host.owner(place) == self.host.id()
+        self.host.owner(PartitionId(place)) == self.host.id()
     }
 
     fn host(&self) -> u8 {
@@ -213,7 +214,7 @@ impl<F: Fabric> Access for RowAccess<'_, '_, F> {
     }
 
     fn census(&self, table: TableId, place: u16, range: &KeyRange) -> Census {
-        self.host.census(self.cx, table, place, range)
+        self.host.census(self.cx, table, PartitionId(place), range)
     }
 
     fn traffic(&self) -> Traffic {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use liger_fabric::{Cx, Fabric};
-use liger_pod::plan::PodConfig;
+use liger_pod::plan::{PartitionId, PodConfig};
 use liger_pod::testing::TestPod;
 use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 
@@ -70,7 +70,7 @@ fn churn(width: usize, capacity: usize, chain: usize, span: u64, steps: u64, cac
     let pod = TestPod::new(&PodConfig::small(1, 1));
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, cached_nodes);
-    let tree = BwTree::new(pod.plan.directory(0, 0), width).with_limits(capacity, chain);
+    let tree = BwTree::new(pod.plan.directory(0, PartitionId(0)), width).with_limits(capacity, chain);
     tree.create(&cx, &host.tree()).unwrap();
     let mut c = Checked { cx: &cx, host: &host, tree, model: BTreeMap::new(), next_value: 0 };
     for step in 0..steps {
@@ -125,7 +125,7 @@ fn a_queue_does_not_grow() {
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, 256);
     for rising in [true, false] {
-        let tree = BwTree::new(pod.plan.directory(u16::from(rising), 0), 1).with_limits(8, 3);
+        let tree = BwTree::new(pod.plan.directory(u16::from(rising), PartitionId(0)), 1).with_limits(8, 3);
         tree.create(&cx, &host.tree()).unwrap();
         let number = |i: u64| if rising { i } else { 1 << 40 } - if rising { 0 } else { i };
         for i in 0..30_000 {
@@ -154,7 +154,7 @@ fn without_memory_nothing_changes_and_nothing_leaks() {
     let pod = TestPod::new(&PodConfig { cxl_bytes: 256 << 10, ..PodConfig::small(1, 1) });
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, 256);
-    let tree = BwTree::new(pod.plan.directory(0, 0), 8).with_limits(6, 2);
+    let tree = BwTree::new(pod.plan.directory(0, PartitionId(0)), 8).with_limits(6, 2);
     tree.create(&cx, &host.tree()).unwrap();
     let mut c = Checked { cx: &cx, host: &host, tree, model: BTreeMap::new(), next_value: 0 };
     let mut full = 0;
@@ -185,7 +185,7 @@ fn misuse_and_damage_are_errors() {
     let pod = TestPod::new(&PodConfig::small(1, 1));
     let cx = pod.cx(0, 0);
     let host = Host::new(&cx, &pod.plan, 16);
-    let tree = BwTree::new(pod.plan.directory(0, 0), 2);
+    let tree = BwTree::new(pod.plan.directory(0, PartitionId(0)), 2);
     let root = tree.root().offset();
     assert_eq!(tree.get(&cx, &host.tree(), &[1, 2]), Err(TreeError::NotFormatted { root }));
     tree.create(&cx, &host.tree()).unwrap();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use liger_pod::plan::PodConfig;
+use liger_pod::plan::{PartitionId, PodConfig};
 use liger_pod::testing::TestPod;
 use liger_store::bwtree::{BwTree, Entries, Trace};
 
@@ -22,7 +22,7 @@ fn pod() -> TestPod {
 fn readers_of_other_hosts_see_current_values() {
     const KEYS: u64 = 200;
     let pod = pod();
-    let tree = BwTree::new(pod.plan.directory(0, 0), 1).with_limits(6, 3);
+    let tree = BwTree::new(pod.plan.directory(0, PartitionId(0)), 1).with_limits(6, 3);
     let cx = pod.cx(0, 0);
     let owner = Host::new(&cx, &pod.plan, 512);
     tree.create(&cx, &owner.tree()).unwrap();
@@ -95,7 +95,7 @@ fn readers_of_other_hosts_see_current_values() {
 fn writers_of_several_hosts_do_not_disturb_each_other() {
     for (capacity, chain, span) in [(2, 0, 60), (4, 2, 60), (6, 3, 600)] {
         let pod = pod();
-        let tree = BwTree::new(pod.plan.directory(0, 0), 2).with_limits(capacity, chain);
+        let tree = BwTree::new(pod.plan.directory(0, PartitionId(0)), 2).with_limits(capacity, chain);
         let cx = pod.cx(0, 0);
         let hosts: Vec<Host> = (0..HOSTS).map(|h| Host::new(&pod.cx(h, 0), &pod.plan, 256)).collect();
         tree.create(&cx, &hosts[0].tree()).unwrap();

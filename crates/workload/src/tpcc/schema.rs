@@ -381,7 +381,7 @@ mod tests {
             (stock::schema(), stock_key(9, 77)),
         ];
         for (schema, key) in schemas {
-            assert_eq!(schema.layout().unwrap().partition_of(&key, 8), 1, "{}", schema.name);
+            assert_eq!(schema.layout().unwrap().partition_of(&key, 8).0, 1, "{}", schema.name);
         }
         let by_name = &customer::schema().layout().unwrap().indexes[0];
         assert!(by_name.colocated && orders::schema().layout().unwrap().indexes[0].colocated);

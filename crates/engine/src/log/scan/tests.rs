@@ -4,6 +4,8 @@ use super::*;
 use crate::key::Key;
 use crate::log::checksum::counted;
 use crate::log::record::{Op, Origin, RecordWriter, first_of};
+use crate::txn::TableId;
+use liger_pod::plan::PartitionId;
 
 const POD: u64 = 0x7007;
 const HOST: HostId = HostId(2);
@@ -65,7 +67,12 @@ fn generate(seed: u64) -> Log {
             for _ in 0..1 + dice.below(3) {
                 version = (version + 1).max(first_of(epoch));
                 writer.begin();
-                writer.change((0, 1), Op::Update, &Key::from_words(&[dice.below(9)]), version - 1);
+                writer.change(
+                    (TableId(0), PartitionId(1)),
+                    Op::Update,
+                    &Key::from_words(&[dice.below(9)]),
+                    version - 1,
+                );
                 writer.piece(8, &vec![dice.below(256) as u8; 1 + dice.below(60) as usize]);
                 let origin = Origin { host: HOST, incarnation: 5, worker };
                 stream.extend_from_slice(writer.finish(version, *position + stream.len() as u64, origin));
@@ -321,7 +328,7 @@ fn a_log_may_begin_within_a_record_and_a_later_life_ships_again() {
     let mut stream = Vec::new();
     for version in first_of(1)..first_of(1) + 3 {
         writer.begin();
-        writer.change((0, 1), Op::Delete, &Key::from_words(&[1, 2]), 3);
+        writer.change((TableId(0), PartitionId(1)), Op::Delete, &Key::from_words(&[1, 2]), 3);
         let origin = Origin { host: HOST, incarnation: 5, worker: 1 };
         let bytes = writer.finish(version, 640 + stream.len() as u64, origin).to_vec();
         stream.extend_from_slice(&bytes);
@@ -356,7 +363,7 @@ fn begun_within(len: usize, fill: &[u8], torn: bool) -> Vec<u8> {
     }
     let mut writer = RecordWriter::default();
     writer.begin();
-    writer.change((0, 1), Op::Delete, &Key::from_words(&[1, 2]), 3);
+    writer.change((TableId(0), PartitionId(1)), Op::Delete, &Key::from_words(&[1, 2]), 3);
     let origin = Origin { host: HOST, incarnation: 5, worker: 1 };
     let record = writer.finish(first_of(1), at as u64, origin);
     records(1, (at as u64, 0), none, record).encode(frames_of(4), &mut bytes);
@@ -409,7 +416,7 @@ fn the_start_is_found_and_a_torn_end_searched_in_linear_time() {
 fn a_frame_that_says_wrong_where_its_record_begins_is_damage() {
     let mut writer = RecordWriter::default();
     writer.begin();
-    writer.change((0, 1), Op::Delete, &Key::from_words(&[1, 2]), 3);
+    writer.change((TableId(0), PartitionId(1)), Op::Delete, &Key::from_words(&[1, 2]), 3);
     let origin = Origin { host: HOST, incarnation: 5, worker: 1 };
     let record = writer.finish(first_of(1), 0, origin).to_vec();
     let end_of = |second: usize| {

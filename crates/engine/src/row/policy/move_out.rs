@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use liger_pod::heap::TupleAddr;
+use liger_pod::plan::PartitionId;
 
 use super::names::named;
+use crate::txn::TableId;
 
 /// Which shared row of a host leaves first when memory is short.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -89,9 +91,9 @@ named! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedRow {
     /// Its partition.
-    pub partition: u16,
+    pub partition: PartitionId,
     /// Its table.
-    pub table: u16,
+    pub table: TableId,
     /// Its place in the partition.
     pub row: u32,
     /// Where it is. If it is elsewhere by now, the record is stale.
@@ -214,7 +216,7 @@ mod tests {
 
     fn row(row: u32) -> SharedRow {
         let at = TupleAddr::new(DataAddr::new(64 * u64::from(row)), SyncAddr::new(8), 0);
-        SharedRow { partition: 0, table: 0, row, at }
+        SharedRow { partition: PartitionId(0), table: TableId(0), row, at }
     }
 
     fn leavers(policy: MoveOut) -> Leavers {
