@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use liger_engine::db::{DbError, Host, Pod, PodConfig};
+use liger_engine::engine::HostEngine;
 use liger_engine::{Key, NewRow, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;
@@ -80,7 +81,7 @@ fn main() -> Result<(), DbError> {
     for host in &mut hosts {
         host.alone(|session| {
             let sum = |_: &Key, row: liger_engine::Row<'_>| total += row.get(accounts::BALANCE);
-            session.host().for_each_row(session.cx(), TABLE, sum)
+            session.host().each_row(session.cx(), TABLE, sum)
         })?;
         let moved = host.engine().moves().moved_in.load(Ordering::Relaxed);
         println!("host {}: {TRANSFERS} transfers, {moved} of its rows moved into shared memory", host.id().0);

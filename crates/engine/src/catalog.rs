@@ -59,9 +59,15 @@ impl Relation {
         self.partitioning.partition_of(key, partitions)
     }
 
-    /// The partition that holds the whole range, if one does.
-    pub fn partition_of_range(&self, range: &KeyRange, partitions: u16) -> Option<PartitionId> {
-        self.partitioning.is_constant_in(range).then(|| self.partition_of(&range.low, partitions))
+    /// Where the row of a key is, if the relation has partitions.
+    #[inline]
+    pub fn at(&self, key: &Key, partitions: u16) -> At<'_> {
+        At::new(self, self.partition_of(key, partitions))
+    }
+
+    /// Where the whole range is, if one partition holds it.
+    pub fn at_range(&self, range: &KeyRange, partitions: u16) -> Option<At<'_>> {
+        self.partitioning.is_constant_in(range).then(|| self.at(&range.low, partitions))
     }
 
     /// How its keys are built from the table's rows.
@@ -92,6 +98,36 @@ impl Relation {
         }
         let (expected_bytes, found_bytes) = (8 * self.key_words as u32, 8 * key.width() as u32);
         Err(TxnError::WrongSize { table: self.id, expected_bytes, found_bytes })
+    }
+}
+
+/// Where a row is as far as its key says it: a relation, and one of its partitions.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'r> {
+    /// The table or index.
+    pub relation: &'r Relation,
+    /// The partition.
+    pub partition: PartitionId,
+}
+
+impl<'r> At<'r> {
+    /// This partition of a relation that has partitions.
+    #[inline]
+    pub fn new(relation: &'r Relation, partition: PartitionId) -> Self {
+        debug_assert!(!relation.replicated, "{} has no partitions", relation.name);
+        Self { relation, partition }
+    }
+
+    /// The relation's id.
+    #[inline]
+    pub fn table(self) -> TableId {
+        self.relation.id
+    }
+
+    /// Both by their numbers.
+    #[inline]
+    pub fn ids(self) -> (PartitionId, TableId) {
+        (self.partition, self.relation.id)
     }
 }
 

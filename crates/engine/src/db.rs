@@ -70,11 +70,12 @@ use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
 use crate::engine::HostEngine;
+use crate::load::Loader;
 use crate::log::HostLog;
 use crate::record::NewRow;
 use crate::recovery::checkpointer::Checkpointer;
 use crate::recovery::{self, Identity, Loaded, Loading};
-use crate::row::{Loader, Options, OwnedSession, RowHost, RowSession, Takeover};
+use crate::row::{Options, OwnedSession, RowHost, RowSession, Takeover};
 use crate::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
@@ -386,7 +387,7 @@ struct Storing {
 
 /// A host that is being filled.
 pub struct Rows<'h, M: HostMemory = NativeHost> {
-    loader: Loader<'h>,
+    loader: Loader<'h, RowHost>,
     session: RowSession<'h, M::View>,
     put: u64,
 }

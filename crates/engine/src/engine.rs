@@ -6,13 +6,20 @@
 use liger_fabric::native::IDLE_NS;
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::PodError;
+use liger_pod::plan::PartitionId;
 
+use crate::catalog::{At, Catalog, Relation};
+use crate::key::Key;
+use crate::load::Loader;
 use crate::record::{NewRow, Row};
-use crate::row::{Loader, RowHost, RowSession};
+use crate::replicas::Replicas;
 use crate::txn::{Session, TableId, TxnError};
 
 /// Takes the rows of a load.
 pub type Emit<'a> = &'a mut dyn FnMut(TableId, &NewRow) -> Result<(), TxnError>;
+
+/// Is shown rows, in some order.
+pub type Show<'a> = &'a mut dyn FnMut(&Key, Row<'_>);
 
 /// One host's engine. It is shared by the host's workers.
 pub trait HostEngine: Send + Sync + 'static {
@@ -22,8 +29,14 @@ pub trait HostEngine: Send + Sync + 'static {
     /// This host's number.
     fn id(&self) -> HostId;
 
-    /// Number of partitions in the pod; partition p begins on host p modulo the number of hosts.
+    /// The pod's tables.
+    fn catalog(&self) -> &Catalog;
+
+    /// Number of partitions in the pod; each begins on its home ([`PartitionId::home`]).
     fn partition_count(&self) -> u16;
+
+    /// This host's copies of replicated tables.
+    fn replicas(&self) -> &Replicas;
 
     /// A session of the caller's worker.
     fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> Self::Session<'h, F>;
@@ -55,6 +68,15 @@ pub trait HostEngine: Send + Sync + 'static {
         0
     }
 
+    /// Whether this host is to be filled with the rows of a partition, and shows them.
+    fn fills(&self, partition: PartitionId) -> bool;
+
+    /// Adds a row to a partition that this host fills, which nobody uses yet.
+    ///
+    /// # Errors
+    /// If its key is there already, or there is no room.
+    fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError>;
+
     /// Puts the rows that `fill` hands over into partitions and copies of this host that lack them; rows of
     /// other hosts are passed over. Of a replicated table one call gets all rows.
     ///
@@ -64,14 +86,25 @@ pub trait HostEngine: Send + Sync + 'static {
         &self,
         cx: &Cx<F>,
         fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
-    ) -> Result<(), TxnError>;
+    ) -> Result<(), TxnError>
+    where
+        Self: Sized,
+    {
+        let mut loader = Loader::new(self);
+        fill(&mut |table, row| loader.put(cx, table, row))?;
+        loader.finish(cx);
+        Ok(())
+    }
 
-    /// Makes so much of the host's rows of these tables (1.0: all) ready for other hosts, as far as the
-    /// engine knows such a state. Returns how many rows that were.
+    /// Makes so much of the host's rows of these tables (1.0: all) ready for other hosts, where the engine
+    /// knows such a state. Returns how many rows that were.
     ///
     /// # Errors
     /// If there is no room for them.
-    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError>;
+    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError> {
+        let _ = (cx, tables, part);
+        Ok(0)
+    }
 
     /// Brings the host to where it is after long use of what other hosts share of these tables.
     ///
@@ -82,7 +115,8 @@ pub trait HostEngine: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Shows the rows of a table that this host has; the pod is at rest.
+    /// Shows the rows of a table that this host fills, partition by partition in key order (of a replicated
+    /// table, this host's copy); the pod is at rest.
     ///
     /// # Errors
     /// If there is no such table, or its rows cannot be read.
@@ -90,8 +124,21 @@ pub trait HostEngine: Send + Sync + 'static {
         &self,
         cx: &Cx<F>,
         table: TableId,
-        visit: impl FnMut(Row<'_>),
-    ) -> Result<(), TxnError>;
+        mut visit: impl FnMut(&Key, Row<'_>),
+    ) -> Result<(), TxnError> {
+        let relation = self.catalog().relation(table)?;
+        if relation.replicated {
+            self.replicas().each(cx, table, |key, _, row| visit(key, row));
+            return Ok(());
+        }
+        self.each_own(cx, relation, &mut visit)
+    }
+
+    /// As [`HostEngine::each_row`], of a relation that has partitions.
+    ///
+    /// # Errors
+    /// If its rows cannot be read.
+    fn each_own<F: Fabric>(&self, cx: &Cx<F>, of: &Relation, show: Show<'_>) -> Result<(), TxnError>;
 
     /// What is wrong with the host's own structures; the pod is at rest.
     ///
@@ -117,70 +164,4 @@ pub trait Rival: HostEngine {
     /// # Errors
     /// If the others take the host for dead.
     fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError>;
-}
-
-impl HostEngine for RowHost {
-    type Session<'h, F: Fabric + 'h> = RowSession<'h, F>;
-
-    fn id(&self) -> HostId {
-        RowHost::id(self)
-    }
-
-    fn partition_count(&self) -> u16 {
-        RowHost::partition_count(self)
-    }
-
-    fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> RowSession<'h, F> {
-        RowSession::new(cx, self)
-    }
-
-    fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        RowHost::attend(self, cx)
-    }
-
-    fn idle_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        RowHost::idle_ns(self, cx)
-    }
-
-    fn load<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
-    ) -> Result<(), TxnError> {
-        let mut loader = Loader::new(self);
-        fill(&mut |table, row| loader.put(cx, table, row))?;
-        loader.finish(cx);
-        Ok(())
-    }
-
-    fn share<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId], part: f64) -> Result<u64, TxnError> {
-        self.share_first(cx, tables, part)
-    }
-
-    fn warm_up<F: Fabric>(&self, cx: &Cx<F>, tables: &[TableId]) -> Result<(), TxnError> {
-        RowHost::warm_up(self, cx, tables)
-    }
-
-    fn each_row<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut visit: impl FnMut(Row<'_>),
-    ) -> Result<(), TxnError> {
-        self.for_each_row(cx, table, |_, row| visit(row))
-    }
-
-    fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
-        let mut problems = self.check(cx).problems;
-        problems.extend(self.check_entries(cx)?);
-        Ok(problems)
-    }
-
-    fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        RowHost::backlog(self, cx)
-    }
-
-    fn overrule(&self) {
-        RowHost::overrule(self);
-    }
 }

@@ -9,11 +9,13 @@
 
 mod catalog;
 mod column;
+mod core;
 pub mod db;
 pub mod engine;
 pub mod history;
 mod key;
 mod layout;
+mod load;
 pub mod log;
 mod macros;
 mod mail;
@@ -22,18 +24,20 @@ pub mod protocol;
 mod record;
 pub mod recovery;
 mod relational;
+mod replicas;
 pub mod row;
 mod schema;
 mod txn;
 mod workspace;
 
-pub use catalog::{Catalog, Kind, Relation};
+pub use catalog::{At, Catalog, Kind, Relation};
 pub use column::{
     BigInt, Bool, Bytes, Col, ColType, ColumnType, Decimal, Int, Null, SmallInt, Text, Timestamp,
 };
 pub use column::{column_offset, presence_bit, row_len};
 pub use key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
 pub use layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
+pub use load::Loader;
 pub use record::{NewRow, PatchRange, Patches, Row, RowMut, change_row};
 pub use schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
 pub use txn::{

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::ops::{Deref, DerefMut};
 
 /// Beyond this capacity the memory of a large transaction is given back.
 const LARGE: usize = 1 << 12;
@@ -38,6 +39,60 @@ impl<K: Hash + Eq> Places<K> {
     /// Forgets everything.
     pub fn clear(&mut self) {
         if self.0.capacity() > LARGE { *self = Self::default() } else { self.0.clear() }
+    }
+}
+
+/// Things in the order in which they came, each found by its name.
+pub struct Listed<K, T> {
+    list: Vec<T>,
+    places: Places<K>,
+}
+
+impl<K, T> Default for Listed<K, T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), places: Places::default() }
+    }
+}
+
+impl<K: Hash + Eq, T> Listed<K, T> {
+    /// Adds a thing that is not there; its number.
+    pub fn add(&mut self, name: K, thing: T) -> usize {
+        let number = self.list.len();
+        self.places.put(name, number);
+        self.list.push(thing);
+        number
+    }
+
+    /// The number of a thing, if it is there.
+    pub fn number(&self, name: &K) -> Option<usize> {
+        if self.list.is_empty() { None } else { self.places.get(name) }
+    }
+
+    /// Takes out the thing that was added last, whose name is `name_of` it.
+    pub fn pop(&mut self, name_of: impl FnOnce(&T) -> K) -> Option<T> {
+        let last = self.list.pop()?;
+        self.places.remove(&name_of(&last));
+        Some(last)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.places.clear();
+    }
+}
+
+impl<K, T> Deref for Listed<K, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.list
+    }
+}
+
+impl<K, T> DerefMut for Listed<K, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.list
     }
 }
 

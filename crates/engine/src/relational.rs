@@ -7,13 +7,16 @@
 //!
 //! Not here: who may see what when (the protocols).
 
+use std::hash::Hash;
 use std::ops::ControlFlow;
 
-use liger_fabric::Work;
+use liger_fabric::{Cx, Fabric, Work};
 use liger_pod::plan::PartitionId;
 use liger_store::local::{LocalTree, RowSlab};
 
-use crate::catalog::{Catalog, Kind, Relation};
+use crate::catalog::{At, Catalog, Kind, Relation};
+use crate::core::TxnCore;
+use crate::engine::HostEngine;
 use crate::key::{Key, KeyRange};
 use crate::record::{NewRow, Row, RowMut};
 use crate::txn::{Announced, Conflict, IndexId, TableId, Transaction, TxnError};
@@ -39,60 +42,68 @@ impl InDram<'_> {
     }
 }
 
+/// How far a visit came: whether the visitor wants more.
+pub type Flow = Result<ControlFlow<()>, TxnError>;
+
 /// A transaction of some protocol, by its relations. All methods fail with [`TxnError::Conflict`] when they
 /// meet another transaction.
 pub trait Relational {
-    /// The pod's relations, which outlive the transaction's calls.
-    fn catalog<'a>(&self) -> &'a Catalog
+    /// What its worker works through.
+    type Fabric: Fabric;
+    /// The engine of its host.
+    type Host: HostEngine;
+    /// How its protocol names where a row is.
+    type Place: Copy + Eq + Hash;
+
+    /// Its host, which outlives its calls.
+    fn host<'a>(&self) -> &'a Self::Host
     where
         Self: 'a;
 
-    /// Partitions of the pod.
-    fn partitions(&self) -> u16;
+    /// Its worker, and what it holds.
+    fn core(&mut self) -> (&Cx<Self::Fabric>, &mut TxnCore<Self::Place>);
 
-    /// See [`Transaction::announce`].
-    fn announce_rows(&mut self, rows: &[Announced]);
+    /// The pod's relations.
+    fn catalog<'a>(&self) -> &'a Catalog
+    where
+        Self: 'a,
+    {
+        self.host().catalog()
+    }
+
+    /// Partitions of the pod.
+    fn partitions(&self) -> u16 {
+        self.host().partition_count()
+    }
 
     /// The copy of a replicated table that this transaction reads, from its first look to its end.
-    fn copied(&mut self, table: TableId) -> InDram<'_>;
+    fn copied(&mut self, table: TableId) -> InDram<'_> {
+        let replicas = self.host().replicas();
+        let (cx, core) = self.core();
+        core.copied(cx, replicas, table)
+    }
 
     /// Charges computation to the worker.
-    fn charge(&self, work: Work, times: u32);
+    fn charge(&mut self, work: Work, times: u32) {
+        self.core().0.spend(work, times);
+    }
+
+    /// See [`Transaction::announce`].
+    fn announce_rows(&mut self, rows: &[Announced]) {
+        let _ = rows;
+    }
 
     /// Shows the row of a partitioned relation with this key to the visitor; false if there is none.
-    fn point_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError>;
+    fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError>;
 
     /// Shows the rows of a range of one partition in key order.
-    fn range_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError>;
+    fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow;
 
     /// Adds a row; false if the key is taken (which is then protected).
-    fn insert_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError>;
+    fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError>;
 
     /// Marks the row for removal that was shown to a writing visitor last.
-    fn doom_visited(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-    ) -> Result<(), TxnError>;
+    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError>;
 }
 
 /// Shows the row with this key to the visitor; false if there is none.
@@ -106,8 +117,7 @@ pub fn point<T: Relational>(
     if relation.replicated {
         return point_copied(txn, relation, key, visitor);
     }
-    let partition = relation.partition_of(key, txn.partitions());
-    txn.point_in(relation, partition, key, visitor)
+    txn.point_in(relation.at(key, txn.partitions()), key, visitor)
 }
 
 fn point_copied<T: Relational>(
@@ -142,8 +152,8 @@ pub fn range<T: Relational>(
     if relation.replicated {
         return range_copied(txn, relation, range, visitor);
     }
-    match relation.partition_of_range(range, txn.partitions()) {
-        Some(partition) => txn.range_in(relation, partition, range, visitor).map(|_| ()),
+    match relation.at_range(range, txn.partitions()) {
+        Some(at) => txn.range_in(at, range, visitor).map(|_| ()),
         None => range_of_all(txn, relation, range, visitor),
     }
 }
@@ -161,7 +171,8 @@ fn range_of_all<T: Relational>(
             rows.push((*key, row.bytes().to_vec()));
             ControlFlow::Continue(())
         };
-        let _ = txn.range_in(relation, partition, range, &mut Visitor::Read(&mut gather))?;
+        let at = At::new(relation, partition);
+        let _ = txn.range_in(at, range, &mut Visitor::Read(&mut gather))?;
     }
     rows.sort_unstable_by_key(|row| row.0);
     for (key, bytes) in rows {
@@ -209,8 +220,7 @@ fn put<T: Relational>(txn: &mut T, relation: &Relation, key: &Key, bytes: &[u8])
     if key.words().iter().all(|word| *word == u64::MAX) {
         return Err(TxnError::KeyReserved { table: relation.id });
     }
-    let partition = relation.partition_of(key, txn.partitions());
-    let inserted = txn.insert_in(relation, partition, key, bytes)?;
+    let inserted = txn.insert_in(relation.at(key, txn.partitions()), key, bytes)?;
     if inserted { Ok(()) } else { Err(TxnError::DuplicateKey { index: relation.id }) }
 }
 
@@ -228,7 +238,7 @@ fn doom<T: Relational>(
     };
     let found = point(txn, relation, key, &mut Visitor::Write(&mut keep))?;
     if found {
-        txn.doom_visited(relation, relation.partition_of(key, txn.partitions()), key)?;
+        txn.doom_visited(relation.at(key, txn.partitions()), key)?;
     }
     Ok(found)
 }

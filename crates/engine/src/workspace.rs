@@ -8,14 +8,14 @@
 //! Not here: locks, leases and what becomes of the changes (each protocol's commit).
 
 use std::hash::Hash;
-use std::ops::{ControlFlow, Deref, DerefMut};
+use std::ops::ControlFlow;
 
 use crate::catalog::{Kind, Relation};
 use crate::history::{WriteKind, WriteRecord};
 use crate::key::Key;
-use crate::places::Places;
+use crate::places::Listed;
 use crate::record::{PatchRange, Patches, Row, RowMut};
-use crate::txn::{TableId, TxnError};
+use crate::txn::{Access, TableId, TxnError};
 
 /// Who looks at rows, and how.
 pub enum Visitor<'v> {
@@ -23,6 +23,16 @@ pub enum Visitor<'v> {
     Read(&'v mut dyn FnMut(&Key, Row<'_>) -> ControlFlow<()>),
     /// Changes rows.
     Write(&'v mut dyn FnMut(&Key, &mut RowMut<'_>) -> ControlFlow<()>),
+}
+
+impl Visitor<'_> {
+    /// What it does with the rows that it sees.
+    pub fn access(&self) -> Access {
+        match self {
+            Self::Read(_) => Access::Read,
+            Self::Write(_) => Access::Update,
+        }
+    }
 }
 
 /// What the transaction does to one row.
@@ -46,59 +56,12 @@ pub struct Change<P> {
     pub previous: u64,
 }
 
-/// The changes of a transaction.
-pub struct Changes<P> {
-    list: Vec<Change<P>>,
-    /// Where changes are in `list`.
-    places: Places<P>,
-    /// The one whose row was visited for writing last.
-    pub visited: usize,
-}
-
-impl<P> Default for Changes<P> {
-    fn default() -> Self {
-        Self { list: Vec::new(), places: Places::default(), visited: 0 }
-    }
-}
-
-impl<P: Copy + Eq + Hash> Changes<P> {
-    /// Adds a change; its index.
-    fn add(&mut self, change: Change<P>) -> usize {
-        let i = self.list.len();
-        self.places.put(change.place, i);
-        self.list.push(change);
-        i
-    }
-
-    /// The change of a row, if there is any.
-    pub fn of(&self, place: P) -> Option<usize> {
-        self.places.get(&place)
-    }
-
-    fn clear(&mut self) {
-        self.list.clear();
-        self.places.clear();
-    }
-}
-
-impl<P> Deref for Changes<P> {
-    type Target = [Change<P>];
-
-    fn deref(&self) -> &[Change<P>] {
-        &self.list
-    }
-}
-
-impl<P> DerefMut for Changes<P> {
-    fn deref_mut(&mut self) -> &mut [Change<P>] {
-        &mut self.list
-    }
-}
-
 /// The changes of a transaction, and the bytes that they are made of.
 pub struct Workspace<P> {
-    /// One for each row that is changed.
-    pub changes: Changes<P>,
+    /// One for each row that is changed, by where that is.
+    pub changes: Listed<P, Change<P>>,
+    /// The change whose row was visited for writing last.
+    pub visited: usize,
     /// What [`Change::patches`] are of.
     pub patches: Patches,
     /// What [`Change::image`] is of.
@@ -107,7 +70,7 @@ pub struct Workspace<P> {
 
 impl<P> Default for Workspace<P> {
     fn default() -> Self {
-        Self { changes: Changes::default(), patches: Patches::new(), images: Vec::new() }
+        Self { changes: Listed::default(), visited: 0, patches: Patches::new(), images: Vec::new() }
     }
 }
 
@@ -129,7 +92,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         previous: u64,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
-        let known = if self.changes.is_empty() { None } else { self.changes.of(place) };
+        let known = self.changes.number(&place);
         if known.is_some_and(|i| self.changes[i].doomed) {
             return Ok(None);
         }
@@ -143,7 +106,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
             }
             Visitor::Write(visit) => {
                 let i = known.unwrap_or_else(|| self.begin_change(place, relation.id, key, previous));
-                self.changes.visited = i;
+                self.visited = i;
                 let change = &mut self.changes[i];
                 let base = match change.image {
                     Some((start, end)) => &self.images[start as usize..end as usize],
@@ -178,7 +141,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
         let (key, patches) = (*key, PatchRange::default());
         let change =
             Change { place, table, key, is_new: false, doomed: false, image: None, patches, previous };
-        self.changes.add(change)
+        self.changes.add(place, change)
     }
 
     /// Begins with a new row; of its bytes those that are given are kept. The index of the change.
@@ -206,7 +169,7 @@ impl<P: Copy + Eq + Hash> Workspace<P> {
 
     /// If the transaction has deleted this row, brings it back with other bytes.
     pub fn revive(&mut self, place: P, bytes: &[u8]) -> bool {
-        let Some(i) = self.changes.of(place).filter(|i| self.changes[*i].doomed) else { return false };
+        let Some(i) = self.changes.number(&place).filter(|i| self.changes[*i].doomed) else { return false };
         let image = self.store_image(bytes);
         let change = &mut self.changes[i];
         change.doomed = false;

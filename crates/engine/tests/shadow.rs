@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use liger_engine::db::{Host, JoinOptions, Pod, PodConfig, SyncMode};
+use liger_engine::engine::HostEngine;
 use liger_engine::row::Budget;
 use liger_engine::{Key, NewRow, Row, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::HostId;
@@ -83,7 +84,7 @@ fn audit(host: &mut Host<ShadowHost>) -> i64 {
         assert!(note == format!("{balance:>140}") || note == "as it was", "{balance}: {note}");
         sum += balance;
     };
-    host.alone(|session| session.host().for_each_row(session.cx(), TABLE, &mut see)).expect("readable");
+    host.alone(|session| session.host().each_row(session.cx(), TABLE, &mut see)).expect("readable");
     sum
 }
 

@@ -10,7 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-mod copies;
 pub mod motor;
 pub mod partitioned;
 pub mod shm;

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
@@ -405,7 +406,7 @@ impl<'r> OneLife<'r> {
     fn compare(&mut self, rows: &Rows) -> Vec<String> {
         let shown = self.pod.on_every_host(|cx, host| {
             let mut rows = Vec::new();
-            let shown = host.for_each_row(cx, ITEMS, |_, row| {
+            let shown = host.each_row(cx, ITEMS, |_, row| {
                 let (part, id, value) = (row.get(items::PART), row.get(items::ID), row.get(items::VALUE));
                 rows.push(((part, id), value, row.bytes() == new_row(part, id, value).bytes()));
             });

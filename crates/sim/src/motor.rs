@@ -6,6 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
 use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
 use liger_fabric::sim::{Mode, Outcome, Report, Sim, SimConfig, Simulation};

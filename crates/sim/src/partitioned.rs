@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;

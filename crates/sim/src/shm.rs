@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
 use liger_engine::{Catalog, Session, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};

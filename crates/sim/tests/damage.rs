@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::row::{Loader, RowHost, RowSession};
+use liger_engine::Loader;
+use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Catalog, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError};
 use liger_fabric::sim::{Sim, SimConfig};
 use liger_fabric::{Cx, HostId, SyncAddr, WorkerId};

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::Loader;
 use liger_engine::row::policy::{Coherence, LockWait, Marks, MoveOut, MoveOutWhen, Policies, PreMigration};
-use liger_engine::row::{Loader, RowHost, RowSession};
+use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Catalog, Conflict, KeyRange, NewRow, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::sim::{Adversary, Mode, Sim, SimConfig};
 use liger_fabric::{Counts, Cx, HostId, WorkerId};

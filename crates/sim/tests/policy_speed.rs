@@ -7,8 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use liger_engine::Loader;
 use liger_engine::row::policy::{LockWait, Policies, PreMigration};
-use liger_engine::row::{Budget, Loader, RowHost, RowSession};
+use liger_engine::row::{Budget, RowHost, RowSession};
 use liger_engine::{Catalog, Key, NewRow, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::sim::{Profile, Sim, SimConfig};
 use liger_fabric::{Cx, HostId, Work, WorkerId};

@@ -7,13 +7,15 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::Loader;
+use liger_engine::engine::HostEngine;
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
 use liger_engine::log::segment::{Frame, FrameKind, Frames, Place, SegmentHead, segment_name};
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::{Directory, replace};
 use liger_engine::recovery::manifest::HostManifest;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
-use liger_engine::row::{Loader, RestoreStep, RowSession};
+use liger_engine::row::{RestoreStep, RowSession};
 use liger_engine::{
     Catalog, Key, KeyRange, NewRow, Row, Session, StoredAt, StoredFile, TableId, Transaction, TxnError, table,
 };
@@ -267,9 +269,9 @@ fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
     let shown = pod.on_every_host(|cx, host| {
         let (mut rows, mut entries, mut replicas) = (Vec::new(), Vec::new(), 0);
         let value = |row: Row<'_>| ((row.get(goods::PART), row.get(goods::ID)), row.get(goods::VALUE));
-        host.for_each_row(cx, GOODS, |_, row| rows.push(value(row))).unwrap();
-        host.for_each_row(cx, BY_VALUE, |key, _| entries.push(*key)).unwrap();
-        host.for_each_row(cx, UNITS, |_, _| replicas += 1).unwrap();
+        host.each_row(cx, GOODS, |_, row| rows.push(value(row))).unwrap();
+        host.each_row(cx, BY_VALUE, |key, _| entries.push(*key)).unwrap();
+        host.each_row(cx, UNITS, |_, _| replicas += 1).unwrap();
         (rows, entries, replicas)
     });
     let mut state = State::default();

@@ -3,7 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use liger_engine::row::{Loader, RowSession};
+use liger_engine::Loader;
+use liger_engine::row::RowSession;
 use liger_engine::{Catalog, Key, KeyRange, NewRow, Session, TableId, Transaction, TxnError};
 use liger_fabric::sim::SimConfig;
 use liger_fabric::{HostId, WorkerId};

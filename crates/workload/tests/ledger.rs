@@ -1,6 +1,7 @@
 //! The ledger on one host of a real pod: exactly once, and a check that finds what is wrong.
 
 use liger_engine::db::{Host, Pod, PodConfig};
+use liger_engine::engine::HostEngine;
 use liger_engine::log::Durability;
 use liger_engine::{NewRow, Row, TableId};
 use liger_fabric::HostId;
@@ -83,7 +84,7 @@ fn rows_of(host: &mut Host, tables: Tables) -> Rows {
             kept.set(accounts::ID, row.get(accounts::ID)).set(accounts::BALANCE, row.get(accounts::BALANCE));
             rows.accounts.push(kept);
         };
-        engine.for_each_row(cx, tables.accounts, account).expect("a pod at rest");
+        engine.each_row(cx, tables.accounts, account).expect("a pod at rest");
         let transfer = |_: &_, row: Row<'_>| {
             use transfers::*;
             let mut kept = NewRow::new(ROW_LEN);
@@ -92,7 +93,7 @@ fn rows_of(host: &mut Host, tables: Tables) -> Rows {
             kept.set(FROM_BALANCE, row.get(FROM_BALANCE)).set(TO_BALANCE, row.get(TO_BALANCE));
             rows.transfers.push(kept);
         };
-        engine.for_each_row(cx, tables.transfers, transfer).expect("a pod at rest");
+        engine.each_row(cx, tables.transfers, transfer).expect("a pod at rest");
     });
     rows.accounts.sort_by_key(|row| row.row().get(accounts::ID));
     rows

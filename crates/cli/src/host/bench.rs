@@ -191,7 +191,7 @@ impl<E: Counted, M: HostMemory> Benched<'_, E, M> {
                 tell_with(&Answer::Rows { bytes: rows.len() }, rows);
                 rows.clear();
             };
-            let shown = host.each_row(cx, table, |row| {
+            let shown = host.each_row(cx, table, |_, row| {
                 rows.extend_from_slice(row.bytes());
                 if rows.len() >= DUMP_BYTES {
                     hand_over(&mut rows);

@@ -304,9 +304,9 @@ impl Image {
         let table = *self.tables.last().expect("a table is left");
         let relation = &host.catalog().relations()[table.index()];
         let (writer, partition) = (&mut self.writer, self.partition);
-        let copy = |key: &Key, version: u64, row: &[u8]| writer.row(table, key, version, row);
+        let mut copy = |key: &Key, version: u64, row: &[u8]| writer.row(table, key, version, row);
         let copied = if relation.replicated {
-            host.copy_replica(cx, table, copy);
+            host.replicas().each(cx, table, |key, version, row| copy(key, version, row.bytes()));
             CopiedUpTo::End
         } else {
             let from = self.from.unwrap_or_else(|| Key::zero(relation.key_words));

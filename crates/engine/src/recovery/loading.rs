@@ -23,7 +23,8 @@ use super::stored::Stored;
 use crate::log::record::Change;
 use crate::log::scan::End;
 use crate::log::segment::segment_name;
-use crate::row::{Loader, RowHost};
+use crate::replicas::ReplicasToBe;
+use crate::row::RowHost;
 
 /// What a host's loading has found so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -193,16 +194,15 @@ pub(super) fn load_replicated<F: Fabric>(
     stored: &Stored,
     mut turn: impl FnMut(),
 ) -> Result<u64, RecoveryError> {
-    let mut loader = Loader::new(host);
+    let mut replicas = ReplicasToBe::default();
     let mut rows = 0;
     for relation in host.catalog().relations().iter().filter(|relation| relation.replicated) {
         for span in 0..stored.spans(relation.id) {
-            let put =
-                |row: RecoveredRow<'_>| Ok(loader.put_one(cx, relation, &row.key, row.version, row.bytes)?);
+            let put = |row: RecoveredRow<'_>| Ok(replicas.add(relation, &row.key, row.version, row.bytes)?);
             rows += stored.make(cx, host.catalog(), (relation.id, span), put)?.rows;
             turn();
         }
     }
-    loader.finish(cx);
+    replicas.finish(cx, host.replicas());
     Ok(rows)
 }

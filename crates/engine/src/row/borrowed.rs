@@ -6,7 +6,7 @@ use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
 use crate::key::Key;
-use crate::places::Places;
+use crate::places::{Listed, Places};
 use crate::txn::TableId;
 
 /// A row of another host that this transaction holds.
@@ -31,43 +31,39 @@ impl ForeignRow {
 /// The rows of other hosts that a transaction holds.
 #[derive(Default)]
 pub(super) struct Borrowed {
-    list: Vec<ForeignRow>,
-    /// Where rows are in `list`: by name, and by address.
-    names: Places<(TableId, PartitionId, Key)>,
-    places: Places<TupleAddr>,
+    /// By name.
+    rows: Listed<(TableId, PartitionId, Key), ForeignRow>,
+    /// Where rows are among them, by address.
+    addresses: Places<TupleAddr>,
 }
 
 impl Borrowed {
     /// Adds a row; its number.
     pub(super) fn add(&mut self, row: ForeignRow) -> usize {
-        let i = self.list.len();
-        self.names.put(row.name(), i);
-        self.places.put(row.at, i);
-        self.list.push(row);
+        let i = self.rows.add(row.name(), row);
+        self.addresses.put(row.at, i);
         i
     }
 
     /// The row with this key, if it is held.
     pub(super) fn of_key(&self, table: TableId, partition: PartitionId, key: &Key) -> Option<usize> {
-        self.names.get(&(table, partition, *key))
+        self.rows.number(&(table, partition, *key))
     }
 
     /// The row at this address, if it is held.
     pub(super) fn of_address(&self, at: TupleAddr) -> Option<&ForeignRow> {
-        self.places.get(&at).map(|i| &self.list[i])
+        self.addresses.get(&at).map(|i| &self.rows[i])
     }
 
     /// Forgets the row that was added last.
     pub(super) fn pop(&mut self) {
-        let Some(row) = self.list.pop() else { return };
-        self.names.remove(&row.name());
-        self.places.remove(&row.at);
+        let Some(row) = self.rows.pop(ForeignRow::name) else { return };
+        self.addresses.remove(&row.at);
     }
 
     pub(super) fn clear(&mut self) {
-        self.list.clear();
-        self.names.clear();
-        self.places.clear();
+        self.rows.clear();
+        self.addresses.clear();
     }
 }
 
@@ -75,13 +71,13 @@ impl Deref for Borrowed {
     type Target = [ForeignRow];
 
     fn deref(&self) -> &[ForeignRow] {
-        &self.list
+        &self.rows
     }
 }
 
 impl DerefMut for Borrowed {
     fn deref_mut(&mut self) -> &mut [ForeignRow] {
-        &mut self.list
+        &mut self.rows
     }
 }
 

@@ -108,7 +108,7 @@ impl RowHost {
             if !self.shared.is_fresh(cx, word) {
                 self.shared.freshen(cx, at.block(), part.block_len());
             }
-            match block_is(cx, at.block(), table, partition, key) {
+            match block_is(cx, at.block(), place, key) {
                 None => wrong(format!("{key:?}: its block holds another row")),
                 Some(head) if !word.is_modified() && head.llsn != part.rows.version(*row) => wrong(format!(
                     "{key:?}: version {} in DRAM, {} shared, but unmodified",

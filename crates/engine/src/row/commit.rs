@@ -21,6 +21,7 @@ use super::leaving::Name;
 use super::partition::{Partition, reach};
 use super::shared::{DELETED, SharedRows, row_start};
 use super::transaction::{Place, RowTxn};
+use crate::catalog::At;
 use crate::history::{HistorySink, TxnRecord};
 use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
 use crate::log::room::Promise;
@@ -55,22 +56,22 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let epoch = self.epoch_to_await();
         self.release_all(true);
         if let (Some(log), true) = (&self.host.log, wrote) {
-            log.clock().end_commit(self.me);
+            log.clock().end_commit(self.state.me);
         }
         Ok(epoch)
     }
 
     /// True if there is something to commit.
     pub(super) fn has_changed(&self) -> bool {
-        !self.work.changes.is_empty()
+        !self.state.core.work.changes.is_empty()
     }
 
     /// The newest epoch of what this transaction saw and made. That a row is missing may be the work of a
     /// removal, whose version no row shows.
     fn epoch_to_await(&self) -> u64 {
-        let epoch = epoch_of(self.llsn);
+        let epoch = epoch_of(self.state.llsn);
         match &self.host.log {
-            Some(log) if self.saw_absence && !self.cx.sabotaged("commit.await-removals") => {
+            Some(log) if self.state.saw_absence && !self.cx.sabotaged("commit.await-removals") => {
                 epoch.max(log.clock().newest_removal(self.cx))
             }
             _ => epoch,
@@ -81,18 +82,19 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// transaction is committed.
     fn take_version_and_log(&mut self) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let above = if cx.sabotaged("commit.version-above-all-touched") { 0 } else { self.llsn };
+        let above = if cx.sabotaged("commit.version-above-all-touched") { 0 } else { self.state.llsn };
         let Some(log) = &host.log else {
-            self.llsn = above + 1;
-            self.record_writes();
+            self.state.llsn = above + 1;
+            self.state.core.note_writes(self.state.llsn);
             return Ok(());
         };
-        let recorded = || self.work.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
-        check_changes(self.work.changes.len(), recorded, MAX_CHANGES)?;
-        let mut writer = std::mem::take(&mut self.writer);
-        let shrinks = self.write_record(&mut writer) || self.is_needed;
+        let recorded =
+            || self.state.core.work.changes.iter().filter(|change| !(change.is_new && change.doomed)).count();
+        check_changes(self.state.core.work.changes.len(), recorded, MAX_CHANGES)?;
+        let mut writer = std::mem::take(&mut self.state.writer);
+        let shrinks = self.write_record(&mut writer) || self.state.is_needed;
         let promised = self.promise_room(&writer, shrinks);
-        self.writer = writer;
+        self.state.writer = writer;
         let promise = promised?;
         // A host that the others may take for dead commits nothing.
         if host.is_overruled() || host.member.confirm(cx).is_err() {
@@ -100,21 +102,21 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             promise.into_iter().for_each(|promise| log.take_back(promise));
             return Err(TxnError::Fenced);
         }
-        let epoch = log.clock().begin_commit(cx, self.me, epoch_of(above + 1));
-        self.llsn = (above + 1).max(first_of(epoch));
+        let epoch = log.clock().begin_commit(cx, self.state.me, epoch_of(above + 1));
+        self.state.llsn = (above + 1).max(first_of(epoch));
         // In another epoch, it would be told durable while it is not.
-        assert_eq!(epoch_of(self.llsn), epoch, "a version of the epoch that is shown");
-        self.record_writes();
+        assert_eq!(epoch_of(self.state.llsn), epoch, "a version of the epoch that is shown");
+        self.state.core.note_writes(self.state.llsn);
         self.show_history(|sink, record| sink.committing(record));
-        if self.work.changes.iter().any(|change| change.doomed) {
+        if self.state.core.work.changes.iter().any(|change| change.doomed) {
             log.clock().note_removal(cx, epoch);
         }
         let Some(promise) = promise else { return Ok(()) };
-        let ring = self.log.as_mut().expect("a worker of a host with a log has a ring");
+        let ring = self.state.log.as_mut().expect("a worker of a host with a log has a ring");
         let serve = |cx: &Cx<F>| _ = host.serve_waiting(cx);
-        let appended = ring.append(cx, log, &mut self.writer, promise, self.llsn, serve);
+        let appended = ring.append(cx, log, &mut self.state.writer, promise, self.state.llsn, serve);
         appended.map(drop).map_err(|error| {
-            log.clock().end_commit(self.me);
+            log.clock().end_commit(self.state.me);
             error.into()
         })
     }
@@ -123,7 +125,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// see; none for an empty one.
     fn promise_room(&self, writer: &RecordWriter, shrinks: bool) -> Result<Option<Promise>, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let (Some(log), Some(ring), false) = (&host.log, &self.log, writer.is_empty()) else {
+        let (Some(log), Some(ring), false) = (&host.log, &self.state.log, writer.is_empty()) else {
             return Ok(None);
         };
         Ok(Some(ring.promise(cx, log, writer, shrinks, |cx| _ = host.serve_waiting(cx))?))
@@ -135,7 +137,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     fn write_record(&mut self, writer: &mut RecordWriter) -> bool {
         let mut more = 0i64;
         writer.begin();
-        for change in self.work.changes.iter() {
+        for change in self.state.core.work.changes.iter() {
             let op = match (change.is_new, change.doomed) {
                 (true, true) => continue,
                 (true, false) => Op::Insert,
@@ -149,19 +151,19 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             };
             let partition = match change.place {
                 Place::Own { partition, .. } => partition,
-                Place::Foreign(i) => self.foreign[i as usize].partition,
+                Place::Foreign(i) => self.state.foreign[i as usize].partition,
             };
             let previous = if change.is_new { 0 } else { change.previous };
             writer.change((change.table, partition), op, &change.key, previous);
             match change.image {
                 _ if change.doomed => {}
                 Some((start, end)) => {
-                    let image = &mut self.work.images[start as usize..end as usize];
-                    self.work.patches.apply(change.patches, image);
+                    let image = &mut self.state.core.work.images[start as usize..end as usize];
+                    self.state.core.work.patches.apply(change.patches, image);
                     writer.piece(0, image);
                 }
                 None => {
-                    for (offset, bytes) in self.work.patches.iter(change.patches) {
+                    for (offset, bytes) in self.state.core.work.patches.iter(change.patches) {
                         writer.piece(offset, bytes);
                     }
                 }
@@ -178,14 +180,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
     /// Writes changed rows of other hosts to their blocks; true if there were any.
     fn write_foreign(&mut self) -> bool {
         let mut any = false;
-        for change in self.work.changes.iter() {
+        for change in self.state.core.work.changes.iter() {
             let Place::Foreign(i) = change.place else { continue };
-            let row = &mut self.foreign[i as usize];
+            let row = &mut self.state.foreign[i as usize];
             if change.doomed {
                 // This host keeps the write lock until the owner has removed the row. Should it die before,
                 // with later records in its ring, the block tells what becomes of the row.
                 if !change.is_new {
-                    self.cx.write(row.at.block(), &(self.llsn | DELETED).to_ne_bytes());
+                    self.cx.write(row.at.block(), &(self.state.llsn | DELETED).to_ne_bytes());
                     self.host.shared.write_back(self.cx, row.at.block(), 8);
                     any = true;
                 }
@@ -196,10 +198,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                 self.cx,
                 (self.host.shared, row.at.block()),
                 key_words,
-                self.llsn,
+                self.state.llsn,
                 change,
-                &self.work.patches,
-                &self.work.images,
+                &self.state.core.work.patches,
+                &self.state.core.work.images,
             );
             row.wrote = true;
             any = true;
@@ -212,7 +214,7 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         let (cx, host) = (self.cx, self.host);
         let mut any_shared = false;
         let mut latched: Option<LatchGuard<'h, Partition>> = None;
-        for change in self.work.changes.iter() {
+        for change in self.state.core.work.changes.iter() {
             let Place::Own { partition, table, row } = change.place else { continue };
             if change.doomed {
                 continue;
@@ -224,10 +226,10 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     cx,
                     block,
                     part.key_words,
-                    self.llsn,
+                    self.state.llsn,
                     change,
-                    &self.work.patches,
-                    &self.work.images,
+                    &self.state.core.work.patches,
+                    &self.state.core.work.images,
                 );
                 part.set_flag(row, RowFlags::WRITTEN, true);
                 any_shared = true;
@@ -240,31 +242,23 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
             let bytes = part.rows.bytes_mut(row);
             if let Some((start, end)) = change.image {
-                bytes.copy_from_slice(&self.work.images[start as usize..end as usize]);
+                bytes.copy_from_slice(&self.state.core.work.images[start as usize..end as usize]);
             }
-            self.work.patches.apply(change.patches, bytes);
-            part.rows.set_version(row, self.llsn);
+            self.state.core.work.patches.apply(change.patches, bytes);
+            part.rows.set_version(row, self.state.llsn);
             cx.spend(Work::DramLine, 2);
         }
         any_shared
     }
 
-    /// Adds the changes to what is recorded of this transaction, whose version is known now.
-    fn record_writes(&mut self) {
-        let Some(record) = &mut self.record else { return };
-        record.writes.extend(self.work.writes(self.llsn));
-    }
-
     fn show_history(&self, show: impl FnOnce(&dyn HistorySink, &TxnRecord)) {
-        if let (Some(record), Some(sink)) = (&self.record, &self.host.history) {
-            show(&**sink, record);
-        }
+        self.state.core.show_history(self.host.history(), show);
     }
 
     fn release_all(&mut self, committed: bool) {
         let (cx, host) = (self.cx, self.host);
         let mut latched: Option<LatchGuard<'h, Partition>> = None;
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.state.held);
         for &place in &held {
             match place {
                 Place::Foreign(i) => {
@@ -277,37 +271,49 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
                     let fresh = flags.has(RowFlags::PLACEHOLDER);
                     let doomed = flags.has(RowFlags::DELETED);
                     if fresh || committed && doomed {
-                        let change = self.work.changes.of(place).expect("a row that goes has a change");
-                        let key = self.work.changes[change].key;
-                        let llsn = if committed && !fresh { self.llsn } else { 0 };
+                        let change = self
+                            .state
+                            .core
+                            .work
+                            .changes
+                            .number(&place)
+                            .expect("a row that goes has a change");
+                        let key = self.state.core.work.changes[change].key;
+                        let llsn = if committed && !fresh { self.state.llsn } else { 0 };
                         host.remove_row(cx, part, &key, row, host.me, llsn);
                     } else {
-                        part.unlock(cx, host.shared, row, self.me);
+                        part.unlock(cx, host.shared, row, self.state.me);
                     }
                 }
             }
         }
         drop(latched);
-        self.held = held;
+        self.state.held = held;
         self.clear();
     }
 
     pub(super) fn release_foreign(&mut self, i: usize, committed: bool) {
         let (cx, host) = (self.cx, self.host);
-        let row = self.foreign[i];
-        let change = self.work.changes.of(Place::Foreign(i as u32)).map(|change| &self.work.changes[change]);
+        let row = self.state.foreign[i];
+        let change = self
+            .state
+            .core
+            .work
+            .changes
+            .number(&Place::Foreign(i as u32))
+            .map(|change| &self.state.core.work.changes[change]);
         let goes = change.is_some_and(|c| if committed { c.doomed } else { c.is_new });
         let mut shard = host.remote.shard(cx, row.hash);
         let entry = shard.get_mut(&row.hash).expect("a held row has its entry");
         if goes {
-            debug_assert_eq!(entry.writer, self.me.0 + 1);
+            debug_assert_eq!(entry.writer, self.state.me.0 + 1);
             let name = Name { hash: row.hash, table: row.table, partition: row.partition, key: row.key };
-            let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.llsn } else { 0 };
+            let llsn = if committed && change.is_some_and(|c| !c.is_new) { self.state.llsn } else { 0 };
             host.give_away(cx, shard, &name, row.at, llsn);
             return;
         }
-        entry.readers &= !(1 << self.me.0);
-        if entry.writer == self.me.0 + 1 {
+        entry.readers &= !(1 << self.state.me.0);
+        if entry.writer == self.state.me.0 + 1 {
             entry.writer = 0;
             host.shared.release_write(cx, row.at, row.wrote, row.wrote);
         } else if entry.readers == 0 {
@@ -315,17 +321,14 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         }
         drop(shard);
         // A broken index is for those to tell who need it.
-        let _ = self.refer(row.table, row.partition, &row.key);
+        let relation = host.catalog.relation(row.table).expect("a row's table exists");
+        let _ = self.refer(At::new(relation, row.partition), &row.key);
     }
 
     fn clear(&mut self) {
-        self.held.clear();
-        self.foreign.clear();
-        self.work.clear();
-        self.replicas.clear();
-        if let Some(record) = &mut self.record {
-            record.clear();
-        }
+        self.state.held.clear();
+        self.state.foreign.clear();
+        self.state.core.clear();
     }
 }
 

@@ -22,7 +22,6 @@ use liger_pod::plan::PartitionId;
 use super::host::RowHost;
 use super::partition::{RowId, TablePart};
 use crate::key::Key;
-use crate::relational::each_key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -106,16 +105,5 @@ impl RowHost {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
-    }
-
-    /// Shows all rows of this host's copy of a replicated table.
-    pub(crate) fn copy_replica<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut copy: impl FnMut(&Key, u64, &[u8]),
-    ) {
-        let part = self.replica(cx, table);
-        each_key(&part.tree, |key, row| copy(&key, part.rows.version(row), part.rows.bytes(row)));
     }
 }

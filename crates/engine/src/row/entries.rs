@@ -4,6 +4,7 @@ use liger_fabric::{Cx, Fabric};
 
 use super::host::RowHost;
 use crate::catalog::{Kind, Relation};
+use crate::engine::HostEngine;
 use crate::key::Key;
 use crate::layout::IndexLayout;
 use crate::txn::{IndexId, TxnError};
@@ -39,8 +40,8 @@ impl RowHost {
         id: IndexId,
     ) -> Result<(Vec<Entry>, Vec<Entry>), TxnError> {
         let (mut due, mut found) = (Vec::new(), Vec::new());
-        self.for_each_row(cx, table.id, |primary, row| due.push((index.key.key_of(row.bytes()), *primary)))?;
-        self.for_each_row(cx, id.0, |key, row| found.push((*key, index.read_primary(row.bytes()))))?;
+        self.each_row(cx, table.id, |primary, row| due.push((index.key.key_of(row.bytes()), *primary)))?;
+        self.each_row(cx, id.0, |key, row| found.push((*key, index.read_primary(row.bytes()))))?;
         due.sort_unstable();
         found.sort_unstable();
         Ok((due, found))

@@ -14,7 +14,6 @@ use std::ops::ControlFlow;
 
 use liger_fabric::{Fabric, Work};
 use liger_pod::heap::TupleAddr;
-use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::borrowed::ForeignRow;
@@ -27,7 +26,7 @@ use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, row_start};
 use super::transaction::{Place, RowTxn};
 use super::tree_error;
-use crate::catalog::Relation;
+use crate::catalog::{At, Relation};
 use crate::key::{Key, KeyRange};
 use crate::txn::{Conflict, TableId, TxnError};
 use crate::workspace::Visitor;
@@ -61,22 +60,21 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// See `RowTxn::point`.
     pub(super) fn point_foreign(
         &mut self,
-        relation: &Relation,
-        partition: PartitionId,
+        at: At<'_>,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        match self.known_foreign(relation, partition, key, visitor)? {
+        match self.known_foreign(at, key, visitor)? {
             Some(shown) => Ok(shown),
             None if !self.host.policies.next_key_locking => {
-                self.note_read(relation.id, key, None);
+                self.state.note_read(at.table(), key, None);
                 Ok(false)
             }
             None => {
                 // Absent, said the owner; proven once the gap is locked.
                 let mut shown = false;
                 let range = KeyRange::point(*key);
-                let _ = self.range_foreign_with(relation, partition, &range, visitor, &mut shown)?;
+                let _ = self.range_foreign(at, &range, visitor, &mut shown)?;
                 Ok(shown)
             }
         }
@@ -86,41 +84,35 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// deleted it.
     pub(super) fn known_foreign(
         &mut self,
-        relation: &Relation,
-        partition: PartitionId,
+        at: At<'_>,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<bool>, TxnError> {
-        self.host.check_open(partition)?;
-        let Some(i) = self.lock_foreign(relation, partition, key, visitor.mode())? else { return Ok(None) };
-        Ok(Some(self.show_foreign(relation, i, visitor)?.is_some()))
+        self.host.check_open(at.partition)?;
+        let Some(i) = self.lock_foreign(at, key, visitor.mode())? else { return Ok(None) };
+        Ok(Some(self.show_foreign(at.relation, i, visitor)?.is_some()))
     }
 
     /// Locks the row with this key, moving it in if need be; `None` if the owner knows no such row.
-    fn lock_foreign(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        mode: Mode,
-    ) -> Result<Option<usize>, TxnError> {
-        let hash = self.host.remote.hash_of(relation.id, partition, key);
-        self.refer(relation.id, partition, key)?;
+    fn lock_foreign(&mut self, at: At<'_>, key: &Key, mode: Mode) -> Result<Option<usize>, TxnError> {
+        let (cx, host) = (self.cx, self.host);
+        let hash = host.remote.hash_of(at.table(), at.partition, key);
+        self.refer(at, key)?;
         for _ in 0..ROUNDS {
-            match self.try_lock(relation, partition, key, hash, mode)? {
+            match self.try_lock(at, key, hash, mode)? {
                 Try::Held(i) => return Ok(Some(i)),
                 Try::Stale | Try::Unknown => {}
             }
-            if let Some(at) = self.look_up(relation, partition, key)? {
-                self.host.remote.learn(self.cx, hash, at);
-                if let Try::Held(i) = self.try_lock(relation, partition, key, hash, mode)? {
+            if let Some(address) = self.look_up(at, key)? {
+                host.remote.learn(cx, hash, address);
+                if let Try::Held(i) = self.try_lock(at, key, hash, mode)? {
                     return Ok(Some(i));
                 }
             }
-            match self.host.ask(self.cx, relation.id, partition, Wish::MoveIn(*key))? {
-                Answer::Shared(at) => self.host.remote.learn(self.cx, hash, at),
+            match host.ask(cx, at, Wish::MoveIn(*key))? {
+                Answer::Shared(address) => host.remote.learn(cx, hash, address),
                 Answer::Absent => return Ok(None),
-                refused => return Err(refused_by_owner(relation.id, refused)),
+                refused => return Err(refused_by_owner(at.table(), refused)),
             }
         }
         Err(Conflict::Moved.into())
@@ -128,43 +120,31 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// Takes a reference to a row, or gives it back, as Tigon's artifact does: found in the shared index,
     /// under a latch.
-    pub(super) fn refer(&self, table: TableId, partition: PartitionId, key: &Key) -> Result<(), TxnError> {
+    pub(super) fn refer(&self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
         if self.host.policies.steps == Steps::Artifact
-            && let Some(at) = self.look_up(self.host.catalog.relation(table)?, partition, key)?
+            && let Some(address) = self.look_up(at, key)?
         {
-            self.host.shared.latch(self.cx, at);
+            self.host.shared.latch(self.cx, address);
         }
         Ok(())
     }
 
     /// Where the row of a key is, by the shared index.
-    fn look_up(
-        &self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-    ) -> Result<Option<TupleAddr>, TxnError> {
-        let tree = self.host.foreign_index(relation, partition);
+    fn look_up(&self, at: At<'_>, key: &Key) -> Result<Option<TupleAddr>, TxnError> {
+        let tree = self.host.foreign_index(at);
         let found = tree.get(self.cx, &self.host.tree_env(), key.words());
         match found.and_then(|raw| raw.map(|raw| self.host.row_at(raw)).transpose()) {
             Ok(found) => Ok(found),
             // The owner has not come up yet.
             Err(TreeError::NotFormatted { .. }) => Ok(None),
-            Err(broken) => Err(tree_error(relation.id, broken)),
+            Err(broken) => Err(tree_error(at.table(), broken)),
         }
     }
 
     /// Locks a row through what this host knows of it.
-    fn try_lock(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        hash: u64,
-        mode: Mode,
-    ) -> Result<Try, TxnError> {
+    fn try_lock(&mut self, at: At<'_>, key: &Key, hash: u64, mode: Mode) -> Result<Try, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let (mine, writer) = (1u32 << self.me.0, self.me.0 + 1);
+        let (mine, writer) = (1u32 << self.state.me.0, self.state.me.0 + 1);
         cx.spend(Work::IndexNode, 1);
         cx.spend(Work::Row, 1);
         let mut shard = host.remote.shard(cx, hash);
@@ -173,15 +153,15 @@ impl<F: Fabric> RowTxn<'_, F> {
             if host.shared.peek(cx, entry.at).writer() == Some(host.me) {
                 return Err(Conflict::WriteLocked.into());
             }
-            let at = entry.at;
+            let address = entry.at;
             shard.remove(&hash);
-            let name = Name { hash, table: relation.id, partition, key: *key };
-            host.leaving.lock(cx).has_gone(&name, at);
+            let name = Name { hash, table: at.table(), partition: at.partition, key: *key };
+            host.leaving.lock(cx).has_gone(&name, address);
             return Ok(Try::Stale);
         }
         if entry.writer == writer || mode == Mode::Read && entry.readers & mine != 0 {
             drop(shard);
-            return self.held_already(relation, partition, key);
+            return self.held_already(at, key);
         }
         if entry.writer != 0 {
             return Err(Conflict::WriteLocked.into());
@@ -192,8 +172,8 @@ impl<F: Fabric> RowTxn<'_, F> {
         let upgraded = entry.readers & mine != 0;
         // Before the cell becomes write-locked: it may be another row's, with the same hash.
         let late = cx.sabotaged("foreign.upgrade-own-row");
-        let held = if upgraded && !late { Some(self.held_already(relation, partition, key)?) } else { None };
-        let (at, block) = (entry.at, entry.at.block());
+        let held = if upgraded && !late { Some(self.held_already(at, key)?) } else { None };
+        let (address, block) = (entry.at, entry.at.block());
         let acquired = match mode {
             Mode::Read if entry.readers != 0 => {
                 Acquired::Granted { cell: host.shared.peek(cx, entry.at), fresh: true }
@@ -220,7 +200,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Ok(Try::Stale);
             }
         }
-        let head = block_is(cx, block, relation.id, partition, key)
+        let head = block_is(cx, block, at.ids(), key)
             .or_else(|| cx.sabotaged("foreign.compare-key").then(|| cx.read_layout(block)));
         let Some(head) = head else {
             // Another row by now (or another key with this hash, which a worker of this host holds).
@@ -240,34 +220,34 @@ impl<F: Fabric> RowTxn<'_, F> {
         }
         drop(shard);
         if upgraded {
-            return held.map_or_else(|| self.held_already(relation, partition, key), Ok);
+            return held.map_or_else(|| self.held_already(at, key), Ok);
         }
-        let i = self.remember(relation, (partition, *key), hash, at, head.llsn);
-        if *key != sentinel_key(relation.key_words) {
-            self.note_read(relation.id, key, Some(head.llsn));
+        let i = self.remember(at, key, hash, address, head.llsn);
+        if *key != sentinel_key(at.relation.key_words) {
+            self.state.note_read(at.table(), key, Some(head.llsn));
         }
         Ok(Try::Held(i))
     }
 
     /// Remembers a row that is locked now; its number among the rows of other hosts.
-    fn remember(
-        &mut self,
-        relation: &Relation,
-        (partition, key): (PartitionId, Key),
-        hash: u64,
-        at: TupleAddr,
-        llsn: u64,
-    ) -> usize {
-        let (table, row_len, wrote) = (relation.id, relation.row_len, false);
-        let row = ForeignRow { hash, at, table, partition, key, row_len, llsn, wrote };
-        let i = self.foreign.add(row);
-        self.held.push(Place::Foreign(i as u32));
+    fn remember(&mut self, at: At<'_>, key: &Key, hash: u64, address: TupleAddr, llsn: u64) -> usize {
+        let i = self.state.foreign.add(ForeignRow {
+            hash,
+            at: address,
+            table: at.table(),
+            partition: at.partition,
+            key: *key,
+            row_len: at.relation.row_len,
+            llsn,
+            wrote: false,
+        });
+        self.state.held.push(Place::Foreign(i as u32));
         i
     }
 
-    fn held_already(&self, relation: &Relation, partition: PartitionId, key: &Key) -> Result<Try, TxnError> {
+    fn held_already(&self, at: At<'_>, key: &Key) -> Result<Try, TxnError> {
         // Held, but not under this key: two keys with one hash.
-        self.foreign.of_key(relation.id, partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
+        self.state.foreign.of_key(at.table(), at.partition, key).map(Try::Held).ok_or(Conflict::Moved.into())
     }
 
     /// Shows a locked row of another host to the visitor. `None`: the transaction has deleted it.
@@ -277,71 +257,61 @@ impl<F: Fabric> RowTxn<'_, F> {
         i: usize,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
-        let row = self.foreign[i];
-        let mut bytes = std::mem::take(&mut self.scratch);
+        let row = self.state.foreign[i];
+        let mut bytes = std::mem::take(&mut self.state.scratch);
         bytes.resize(row.row_len, 0);
         let start = row.at.block().byte(row_start(relation.key_words));
         self.cx.read(start, &mut bytes);
-        let shown = self.show(relation, Place::Foreign(i as u32), &row.key, &bytes, row.llsn, visitor);
-        self.scratch = bytes;
+        let place = (relation, Place::Foreign(i as u32));
+        let shown = self.state.show(self.cx, place, &row.key, (&bytes, row.llsn), visitor);
+        self.state.scratch = bytes;
         shown
     }
 
-    /// Visits a range of one partition of another host.
+    /// Visits a range of one partition of another host; notes whether any row was shown.
     pub(super) fn range_foreign(
         &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
-        self.range_foreign_with(relation, partition, range, visitor, &mut false)
-    }
-
-    fn range_foreign_with(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
+        at: At<'_>,
         range: &KeyRange,
         visitor: &mut Visitor<'_>,
         shown: &mut bool,
     ) -> Result<ControlFlow<()>, TxnError> {
-        self.host.check_open(partition)?;
+        self.host.check_open(at.partition)?;
         let mut rest = *range;
         let mut previous: Option<usize> = None;
         let mut limit = FIRST_BATCH;
         loop {
-            let stretch = Stretch { relation, partition, rest: &rest, limit, previous, mode: visitor.mode() };
+            let stretch = Stretch { at, rest: &rest, limit, previous, mode: visitor.mode() };
             let locked = self.retry(|txn| txn.lock_batch(&stretch))?;
             let mut found = Vec::new();
             for &i in &locked.rows {
-                let row = self.foreign[i];
-                if self.record.is_some() && !self.is_own_insert(Place::Foreign(i as u32)) {
+                let row = self.state.foreign[i];
+                if self.state.core.is_recorded() && !self.state.core.is_own_insert(Place::Foreign(i as u32)) {
                     found.push((row.key, row.llsn));
                 }
-                let Some(flow) = self.show_foreign(relation, i, visitor)? else { continue };
+                let Some(flow) = self.show_foreign(at.relation, i, visitor)? else { continue };
                 *shown = true;
                 if flow.is_break() {
-                    self.note_range(relation.id, KeyRange { low: rest.low, high: row.key.next() }, found);
+                    self.state.note_range(
+                        at.table(),
+                        KeyRange { low: rest.low, high: row.key.next() },
+                        found,
+                    );
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            let last = locked.rows.last().map(|i| self.foreign[*i].key);
+            let last = locked.rows.last().map(|i| self.state.foreign[*i].key);
             if locked.complete {
-                self.note_range(relation.id, rest, found);
+                self.state.note_range(at.table(), rest, found);
                 return Ok(ControlFlow::Continue(()));
             }
             let last = last.expect("an incomplete batch has rows");
             let after = last.next().expect("the sentinel is beyond every key");
-            self.note_range(relation.id, KeyRange { low: rest.low, high: Some(after) }, found);
+            self.state.note_range(at.table(), KeyRange { low: rest.low, high: Some(after) }, found);
             rest.low = after;
             previous = locked.rows.last().copied();
             limit = (2 * limit).min(LARGEST_BATCH);
         }
-    }
-
-    fn is_own_insert(&self, place: Place) -> bool {
-        self.work.changes.of(place).is_some_and(|i| self.work.changes[i].is_new)
     }
 
     /// Locks the next rows of a range so that the gaps before and between them are proven (invariant 2).
@@ -351,9 +321,9 @@ impl<F: Fabric> RowTxn<'_, F> {
                 return Ok(locked);
             }
             let wish = Wish::MoveInRange { range: *stretch.rest, limit: stretch.limit as u32 };
-            match self.host.ask(self.cx, stretch.relation.id, stretch.partition, wish)? {
+            match self.host.ask(self.cx, stretch.at, wish)? {
                 Answer::RangeShared => {}
-                refused => return Err(refused_by_owner(stretch.relation.id, refused)),
+                refused => return Err(refused_by_owner(stretch.at.table(), refused)),
             }
         }
         Err(Conflict::Moved.into())
@@ -361,33 +331,33 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     fn try_batch(&mut self, stretch: &Stretch<'_>) -> Result<Option<Batch>, TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let Stretch { relation, partition, rest, limit, previous, mode } = *stretch;
-        let tree = host.foreign_index(relation, partition);
+        let Stretch { at, rest, limit, previous, mode } = *stretch;
+        let tree = host.foreign_index(at);
         let (mut candidates, mut trace) = (Entries::default(), Trace::new());
         let scanned =
             tree.scan(cx, &host.tree_env(), rest.low.words(), None, limit + 1, &mut candidates, &mut trace);
         match scanned {
             Ok(()) => {}
             Err(TreeError::NotFormatted { .. }) => return Ok(None),
-            Err(broken) => return Err(tree_error(relation.id, broken)),
+            Err(broken) => return Err(tree_error(at.table(), broken)),
         }
         let mut locked = Batch { rows: Vec::with_capacity(limit), complete: false };
         let mut chain: Vec<usize> = previous.into_iter().collect();
         let (gaps, mut last) = (host.policies.next_key_locking, None);
-        let sentinel = sentinel_key(relation.key_words);
+        let sentinel = sentinel_key(at.relation.key_words);
         for (words, raw) in candidates.iter() {
             let key = Key::from_words(words);
-            let at = host.row_at(raw).map_err(|broken| tree_error(relation.id, broken))?;
+            let address = host.row_at(raw).map_err(|broken| tree_error(at.table(), broken))?;
             let beyond = rest.ends_before(&key) || key == sentinel;
             let mode = if beyond { Mode::Read } else { mode };
             if beyond && (!gaps || cx.sabotaged("foreign.lock-beyond-range")) {
                 locked.complete = true;
-                last = (!gaps).then_some(at);
+                last = (!gaps).then_some(address);
                 break;
             }
-            let hash = host.remote.hash_of(relation.id, partition, &key);
-            host.remote.learn(cx, hash, at);
-            let Try::Held(i) = self.try_lock(relation, partition, &key, hash, mode)? else { return Ok(None) };
+            let hash = host.remote.hash_of(at.table(), at.partition, &key);
+            host.remote.learn(cx, hash, address);
+            let Try::Held(i) = self.try_lock(at, &key, hash, mode)? else { return Ok(None) };
             chain.push(i);
             if beyond {
                 locked.complete = true;
@@ -415,7 +385,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// first. `unlocked`: where gaps are not locked, the first row beyond the range, if it ends
     /// there.
     fn is_chain_proven(&self, chain: &[usize], unlocked: Option<TupleAddr>, stretch: &Stretch<'_>) -> bool {
-        let cell = |i: usize| self.host.shared.peek(self.cx, self.foreign[i].at);
+        let cell = |i: usize| self.host.shared.peek(self.cx, self.state.foreign[i].at);
         let others = match (chain, unlocked) {
             ([], None) => return false,
             ([], Some(beyond)) => return self.host.shared.peek(self.cx, beyond).prev_real(),
@@ -424,87 +394,81 @@ impl<F: Fabric> RowTxn<'_, F> {
         };
         let first = chain[0];
         let starts = stretch.previous.is_some()
-            || self.foreign[first].key == stretch.rest.low
+            || self.state.foreign[first].key == stretch.rest.low
             || cell(first).prev_real()
             || self.cx.sabotaged("foreign.check-prev-real");
         starts && others.iter().all(|i| cell(*i).next_real() || self.cx.sabotaged("foreign.check-next-real"))
     }
 
     /// Inserts into a partition of another host; false if the key exists (which is then protected).
-    pub(super) fn insert_foreign(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError> {
-        self.host.check_open(partition)?;
-        if let Some(i) = self.foreign.of_key(relation.id, partition, key)
-            && self.work.revive(Place::Foreign(i as u32), bytes)
+    pub(super) fn insert_foreign(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+        self.host.check_open(at.partition)?;
+        if let Some(i) = self.state.foreign.of_key(at.table(), at.partition, key)
+            && self.state.core.work.revive(Place::Foreign(i as u32), bytes)
         {
             return Ok(true);
         }
-        match self.host.ask(self.cx, relation.id, partition, Wish::Create(*key))? {
-            Answer::Created { at, next, llsn } => {
-                self.take_created(relation, partition, key, bytes, (at, next, llsn))?;
+        match self.host.ask(self.cx, at, Wish::Create(*key))? {
+            Answer::Created { at: address, next, llsn } => {
+                self.take_created(at, key, bytes, (address, next, llsn))?;
                 Ok(true)
             }
             Answer::Duplicate => {
                 let mut look = |_: &Key, _: crate::record::Row<'_>| ControlFlow::Break(());
-                let found = self.point_foreign(relation, partition, key, &mut Visitor::Read(&mut look))?;
+                let found = self.point_foreign(at, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }
-            refused => Err(refused_by_owner(relation.id, refused)),
+            refused => Err(refused_by_owner(at.table(), refused)),
         }
     }
 
     /// Takes over a new row that the owner has write-locked for this host.
     fn take_created(
         &mut self,
-        relation: &Relation,
-        partition: PartitionId,
+        at: At<'_>,
         key: &Key,
         bytes: &[u8],
-        (at, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
+        (address, next, llsn): (TupleAddr, Option<TupleAddr>, u64),
     ) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
-        let hash = host.remote.hash_of(relation.id, partition, key);
-        let name = Name { hash, table: relation.id, partition, key: *key };
+        let hash = host.remote.hash_of(at.table(), at.partition, key);
+        let name = Name { hash, table: at.table(), partition: at.partition, key: *key };
         let gap_is_mine = next.is_none_or(|next| self.holds_alone(next));
         let mut shard = host.remote.shard(cx, hash);
         // One that was given away is gone: the owner has taken that message before it made this row.
         let clash = shard.get(&hash).is_some_and(Entry::is_held);
         let is_taken = host.policies.next_key_locking && !gap_is_mine;
         if clash || is_taken && !cx.sabotaged("foreign.prove-own-gap") {
-            host.give_away(cx, shard, &name, at, 0);
+            host.give_away(cx, shard, &name, address, 0);
             return Err(Conflict::Gap.into());
         }
-        if shard.insert(hash, Entry { at, readers: 0, writer: self.me.0 + 1 }).is_some_and(|e| e.is_leaving())
+        if shard
+            .insert(hash, Entry { at: address, readers: 0, writer: self.state.me.0 + 1 })
+            .is_some_and(|e| e.is_leaving())
         {
             host.leaving.lock(cx).remove(&name);
         }
         drop(shard);
-        host.shared.freshen(cx, at.block(), block_len(relation.key_words, relation.row_len));
-        let i = self.remember(relation, (partition, *key), hash, at, llsn);
+        host.shared.freshen(cx, address.block(), block_len(at.relation.key_words, at.relation.row_len));
+        let i = self.remember(at, key, hash, address, llsn);
         let place = Place::Foreign(i as u32);
-        self.llsn = self.llsn.max(llsn);
-        self.work.begin_insert(place, relation.id, key, Some(bytes));
+        self.state.llsn = self.state.llsn.max(llsn);
+        self.state.core.work.begin_insert(place, at.table(), key, Some(bytes));
         Ok(())
     }
 
     /// True if this worker holds that row, and no other worker of this host does.
     fn holds_alone(&self, at: TupleAddr) -> bool {
-        let Some(row) = self.foreign.of_address(at) else { return false };
+        let Some(row) = self.state.foreign.of_address(at) else { return false };
         let shard = self.host.remote.shard(self.cx, row.hash);
-        shard.get(&row.hash).is_some_and(|entry| entry.at == at && entry.is_held_only_by(self.me))
+        shard.get(&row.hash).is_some_and(|entry| entry.at == at && entry.is_held_only_by(self.state.me))
     }
 }
 
 /// What one step of a scan is to lock.
 #[derive(Clone, Copy)]
 struct Stretch<'r> {
-    relation: &'r Relation,
-    partition: PartitionId,
+    at: At<'r>,
     /// What is left of the range.
     rest: &'r KeyRange,
     /// Most rows of it.

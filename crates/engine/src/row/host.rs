@@ -38,7 +38,7 @@ use super::retry::Ages;
 use super::shared::SharedRows;
 use super::shortage::Shortages;
 use super::waits::Waits;
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::{At, Catalog, Relation};
 use crate::history::HistorySink;
 use crate::log::HostLog;
 use crate::log::ship::LogFailure;
@@ -46,6 +46,7 @@ use crate::mail::Outbox;
 use crate::recovery::RecoveryError;
 use crate::recovery::checkpoint::EpochView;
 use crate::recovery::directory::PodFiles;
+use crate::replicas::Replicas;
 use crate::txn::{Conflict, TableId, Ticket, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -161,7 +162,7 @@ pub struct RowHost {
     pub(super) turns: Vec<Turns>,
     pub(super) held_up: HeldUp,
     /// By table; the current copy of a replicated table.
-    replicas: Vec<Latch<Arc<TablePart>>>,
+    pub(super) replicas: Replicas,
     pub(super) shared: SharedRows,
     pub(super) remote: RemoteRows,
     pub(super) heap: Heap,
@@ -232,21 +233,16 @@ impl RowHost {
                 place.get_or_init(|| new_partition(plan, &catalog, partition));
             }
         }
-        let replicas = catalog
-            .relations()
-            .iter()
-            .map(|r| Latch::new(Arc::new(new_part(plan, r, PartitionId::default()))))
-            .collect();
         let host = Self {
             me,
             plan: plan.clone(),
+            replicas: Replicas::new(&catalog),
             catalog,
             partitions,
             owners,
             restoring: Restoring::default(),
             turns: (0..config.workers).map(|_| Turns::default()).collect(),
             held_up: HeldUp::default(),
-            replicas,
             shared: SharedRows { format, host: me, coherence, dirty_tracking, steps },
             remote: RemoteRows::new(options.remote_entries, options.remote_hash_bits),
             heap: Heap::new(plan, me, member.incarnation()),
@@ -382,19 +378,19 @@ impl RowHost {
         if self.owners.is_closed(partition) { Err(Conflict::Partition) } else { Ok(()) }
     }
 
-    /// The current copy of a replicated table.
-    pub(super) fn replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Arc<TablePart> {
-        self.replicas[table.index()].lock(cx).clone()
+    /// This host's copies of replicated tables.
+    pub(crate) fn replicas(&self) -> &Replicas {
+        &self.replicas
     }
 
-    /// Replaces the copy of a replicated table.
-    pub(super) fn set_replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId, part: TablePart) {
-        *self.replicas[table.index()].lock(cx) = Arc::new(part);
+    /// Who keeps the history of this host's transactions.
+    pub(super) fn history(&self) -> Option<&dyn HistorySink> {
+        self.history.as_deref().map(|history| history as &dyn HistorySink)
     }
 
     /// The shared index of another host's partition.
-    pub(super) fn foreign_index(&self, relation: &Relation, partition: PartitionId) -> BwTree {
-        BwTree::new(self.plan.directory(relation.id.0, partition), relation.key_words)
+    pub(super) fn foreign_index(&self, at: At<'_>) -> BwTree {
+        BwTree::new(self.plan.directory(at.table().0, at.partition), at.relation.key_words)
     }
 
     /// The row that an entry of a shared index leads to.

@@ -24,6 +24,7 @@ use liger_pod::watch::Owner;
 use super::host::RowHost;
 use super::message::{Message, Removal};
 use super::remote::{Entry, LEAVING, Shard};
+use crate::catalog::At;
 use crate::key::Key;
 use crate::txn::TableId;
 
@@ -232,7 +233,7 @@ impl RowHost {
     /// Where a row is that may have been made for this host, if the index has one.
     fn unanswered<F: Fabric>(&self, cx: &Cx<F>, name: &Name) -> Result<Option<TupleAddr>, ()> {
         let relation = self.catalog.relation(name.table).expect("a row's table exists");
-        let index = self.foreign_index(relation, name.partition);
+        let index = self.foreign_index(At::new(relation, name.partition));
         let found = index.get(cx, &self.tree_env(), name.key.words());
         found.and_then(|raw| raw.map(|raw| self.row_at(raw)).transpose()).map_err(drop)
     }

@@ -1,75 +1,18 @@
 //! Filling a pod before it is used, and reading all of it afterwards. Nobody else works on this host
 //! meanwhile.
 
-use std::collections::BTreeMap;
-
 use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace};
 use liger_store::local::RowFlags;
 
-use super::host::{RowHost, new_part};
-use super::partition::{Mode, TablePart};
+use super::host::RowHost;
+use super::partition::TablePart;
 use super::policy::PreMigration;
 use super::shared::Acquired;
-use crate::catalog::Relation;
+use crate::catalog::{At, Relation};
 use crate::key::Key;
-use crate::record::{NewRow, Row};
-use crate::relational::{each_key, each_of};
 use crate::txn::{TableId, TxnError};
-
-/// Puts rows into the partitions of one host, without locks or transactions.
-///
-/// Rows of other hosts' partitions are passed over, so that every host can be given the same rows. Replicated
-/// tables become visible with [`Loader::finish`].
-pub struct Loader<'h> {
-    host: &'h RowHost,
-    replicas: BTreeMap<TableId, TablePart>,
-}
-
-impl<'h> Loader<'h> {
-    /// A loader for this host.
-    pub fn new(host: &'h RowHost) -> Self {
-        Self { host, replicas: BTreeMap::new() }
-    }
-
-    /// Adds a row and its index entries where they belong to this host.
-    pub fn put<F: Fabric>(&mut self, cx: &Cx<F>, table: TableId, row: &NewRow) -> Result<(), TxnError> {
-        let host = self.host;
-        each_of(&host.catalog, table, row, |relation, key, bytes| self.put_one(cx, relation, key, 0, bytes))
-    }
-
-    /// Adds a row of one relation.
-    pub(crate) fn put_one<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        relation: &Relation,
-        key: &Key,
-        version: u64,
-        bytes: &[u8],
-    ) -> Result<(), TxnError> {
-        if relation.replicated {
-            let plan = &self.host.plan;
-            let part = self
-                .replicas
-                .entry(relation.id)
-                .or_insert_with(|| new_part(plan, relation, PartitionId::default()));
-            return add(part, relation, key, version, bytes);
-        }
-        let partition = relation.partition_of(key, self.host.partition_count());
-        if !self.host.owns(partition) {
-            return Ok(());
-        }
-        add(self.host.partition(cx, partition).table(relation.id), relation, key, version, bytes)
-    }
-
-    /// Makes the replicated tables visible.
-    pub fn finish<F: Fabric>(self, cx: &Cx<F>) {
-        for (table, part) in self.replicas {
-            self.host.set_replica(cx, table, part);
-        }
-    }
-}
 
 /// Adds a row that is not there.
 pub(super) fn add(
@@ -145,7 +88,7 @@ impl RowHost {
                 let _pin = self.epochs.pin(cx);
                 let (mut entries, mut trace) = (Entries::default(), Trace::new());
                 let (first, all) = (vec![0; relation.key_words], usize::MAX);
-                let tree = self.foreign_index(relation, partition);
+                let tree = self.foreign_index(At::new(relation, partition));
                 tree.scan(cx, &self.tree_env(), &first, None, all, &mut entries, &mut trace)
                     .map_err(|e| super::tree_error(table, e))?;
                 for (words, raw) in entries.iter() {
@@ -184,38 +127,7 @@ impl RowHost {
     }
 
     /// Makes all rows that are not here yet, for somebody who wants those of a table.
-    fn restore_for<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Result<(), TxnError> {
+    pub(super) fn restore_for<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Result<(), TxnError> {
         self.restore_all(cx, || _ = self.attend(cx)).map_err(|why| why.of_rows(table))
-    }
-
-    /// Shows all rows of a table that live on this host, partition by partition in key order (of a replicated
-    /// table, this host's copy). A row that a transaction holds is a conflict: wait until the pod is at rest.
-    pub fn for_each_row<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut show: impl FnMut(&Key, Row<'_>),
-    ) -> Result<(), TxnError> {
-        let relation = self.catalog.relation(table)?;
-        if relation.replicated {
-            let part = self.replica(cx, table);
-            each_key(&part.tree, |key, row| show(&key, Row::new(part.rows.bytes(row))));
-            return Ok(());
-        }
-        self.restore_for(cx, table)?;
-        for partition in self.own_partitions() {
-            let mut latched = self.partition(cx, partition);
-            let part = latched.table(table);
-            let mut at = part.tree.first();
-            while let Some(cursor) = at {
-                let (words, row) = part.tree.entry(cursor);
-                let key = Key::from_words(words);
-                part.lock(cx, self.shared, row, cx.worker(), Mode::Read, false)?;
-                show(&key, Row::new(part.rows.bytes(row)));
-                part.unlock(cx, self.shared, row, cx.worker());
-                at = part.tree.next(cursor);
-            }
-        }
-        Ok(())
     }
 }

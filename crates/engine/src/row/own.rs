@@ -16,8 +16,9 @@ use super::moves::sentinel_key;
 use super::partition::{Mode, RowId, TablePart};
 use super::transaction::{Place, RowTxn};
 use super::tree_error;
-use crate::catalog::Relation;
+use crate::catalog::At;
 use crate::key::{Key, KeyRange};
+use crate::relational::Flow;
 use crate::txn::{TableId, TxnError};
 use crate::workspace::Visitor;
 
@@ -57,10 +58,10 @@ impl<F: Fabric> RowTxn<'_, F> {
         if !self.host.policies.shortcuts {
             self.search_word(part, place.1, (near, row))?;
         }
-        let locked = part.lock(self.cx, self.host.shared, row, self.me, mode, gap);
-        let new = locked.inspect_err(|_| self.in_the_way = part.others_at(row, self.me))?;
+        let locked = part.lock(self.cx, self.host.shared, row, self.state.me, mode, gap);
+        let new = locked.inspect_err(|_| self.state.in_the_way = part.others_at(row, self.state.me))?;
         if new {
-            self.held.push(Place::Own { partition: place.0, table: place.1, row });
+            self.state.held.push(Place::Own { partition: place.0, table: place.1, row });
         }
         Ok(new)
     }
@@ -89,81 +90,71 @@ impl<F: Fabric> RowTxn<'_, F> {
     /// See `RowTxn::point`.
     pub(super) fn point_own(
         &mut self,
-        relation: &Relation,
-        partition: PartitionId,
+        at: At<'_>,
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
         let host = self.host;
-        let place = (partition, relation.id);
-        let mut latched = host.warm_around(self.cx, place, key)?;
-        let part = latched.table(relation.id);
+        let mut latched = host.warm_around(self.cx, at.ids(), key)?;
+        let part = latched.table(at.table());
         let Some(row) = part.find(self.cx, key) else {
             if host.policies.next_key_locking && !self.cx.sabotaged("own.lock-gap-of-absent-key") {
                 let (_, next) = part.neighbours(self.cx, key);
-                self.hold(part, place, (key, next), Mode::Read, true)?;
+                self.hold(part, at.ids(), (key, next), Mode::Read, true)?;
             }
-            self.note_read(relation.id, key, None);
+            self.state.note_read(at.table(), key, None);
             return Ok(false);
         };
-        self.hold_and_show(relation, part, partition, (key, row), visitor)
+        self.hold_and_show(at, part, (key, row), visitor)
     }
 
     /// Locks a row that is there, without its gap, and shows it; false if this transaction has deleted it.
     pub(super) fn hold_and_show(
         &mut self,
-        relation: &Relation,
+        at: At<'_>,
         part: &mut TablePart,
-        partition: PartitionId,
         (key, row): (&Key, RowId),
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        let table = relation.id;
-        let new = self.hold(part, (partition, table), (key, row), visitor.mode(), false)?;
+        let new = self.hold(part, at.ids(), (key, row), visitor.mode(), false)?;
         let version = part.rows.version(row);
         if new {
-            self.note_read(relation.id, key, Some(version));
+            self.state.note_read(at.table(), key, Some(version));
         }
-        let place = Place::Own { partition, table, row };
-        Ok(self.show(relation, place, key, part.rows.bytes(row), version, visitor)?.is_some())
+        let place = (at.relation, Place::own(at, row));
+        let shown = self.state.show(self.cx, place, key, (part.rows.bytes(row), version), visitor)?;
+        Ok(shown.is_some())
     }
 
     /// Visits a range of one partition of this host.
-    pub(super) fn range_own(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
+    pub(super) fn range_own(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
         let mut walk = Walk { from: range.low, found: Vec::new(), seen: *range };
         let flow = loop {
-            match self.retry(|txn| txn.walk_own(relation, partition, &mut walk, visitor))? {
+            match self.retry(|txn| txn.walk_own(at, &mut walk, visitor))? {
                 Walked::To(flow) => break flow,
                 // Up to there all that it saw is locked, as if it went on.
-                Walked::Cold(key) => self.host.warm_key(self.cx, (partition, relation.id), &key)?,
+                Walked::Cold(key) => self.host.warm_key(self.cx, at.ids(), &key)?,
             }
         };
-        self.note_range(relation.id, walk.seen, walk.found);
+        self.state.note_range(at.table(), walk.seen, walk.found);
         Ok(flow)
     }
 
     /// Visits what is left of a range, until a row may be missing.
     fn walk_own(
         &mut self,
-        relation: &Relation,
-        partition: PartitionId,
+        at: At<'_>,
         walk: &mut Walk,
         visitor: &mut Visitor<'_>,
     ) -> Result<Walked, TxnError> {
         let host = self.host;
-        let mut latched = host.partition(self.cx, partition);
-        let part = latched.table(relation.id);
-        let (place, gaps) = ((partition, relation.id), host.policies.next_key_locking);
+        let mut latched = host.partition(self.cx, at.partition);
+        let part = latched.table(at.table());
+        let gaps = host.policies.next_key_locking;
         self.cx.spend(liger_fabric::Work::IndexNode, part.height());
-        let mut at = part.tree.lower_bound(walk.from.words());
+        let mut next_at = part.tree.lower_bound(walk.from.words());
         loop {
-            let entry = at.map(|cursor| part.tree.entry(cursor));
+            let entry = next_at.map(|cursor| part.tree.entry(cursor));
             let next = entry.map(|(words, row)| (Key::from_words(words), row));
             let cold = part.first_cold_key(Some(&walk.from), next.as_ref().map(|(key, _)| key));
             if let Some(cold) = cold.filter(|_| !self.cx.sabotaged("cold.warm-ranges")) {
@@ -172,56 +163,48 @@ impl<F: Fabric> RowTxn<'_, F> {
             let Some((key, row)) = next.filter(|(key, _)| !walk.seen.ends_before(key)) else {
                 if gaps && !self.cx.sabotaged("own.lock-beyond-range") {
                     let (near, beyond) = next.unwrap_or((walk.from, part.sentinel));
-                    self.hold(part, place, (&near, beyond), Mode::Read, true)?;
+                    self.hold(part, at.ids(), (&near, beyond), Mode::Read, true)?;
                 }
                 return Ok(Walked::To(ControlFlow::Continue(())));
             };
-            self.hold(part, place, (&key, row), visitor.mode(), gaps)?;
+            self.hold(part, at.ids(), (&key, row), visitor.mode(), gaps)?;
             let version = part.rows.version(row);
-            if self.record.is_some() && !part.is_uncommitted_insert(row) {
+            if self.state.core.is_recorded() && !part.is_uncommitted_insert(row) {
                 walk.found.push((key, version));
             }
-            let at_row = Place::Own { partition, table: relation.id, row };
-            let flow = self.show(relation, at_row, &key, part.rows.bytes(row), version, visitor)?;
+            let place = (at.relation, Place::own(at, row));
+            let flow = self.state.show(self.cx, place, &key, (part.rows.bytes(row), version), visitor)?;
             if flow.is_some_and(|flow| flow.is_break()) {
                 walk.seen.high = key.next();
                 return Ok(Walked::To(ControlFlow::Break(())));
             }
             walk.from = key.next().expect("no row has the greatest key");
-            at = at.and_then(|cursor| part.tree.next(cursor));
+            next_at = next_at.and_then(|cursor| part.tree.next(cursor));
         }
     }
 
     /// Inserts into a partition of this host; false if the key exists (which is then protected).
-    pub(super) fn insert_own(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError> {
+    pub(super) fn insert_own(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         let host = self.host;
-        let place = (partition, relation.id);
-        let mut latched = host.warm_around(self.cx, place, key)?;
-        let part = latched.table(relation.id);
+        let mut latched = host.warm_around(self.cx, at.ids(), key)?;
+        let part = latched.table(at.table());
         let around = part.around(self.cx, key);
         let (before, next) = (around.prev, part.behind(&around));
         if let Some(row) = around.found {
-            let new = self.hold(part, place, (key, row), Mode::Read, false)?;
-            let at = Place::Own { partition, table: relation.id, row };
-            if self.work.revive(at, bytes) {
+            let new = self.hold(part, at.ids(), (key, row), Mode::Read, false)?;
+            if self.state.core.work.revive(Place::own(at, row), bytes) {
                 part.set_flag(row, RowFlags::DELETED, false);
                 return Ok(true);
             }
             if new {
-                self.note_read(relation.id, key, Some(part.rows.version(row)));
+                self.state.note_read(at.table(), key, Some(part.rows.version(row)));
             }
             return Ok(false);
         }
         if !self.cx.sabotaged("own.check-gap-on-insert") {
             let tolerated = if host.policies.next_key_locking { 1 << host.me.0 } else { u16::MAX };
-            let opened = part.open_gap(self.cx, host.shared, before, next, Some(self.me), tolerated);
-            opened.inspect_err(|_| self.in_the_way = part.others_above(next, self.me))?;
+            let opened = part.open_gap(self.cx, host.shared, before, next, Some(self.state.me), tolerated);
+            opened.inspect_err(|_| self.state.in_the_way = part.others_above(next, self.state.me))?;
         }
         let Some(row) = part.rows.alloc() else {
             part.link(self.cx, host.shared, before, next);
@@ -232,13 +215,13 @@ impl<F: Fabric> RowTxn<'_, F> {
         };
         part.rows.bytes_mut(row).copy_from_slice(bytes);
         part.rows.set_version(row, part.max_removed_llsn);
-        part.hold_new(row, next, self.me, !self.cx.sabotaged("own.inherit-gap"));
+        part.hold_new(row, next, self.state.me, !self.cx.sabotaged("own.inherit-gap"));
         part.tree.insert_near(&around, key.words(), row);
-        self.llsn = self.llsn.max(part.max_removed_llsn);
-        let at = Place::Own { partition, table: relation.id, row };
-        self.held.push(at);
+        self.state.llsn = self.state.llsn.max(part.max_removed_llsn);
+        let place = Place::own(at, row);
+        self.state.held.push(place);
         // A log's record has no other place to take the row from.
-        self.work.begin_insert(at, relation.id, key, host.log.is_some().then_some(bytes));
+        self.state.core.work.begin_insert(place, at.table(), key, host.log.is_some().then_some(bytes));
         Ok(true)
     }
 

@@ -16,19 +16,19 @@ use std::sync::Arc;
 use liger_fabric::{Cx, Fabric};
 
 use super::host::RowHost;
-use super::session::{Between, RowSession};
+use super::session::{Resting, RowSession};
 
 /// A session of a worker with all that it needs.
 pub struct OwnedSession<F: Fabric> {
     cx: Cx<F>,
     host: Arc<RowHost>,
-    state: Option<Between>,
+    state: Option<Resting>,
 }
 
 /// A session in use: its state goes back when the use ends, however that is.
 struct InUse<'s, F: Fabric> {
     session: Option<RowSession<'s, F>>,
-    state: &'s mut Option<Between>,
+    state: &'s mut Option<Resting>,
 }
 
 impl<F: Fabric> Drop for InUse<'_, F> {
@@ -46,7 +46,7 @@ impl<F: Fabric> OwnedSession<F> {
 
     /// Whether a transaction has begun and not ended.
     pub fn is_open(&self) -> bool {
-        self.state.as_ref().is_some_and(Between::is_open)
+        self.state.as_ref().is_some_and(Resting::is_open)
     }
 
     /// Uses it on the calling thread.

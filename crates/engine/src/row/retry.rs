@@ -45,16 +45,18 @@ impl Ages {
 impl<F: Fabric> RowTxn<'_, F> {
     /// A transaction begins. One that is tried again is as old as it was.
     pub(super) fn note_age(&mut self) {
-        if self.wait.by_age() && !self.was_refused {
-            self.host.ages.begin(self.me, self.cx.now_ns());
+        if self.state.wait.by_age() && !self.state.was_refused {
+            self.host.ages.begin(self.state.me, self.cx.now_ns());
         }
-        self.was_refused = false;
+        self.state.was_refused = false;
     }
 
     fn in_the_way(&self) -> InTheWay {
-        match self.in_the_way {
+        match self.state.in_the_way {
             0 => InTheWay::Unknown,
-            others if self.wait.by_age() && self.host.ages.is_oldest(self.me, others) => InTheWay::Younger,
+            others if self.state.wait.by_age() && self.host.ages.is_oldest(self.state.me, others) => {
+                InTheWay::Younger
+            }
             _ => InTheWay::Older,
         }
     }
@@ -68,26 +70,26 @@ impl<F: Fabric> RowTxn<'_, F> {
         let (mut tries, mut since_ns, mut waiting) = (0, None, None);
         let mut link: Option<Link<'_>> = None;
         loop {
-            self.in_the_way = 0;
+            self.state.in_the_way = 0;
             match step(self) {
                 Err(TxnError::Conflict(conflict)) => {
                     tries += 1;
                     let now_ns = cx.now_ns();
                     let waited_ns = now_ns - *since_ns.get_or_insert(now_ns);
-                    let others = self.in_the_way;
+                    let others = self.state.in_the_way;
                     if !link.as_ref().is_some_and(|link| link.is_for(others)) {
                         drop(link.take());
-                        link = Some(host.circles.wait(self.me, others));
+                        link = Some(host.circles.wait(self.state.me, others));
                         if link.as_ref().is_some_and(Link::is_in_circle) {
-                            self.was_refused = true;
+                            self.state.was_refused = true;
                             return Err(conflict.into());
                         }
                     }
-                    if !self.wait.wait(conflict, tries, waited_ns, self.in_the_way()) {
-                        self.was_refused = true;
+                    if !self.state.wait.wait(conflict, tries, waited_ns, self.in_the_way()) {
+                        self.state.was_refused = true;
                         return Err(conflict.into());
                     }
-                    waiting.get_or_insert_with(|| host.waits.begin(self.me, Wait::Lock));
+                    waiting.get_or_insert_with(|| host.waits.begin(self.state.me, Wait::Lock));
                     host.serve_waiting(cx);
                     if waited_ns < SPIN_NS { cx.pause() } else { cx.rest(REST_NS) }
                 }

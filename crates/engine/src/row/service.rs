@@ -15,14 +15,14 @@ use liger_fabric::{Cx, Fabric, HostId, SyncAddr, UNTIL_RUNG, Work};
 use liger_pod::bells::{self, ALONE_TURNS, Bell, REST_NS};
 use liger_pod::lanes::Addressee;
 use liger_pod::membership::{HostState, Slot};
-use liger_pod::plan::PartitionId;
 use liger_pod::watch::Owner;
 
 use super::host::{RowHost, count};
 use super::message::{Answer, Message, Wish};
 use super::waits::Wait;
+use crate::catalog::At;
 use crate::mail::Asker;
-use crate::txn::{Conflict, TableId, TxnError};
+use crate::txn::{Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["service.match-request-number", "service.look-at-life"];
@@ -117,13 +117,8 @@ impl RowHost {
     /// # Errors
     /// [`Conflict::Partition`] if the partition has no owner now: it has not come yet, died, or left, before
     /// it answered. [`TxnError::Fenced`] if this host is the one that the pod has ruled out.
-    pub(super) fn ask<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        partition: PartitionId,
-        wish: Wish,
-    ) -> Result<Answer, TxnError> {
+    pub(super) fn ask<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, wish: Wish) -> Result<Answer, TxnError> {
+        let (partition, table) = at.ids();
         let owner = self.owners.now(cx, &self.plan, partition);
         let is_there = |owner: &Owner| owner.host != self.me && !self.is_known_over(*owner);
         let owner = owner.filter(is_there).ok_or(Conflict::Partition)?;

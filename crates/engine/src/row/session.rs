@@ -6,9 +6,8 @@ use liger_fabric::{Cx, Fabric, Work};
 use liger_pod::bells::{self, Bell};
 
 use super::host::RowHost;
-use super::paused::Paused;
 use super::policy::WaitPolicy;
-use super::transaction::RowTxn;
+use super::transaction::{RowTxn, TxnState};
 use crate::log::Durability;
 use crate::txn::{Session, Ticket, TxnError};
 
@@ -22,6 +21,13 @@ const TXNS_PER_ROUND: u32 = 64;
 /// Runs one worker's transactions, and serves other hosts between them.
 pub struct RowSession<'h, F: Fabric> {
     txn: RowTxn<'h, F>,
+    course: Course,
+}
+
+/// How far a session has come, from one transaction to the next.
+#[derive(Clone, Copy)]
+struct Course {
+    /// A transaction has begun and not ended.
     open: bool,
     runs: u32,
     last: Ticket,
@@ -31,19 +37,14 @@ pub struct RowSession<'h, F: Fabric> {
 }
 
 /// A session without its worker's context.
-pub(super) struct Between {
-    txn: Paused,
-    open: bool,
-    runs: u32,
-    last: Ticket,
-    /// The last transaction has changed something.
-    wrote: bool,
-    durability: Durability,
+pub(super) struct Resting {
+    txn: Box<TxnState>,
+    course: Course,
 }
 
-impl Between {
+impl Resting {
     pub(super) fn is_open(&self) -> bool {
-        self.open
+        self.course.open
     }
 }
 
@@ -52,19 +53,20 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     pub fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
         assert_eq!(cx.host(), host.id(), "a worker uses its own host's engine");
         let (last, durability) = (Ticket::default(), Durability::default());
-        Self { txn: RowTxn::new(cx, host), open: false, runs: 0, last, wrote: false, durability }
+        let course = Course { open: false, runs: 0, last, wrote: false, durability };
+        Self { txn: RowTxn::new(cx, host), course }
     }
 
-    /// Goes on with what [`RowSession::rest`] left.
-    pub(super) fn resume(cx: &'h Cx<F>, host: &'h RowHost, state: Between) -> Self {
-        let Between { txn, open, runs, last, wrote, durability } = state;
-        Self { txn: txn.resume(cx, host), open, runs, last, wrote, durability }
+    /// Goes on with what [`RowSession::rest`] left, in a context of the same worker.
+    pub(super) fn resume(cx: &'h Cx<F>, host: &'h RowHost, state: Resting) -> Self {
+        let Resting { txn, course } = state;
+        assert_eq!(cx.worker(), txn.me, "its locks name its worker");
+        Self { txn: RowTxn { cx, host, state: txn }, course }
     }
 
     /// Lets go of the context. An open transaction stays open.
-    pub(super) fn rest(self) -> Between {
-        let Self { txn, open, runs, last, wrote, durability } = self;
-        Between { txn: Paused::new(txn), open, runs, last, wrote, durability }
+    pub(super) fn rest(self) -> Resting {
+        Resting { txn: self.txn.state, course: self.course }
     }
 
     /// Begins a transaction, for callers that cannot be a body of [`Session::attempt`].
@@ -75,11 +77,11 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// # Panics
     /// If one is open.
     pub fn begin(&mut self) -> Result<(), TxnError> {
-        assert!(!self.open, "a worker runs one transaction at a time");
+        assert!(!self.course.open, "a worker runs one transaction at a time");
         let (cx, host) = (self.txn.cx, self.txn.host);
         host.serve(cx);
-        self.runs = self.runs.wrapping_add(1);
-        if self.runs.is_multiple_of(TXNS_PER_ROUND) {
+        self.course.runs = self.course.runs.wrapping_add(1);
+        if self.course.runs.is_multiple_of(TXNS_PER_ROUND) {
             host.housekeep(cx);
         }
         if host.is_overruled() {
@@ -89,7 +91,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
         self.txn.note_age();
         // Before the first look at who owns what: who takes a partition over waits for this transaction.
         self.turn();
-        self.open = true;
+        self.course.open = true;
         Ok(())
     }
 
@@ -103,7 +105,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// # Panics
     /// If none is.
     pub fn opened(&mut self) -> &mut RowTxn<'h, F> {
-        assert!(self.open, "no transaction is open");
+        assert!(self.course.open, "no transaction is open");
         &mut self.txn
     }
 
@@ -113,8 +115,11 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// Those of the engine: nothing has happened then.
     pub fn commit(&mut self) -> Result<(), TxnError> {
         let wrote = self.opened().has_changed();
-        let ended = self.opened().commit().map(|epoch| (self.last, self.wrote) = (Ticket(epoch), wrote));
-        self.open = false;
+        let ended = self
+            .opened()
+            .commit()
+            .map(|epoch| (self.course.last, self.course.wrote) = (Ticket(epoch), wrote));
+        self.course.open = false;
         self.turn();
         ended
     }
@@ -122,7 +127,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     /// Undoes the open transaction.
     pub fn roll_back(&mut self) {
         self.opened().abort();
-        self.open = false;
+        self.course.open = false;
         self.turn();
     }
 
@@ -159,13 +164,13 @@ impl<'h, F: Fabric> RowSession<'h, F> {
 
     /// How long this transaction and the next ones wait for locks; `None`: as the host's others do.
     pub fn set_wait(&mut self, wait: Option<&'static (dyn WaitPolicy + Sync)>) {
-        self.txn.wait = wait.unwrap_or(self.txn.host.wait);
+        self.txn.state.wait = wait.unwrap_or(self.txn.host.wait);
     }
 
     /// Says that the host needs what this transaction and the next ones do: on storage that is full they may
     /// use what is kept for such.
     pub fn set_needed(&mut self, is_needed: bool) {
-        self.txn.is_needed = is_needed;
+        self.txn.state.is_needed = is_needed;
     }
 
     /// The host's engine.
@@ -197,11 +202,11 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn ticket(&self) -> Ticket {
-        self.last
+        self.course.last
     }
 
     fn is_durable(&mut self, ticket: Ticket) -> Result<bool, TxnError> {
-        let refused = |error| if self.wrote { TxnError::InDoubt } else { error };
+        let refused = |error| if self.course.wrote { TxnError::InDoubt } else { error };
         self.txn.host.is_durable(self.txn.cx, ticket).map_err(refused)
     }
 
@@ -212,11 +217,11 @@ impl<'h, F: Fabric> Session for RowSession<'h, F> {
     }
 
     fn durability(&self) -> Durability {
-        self.durability
+        self.course.durability
     }
 
     fn set_durability(&mut self, durability: Durability) {
-        self.durability = durability;
+        self.course.durability = durability;
     }
 
     fn back_off(&mut self, conflicts: u32) {

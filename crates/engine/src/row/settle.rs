@@ -18,7 +18,7 @@ use liger_store::bwtree::{BwTree, Entries, Trace, TreeError};
 use super::host::{RowHost, count};
 use super::moves::sentinel_key;
 use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, row_start};
-use crate::catalog::Relation;
+use crate::catalog::{At, Relation};
 use crate::key::Key;
 use crate::log::record::{Op, Record};
 use crate::recovery::RecoveryError;
@@ -164,7 +164,8 @@ impl RowHost {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             let mut from = Some(Key::zero(relation.key_words));
             while let Some(key) = from {
-                let (found, next) = self.batch(cx, &self.foreign_index(relation, partition), &key)?;
+                let (found, next) =
+                    self.batch(cx, &self.foreign_index(At::new(relation, partition)), &key)?;
                 for (key, at) in found {
                     if let Resolved::Goes(_) = self.resolve(cx, dead, (partition, relation.id), &key, at) {
                         // Nobody can lock it any more; its entry goes when the partition has an owner.
@@ -232,7 +233,7 @@ impl RowHost {
         let relation = self.catalog.relation(table).expect("an index of a table that exists");
         let block = at.block();
         self.shared.freshen(cx, block, block_len(relation.key_words, relation.row_len));
-        let Some(head) = block_is(cx, block, table, partition, key) else {
+        let Some(head) = block_is(cx, block, (partition, table), key) else {
             // Damage. The row stays locked, and whoever wants it is told of a conflict.
             return Resolved::Stays;
         };

@@ -490,8 +490,7 @@ pub enum Held {
 pub fn block_is<F: Fabric>(
     cx: &Cx<F>,
     row: DataAddr,
-    table: TableId,
-    partition: PartitionId,
+    (partition, table): (PartitionId, TableId),
     key: &Key,
 ) -> Option<RowHead> {
     let head: RowHead = cx.read_layout(row);

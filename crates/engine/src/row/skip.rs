@@ -15,14 +15,13 @@
 use std::ops::ControlFlow;
 
 use liger_fabric::Fabric;
-use liger_pod::plan::PartitionId;
 use liger_store::bwtree::{Entries, Trace, TreeError};
 
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
 use super::transaction::{Place, RowTxn};
 use super::tree_error;
-use crate::catalog::Relation;
+use crate::catalog::At;
 use crate::key::{Key, KeyRange};
 use crate::record::{Row, RowMut};
 use crate::txn::{Conflict, TableId, TxnError};
@@ -53,16 +52,16 @@ impl<F: Fabric> RowTxn<'_, F> {
         visit: &mut dyn FnMut(&Key, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TxnError> {
         let relation = self.host.catalog().relation(table)?;
-        let Some(partition) = relation.partition_of_range(range, self.host.partition_count()) else {
+        let Some(at) = relation.at_range(range, self.host.partition_count()) else {
             return Err(TxnError::Conflict(Conflict::Partition));
         };
         let mut rest = *range;
         loop {
-            let keys = if self.host.owns(partition) {
-                self.keys_own(relation, partition, &rest)?
+            let keys = if self.host.owns(at.partition) {
+                self.keys_own(at, &rest)?
             } else {
-                self.host.check_open(partition)?;
-                self.keys_foreign(relation, partition, &rest)?
+                self.host.check_open(at.partition)?;
+                self.keys_foreign(at, &rest)?
             };
             for key in &keys {
                 let mut flow = ControlFlow::Continue(());
@@ -71,10 +70,10 @@ impl<F: Fabric> RowTxn<'_, F> {
                     ControlFlow::Break(())
                 };
                 let visitor = &mut Visitor::Read(&mut see);
-                let (held, read) = (self.held.len(), self.record.as_ref().map_or(0, |r| r.reads.len()));
-                unless_held(self.free_row(relation, partition, key, visitor))?;
+                let (held, read) = (self.state.held.len(), self.state.core.reads());
+                unless_held(self.free_row(at, key, visitor))?;
                 self.let_go_since(held);
-                self.record.iter_mut().for_each(|record| record.reads.truncate(read));
+                self.state.core.forget_reads(read);
                 if flow.is_break() {
                     return Ok(());
                 }
@@ -96,14 +95,13 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         see: &mut dyn FnMut(&mut RowMut<'_>),
     ) -> Result<bool, TxnError> {
-        let relation = self.host.catalog().relation(table)?;
-        let partition = relation.partition_of(key, self.host.partition_count());
+        let at = self.host.catalog().relation(table)?.at(key, self.host.partition_count());
         let mut once = |_: &Key, row: &mut RowMut<'_>| {
             see(row);
             ControlFlow::Break(())
         };
         let visitor = &mut Visitor::Write(&mut once);
-        Ok(unless_held(self.free_row(relation, partition, key, visitor))?.unwrap_or(false))
+        Ok(unless_held(self.free_row(at, key, visitor))?.unwrap_or(false))
     }
 
     /// Locks a row for reading and shows it; false if there is none (that is not protected), `None` if
@@ -117,50 +115,38 @@ impl<F: Fabric> RowTxn<'_, F> {
         key: &Key,
         see: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>, TxnError> {
-        let relation = self.host.catalog().relation(table)?;
-        let partition = relation.partition_of(key, self.host.partition_count());
+        let at = self.host.catalog().relation(table)?.at(key, self.host.partition_count());
         let mut once = |_: &Key, row: Row<'_>| {
             see(row.bytes());
             ControlFlow::Break(())
         };
-        unless_held(self.free_row(relation, partition, key, &mut Visitor::Read(&mut once)))
+        unless_held(self.free_row(at, key, &mut Visitor::Read(&mut once)))
     }
 
     /// Locks and shows one row, without waiting and without its gap.
-    fn free_row(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError> {
+    fn free_row(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
         let host = self.host;
-        if !host.owns(partition) {
-            return Ok(self.known_foreign(relation, partition, key, visitor)?.unwrap_or(false));
+        if !host.owns(at.partition) {
+            return Ok(self.known_foreign(at, key, visitor)?.unwrap_or(false));
         }
-        let mut latched = host.warm_around(self.cx, (partition, relation.id), key)?;
-        let part = latched.table(relation.id);
+        let mut latched = host.warm_around(self.cx, at.ids(), key)?;
+        let part = latched.table(at.table());
         match part.find(self.cx, key) {
-            Some(row) => self.hold_and_show(relation, part, partition, (key, row), visitor),
+            Some(row) => self.hold_and_show(at, part, (key, row), visitor),
             None => Ok(false),
         }
     }
 
     /// The next keys of a range in this host's memory.
-    fn keys_own(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-    ) -> Result<Vec<Key>, TxnError> {
-        let (host, place) = (self.host, (partition, relation.id));
+    fn keys_own(&mut self, at: At<'_>, range: &KeyRange) -> Result<Vec<Key>, TxnError> {
+        let host = self.host;
         loop {
-            let mut latched = host.partition(self.cx, partition);
-            let part = latched.table(relation.id);
+            let mut latched = host.partition(self.cx, at.partition);
+            let part = latched.table(at.table());
             let (mut keys, mut from) = (Vec::with_capacity(BATCH), range.low);
-            let mut at = part.tree.lower_bound(from.words());
+            let mut next_at = part.tree.lower_bound(from.words());
             let cold = loop {
-                let next = at.map(|cursor| Key::from_words(part.tree.entry(cursor).0));
+                let next = next_at.map(|cursor| Key::from_words(part.tree.entry(cursor).0));
                 let cold = part.first_cold_key(Some(&from), next.as_ref());
                 if cold.is_some_and(|cold| !range.ends_before(&cold)) {
                     break cold;
@@ -171,45 +157,40 @@ impl<F: Fabric> RowTxn<'_, F> {
                     break None;
                 }
                 from = key.next().expect("no row has the greatest key");
-                at = at.and_then(|cursor| part.tree.next(cursor));
+                next_at = next_at.and_then(|cursor| part.tree.next(cursor));
             };
             drop(latched);
             match cold {
-                Some(cold) => host.warm_key(self.cx, place, &cold)?,
+                Some(cold) => host.warm_key(self.cx, at.ids(), &cold)?,
                 None => return Ok(keys),
             }
         }
     }
 
     /// The next keys of a range in another host's memory, which are moved first.
-    fn keys_foreign(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-    ) -> Result<Vec<Key>, TxnError> {
+    fn keys_foreign(&mut self, at: At<'_>, range: &KeyRange) -> Result<Vec<Key>, TxnError> {
         let (cx, host) = (self.cx, self.host);
         let wish = Wish::MoveInRange { range: *range, limit: BATCH as u32 };
-        match host.ask(cx, relation.id, partition, wish)? {
+        match host.ask(cx, at, wish)? {
             // Refused for rows that somebody is putting or removing, after all others have been moved.
             Answer::RangeShared | Answer::Conflict => {}
-            Answer::Failed(failure) => return Err(failure.error(relation.id)),
+            Answer::Failed(failure) => return Err(failure.error(at.table())),
             _ => return Err(Conflict::Memory.into()),
         }
-        let tree = host.foreign_index(relation, partition);
+        let tree = host.foreign_index(at);
         let (mut entries, mut trace) = (Entries::default(), Trace::new());
         match tree.scan(cx, &host.tree_env(), range.low.words(), None, BATCH, &mut entries, &mut trace) {
             Ok(()) | Err(TreeError::NotFormatted { .. }) => {}
-            Err(broken) => return Err(tree_error(relation.id, broken)),
+            Err(broken) => return Err(tree_error(at.table(), broken)),
         }
         let mut keys = Vec::with_capacity(BATCH);
         for (words, raw) in entries.iter() {
             let key = Key::from_words(words);
-            if range.ends_before(&key) || key == sentinel_key(relation.key_words) {
+            if range.ends_before(&key) || key == sentinel_key(at.relation.key_words) {
                 break;
             }
-            let at = host.row_at(raw).map_err(|broken| tree_error(relation.id, broken))?;
-            host.remote.learn(cx, host.remote.hash_of(relation.id, partition, &key), at);
+            let address = host.row_at(raw).map_err(|broken| tree_error(at.table(), broken))?;
+            host.remote.learn(cx, host.remote.hash_of(at.table(), at.partition, &key), address);
             keys.push(key);
         }
         Ok(keys)
@@ -217,16 +198,16 @@ impl<F: Fabric> RowTxn<'_, F> {
 
     /// Gives back what has been locked since there were so many locks.
     fn let_go_since(&mut self, held: usize) {
-        while self.held.len() > held {
-            match self.held.pop().expect("there are more") {
+        while self.state.held.len() > held {
+            match self.state.held.pop().expect("there are more") {
                 Place::Foreign(i) => {
                     self.release_foreign(i as usize, false);
-                    self.foreign.pop();
+                    self.state.foreign.pop();
                 }
                 Place::Own { partition, table, row } => {
                     let host = self.host;
                     let mut latched = host.partition(self.cx, partition);
-                    latched.table(table).unlock(self.cx, host.shared, row, self.me);
+                    latched.table(table).unlock(self.cx, host.shared, row, self.state.me);
                 }
             }
         }

@@ -25,6 +25,7 @@ use super::keeper::{Keeper, Takeover, Task};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
+use crate::catalog::At;
 use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
@@ -264,7 +265,7 @@ impl RowHost {
         // Greater than the version of anything that was ever removed here.
         let removed = first_of(log.clock().now(cx) + 1) - 1;
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-            let index = self.foreign_index(relation, partition);
+            let index = self.foreign_index(At::new(relation, partition));
             if !cx.sabotaged("takeover.versions-above-removed") {
                 let mut latched = self.partition(cx, partition);
                 let part = latched.table(relation.id);
@@ -414,7 +415,7 @@ impl RowHost {
         };
         for partition in self.orphans(cx, owners) {
             for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
-                let index = self.foreign_index(relation, partition);
+                let index = self.foreign_index(At::new(relation, partition));
                 let census = match index.check(cx, &self.tree_env()) {
                     Err(TreeError::NotFormatted { .. }) => continue,
                     census => census?,

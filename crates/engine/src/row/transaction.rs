@@ -12,31 +12,38 @@
 //! transaction.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use liger_fabric::{Cx, Fabric, LatchGuard, Work, WorkerId};
+use liger_fabric::{Cx, Fabric, LatchGuard, WorkerId};
 use liger_pod::plan::PartitionId;
 
 use super::borrowed::Borrowed;
 use super::host::RowHost;
-use super::partition::{Mode, Partition, RowId, TablePart, reach};
+use super::partition::{Mode, Partition, RowId, reach};
 use super::policy::WaitPolicy;
-use crate::catalog::{Catalog, Relation};
-use crate::history::{RangeRecord, ReadRecord, TxnRecord};
+use crate::catalog::{At, Relation};
+use crate::core::TxnCore;
 use crate::key::{Key, KeyRange};
 use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
-use crate::relational::{InDram, Relational};
+use crate::relational::{Flow, InDram, Relational};
 use crate::txn::{Announced, TableId, TxnError};
-use crate::workspace::{Visitor, Workspace};
+use crate::workspace::Visitor;
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Place {
+pub enum Place {
     /// In a partition of this host.
     Own { partition: PartitionId, table: TableId, row: RowId },
     /// In a partition of another host; an index into the transaction's foreign rows.
     Foreign(u32),
+}
+
+impl Place {
+    /// The place of a row in a partition of this host.
+    #[inline]
+    pub(super) fn own(at: At<'_>, row: RowId) -> Self {
+        Self::Own { partition: at.partition, table: at.table(), row }
+    }
 }
 
 impl Visitor<'_> {
@@ -48,15 +55,21 @@ impl Visitor<'_> {
     }
 }
 
-/// A running transaction of the row engine.
+/// A running transaction of the row engine: what it holds, and the worker that runs it now.
 pub struct RowTxn<'h, F: Fabric> {
     pub(super) cx: &'h Cx<F>,
     pub(super) host: &'h RowHost,
+    pub(super) state: Box<TxnState>,
+}
+
+/// What a transaction holds, also while no thread runs it.
+pub(super) struct TxnState {
+    /// The worker that its locks name.
     pub(super) me: WorkerId,
+    pub(super) core: TxnCore<Place>,
     /// Every row held, once.
     pub(super) held: Vec<Place>,
     pub(super) foreign: Borrowed,
-    pub(super) work: Workspace<Place>,
     pub(super) scratch: Vec<u8>,
     /// Greatest version seen or made.
     pub(super) llsn: u64,
@@ -66,9 +79,6 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) log: Option<WorkerLog>,
     /// The record for the log, under construction.
     pub(super) writer: RecordWriter,
-    pub(super) record: Option<TxnRecord>,
-    /// The copies of replicated tables that this transaction reads.
-    pub(super) replicas: Vec<(TableId, Arc<TablePart>)>,
     /// Bit w for worker w of this host that was in the way of the last step; 0: nobody, or not known.
     pub(super) in_the_way: u32,
     /// How long it waits for locks.
@@ -79,23 +89,18 @@ pub struct RowTxn<'h, F: Fabric> {
     pub(super) is_needed: bool,
 }
 
-impl<'h, F: Fabric> RowTxn<'h, F> {
-    pub(super) fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
-        let record = host.history.is_some().then(|| TxnRecord::new(cx.host(), cx.worker()));
+impl TxnState {
+    fn new<F: Fabric>(cx: &Cx<F>, host: &RowHost) -> Self {
         Self {
-            cx,
-            host,
             me: cx.worker(),
+            core: TxnCore::new(cx, host.history()),
             held: Vec::with_capacity(64),
             foreign: Borrowed::default(),
-            work: Workspace::default(),
             scratch: Vec::new(),
             llsn: 0,
             saw_absence: false,
             log: host.log.as_ref().map(|log| log.worker(cx, cx.worker())),
             writer: RecordWriter::default(),
-            record,
-            replicas: Vec::new(),
             in_the_way: 0,
             wait: host.wait,
             was_refused: false,
@@ -103,13 +108,35 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
         }
     }
 
-    /// The copy of a replicated table that this transaction reads, from its first look to its end.
-    fn replica(&mut self, table: TableId) -> &TablePart {
-        let at = self.replicas.iter().position(|replica| replica.0 == table).unwrap_or_else(|| {
-            self.replicas.push((table, self.host.replica(self.cx, table)));
-            self.replicas.len() - 1
-        });
-        &self.replicas[at].1
+    pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
+        // An insert that finds its key taken has read the row, too.
+        self.llsn = self.llsn.max(version.unwrap_or(0));
+        self.saw_absence |= version.is_none();
+        self.core.note_read(table, key, version);
+    }
+
+    pub(super) fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
+        self.saw_absence = true;
+        self.core.note_range(table, range, found);
+    }
+
+    /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
+    pub(super) fn show<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        (relation, place): (&Relation, Place),
+        key: &Key,
+        (base, version): (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        self.llsn = self.llsn.max(version);
+        self.core.show(cx, (relation, place), key, (base, version), visitor)
+    }
+}
+
+impl<'h, F: Fabric> RowTxn<'h, F> {
+    pub(super) fn new(cx: &'h Cx<F>, host: &'h RowHost) -> Self {
+        Self { cx, host, state: Box::new(TxnState::new(cx, host)) }
     }
 
     /// Calls `visit` for the rows that are in this host's DRAM.
@@ -132,49 +159,22 @@ impl<'h, F: Fabric> RowTxn<'h, F> {
             }
         }
     }
-
-    pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
-        // An insert that finds its key taken has read the row, too.
-        self.llsn = self.llsn.max(version.unwrap_or(0));
-        self.saw_absence |= version.is_none();
-        if let Some(record) = &mut self.record {
-            record.reads.push(ReadRecord { table, key: *key, version });
-        }
-    }
-
-    pub(super) fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
-        self.saw_absence = true;
-        if let Some(record) = &mut self.record {
-            record.ranges.push(RangeRecord { table, range, found });
-        }
-    }
-
-    /// Shows a held row to the visitor, own changes included. `None`: the transaction has deleted it.
-    pub(super) fn show(
-        &mut self,
-        relation: &Relation,
-        place: Place,
-        key: &Key,
-        base: &[u8],
-        previous: u64,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<Option<ControlFlow<()>>, TxnError> {
-        self.llsn = self.llsn.max(previous);
-        self.cx.spend(Work::DramLine, 2);
-        self.work.show(relation, place, key, base, previous, visitor)
-    }
 }
 
-impl<F: Fabric> Relational for RowTxn<'_, F> {
-    fn catalog<'a>(&self) -> &'a Catalog
+impl<'h, F: Fabric> Relational for RowTxn<'h, F> {
+    type Fabric = F;
+    type Host = RowHost;
+    type Place = Place;
+
+    fn host<'a>(&self) -> &'a RowHost
     where
         Self: 'a,
     {
-        &self.host.catalog
+        self.host
     }
 
-    fn partitions(&self) -> u16 {
-        self.host.partition_count()
+    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<Place>) {
+        (self.cx, &mut self.state.core)
     }
 
     fn announce_rows(&mut self, rows: &[Announced]) {
@@ -183,73 +183,42 @@ impl<F: Fabric> Relational for RowTxn<'_, F> {
         self.for_each_here(rows, |here, key| here.prefetch_row(key));
     }
 
-    fn copied(&mut self, table: TableId) -> InDram<'_> {
-        let part = self.replica(table);
-        InDram { tree: &part.tree, rows: &part.rows }
-    }
-
-    fn charge(&self, work: Work, times: u32) {
-        self.cx.spend(work, times);
-    }
-
-    fn point_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError> {
+    fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
         self.retry(|txn| {
-            if txn.host.owns(partition) {
-                txn.point_own(relation, partition, key, visitor)
+            if txn.host.owns(at.partition) {
+                txn.point_own(at, key, visitor)
             } else {
-                txn.point_foreign(relation, partition, key, visitor)
+                txn.point_foreign(at, key, visitor)
             }
         })
     }
 
-    fn range_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
-        if self.host.owns(partition) {
-            self.range_own(relation, partition, range, visitor)
+    fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        if self.host.owns(at.partition) {
+            self.range_own(at, range, visitor)
         } else {
-            self.range_foreign(relation, partition, range, visitor)
+            self.range_foreign(at, range, visitor, &mut false)
         }
     }
 
-    fn insert_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError> {
+    fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
         self.retry(|txn| {
-            if txn.host.owns(partition) {
-                txn.insert_own(relation, partition, key, bytes)
+            if txn.host.owns(at.partition) {
+                txn.insert_own(at, key, bytes)
             } else {
-                txn.insert_foreign(relation, partition, key, bytes)
+                txn.insert_foreign(at, key, bytes)
             }
         })
     }
 
-    fn doom_visited(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-    ) -> Result<(), TxnError> {
-        let i = self.work.changes.visited;
-        let change = &mut self.work.changes[i];
-        debug_assert!(change.table == relation.id && change.key == *key && !change.doomed);
+    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
+        let work = &mut self.state.core.work;
+        let change = &mut work.changes[work.visited];
+        assert!(change.table == at.table() && change.key == *key && !change.doomed, "visited last");
         change.doomed = true;
-        if self.host.owns(partition) {
-            self.flag_own(self.work.changes[i].place, true);
+        let place = change.place;
+        if self.host.owns(at.partition) {
+            self.flag_own(place, true);
         }
         Ok(())
     }

@@ -32,8 +32,8 @@ impl<F: Fabric> MotorTxn<'_, F> {
     /// # Errors
     /// If it cannot commit; then it is to be aborted.
     pub(super) fn commit(&mut self) -> Result<(), TxnError> {
-        self.go_on()?;
-        if self.work.changes.is_empty() {
+        self.core.go_on()?;
+        if self.core.work.changes.is_empty() {
             self.abort();
             self.record_commit(0);
             return Ok(());
@@ -100,15 +100,16 @@ impl<F: Fabric> MotorTxn<'_, F> {
     fn write(&mut self, time: u64) {
         let mut new = Vec::new();
         let mut bytes = 0;
-        for change in self.work.changes.iter().filter(|change| !(change.is_new && change.doomed)) {
+        for change in self.core.work.changes.iter().filter(|change| !(change.is_new && change.doomed)) {
             let held = &self.held[change.place as usize];
             let mut image = match change.image {
-                Some((start, end)) => self.work.images[start as usize..end as usize].to_vec(),
+                Some((start, end)) => self.core.work.images[start as usize..end as usize].to_vec(),
                 None => self.bytes[held.image.0..held.image.1].to_vec(),
             };
-            self.work.patches.apply(change.patches, &mut image);
+            self.core.work.patches.apply(change.patches, &mut image);
             // What the last version loses: the columns that were set, or all of a row that goes.
-            let patched: usize = self.work.patches.iter(change.patches).map(|(_, piece)| piece.len()).sum();
+            let patched: usize =
+                self.core.work.patches.iter(change.patches).map(|(_, piece)| piece.len()).sum();
             let whole = change.doomed || (change.image.is_some() && !change.is_new);
             let delta = if whole { image.len() } else { patched } as u64;
             let row = if change.doomed { 0 } else { image.len() as u64 };
@@ -151,8 +152,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
     }
 
     fn record_commit(&mut self, time: u64) {
-        let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
-        record.writes.extend(self.work.writes(time));
-        sink.committed(record);
+        self.core.note_writes(time);
+        self.core.show_history(self.host.history(), |sink, record| sink.committed(record));
     }
 }

@@ -1,20 +1,31 @@
 //! A host whose rows are in memory servers, as an engine.
 
-use liger_engine::engine::{Emit, HostEngine};
-use liger_engine::{Row, TableId, TxnError};
+use liger_engine::engine::{HostEngine, Show};
+use liger_engine::protocol::Replicas;
+use liger_engine::{At, Catalog, Key, Relation, Row, TxnError};
 use liger_fabric::{Cx, Fabric, HostId};
+use liger_pod::plan::PartitionId;
 
-use super::{MotorHost, MotorLoader, MotorSession};
+use super::servers::Version;
+use super::{MotorHost, MotorSession};
 
 impl HostEngine for MotorHost {
     type Session<'h, F: Fabric + 'h> = MotorSession<'h, F>;
 
     fn id(&self) -> HostId {
-        MotorHost::id(self)
+        self.me
+    }
+
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     fn partition_count(&self) -> u16 {
-        MotorHost::partition_count(self)
+        self.partitions
+    }
+
+    fn replicas(&self) -> &Replicas {
+        &self.replicas
     }
 
     fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> MotorSession<'h, F> {
@@ -26,29 +37,27 @@ impl HostEngine for MotorHost {
         0
     }
 
-    fn load<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
-    ) -> Result<(), TxnError> {
-        let mut loader = MotorLoader::new(self);
-        fill(&mut |table, row| loader.put(cx, table, row))?;
-        loader.finish(cx);
+    fn fills(&self, partition: PartitionId) -> bool {
+        partition.home(self.hosts) == self.me
+    }
+
+    fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+        let mut share = self.servers.share(cx, at.ids());
+        let tuple = share.place(key);
+        let tuple = &mut share.tuples[tuple as usize];
+        if tuple.newest().is_some() {
+            return Err(TxnError::DuplicateKey { index: at.table() });
+        }
+        tuple.add(Version { at: 0, live: true, bytes: bytes.into(), delta: 0 }, 0);
         Ok(())
     }
 
-    /// Everything is.
-    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId], _part: f64) -> Result<u64, TxnError> {
-        Ok(0)
-    }
-
-    fn each_row<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut visit: impl FnMut(Row<'_>),
-    ) -> Result<(), TxnError> {
-        self.for_each_row(cx, table, |_, row| visit(row))
+    fn each_own<F: Fabric>(&self, cx: &Cx<F>, of: &Relation, show: Show<'_>) -> Result<(), TxnError> {
+        for partition in self.own_partitions() {
+            let share = self.servers.share(cx, (partition, of.id));
+            share.each_live(|key, version| show(key, Row::new(&version.bytes)));
+        }
+        Ok(())
     }
 
     fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {

@@ -11,26 +11,24 @@ use std::sync::atomic::AtomicU64;
 use liger_fabric::{Cx, Fabric, HostId, Latch};
 use liger_pod::plan::PartitionId;
 
-use super::servers::{MemoryServers, Version, Who};
-use crate::copies::{Copies, CopiesToBe};
-use liger_engine::Catalog;
-use liger_engine::Key;
+use super::servers::{MemoryServers, Who};
+
+use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
-use liger_engine::protocol::each_of;
-use liger_engine::{NewRow, Row};
-use liger_engine::{TableId, TxnError};
+use liger_engine::protocol::Replicas;
+use liger_engine::{Catalog, TxnError};
 
 /// One host.
 pub struct MotorHost {
     pub(super) me: HostId,
-    hosts: u8,
-    partitions: u16,
+    pub(super) hosts: u8,
+    pub(super) partitions: u16,
     pub(super) catalog: Arc<Catalog>,
     pub(super) servers: Arc<MemoryServers>,
     coroutines: u8,
     /// Whoever holds one runs on it.
     pub(super) threads: Vec<Latch<()>>,
-    pub(super) copies: Copies,
+    pub(super) replicas: Replicas,
     pub(super) history: Option<Arc<dyn HistorySink>>,
     /// Round trips to memory servers.
     pub round_trips: AtomicU64,
@@ -60,16 +58,16 @@ impl MotorHost {
             servers,
             coroutines,
             threads: (0..threads).map(|_| Latch::default()).collect(),
-            copies: Copies::new(&catalog),
+            replicas: Replicas::new(&catalog),
             history,
             round_trips: AtomicU64::new(0),
             catalog,
         })
     }
 
-    /// This host's number.
-    pub fn id(&self) -> HostId {
-        self.me
+    /// Who keeps the history of this host's transactions.
+    pub(super) fn history(&self) -> Option<&dyn HistorySink> {
+        self.history.as_deref().map(|history| history as &dyn HistorySink)
     }
 
     /// The thread that a worker's transactions run on.
@@ -82,36 +80,9 @@ impl MotorHost {
         u32::from(cx.host().0) << 8 | (u32::from(cx.worker().0) + 1)
     }
 
-    /// Partitions of the pod.
-    pub fn partition_count(&self) -> u16 {
-        self.partitions
-    }
-
     /// The partitions that this host loads and shows.
-    fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
-        (0..self.partitions).map(PartitionId).filter(|p| p.home(self.hosts) == self.me)
-    }
-
-    /// Shows the rows of a table that this host has loaded the partitions of (of a replicated table, the
-    /// copy). Nobody works.
-    ///
-    /// # Errors
-    /// If there is no such table.
-    pub fn for_each_row<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut show: impl FnMut(&Key, Row<'_>),
-    ) -> Result<(), TxnError> {
-        if self.catalog.relation(table)?.replicated {
-            self.copies.each(cx, table, show);
-            return Ok(());
-        }
-        for partition in self.own_partitions() {
-            let share = self.servers.share(cx, (table, partition));
-            share.each_live(|key, version| show(key, Row::new(&version.bytes)));
-        }
-        Ok(())
+    pub(super) fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        (0..self.partitions).map(PartitionId).filter(|partition| self.fills(*partition))
     }
 
     /// What is wrong with this host's partitions, while nobody works: locks that nobody gave back.
@@ -119,7 +90,7 @@ impl MotorHost {
         let mut problems = Vec::new();
         for partition in self.own_partitions() {
             for relation in self.catalog.relations() {
-                let share = self.servers.share(cx, (relation.id, partition));
+                let share = self.servers.share(cx, (partition, relation.id));
                 let locked = share.tuples.iter().filter(|tuple| tuple.lock != 0).count();
                 if locked > 0 {
                     problems.push(format!("{}, partition {partition}: {locked} locked", relation.name));
@@ -127,49 +98,5 @@ impl MotorHost {
             }
         }
         problems
-    }
-}
-
-/// Puts rows into the partitions of one host, without locks or transactions.
-pub struct MotorLoader<'h> {
-    host: &'h MotorHost,
-    copies: CopiesToBe,
-}
-
-impl<'h> MotorLoader<'h> {
-    /// A loader for this host.
-    pub fn new(host: &'h MotorHost) -> Self {
-        Self { host, copies: CopiesToBe::default() }
-    }
-
-    /// Adds a row and its index entries where they belong to this host.
-    ///
-    /// # Errors
-    /// If the row is not the table's, or is there already.
-    pub fn put<F: Fabric>(&mut self, cx: &Cx<F>, table: TableId, row: &NewRow) -> Result<(), TxnError> {
-        let host = self.host;
-        each_of(&host.catalog, table, row, |relation, key, bytes| {
-            let duplicate = TxnError::DuplicateKey { index: relation.id };
-            if relation.replicated {
-                return self.copies.add(relation, key, bytes);
-            }
-            let partition = relation.partition_of(key, host.partitions);
-            if !host.own_partitions().any(|own| own == partition) {
-                return Ok(());
-            }
-            let mut share = host.servers.share(cx, (relation.id, partition));
-            let tuple = share.place(key);
-            let tuple = &mut share.tuples[tuple as usize];
-            if tuple.newest().is_some() {
-                return Err(duplicate);
-            }
-            tuple.add(Version { at: 0, live: true, bytes: bytes.into(), delta: 0 }, 0);
-            Ok(())
-        })
-    }
-
-    /// Makes the replicated tables visible.
-    pub fn finish<F: Fabric>(self, cx: &Cx<F>) {
-        self.copies.finish(cx, &self.host.copies);
     }
 }

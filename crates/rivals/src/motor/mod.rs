@@ -16,7 +16,7 @@ mod servers;
 mod session;
 mod transaction;
 
-pub use host::{MotorHost, MotorLoader};
+pub use host::MotorHost;
 pub use servers::MemoryServers;
 pub use session::MotorSession;
 pub use transaction::MotorTxn;

@@ -9,8 +9,7 @@ use liger_pod::plan::PartitionId;
 
 use super::servers::{BUCKET_BYTES, Shown, TUPLE_BYTES};
 use super::transaction::{Held, MotorTxn};
-use liger_engine::{Access, Conflict, TxnError};
-use liger_engine::{Key, TableId};
+use liger_engine::{Access, Conflict, Key, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["motor.lock", "motor.read-newest"];
@@ -23,7 +22,7 @@ const ANCHOR_BYTES: u64 = 2;
 /// A row that the transaction wants to see.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
-    pub(super) at: (TableId, PartitionId),
+    pub(super) at: (PartitionId, TableId),
     pub(super) key: Key,
     pub(super) access: Access,
 }
@@ -34,7 +33,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
     /// # Errors
     /// If the transaction is over.
     pub(super) fn fetch(&mut self, wanted: &[Wanted]) -> Result<(), TxnError> {
-        self.go_on()?;
+        self.core.go_on()?;
         self.writes |= wanted.iter().any(|w| w.access == Access::Update);
         let mut missing: Vec<Wanted> = Vec::new();
         for w in wanted {
@@ -108,7 +107,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
 
     fn hold(&mut self, w: &Wanted, newest: Option<u64>, version: Option<u64>, deltas: u64) -> usize {
         let Wanted { at, key, .. } = *w;
-        self.note_read(at.0, &key, version);
+        self.core.note_read(at.1, &key, version);
         self.held.push(Held { at, key, newest, version, locked: false, deltas, image: (0, 0) });
         self.held.len() - 1
     }
@@ -146,7 +145,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
     /// for its lock.
     pub(super) fn take_place(
         &mut self,
-        at: (TableId, PartitionId),
+        at: (PartitionId, TableId),
         key: &Key,
     ) -> Result<Option<usize>, TxnError> {
         self.writes = true;
@@ -166,7 +165,7 @@ impl<F: Fabric> MotorTxn<'_, F> {
     }
 
     /// At the servers.
-    fn take_place_now(&mut self, at: (TableId, PartitionId), key: &Key) -> Result<Option<usize>, Conflict> {
+    fn take_place_now(&mut self, at: (PartitionId, TableId), key: &Key) -> Result<Option<usize>, Conflict> {
         let (cx, host) = (self.cx, self.host);
         let known = self.held(at, key);
         let mut share = host.servers.share(cx, at);

@@ -16,8 +16,7 @@ use liger_fabric::{Cx, Fabric, Latch, LatchGuard};
 use liger_pod::plan::PartitionId;
 use liger_store::local::LocalTree;
 
-use liger_engine::{Catalog, TableId};
-use liger_engine::{Key, KeyRange};
+use liger_engine::{Catalog, Key, KeyRange, TableId};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["motor.start-behind-commits"];
@@ -166,8 +165,8 @@ impl MemoryServers {
     }
 
     /// The rows of a relation in a partition.
-    pub(super) fn share<F: Fabric>(&self, cx: &Cx<F>, at: (TableId, PartitionId)) -> LatchGuard<'_, Share> {
-        self.shares[at.0.index()][at.1.index()].lock(cx)
+    pub(super) fn share<F: Fabric>(&self, cx: &Cx<F>, at: (PartitionId, TableId)) -> LatchGuard<'_, Share> {
+        self.shares[at.1.index()][at.0.index()].lock(cx)
     }
 
     /// The time as of which a transaction reads that begins now: all that has committed by then is whole.

@@ -15,17 +15,13 @@ use liger_pod::plan::PartitionId;
 use super::host::MotorHost;
 use super::reads::Wanted;
 use super::servers::Who;
-use crate::copies::CopiesRead;
-use liger_engine::history::{RangeRecord, ReadRecord, TxnRecord};
-use liger_engine::protocol::{InDram, Relational};
-use liger_engine::protocol::{Visitor, Workspace};
-use liger_engine::{Access, Announced, Conflict, TableId, TxnError};
-use liger_engine::{Catalog, Relation};
-use liger_engine::{Key, KeyRange};
+use liger_engine::engine::HostEngine;
+use liger_engine::protocol::{Flow, Relational, TxnCore, Visitor};
+use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, TableId, TxnError};
 
 /// A row, or the place where one might be, as the transaction has seen it.
 pub(super) struct Held {
-    pub(super) at: (TableId, PartitionId),
+    pub(super) at: (PartitionId, TableId),
     pub(super) key: Key,
     /// The newest version then, whether or not the transaction sees it.
     pub(super) newest: Option<u64>,
@@ -39,7 +35,7 @@ pub(super) struct Held {
 
 /// A range that was visited.
 pub(super) struct Visited {
-    pub(super) at: (TableId, PartitionId),
+    pub(super) at: (PartitionId, TableId),
     pub(super) range: KeyRange,
     pub(super) found: Vec<(Key, u64)>,
 }
@@ -54,29 +50,17 @@ pub struct MotorTxn<'h, F: Fabric> {
     pub(super) held: Vec<Held>,
     pub(super) ranges: Vec<Visited>,
     pub(super) bytes: Vec<u8>,
-    pub(super) work: Workspace<u32>,
+    pub(super) core: TxnCore<u32>,
     /// It is known to change something.
     pub(super) writes: bool,
     /// It has seen a version that is not the newest.
     pub(super) stale: bool,
-    /// It is over.
-    pub(super) refused: Option<TxnError>,
     /// The last thing sent was an insert.
     pub(super) inserting: bool,
-    pub(super) record: Option<TxnRecord>,
-    copies: CopiesRead,
-}
-
-fn access_of(visitor: &Visitor<'_>) -> Access {
-    match visitor {
-        Visitor::Read(_) => Access::Read,
-        Visitor::Write(_) => Access::Update,
-    }
 }
 
 impl<'h, F: Fabric> MotorTxn<'h, F> {
     pub(super) fn new(cx: &'h Cx<F>, host: &'h MotorHost) -> Self {
-        let record = host.history.is_some().then(|| TxnRecord::new(cx.host(), cx.worker()));
         Self {
             cx,
             host,
@@ -86,13 +70,10 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
             held: Vec::new(),
             ranges: Vec::new(),
             bytes: Vec::new(),
-            work: Workspace::default(),
+            core: TxnCore::new(cx, host.history()),
             writes: false,
             stale: false,
-            refused: None,
             inserting: false,
-            record,
-            copies: CopiesRead::default(),
         }
     }
 
@@ -104,13 +85,8 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
         self.held.clear();
         self.ranges.clear();
         self.bytes.clear();
-        self.work.clear();
+        self.core.clear();
         (self.writes, self.stale, self.inserting) = (false, false, false);
-        self.refused = None;
-        self.copies.clear();
-        if let Some(record) = &mut self.record {
-            record.clear();
-        }
     }
 
     /// Gives the thread to the next.
@@ -133,38 +109,20 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
         self.thread = Some(self.host.thread(self.cx).lock(self.cx));
     }
 
-    pub(super) fn go_on(&self) -> Result<(), TxnError> {
-        self.refused.map_or(Ok(()), Err)
-    }
-
     /// The transaction is over.
     pub(super) fn refuse<T>(&mut self, why: Conflict) -> Result<T, TxnError> {
-        let error = TxnError::Conflict(why);
-        self.refused = Some(error);
-        Err(error)
-    }
-
-    pub(super) fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
-        if let Some(record) = &mut self.record {
-            record.reads.push(ReadRecord { table, key: *key, version });
-        }
+        Err(self.core.refuse(why.into()))
     }
 
     fn note_range(&mut self, visited: Visited) {
-        if let Some(record) = &mut self.record {
-            let (table, range, found) = (visited.at.0, visited.range, visited.found.clone());
-            record.ranges.push(RangeRecord { table, range, found });
+        if self.core.is_recorded() {
+            self.core.note_range(visited.at.1, visited.range, visited.found.clone());
         }
         self.ranges.push(visited);
     }
 
-    pub(super) fn held(&self, at: (TableId, PartitionId), key: &Key) -> Option<usize> {
+    pub(super) fn held(&self, at: (PartitionId, TableId), key: &Key) -> Option<usize> {
         self.held.iter().rposition(|held| held.at == at && held.key == *key)
-    }
-
-    /// True if the transaction has made this row.
-    fn is_own(&self, held: usize) -> bool {
-        self.work.changes.of(held as u32).is_some_and(|i| self.work.changes[i].is_new)
     }
 
     fn show(
@@ -173,18 +131,18 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
         i: usize,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
-        self.cx.spend(Work::DramLine, 2);
         let held = &self.held[i];
-        if held.version.is_none() && !self.is_own(i) {
+        if held.version.is_none() && !self.core.is_own_insert(i as u32) {
+            self.cx.spend(Work::DramLine, 2);
             return Ok(None);
         }
-        let base = &self.bytes[held.image.0..held.image.1];
-        self.work.show(relation, i as u32, &held.key, base, held.version.unwrap_or(0), visitor)
+        let row = (&self.bytes[held.image.0..held.image.1], held.version.unwrap_or(0));
+        self.core.show(self.cx, (relation, i as u32), &held.key, row, visitor)
     }
 
     /// The next keys of a range that may have rows for this transaction. The compute server knows the keys;
     /// what it knows of them may be too old, which shows when their tuples are read.
-    fn keys_of(&self, at: (TableId, PartitionId), range: &KeyRange, most: usize) -> Vec<Key> {
+    fn keys_of(&self, at: (PartitionId, TableId), range: &KeyRange, most: usize) -> Vec<Key> {
         let mut keys = Vec::new();
         self.host.servers.share(self.cx, at).each(range, |key, tuple| {
             let is_new = tuple.newest().is_some_and(|newest| newest > self.start);
@@ -197,16 +155,20 @@ impl<'h, F: Fabric> MotorTxn<'h, F> {
     }
 }
 
-impl<F: Fabric> Relational for MotorTxn<'_, F> {
-    fn catalog<'a>(&self) -> &'a Catalog
+impl<'h, F: Fabric> Relational for MotorTxn<'h, F> {
+    type Fabric = F;
+    type Host = MotorHost;
+    type Place = u32;
+
+    fn host<'a>(&self) -> &'a MotorHost
     where
         Self: 'a,
     {
-        &self.host.catalog
+        self.host
     }
 
-    fn partitions(&self) -> u16 {
-        self.host.partition_count()
+    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<u32>) {
+        (self.cx, &mut self.core)
     }
 
     fn announce_rows(&mut self, rows: &[Announced]) {
@@ -217,45 +179,24 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
             if relation.replicated || relation.check_key(key).is_err() {
                 continue;
             }
-            let at = (*table, relation.partition_of(key, host.partition_count()));
+            let at = relation.at(key, host.partition_count()).ids();
             wanted.push(Wanted { at, key: *key, access: *access });
         }
-        if self.refused.is_none() {
+        if self.core.go_on().is_ok() {
             // A refusal is heard by the next call.
             let _ = self.fetch(&wanted);
         }
     }
 
-    fn copied(&mut self, table: TableId) -> InDram<'_> {
-        self.copies.of(self.cx, &self.host.copies, table)
+    fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+        self.fetch(&[Wanted { at: at.ids(), key: *key, access: visitor.access() }])?;
+        let i = self.held(at.ids(), key).expect("fetched");
+        Ok(self.show(at.relation, i, visitor)?.is_some())
     }
 
-    fn charge(&self, work: Work, times: u32) {
-        self.cx.spend(work, times);
-    }
-
-    fn point_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError> {
-        let at = (relation.id, partition);
-        self.fetch(&[Wanted { at, key: *key, access: access_of(visitor) }])?;
-        let i = self.held(at, key).expect("fetched");
-        Ok(self.show(relation, i, visitor)?.is_some())
-    }
-
-    fn range_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
-        self.go_on()?;
-        let (at, access) = ((relation.id, partition), access_of(visitor));
+    fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        self.core.go_on()?;
+        let (relation, access, at) = (at.relation, visitor.access(), at.ids());
         let (mut rest, mut batch, mut found) = (*range, 4, Vec::new());
         loop {
             self.cx.spend(Work::IndexNode, 3);
@@ -283,23 +224,17 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn insert_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError> {
-        self.go_on()?;
-        let at = (relation.id, partition);
+    fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+        self.core.go_on()?;
+        let at = at.ids();
         if let Some(i) = self.held(at, key)
-            && (self.held[i].version.is_some() || self.is_own(i))
+            && (self.held[i].version.is_some() || self.core.is_own_insert(i as u32))
         {
-            return Ok(self.work.revive(i as u32, bytes));
+            return Ok(self.core.work.revive(i as u32, bytes));
         }
         match self.take_place(at, key)? {
             Some(i) => {
-                self.work.begin_insert(i as u32, relation.id, key, Some(bytes));
+                self.core.work.begin_insert(i as u32, at.1, key, Some(bytes));
             }
             // There is a row: what it is must not change until the commit.
             None => {
@@ -311,14 +246,9 @@ impl<F: Fabric> Relational for MotorTxn<'_, F> {
         Ok(true)
     }
 
-    fn doom_visited(
-        &mut self,
-        _relation: &Relation,
-        _partition: PartitionId,
-        _key: &Key,
-    ) -> Result<(), TxnError> {
-        let change = self.work.changes.visited;
-        self.work.changes[change].doomed = true;
+    fn doom_visited(&mut self, _at: At<'_>, _key: &Key) -> Result<(), TxnError> {
+        let change = self.core.work.visited;
+        self.core.work.changes[change].doomed = true;
         Ok(())
     }
 }

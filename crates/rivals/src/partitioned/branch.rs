@@ -19,9 +19,8 @@ use super::host::PartHost;
 use super::part::{PartTable, Partition, RowId};
 use super::rules::{Hold, Rules, Who};
 use crate::sundial::Ending;
-use liger_engine::protocol::Places;
-use liger_engine::{Access, Conflict, TableId, TxnError};
-use liger_engine::{Key, KeyRange};
+use liger_engine::protocol::Listed;
+use liger_engine::{Access, Conflict, Key, KeyRange, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -60,9 +59,8 @@ pub(super) struct Held {
 pub(super) struct Branch {
     who: Who,
     rules: Rules,
-    pub(super) held: Vec<Held>,
-    /// Where rows are in `held`: by table, partition and key.
-    places: Places<(TableId, PartitionId, Key)>,
+    /// By partition, table and key.
+    pub(super) held: Listed<(PartitionId, TableId, Key), Held>,
     /// The earliest time at which the transaction may commit, for what it has here.
     pub(super) floor: u64,
     /// Until when all leases ran for certain when their rows were last seen.
@@ -89,26 +87,22 @@ pub(super) enum Inserted {
 
 impl Branch {
     pub(super) fn new(who: Who, rules: Rules) -> Self {
-        Self { who, rules, held: Vec::new(), places: Places::default(), floor: 0, until: u64::MAX }
+        Self { who, rules, held: Listed::default(), floor: 0, until: u64::MAX }
     }
 
     /// Forgets everything, of a transaction that has no lock here.
     pub(super) fn clear(&mut self) {
         self.held.clear();
-        self.places.clear();
         (self.floor, self.until) = (0, u64::MAX);
     }
 
-    fn find(&self, table: TableId, partition: PartitionId, key: &Key) -> Option<usize> {
-        self.places.get(&(table, partition, *key))
+    fn find(&self, (partition, table): (PartitionId, TableId), key: &Key) -> Option<usize> {
+        self.held.number(&(partition, table, *key))
     }
 
     /// Adds a row; its number.
     fn add(&mut self, held: Held) -> usize {
-        let i = self.held.len();
-        self.places.put((held.table, held.partition, held.key), i);
-        self.held.push(held);
-        i
+        self.held.add((held.partition, held.table, held.key), held)
     }
 
     /// Takes a row, or more of it; `gap`: and depends on the gap below.
@@ -116,13 +110,13 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        (table, partition): (TableId, PartitionId),
+        (partition, table): (PartitionId, TableId),
         (key, row): (&Key, RowId),
         (access, gap): (Access, bool),
     ) -> Result<usize, Conflict> {
         cx.spend(Work::Row, 1);
         let rows = &mut part.rows;
-        let i = match self.find(table, partition, key) {
+        let i = match self.find((partition, table), key) {
             None => {
                 let hold = self.rules.take(cx, rows, row, self.who, access)?;
                 let (version, until) = (rows.version(row), rows.shared(row));
@@ -177,14 +171,14 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (TableId, PartitionId),
+        at: (PartitionId, TableId),
         key: &Key,
         access: Access,
     ) -> Result<Option<usize>, Conflict> {
         if let Some(row) = part.find(cx, key) {
             return self.hold(cx, part, at, (key, row), (access, false)).map(Some);
         }
-        if !cx.sabotaged("partitioned.miss-what-was-read") && self.find(at.0, at.1, key).is_some() {
+        if !cx.sabotaged("partitioned.miss-what-was-read") && self.find(at, key).is_some() {
             return Err(Conflict::Validation);
         }
         if self.rules.gaps && !cx.sabotaged("partitioned.hold-behind-absent") {
@@ -199,7 +193,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (TableId, PartitionId),
+        at: (PartitionId, TableId),
         range: &KeyRange,
         access: Access,
         mut show: impl FnMut(&Held, usize, &[u8]) -> Result<ControlFlow<()>, TxnError>,
@@ -238,7 +232,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (TableId, PartitionId),
+        at: (PartitionId, TableId),
         key: &Key,
     ) -> Result<Inserted, TxnError> {
         if let Some(row) = part.find(cx, key) {
@@ -256,7 +250,7 @@ impl Branch {
         part.rows.set_shared(row, part.removed);
         part.tree.insert(key.words(), row).expect("searched just now");
         self.floor = self.floor.max(self.rules.floor(&part.rows, row));
-        let (table, partition) = at;
+        let (partition, table) = at;
         let i = self.add(Held {
             table,
             partition,
@@ -279,7 +273,7 @@ impl Branch {
         &mut self,
         cx: &Cx<F>,
         part: &mut PartTable,
-        at: (TableId, PartitionId),
+        at: (PartitionId, TableId),
         key: &Key,
     ) -> Result<(), Conflict> {
         if !self.rules.gaps {
@@ -299,7 +293,7 @@ impl Branch {
         i: usize,
     ) -> Result<(), Conflict> {
         let Held { table, partition, key, .. } = self.held[i];
-        self.open_gap(cx, part, (table, partition), &key)?;
+        self.open_gap(cx, part, (partition, table), &key)?;
         self.held[i].doomed = true;
         Ok(())
     }
@@ -353,7 +347,7 @@ impl Branch {
                 host.rules.gap_changed(&mut part.rows, held.row, time);
             }
         }
-        for held in &self.held {
+        for held in self.held.iter() {
             if held.hold == Hold::Leased {
                 continue;
             }

@@ -58,7 +58,7 @@ impl<F: Fabric> PartTxn<'_, F> {
     /// error counts only if there is a time at which everything was as the body saw it: leases let it see
     /// rows of different times, and what follows from these has never been so.
     pub(super) fn give_up(&mut self, why: TxnError) -> TxnError {
-        self.work.clear();
+        self.core.work.clear();
         let time = self.time();
         let vouched = if !rests_on_reads(why) {
             Err(why)
@@ -99,7 +99,7 @@ impl<F: Fabric> PartTxn<'_, F> {
     }
 
     fn prepare(&mut self, time: u64) -> Result<(), TxnError> {
-        self.refused.map_or(Ok(()), Err)?;
+        self.core.go_on()?;
         if !self.own.validate(self.cx, self.host, time) {
             return Err(liger_engine::Conflict::Validation.into());
         }
@@ -132,7 +132,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         let most = self.host.lanes.max_message() - MESSAGE_OVERHEAD;
         let mut parts: Vec<Vec<Effect>> = vec![Vec::new()];
         let (mut room, mut any) = (most, false);
-        let work = &mut self.work;
+        let work = &mut self.core.work;
         for change in work.changes.iter() {
             let Place::Far(i) = change.place else { continue };
             let row = &self.fetched[i as usize];
@@ -173,7 +173,7 @@ impl<F: Fabric> PartTxn<'_, F> {
     fn install_own(&mut self, time: u64) {
         let (cx, host) = (self.cx, self.host);
         let mut latched = None;
-        for change in self.work.changes.iter() {
+        for change in self.core.work.changes.iter() {
             let Place::Own(i) = change.place else { continue };
             let held = &mut self.own.held[i as usize];
             // A row that was deleted and inserted again does not go.
@@ -183,7 +183,7 @@ impl<F: Fabric> PartTxn<'_, F> {
                 continue;
             }
             let part = host.reach(cx, &mut latched, partition).table(table);
-            let (images, patches) = (&self.work.images, &self.work.patches);
+            let (images, patches) = (&self.core.work.images, &self.core.work.patches);
             self.own.install(part, i as usize, time, |bytes| {
                 if let Some((start, end)) = change.image {
                     bytes.copy_from_slice(&images[start as usize..end as usize]);
@@ -200,7 +200,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         self.far.iter_mut().for_each(|far| far.locks = false);
         let changed = |to: &HostId| {
             let at = |place| matches!(place, Place::Far(i) if self.fetched[i as usize].host == *to);
-            self.work.changes.iter().any(|change| at(change.place))
+            self.core.work.changes.iter().any(|change| at(change.place))
         };
         let (awaited, others): (Vec<HostId>, Vec<HostId>) =
             hosts.into_iter().partition(|to| self.host.await_writes && changed(to));
@@ -213,9 +213,8 @@ impl<F: Fabric> PartTxn<'_, F> {
     }
 
     fn record_commit(&mut self, time: u64) {
-        let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
-        record.time = if self.host.rules.protocol == Protocol::Sundial { time } else { 0 };
-        record.writes.extend(self.work.writes(time));
-        sink.committed(record);
+        self.core.note_time(if self.host.rules.protocol == Protocol::Sundial { time } else { 0 });
+        self.core.note_writes(time);
+        self.core.show_history(self.host.history(), |sink, record| sink.committed(record));
     }
 }

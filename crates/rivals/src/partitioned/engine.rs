@@ -1,21 +1,35 @@
 //! A host of a partitioned pod as an engine.
 
-use liger_engine::engine::{Emit, HostEngine, Rival};
-use liger_engine::{Row, TableId, TxnError};
+use std::sync::atomic::Ordering;
+
+use liger_engine::engine::{HostEngine, Rival, Show};
+use liger_engine::protocol::{Replicas, each_key};
+use liger_engine::{At, Catalog, Key, Relation, Row, TxnError};
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::PodError;
+use liger_pod::plan::PartitionId;
+use liger_store::local::RowFlags;
 
-use super::{PartHost, PartLoader, PartSession};
+use super::{PartHost, PartSession};
 
 impl HostEngine for PartHost {
     type Session<'h, F: Fabric + 'h> = PartSession<'h, F>;
 
     fn id(&self) -> HostId {
-        PartHost::id(self)
+        self.me
     }
 
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    #[inline]
     fn partition_count(&self) -> u16 {
-        PartHost::partition_count(self)
+        self.plan.config().partitions
+    }
+
+    fn replicas(&self) -> &Replicas {
+        &self.replicas
     }
 
     fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> PartSession<'h, F> {
@@ -23,7 +37,9 @@ impl HostEngine for PartHost {
     }
 
     fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        PartHost::attend(self, cx)
+        let handled = self.serve(cx);
+        self.housekeep(cx);
+        handled
     }
 
     fn stand_in<F: Fabric>(&self, cx: &Cx<F>) -> usize {
@@ -40,29 +56,31 @@ impl HostEngine for PartHost {
         self.carry(cx)
     }
 
-    fn load<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
-    ) -> Result<(), TxnError> {
-        let mut loader = PartLoader::new(self);
-        fill(&mut |table, row| loader.put(cx, table, row))?;
-        loader.finish(cx);
+    fn fills(&self, partition: PartitionId) -> bool {
+        self.owner(partition) == self.me
+    }
+
+    fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+        let full = TxnError::OutOfMemory { what: "rows of a partition", needed_bytes: bytes.len() as u64 };
+        let mut latched = self.partition(cx, at.partition);
+        let part = latched.table(at.table());
+        let row = part.rows.alloc().ok_or(full)?;
+        if part.tree.insert(key.words(), row).is_err() {
+            part.rows.free(row);
+            return Err(TxnError::DuplicateKey { index: at.table() });
+        }
+        part.rows.bytes_mut(row).copy_from_slice(bytes);
+        part.rows.set_flags(row, RowFlags::LIVE);
         Ok(())
     }
 
-    /// Nothing is shared here.
-    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId], _part: f64) -> Result<u64, TxnError> {
-        Ok(0)
-    }
-
-    fn each_row<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut visit: impl FnMut(Row<'_>),
-    ) -> Result<(), TxnError> {
-        self.for_each_row(cx, table, |_, row| visit(row))
+    fn each_own<F: Fabric>(&self, cx: &Cx<F>, of: &Relation, show: Show<'_>) -> Result<(), TxnError> {
+        for partition in self.own_partitions() {
+            let mut latched = self.partition(cx, partition);
+            let part = latched.table(of.id);
+            each_key(&part.tree, |key, row| show(&key, Row::new(part.rows.bytes(row))));
+        }
+        Ok(())
     }
 
     fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
@@ -74,16 +92,17 @@ impl HostEngine for PartHost {
     }
 
     fn overrule(&self) {
-        PartHost::overrule(self);
+        self.overruled.store(true, Ordering::Relaxed);
     }
 }
 
 impl Rival for PartHost {
     fn is_overruled(&self) -> bool {
-        PartHost::is_overruled(self)
+        self.overruled.load(Ordering::Relaxed)
     }
 
+    /// Its rows go with it: call it when the pod comes to rest.
     fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
-        PartHost::leave(self, cx)
+        self.member.leave(cx)?.finish(cx)
     }
 }

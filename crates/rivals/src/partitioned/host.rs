@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use liger_fabric::{Cx, Fabric, HostId, Latch, LatchGuard, WorkerId};
-use liger_pod::PodError;
 use liger_pod::lanes::Lanes;
 use liger_pod::membership::Member;
 use liger_pod::plan::{PartitionId, Plan};
@@ -25,10 +24,11 @@ use super::part::{PartTable, Partition};
 use super::participant::Participant;
 use super::post::{Post, Route};
 use super::rules::{Protocol, Rules, Who};
-use liger_engine::Catalog;
+use liger_engine::engine::{HostEngine, Rival};
 use liger_engine::history::HistorySink;
 use liger_engine::log::HostLog;
-use liger_engine::{TableId, TxnError};
+use liger_engine::protocol::Replicas;
+use liger_engine::{Catalog, TxnError};
 
 /// What may differ between partitioned pods.
 pub struct Options {
@@ -88,7 +88,7 @@ pub struct PartHost {
     /// By partition; none where another host has it.
     partitions: Vec<Option<Latch<Partition>>>,
     /// By table; the copy of a replicated table.
-    replicas: Vec<Latch<Arc<PartTable>>>,
+    pub(super) replicas: Replicas,
     /// By host and worker: what their transactions have here.
     participants: Vec<Latch<Participant>>,
     pub(super) lanes: Lanes,
@@ -98,9 +98,9 @@ pub struct PartHost {
     pub(super) history: Option<Arc<dyn HistorySink>>,
     pub(super) log: Option<PartLog>,
     pub(super) traffic: Traffic,
-    member: Member,
+    pub(super) member: Member,
     responder: Responder,
-    overruled: AtomicBool,
+    pub(super) overruled: AtomicBool,
 }
 
 impl PartHost {
@@ -140,7 +140,7 @@ impl PartHost {
             rules,
             await_writes: options.await_writes,
             partitions: plan.partitions().map(partition).collect(),
-            replicas: catalog.relations().iter().map(|r| Latch::new(Arc::new(PartTable::new(r)))).collect(),
+            replicas: Replicas::new(&catalog),
             participants: (1..=askers).map(|who| Latch::new(Participant::new(Who(who), rules))).collect(),
             lanes,
             post: Post::new(options.route, workers),
@@ -161,31 +161,15 @@ impl PartHost {
         (2 * (bytes + 8).div_ceil(slot_bytes)).next_power_of_two()
     }
 
-    /// This host's number.
-    pub fn id(&self) -> HostId {
-        self.me
-    }
-
-    /// The pod's tables.
-    pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
-    }
-
     /// The host that has a partition.
     #[inline]
     pub fn owner(&self, partition: PartitionId) -> HostId {
         partition.home(self.plan.config().hosts)
     }
 
-    /// Number of partitions in the pod.
-    #[inline]
-    pub fn partition_count(&self) -> u16 {
-        self.plan.config().partitions
-    }
-
     /// The partitions of this host.
     pub fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
-        self.plan.partitions().filter(|p| self.owner(*p) == self.me)
+        self.plan.partitions().filter(|partition| self.fills(*partition))
     }
 
     /// What this host's workers did together.
@@ -232,14 +216,9 @@ impl PartHost {
         latched.as_mut().expect("set above")
     }
 
-    /// The current copy of a replicated table.
-    pub(super) fn replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId) -> Arc<PartTable> {
-        self.replicas[usize::from(table.0)].lock(cx).clone()
-    }
-
-    /// Replaces the copy of a replicated table.
-    pub(super) fn set_replica<F: Fabric>(&self, cx: &Cx<F>, table: TableId, part: PartTable) {
-        *self.replicas[usize::from(table.0)].lock(cx) = Arc::new(part);
+    /// Who keeps the history of this host's transactions.
+    pub(super) fn history(&self) -> Option<&dyn HistorySink> {
+        self.history.as_deref().map(|history| history as &dyn HistorySink)
     }
 
     /// This host's share of what keeps the pod going: its heartbeat, and self-tests of hosts that join.
@@ -248,24 +227,6 @@ impl PartHost {
         if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
             self.overruled.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// True once the pod has ruled that this host is not a member any more.
-    pub fn is_overruled(&self) -> bool {
-        self.overruled.load(Ordering::Relaxed)
-    }
-
-    /// Lets this host fall silent: its transactions end, and its heart stops.
-    pub(crate) fn overrule(&self) {
-        self.overruled.store(true, Ordering::Relaxed);
-    }
-
-    /// One turn of a worker that runs no transaction: mail, then housekeeping. Returns the number of messages
-    /// handled.
-    pub fn attend<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        let handled = self.serve(cx);
-        self.housekeep(cx);
-        handled
     }
 
     /// One turn of shipping this host's log, by whichever worker has time; for how long the next one will
@@ -279,10 +240,5 @@ impl PartHost {
     /// This host's log, if the pod keeps one.
     pub fn log(&self) -> Option<&HostLog> {
         self.log.as_ref().map(|log| &log.log)
-    }
-
-    /// Leaves the pod. Its rows go with it: call it when the pod comes to rest.
-    pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
-        self.member.leave(cx)?.finish(cx)
     }
 }

@@ -121,7 +121,7 @@ impl<F: Fabric> PartTxn<'_, F> {
     pub(super) fn log_commit(&mut self, time: u64, early: Option<u64>) -> Result<(), TxnError> {
         let (cx, host) = (self.cx, self.host);
         let Some(log) = &host.log else { return Ok(()) };
-        let lasting = || self.work.changes.iter().filter(|change| !(change.is_new && change.doomed));
+        let lasting = || self.core.work.changes.iter().filter(|change| !(change.is_new && change.doomed));
         let prepared = lasting().fold(0, |hosts, change| match change.place {
             Place::Far(i) => hosts | 1 << self.fetched[i as usize].host.0,
             Place::Own(_) => hosts,
@@ -132,7 +132,7 @@ impl<F: Fabric> PartTxn<'_, F> {
         let committed = Some(prepared);
         let (transaction, worker) = (self.number, self.me);
         let head = BranchHead { time, transaction, host: host.me, worker, committed };
-        let (work, own) = (&mut self.work, &self.own);
+        let (work, own) = (&mut self.core.work, &self.own);
         self.epoch = log.append(cx, &head, early, |record| {
             for change in work.changes.iter() {
                 let Place::Own(i) = change.place else { continue };

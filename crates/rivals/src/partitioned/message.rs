@@ -4,8 +4,7 @@
 //! each worker of each other host. Numbers of held rows count within that branch, on both sides.
 
 use liger_engine::protocol::{Asker, In, Out};
-use liger_engine::{Access, Conflict, TableId};
-use liger_engine::{Key, KeyRange};
+use liger_engine::{Access, Conflict, Key, KeyRange, TableId};
 use liger_pod::plan::PartitionId;
 
 /// One thing to do with one row.

@@ -11,11 +11,11 @@
 //! * `message`, `post`: what hosts say, and how it travels; `host`, `load`: the rest.
 
 mod branch;
+mod check;
 mod commit;
 mod engine;
 mod host;
 mod join;
-mod load;
 mod logged;
 mod message;
 mod part;
@@ -27,7 +27,6 @@ mod transaction;
 
 pub use host::{Options, PartHost, Traffic};
 pub use join::{PartitionedOptions, config_for, join};
-pub use load::PartLoader;
 pub use post::Route;
 pub use rules::Protocol;
 pub use session::PartSession;

@@ -19,8 +19,7 @@ use liger_fabric::{Cx, Fabric, Work};
 use liger_pod::plan::PartitionId;
 use liger_store::local::{LocalTree, RowSlab};
 
-use liger_engine::Relation;
-use liger_engine::{Key, TableId};
+use liger_engine::{Key, Relation, TableId};
 
 /// Number of a row in its table's share of a partition.
 pub(super) type RowId = u32;

@@ -20,9 +20,9 @@ use super::message::{Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVE
 use super::part::Partition;
 use super::rules::{Rules, Who};
 use crate::sundial::Ending;
+use liger_engine::engine::HostEngine;
 use liger_engine::protocol::Asker;
-use liger_engine::{Access, Conflict, TableId, TxnError};
-use liger_engine::{Key, KeyRange};
+use liger_engine::{Access, Conflict, Key, KeyRange, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["partitioned.wait-for-end"];
@@ -130,7 +130,7 @@ impl PartHost {
                 Ok(Answer::Rows { floor, until, outcomes })
             }
             Wish::Range { table, partition, range, access } => {
-                self.take_range(cx, &mut participant.branch, (table, partition), &range, access)
+                self.take_range(cx, &mut participant.branch, (partition, table), &range, access)
             }
             Wish::Changes(mut effects) => {
                 participant.effects.append(&mut effects);
@@ -201,7 +201,7 @@ impl PartHost {
         let relation = self.catalog.relation(table)?;
         relation.check_key(key)?;
         let partition = relation.partition_of(key, self.partition_count());
-        let at = (table, partition);
+        let at = (partition, table);
         let mut latched = self.partition(cx, partition);
         Ok(match step {
             Step::Take(access) => match branch.point(cx, latched.table(table), at, key, access)? {
@@ -225,7 +225,7 @@ impl PartHost {
         &self,
         cx: &Cx<F>,
         branch: &mut Branch,
-        (table, partition): (TableId, PartitionId),
+        (partition, table): (PartitionId, TableId),
         range: &KeyRange,
         access: Access,
     ) -> Result<Answer, TxnError> {
@@ -236,7 +236,7 @@ impl PartHost {
         let mut rows: Vec<(Key, Sent)> = Vec::new();
         let mut latched = self.partition(cx, partition);
         let part = latched.table(table);
-        let visited = branch.range(cx, part, (table, partition), range, access, |held, i, bytes| {
+        let visited = branch.range(cx, part, (partition, table), range, access, |held, i, bytes| {
             let sent = Sent { held: i as u32, version: held.version, bytes: bytes.to_vec() };
             cx.spend(liger_fabric::Work::DramLine, bytes.len().div_ceil(64) as u32);
             rows.push((held.key, sent));

@@ -8,27 +8,20 @@
 //!    next fails.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use liger_fabric::{Cx, Fabric, HostId, Work, WorkerId};
-use liger_pod::plan::PartitionId;
+use liger_fabric::{Cx, Fabric, HostId, WorkerId};
 
 use super::branch::{Branch, Inserted, Visited};
 use super::host::PartHost;
 use super::message::{Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Steps, Wish};
-use super::part::PartTable;
 use super::rules::{Hold, Protocol};
-use liger_engine::history::{RangeRecord, ReadRecord, TxnRecord};
-use liger_engine::protocol::Places;
-use liger_engine::protocol::{InDram, Relational};
-use liger_engine::protocol::{Visitor, Workspace};
-use liger_engine::{Access, Announced, Conflict, TableId, TxnError};
-use liger_engine::{Catalog, Relation};
-use liger_engine::{Key, KeyRange};
+use liger_engine::engine::HostEngine;
+use liger_engine::protocol::{Flow, InDram, Listed, Relational, TxnCore, Visitor};
+use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, TableId, TxnError};
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Place {
+pub enum Place {
     /// Held here, by its number in the branch.
     Own(u32),
     /// Held by another host, by its number in `fetched`.
@@ -65,31 +58,17 @@ pub struct PartTxn<'h, F: Fabric> {
     pub(super) own: Branch,
     /// By host.
     pub(super) far: Vec<Far>,
-    pub(super) fetched: Vec<Fetched>,
-    /// Where rows are in `fetched`.
-    fetched_places: Places<(TableId, Key)>,
+    pub(super) fetched: Listed<(TableId, Key), Fetched>,
     bytes: Vec<u8>,
-    pub(super) work: Workspace<Place>,
+    pub(super) core: TxnCore<Place>,
     /// The earliest time at which it may commit, for what it has at other hosts.
     pub(super) floor: u64,
-    /// It is over.
-    pub(super) refused: Option<TxnError>,
-    pub(super) record: Option<TxnRecord>,
     /// With a log: up to which epoch it must be durable for the last commit to be.
     pub(super) epoch: u64,
-    replicas: Vec<(TableId, Arc<PartTable>)>,
-}
-
-fn access_of(visitor: &Visitor<'_>) -> Access {
-    match visitor {
-        Visitor::Read(_) => Access::Read,
-        Visitor::Write(_) => Access::Update,
-    }
 }
 
 impl<'h, F: Fabric> PartTxn<'h, F> {
     pub(super) fn new(cx: &'h Cx<F>, host: &'h PartHost) -> Self {
-        let record = host.history.is_some().then(|| TxnRecord::new(cx.host(), cx.worker()));
         Self {
             cx,
             host,
@@ -97,15 +76,11 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             number: 0,
             own: Branch::new(host.who(cx.host(), cx.worker()), host.rules),
             far: vec![NOTHING; usize::from(host.plan.config().hosts)],
-            fetched: Vec::new(),
-            fetched_places: Places::default(),
+            fetched: Listed::default(),
             bytes: Vec::new(),
-            work: Workspace::default(),
+            core: TxnCore::new(cx, host.history()),
             floor: 0,
-            refused: None,
-            record,
             epoch: 0,
-            replicas: Vec::new(),
         }
     }
 
@@ -115,32 +90,10 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.number = self.host.next_transaction(self.me);
         self.far.fill(NOTHING);
         self.fetched.clear();
-        self.fetched_places.clear();
         self.bytes.clear();
-        self.work.clear();
+        self.core.clear();
         self.floor = 0;
         self.own.clear();
-        self.refused = None;
-        self.replicas.clear();
-        if let Some(record) = &mut self.record {
-            record.clear();
-        }
-    }
-
-    fn go_on(&self) -> Result<(), TxnError> {
-        self.refused.map_or(Ok(()), Err)
-    }
-
-    fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
-        if let Some(record) = &mut self.record {
-            record.reads.push(ReadRecord { table, key: *key, version });
-        }
-    }
-
-    fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
-        if let Some(record) = &mut self.record {
-            record.ranges.push(RangeRecord { table, range, found });
-        }
     }
 
     /// Sends a message without waiting for anything.
@@ -173,9 +126,9 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
                 Answer::Rows { .. } | Answer::Range { .. } | Answer::Done => continue,
             };
             self.far[usize::from(from.0)] = NOTHING;
-            self.refused = Some(error);
+            self.core.refuse(error);
         }
-        self.go_on().map(|()| answers)
+        self.core.go_on().map(|()| answers)
     }
 
     /// Calls `visit` for the rows that are in this host's DRAM.
@@ -206,7 +159,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
     }
 
     fn fetched(&self, table: TableId, key: &Key) -> Option<usize> {
-        self.fetched_places.get(&(table, *key))
+        self.fetched.number(&(table, *key))
     }
 
     /// Keeps a row that another host has sent; its number, and whether it was not known before.
@@ -226,9 +179,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         self.bytes.extend_from_slice(&sent.bytes);
         let image = (start, self.bytes.len());
         let (held, version, key) = (sent.held, sent.version, *key);
-        let i = self.fetched.len();
-        self.fetched_places.put((table, key), i);
-        self.fetched.push(Fetched { host, held, key, exclusive, version, image });
+        let i = self.fetched.add((table, key), Fetched { host, held, key, exclusive, version, image });
         (i, true)
     }
 
@@ -247,14 +198,14 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
                         let exclusive = *step == Step::Take(Access::Update);
                         let (_, is_new) = self.keep(from, (*table, key), sent, exclusive);
                         if is_new {
-                            self.note_read(*table, key, Some(sent.version));
+                            self.core.note_read(*table, key, Some(sent.version));
                         }
                     }
                     Outcome::Made(held) => {
                         let sent = Sent { held: *held, version: 0, bytes: Vec::new() };
                         self.keep(from, (*table, key), &sent, true);
                     }
-                    Outcome::Absent => self.note_read(*table, key, None),
+                    Outcome::Absent => self.core.note_read(*table, key, None),
                     Outcome::Marked => {}
                 }
             }
@@ -264,39 +215,30 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
 
     /// An answer that does not fit its question: whatever that host has is given up.
     fn misled(&mut self) -> TxnError {
-        let error = TxnError::Conflict(Conflict::Moved);
-        self.refused = Some(error);
-        error
+        self.core.refuse(Conflict::Moved.into())
     }
 
     fn take_row(&mut self, to: HostId, table: TableId, key: &Key, step: Step) -> Result<(), TxnError> {
         self.take_rows(vec![(to, vec![(table, *key, step)])])
     }
 
-    fn point_own(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError> {
-        let (cx, host, table) = (self.cx, self.host, relation.id);
-        let mut latched = host.partition(cx, partition);
+    fn point_own(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+        let (cx, host, table) = (self.cx, self.host, at.table());
+        let mut latched = host.partition(cx, at.partition);
         let part = latched.table(table);
         let before = self.own.held.len();
-        let at = (table, partition);
-        let found = self.own.point(cx, part, at, key, access_of(visitor))?;
+        let found = self.own.point(cx, part, at.ids(), key, visitor.access())?;
         let Some(i) = found else {
-            self.note_read(table, key, None);
+            self.core.note_read(table, key, None);
             return Ok(false);
         };
         let version = self.own.held[i].version;
         if i >= before {
-            self.note_read(table, key, Some(version));
+            self.core.note_read(table, key, Some(version));
         }
-        cx.spend(Work::DramLine, 2);
-        let place = Place::Own(i as u32);
-        Ok(self.work.show(relation, place, key, self.own.bytes(part, i), version, visitor)?.is_some())
+        let place = (at.relation, Place::Own(i as u32));
+        let row = (self.own.bytes(part, i), version);
+        Ok(self.core.show(cx, place, key, row, visitor)?.is_some())
     }
 
     fn point_far(
@@ -306,7 +248,7 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         key: &Key,
         visitor: &mut Visitor<'_>,
     ) -> Result<bool, TxnError> {
-        let (table, access) = (relation.id, access_of(visitor));
+        let (table, access) = (relation.id, visitor.access());
         let suits = |txn: &Self| {
             let i = txn.fetched(table, key)?;
             (access == Access::Read || txn.fetched[i].exclusive).then_some(i)
@@ -324,32 +266,24 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         i: usize,
         visitor: &mut Visitor<'_>,
     ) -> Result<Option<ControlFlow<()>>, TxnError> {
-        self.cx.spend(Work::DramLine, 2);
         let row = &self.fetched[i];
         let base = &self.bytes[row.image.0..row.image.1];
-        self.work.show(relation, Place::Far(i as u32), &row.key, base, row.version, visitor)
+        self.core.show(self.cx, (relation, Place::Far(i as u32)), &row.key, (base, row.version), visitor)
     }
 
-    fn range_own(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
-        let (cx, host, access) = (self.cx, self.host, access_of(visitor));
-        let mut latched = host.partition(cx, partition);
-        let part = latched.table(relation.id);
+    fn range_own(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        let (cx, host, access) = (self.cx, self.host, visitor.access());
+        let mut latched = host.partition(cx, at.partition);
+        let part = latched.table(at.table());
         let mut found = Vec::new();
-        let (work, recorded) = (&mut self.work, self.record.is_some());
-        let at = (relation.id, partition);
-        let visited = self.own.range(cx, part, at, range, access, |held, i, bytes| {
+        let recorded = self.core.is_recorded();
+        let core = &mut self.core;
+        let visited = self.own.range(cx, part, at.ids(), range, access, |held, i, bytes| {
             if recorded && !held.is_new {
                 found.push((held.key, held.version));
             }
-            cx.spend(Work::DramLine, 2);
-            let place = Place::Own(i as u32);
-            let shown = work.show(relation, place, &held.key, bytes, held.version, visitor)?;
+            let place = (at.relation, Place::Own(i as u32));
+            let shown = core.show(cx, place, &held.key, (bytes, held.version), visitor)?;
             Ok(shown.unwrap_or(ControlFlow::Continue(())))
         })?;
         drop(latched);
@@ -357,18 +291,13 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
             Visited::All => (*range, ControlFlow::Continue(())),
             Visited::UpTo(key) => (KeyRange { low: range.low, high: key.next() }, ControlFlow::Break(())),
         };
-        self.note_range(relation.id, seen, found);
+        self.core.note_range(at.table(), seen, found);
         Ok(flow)
     }
 
-    fn range_far(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
-        let (owner, table, access) = (self.host.owner(partition), relation.id, access_of(visitor));
+    fn range_far(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        let (partition, table) = at.ids();
+        let (owner, access) = (self.host.owner(partition), visitor.access());
         let mut rest = *range;
         loop {
             let mut answers =
@@ -383,52 +312,41 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
                 .collect();
             let mut found = Vec::new();
             for (i, (key, sent)) in kept.into_iter().zip(&rows) {
-                if self.record.is_some() && !self.is_own_insert(i) {
+                if self.core.is_recorded() && !self.core.is_own_insert(Place::Far(i as u32)) {
                     found.push((*key, sent.version));
                 }
-                if self.show_far(relation, i, visitor)?.is_some_and(|flow| flow.is_break()) {
-                    self.note_range(table, KeyRange { low: rest.low, high: key.next() }, found);
+                if self.show_far(at.relation, i, visitor)?.is_some_and(|flow| flow.is_break()) {
+                    self.core.note_range(table, KeyRange { low: rest.low, high: key.next() }, found);
                     return Ok(ControlFlow::Break(()));
                 }
             }
             let Some((last, _)) = rows.last().filter(|_| !complete) else {
-                self.note_range(table, rest, found);
+                self.core.note_range(table, rest, found);
                 return Ok(ControlFlow::Continue(()));
             };
             let after = last.next().expect("no row has the greatest key");
-            self.note_range(table, KeyRange { low: rest.low, high: Some(after) }, found);
+            self.core.note_range(table, KeyRange { low: rest.low, high: Some(after) }, found);
             rest.low = after;
         }
     }
 
-    fn is_own_insert(&self, fetched: usize) -> bool {
-        let change = self.work.changes.of(Place::Far(fetched as u32));
-        change.is_some_and(|i| self.work.changes[i].is_new)
-    }
-
-    fn insert_own(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError> {
-        let (cx, host, table) = (self.cx, self.host, relation.id);
-        let mut latched = host.partition(cx, partition);
+    fn insert_own(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+        let (cx, host, table) = (self.cx, self.host, at.table());
+        let mut latched = host.partition(cx, at.partition);
         let part = latched.table(table);
         let before = self.own.held.len();
-        let inserted = self.own.insert(cx, part, (table, partition), key)?;
+        let inserted = self.own.insert(cx, part, at.ids(), key)?;
         match inserted {
             Inserted::Made(i) => {
-                self.work.begin_insert(Place::Own(i as u32), table, key, Some(bytes));
+                self.core.work.begin_insert(Place::Own(i as u32), table, key, Some(bytes));
                 Ok(true)
             }
             Inserted::Taken(i) => {
-                if self.work.revive(Place::Own(i as u32), bytes) {
+                if self.core.work.revive(Place::Own(i as u32), bytes) {
                     return Ok(true);
                 }
                 if i >= before {
-                    self.note_read(table, key, Some(self.own.held[i].version));
+                    self.core.note_read(table, key, Some(self.own.held[i].version));
                 }
                 Ok(false)
             }
@@ -443,28 +361,32 @@ impl<'h, F: Fabric> PartTxn<'h, F> {
         bytes: &[u8],
     ) -> Result<bool, TxnError> {
         if let Some(i) = self.fetched(relation.id, key) {
-            return Ok(self.work.revive(Place::Far(i as u32), bytes));
+            return Ok(self.core.work.revive(Place::Far(i as u32), bytes));
         }
         self.take_row(owner, relation.id, key, Step::Insert)?;
         let i = self.fetched(relation.id, key).ok_or(Conflict::Moved)?;
         let made = self.fetched[i].exclusive;
         if made {
-            self.work.begin_insert(Place::Far(i as u32), relation.id, key, Some(bytes));
+            self.core.work.begin_insert(Place::Far(i as u32), relation.id, key, Some(bytes));
         }
         Ok(made)
     }
 }
 
-impl<F: Fabric> Relational for PartTxn<'_, F> {
-    fn catalog<'a>(&self) -> &'a Catalog
+impl<'h, F: Fabric> Relational for PartTxn<'h, F> {
+    type Fabric = F;
+    type Host = PartHost;
+    type Place = Place;
+
+    fn host<'a>(&self) -> &'a PartHost
     where
         Self: 'a,
     {
-        &self.host.catalog
+        self.host
     }
 
-    fn partitions(&self) -> u16 {
-        self.host.partition_count()
+    fn core(&mut self) -> (&Cx<F>, &mut TxnCore<Place>) {
+        (self.cx, &mut self.core)
     }
 
     fn announce_rows(&mut self, rows: &[Announced]) {
@@ -496,91 +418,55 @@ impl<F: Fabric> Relational for PartTxn<'_, F> {
                 steps[at].1.push(step);
             }
         }
-        if !steps.is_empty() && self.refused.is_none() {
+        if !steps.is_empty() && self.core.go_on().is_ok() {
             // A refusal is heard by the next call.
             let _ = self.take_rows(steps);
         }
     }
 
-    fn copied(&mut self, table: TableId) -> InDram<'_> {
-        let at = self.replicas.iter().position(|replica| replica.0 == table).unwrap_or_else(|| {
-            self.replicas.push((table, self.host.replica(self.cx, table)));
-            self.replicas.len() - 1
-        });
-        let part = &self.replicas[at].1;
-        InDram { tree: &part.tree, rows: &part.rows }
-    }
-
-    fn charge(&self, work: Work, times: u32) {
-        self.cx.spend(work, times);
-    }
-
-    fn point_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<bool, TxnError> {
-        self.go_on()?;
-        let owner = self.host.owner(partition);
+    fn point_in(&mut self, at: At<'_>, key: &Key, visitor: &mut Visitor<'_>) -> Result<bool, TxnError> {
+        self.core.go_on()?;
+        let owner = self.host.owner(at.partition);
         if owner == self.host.me {
-            self.point_own(relation, partition, key, visitor)
+            self.point_own(at, key, visitor)
         } else {
-            self.point_far(relation, owner, key, visitor)
+            self.point_far(at.relation, owner, key, visitor)
         }
     }
 
-    fn range_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        range: &KeyRange,
-        visitor: &mut Visitor<'_>,
-    ) -> Result<ControlFlow<()>, TxnError> {
-        self.go_on()?;
-        if self.host.owner(partition) == self.host.me {
-            self.range_own(relation, partition, range, visitor)
+    fn range_in(&mut self, at: At<'_>, range: &KeyRange, visitor: &mut Visitor<'_>) -> Flow {
+        self.core.go_on()?;
+        if self.host.owner(at.partition) == self.host.me {
+            self.range_own(at, range, visitor)
         } else {
-            self.range_far(relation, partition, range, visitor)
+            self.range_far(at, range, visitor)
         }
     }
 
-    fn insert_in(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<bool, TxnError> {
-        self.go_on()?;
-        let owner = self.host.owner(partition);
+    fn insert_in(&mut self, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<bool, TxnError> {
+        self.core.go_on()?;
+        let owner = self.host.owner(at.partition);
         if owner == self.host.me {
-            self.insert_own(relation, partition, key, bytes)
+            self.insert_own(at, key, bytes)
         } else {
-            self.insert_far(relation, owner, key, bytes)
+            self.insert_far(at.relation, owner, key, bytes)
         }
     }
 
-    fn doom_visited(
-        &mut self,
-        relation: &Relation,
-        partition: PartitionId,
-        key: &Key,
-    ) -> Result<(), TxnError> {
-        let change = self.work.changes.visited;
-        debug_assert!(self.work.changes[change].key == *key && !self.work.changes[change].doomed);
-        match self.work.changes[change].place {
+    fn doom_visited(&mut self, at: At<'_>, key: &Key) -> Result<(), TxnError> {
+        let change = self.core.work.visited;
+        debug_assert!(self.core.work.changes[change].key == *key && !self.core.work.changes[change].doomed);
+        match self.core.work.changes[change].place {
             Place::Own(i) => {
                 let (cx, host) = (self.cx, self.host);
-                let mut latched = host.partition(cx, partition);
-                let part = latched.table(relation.id);
+                let mut latched = host.partition(cx, at.partition);
+                let part = latched.table(at.table());
                 self.own.doom(cx, part, i as usize)?;
                 debug_assert_eq!(self.own.held[i as usize].hold, Hold::Exclusive);
             }
-            Place::Far(_) => self.take_row(self.host.owner(partition), relation.id, key, Step::Doom)?,
+            Place::Far(_) => self.take_row(self.host.owner(at.partition), at.table(), key, Step::Doom)?,
         }
-        self.work.changes[change].doomed = true;
+        self.core.work.changes[change].doomed = true;
         Ok(())
     }
 }

@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 
 use liger_fabric::{Cx, Fabric};
-use liger_pod::plan::PartitionId;
+use liger_store::bwtree::{Entries, Trace};
 
 use super::host::ShmHost;
+use super::rows::RowAt;
 use super::word::State;
-use liger_engine::Key;
-use liger_engine::Relation;
-use liger_engine::TxnError;
+use liger_engine::protocol::tree_error;
+use liger_engine::{At, Key, TxnError};
 
 /// What a check of the pod from one host found.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub struct Checked {
     pub problems: Vec<String>,
 }
 
+/// Entries of an index that are read at once.
+const BATCH: usize = 64;
+
 impl ShmHost {
     /// What is wrong with the pod, and with this host's chunks of its memory. Reclamation should have caught
     /// up; what is still waiting for a grace period is reported as a leak.
@@ -39,7 +42,7 @@ impl ShmHost {
         let mut checked = Checked { known_here, ..Checked::default() };
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             for partition in self.plan.partitions() {
-                self.check_part(cx, (relation, partition), &mut checked, &mut reachable)?;
+                self.check_part(cx, At::new(relation, partition), &mut checked, &mut reachable)?;
             }
         }
         for class in self.heap.audit(cx, &reachable).classes {
@@ -52,23 +55,49 @@ impl ShmHost {
         Ok(checked)
     }
 
+    /// Shows the rows of a relation in a partition, with their places, from the first to the end's entry.
+    pub(super) fn each_entry<F: Fabric>(
+        &self,
+        cx: &Cx<F>,
+        at: At<'_>,
+        mut show: impl FnMut(&Key, RowAt),
+    ) -> Result<(), TxnError> {
+        let (mut entries, mut trace) = (Entries::default(), Trace::new());
+        let mut from = Some(Key::zero(at.relation.key_words));
+        while let Some(low) = from {
+            entries.clear();
+            trace.clear();
+            let index = self.index(at);
+            let read = index.scan(cx, &self.tree_env(), low.words(), None, BATCH, &mut entries, &mut trace);
+            read.map_err(|error| tree_error(at.table(), error))?;
+            from = None;
+            for (words, entry) in entries.iter() {
+                let key = Key::from_words(words);
+                show(&key, RowAt::of_entry(entry));
+                from = key.next();
+            }
+        }
+        Ok(())
+    }
+
     fn check_part<F: Fabric>(
         &self,
         cx: &Cx<F>,
-        (relation, partition): (&Relation, PartitionId),
+        at: At<'_>,
         checked: &mut Checked,
         reachable: &mut BTreeSet<u64>,
     ) -> Result<(), TxnError> {
+        let At { relation, partition } = at;
         let Checked { dead_entries, problems, .. } = checked;
         let mut wrong = |what: String| problems.push(format!("{}, {partition}: {what}", relation.name));
         let end = Key::greatest(relation.key_words);
         let (mut ends, mut bytes) = (false, Vec::new());
-        self.each_entry(cx, (relation, partition), |key, at| {
-            let word = self.look(cx, at);
-            reachable.insert(at.word.offset());
+        self.each_entry(cx, at, |key, row| {
+            let word = self.look(cx, row);
+            reachable.insert(row.word.offset());
             if word.state() == State::Dead {
                 *dead_entries += 1;
-                reachable.insert(at.block.offset());
+                reachable.insert(row.block.offset());
                 return;
             }
             if word.state() != State::Live || word.lease().writer != 0 {
@@ -78,9 +107,9 @@ impl ShmHost {
                 ends = true;
                 return;
             }
-            reachable.insert(at.block.offset());
+            reachable.insert(row.block.offset());
             bytes.clear();
-            match self.read(cx, at, relation.row_len, &mut bytes) {
+            match self.read(cx, row, relation.row_len, &mut bytes) {
                 Ok((lease, version)) if version > lease.wts => {
                     wrong(format!("{key:?}: bytes of {version}, word of {}", lease.wts));
                 }
@@ -91,7 +120,7 @@ impl ShmHost {
         if !ends {
             wrong("it has no end".to_owned());
         }
-        match self.index(relation, partition).check(cx, &self.tree_env()) {
+        match self.index(at).check(cx, &self.tree_env()) {
             Ok(census) => {
                 reachable.extend(census.words.iter().map(|word| word.offset()));
                 reachable.extend(census.records.iter().map(|(at, _)| at.offset()));

@@ -22,7 +22,7 @@ use super::rows::RowAt;
 use super::transaction::ShmTxn;
 use super::word::{END_OF_TIME, RowWord, State};
 use crate::sundial::{Ending, Lease, rests_on_reads};
-use liger_engine::{Conflict, TxnError};
+use liger_engine::{At, Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -58,7 +58,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// Ends a transaction that its body has given up, without its changes; with what it ends. The body's own
     /// error counts only if there is a time at which everything was as the body saw it.
     pub(super) fn give_up(&mut self, why: TxnError) -> TxnError {
-        self.work.clear();
+        self.core.work.clear();
         let vouched = if !rests_on_reads(why) {
             Err(why)
         } else if self.cx.sabotaged("shm.vouch-for-errors") {
@@ -81,7 +81,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
 
     /// Makes all leases cover one time; that time.
     fn validate(&mut self) -> Result<u64, TxnError> {
-        self.go_on()?;
+        self.core.go_on()?;
         let (cx, host) = (self.cx, self.host);
         let time = if cx.sabotaged("shm.time-above-all") { 1 } else { self.floor.max(1) };
         if time >= END_OF_TIME {
@@ -108,7 +108,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
     fn install(&mut self, time: u64) {
         let (cx, host) = (self.cx, self.host);
         let mut marked = false;
-        for change in self.work.changes.iter() {
+        for change in self.core.work.changes.iter() {
             let held = &mut self.held[change.place as usize];
             // A row that was deleted and inserted again does not go.
             held.doomed = change.doomed;
@@ -121,15 +121,15 @@ impl<F: Fabric> ShmTxn<'_, F> {
             cx.fence();
         }
         let mut written = false;
-        for change in self.work.changes.iter().filter(|change| !change.doomed) {
+        for change in self.core.work.changes.iter().filter(|change| !change.doomed) {
             let held = &self.held[change.place as usize];
             match change.image {
                 Some((start, end)) => {
-                    let image = &mut self.work.images[start as usize..end as usize];
-                    self.work.patches.apply(change.patches, image);
+                    let image = &mut self.core.work.images[start as usize..end as usize];
+                    self.core.work.patches.apply(change.patches, image);
                     host.write_new(cx, held.at, time, image);
                 }
-                None => host.write_pieces(cx, held.at, time, self.work.patches.iter(change.patches)),
+                None => host.write_pieces(cx, held.at, time, self.core.work.patches.iter(change.patches)),
             }
             host.fresh.set(held.at.word, time);
             written = true;
@@ -152,7 +152,6 @@ impl<F: Fabric> ShmTxn<'_, F> {
             removed = self.remove_all(ending);
         }
         self.held.clear();
-        self.places.clear();
         removed
     }
 
@@ -166,7 +165,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
 
     fn unlock(&self, i: usize, ending: Ending) {
         let (cx, held) = (self.cx, &self.held[i]);
-        let is_changed = self.work.changes.of(i as u32).is_some();
+        let is_changed = self.core.work.changes.number(&(i as u32)).is_some();
         let stamps = held.opens_gap && !cx.sabotaged("shm.stamp-gap");
         let lease = match ending {
             Ending::Committed { time } if is_changed || stamps => held.lease.changed(time),
@@ -187,7 +186,7 @@ impl<F: Fabric> ShmTxn<'_, F> {
             let Held { table, partition, key, at, lease, .. } = self.held[i];
             let lease = committed.map_or(lease, |time| lease.changed(time));
             if let Some(time) = committed.filter(|_| !host.gaps) {
-                host.note_removal(cx, host.catalog.relation(table)?, partition, time)?;
+                host.note_removal(cx, At::new(host.catalog.relation(table)?, partition), time)?;
             }
             set(cx, at, State::Dead, Lease { writer: 0, ..lease });
             going.push(Leftover { table, partition, key, at });
@@ -199,10 +198,9 @@ impl<F: Fabric> ShmTxn<'_, F> {
     }
 
     fn record_commit(&mut self, time: u64) {
-        let (Some(record), Some(sink)) = (&mut self.record, &self.host.history) else { return };
-        record.time = time;
-        record.writes.extend(self.work.writes(time));
-        sink.committed(record);
+        self.core.note_time(time);
+        self.core.note_writes(time);
+        self.core.show_history(self.host.history(), |sink, record| sink.committed(record));
     }
 }
 

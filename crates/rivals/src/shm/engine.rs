@@ -1,21 +1,38 @@
 //! A host of a pod whose rows are all shared, as an engine.
 
-use liger_engine::engine::{Emit, HostEngine, Rival};
-use liger_engine::{Row, TableId, TxnError};
+use std::sync::atomic::Ordering;
+
+use liger_engine::engine::{HostEngine, Rival, Show};
+use liger_engine::protocol::{Replicas, tree_error};
+use liger_engine::{At, Catalog, Key, Relation, Row, TxnError};
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::PodError;
+use liger_pod::heap::{BlockClass, WordClass};
+use liger_pod::plan::PartitionId;
 
-use super::{ShmHost, ShmLoader, ShmSession};
+use super::host::full;
+use super::rows::{RowAt, block_len};
+use super::word::{RowWord, State};
+use super::{ShmHost, ShmSession};
+use crate::sundial::Lease;
 
 impl HostEngine for ShmHost {
     type Session<'h, F: Fabric + 'h> = ShmSession<'h, F>;
 
     fn id(&self) -> HostId {
-        ShmHost::id(self)
+        self.me
+    }
+
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     fn partition_count(&self) -> u16 {
-        ShmHost::partition_count(self)
+        self.plan.config().partitions
+    }
+
+    fn replicas(&self) -> &Replicas {
+        &self.replicas
     }
 
     fn session<'h, F: Fabric>(&'h self, cx: &'h Cx<F>) -> ShmSession<'h, F> {
@@ -28,29 +45,41 @@ impl HostEngine for ShmHost {
         0
     }
 
-    fn load<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        fill: impl FnOnce(Emit<'_>) -> Result<(), TxnError>,
-    ) -> Result<(), TxnError> {
-        let mut loader = ShmLoader::new(self);
-        fill(&mut |table, row| loader.put(cx, table, row))?;
-        loader.finish(cx);
+    fn fills(&self, partition: PartitionId) -> bool {
+        partition.home(self.plan.config().hosts) == self.me
+    }
+
+    fn put<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, key: &Key, bytes: &[u8]) -> Result<(), TxnError> {
+        let word = self.heap.alloc_word(cx, WordClass::Tuple).map_err(full)?;
+        let len = block_len(at.relation.row_len);
+        let row = RowAt { word, block: self.heap.alloc(cx, BlockClass::Loose, len).map_err(full)? };
+        self.write_new(cx, row, 0, bytes);
+        cx.fence(); // Before an entry leads to it.
+        let lease = Lease { born: true, ..RowWord::next_life(cx, cx.load(word), 0) };
+        cx.store(word, RowWord::new(State::Live, lease).0);
+        self.fresh.set(word, lease.wts);
+        let added = self.index(at).insert(cx, &self.tree_env(), key.words(), row.entry());
+        match added.map_err(|error| tree_error(at.table(), error))? {
+            true => Ok(()),
+            false => Err(TxnError::DuplicateKey { index: at.table() }),
+        }
+    }
+
+    fn each_own<F: Fabric>(&self, cx: &Cx<F>, of: &Relation, show: Show<'_>) -> Result<(), TxnError> {
+        let (end, mut bytes) = (Key::greatest(of.key_words), Vec::new());
+        let _pin = self.epochs.pin(cx);
+        for partition in self.own_partitions() {
+            self.each_entry(cx, At::new(of, partition), |key, row| {
+                if *key != end {
+                    bytes.clear();
+                    // At rest nobody is in the way; who is shows in `check`.
+                    if self.read(cx, row, of.row_len, &mut bytes).is_ok() {
+                        show(key, Row::new(&bytes));
+                    }
+                }
+            })?;
+        }
         Ok(())
-    }
-
-    /// Everything is.
-    fn share<F: Fabric>(&self, _cx: &Cx<F>, _tables: &[TableId], _part: f64) -> Result<u64, TxnError> {
-        Ok(0)
-    }
-
-    fn each_row<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        table: TableId,
-        mut visit: impl FnMut(Row<'_>),
-    ) -> Result<(), TxnError> {
-        self.for_each_row(cx, table, |_, row| visit(row))
     }
 
     fn problems<F: Fabric>(&self, cx: &Cx<F>) -> Result<Vec<String>, TxnError> {
@@ -60,21 +89,23 @@ impl HostEngine for ShmHost {
         Ok(checked.problems.into_iter().chain(left).collect())
     }
 
+    /// Things that wait for other hosts before they can be reused, and entries that wait for memory.
     fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        ShmHost::backlog(self, cx)
+        self.epochs.backlog(cx) + self.leftovers.lock(cx).len()
     }
 
     fn overrule(&self) {
-        ShmHost::overrule(self);
+        self.overruled.store(true, Ordering::Relaxed);
     }
 }
 
 impl Rival for ShmHost {
     fn is_overruled(&self) -> bool {
-        ShmHost::is_overruled(self)
+        self.overruled.load(Ordering::Relaxed)
     }
 
+    /// The rows stay where they are; nobody shows this host's partitions any more.
     fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
-        ShmHost::leave(self, cx)
+        self.member.leave(cx)?.finish(cx)
     }
 }

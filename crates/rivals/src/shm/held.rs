@@ -15,10 +15,8 @@ use liger_store::bwtree::Trace;
 use super::rows::{Refusal, RowAt};
 use super::transaction::{ROUNDS, ShmTxn};
 use crate::sundial::Lease;
-use liger_engine::Key;
-use liger_engine::Relation;
 use liger_engine::protocol::tree_error;
-use liger_engine::{Access, Conflict, TableId, TxnError};
+use liger_engine::{Access, At, Conflict, Key, Relation, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -76,15 +74,15 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// Takes a row, or more of it. `None`: it is gone.
     pub(super) fn hold(
         &mut self,
-        (relation, partition): (&Relation, PartitionId),
-        (key, at): (&Key, RowAt),
+        at: At<'_>,
+        (key, row): (&Key, RowAt),
         want: Want,
     ) -> Result<Option<usize>, Conflict> {
         self.cx.spend(Work::Row, 1);
-        let known = self.places.get(&at.word);
+        let known = self.held.number(&row.word);
         let taken = match known {
-            Some(i) => self.hold_more(relation, i, want).map(|()| i),
-            None => self.take(relation, (key, partition), at, want),
+            Some(i) => self.hold_more(at.relation, i, want).map(|()| i),
+            None => self.take(at, (key, row), want),
         };
         match taken {
             Ok(i) => {
@@ -99,45 +97,34 @@ impl<F: Fabric> ShmTxn<'_, F> {
         }
     }
 
-    /// Adds a row; its number.
-    pub(super) fn add(&mut self, held: Held) -> usize {
-        let i = self.held.len();
-        self.places.put(held.at.word, i);
-        self.held.push(held);
-        i
-    }
-
-    fn take(
-        &mut self,
-        relation: &Relation,
-        (key, partition): (&Key, PartitionId),
-        at: RowAt,
-        want: Want,
-    ) -> Result<usize, Refusal> {
+    fn take(&mut self, at: At<'_>, (key, row): (&Key, RowAt), want: Want) -> Result<usize, Refusal> {
         let (cx, host) = (self.cx, self.host);
         let start = self.bytes.len();
         let locked = want.access == Access::Update;
         let (lease, version) = match (locked, want.bytes) {
-            (false, false) => (host.lease(cx, at)?, 0),
-            (false, true) => host.read(cx, at, relation.row_len, &mut self.bytes)?,
-            (true, _) => (host.lock(cx, at, self.who, None)?, 0),
+            (false, false) => (host.lease(cx, row)?, 0),
+            (false, true) => host.read(cx, row, at.relation.row_len, &mut self.bytes)?,
+            (true, _) => (host.lock(cx, row, self.who, None)?, 0),
         };
         let image = (!locked && want.bytes).then_some((start, self.bytes.len()));
-        let i = self.add(Held {
-            table: relation.id,
-            partition,
-            key: *key,
-            at,
-            lease,
-            locked,
-            version,
-            image,
-            opens_gap: false,
-            is_new: false,
-            doomed: false,
-        });
+        let i = self.held.add(
+            row.word,
+            Held {
+                table: at.table(),
+                partition: at.partition,
+                key: *key,
+                at: row,
+                lease,
+                locked,
+                version,
+                image,
+                opens_gap: false,
+                is_new: false,
+                doomed: false,
+            },
+        );
         if locked && want.bytes {
-            self.copy(relation, i)?;
+            self.copy(at.relation, i)?;
         }
         Ok(i)
     }
@@ -179,39 +166,31 @@ impl<F: Fabric> ShmTxn<'_, F> {
     /// The first row from `from` on; `trace` says which leaves of the index say so.
     pub(super) fn first_from(
         &self,
-        (relation, partition): (&Relation, PartitionId),
+        at: At<'_>,
         from: &Key,
         trace: &mut Trace,
     ) -> Result<(Key, RowAt), TxnError> {
         trace.clear();
-        let index = self.host.index(relation, partition);
+        let index = self.host.index(at);
         let found = index.first_at_or_after(self.cx, &self.host.tree_env(), from.words(), trace);
-        let found = found.map_err(|error| tree_error(relation.id, error))?;
+        let found = found.map_err(|error| tree_error(at.table(), error))?;
         let Some((key, entry)) = found else {
-            let (table, what) = (relation.id, "index without its end");
-            return Err(TxnError::Damaged { table, what, found: partition.0.into() });
+            let (table, what) = (at.table(), "index without its end");
+            return Err(TxnError::Damaged { table, what, found: at.partition.0.into() });
         };
-        Ok((Key::from_words(key.words(relation.key_words)), RowAt::of_entry(entry)))
+        Ok((Key::from_words(key.words(at.relation.key_words)), RowAt::of_entry(entry)))
     }
 
     /// True if the index still is as it was read.
-    pub(super) fn is_index_as_read(
-        &self,
-        (relation, partition): (&Relation, PartitionId),
-        trace: &Trace,
-    ) -> bool {
-        self.host.index(relation, partition).unchanged(self.cx, trace)
+    pub(super) fn is_index_as_read(&self, at: At<'_>, trace: &Trace) -> bool {
+        self.host.index(at).unchanged(self.cx, trace)
     }
 
     /// Sees to it that there is no row with this key, and if gaps are protected that there will be none;
     /// false if there may be one now.
-    pub(super) fn hold_absent(
-        &mut self,
-        place: (&Relation, PartitionId),
-        key: &Key,
-    ) -> Result<bool, TxnError> {
-        let (table, cx) = (place.0.id, self.cx);
-        let is_it = |held: &Held| held.table == table && held.partition == place.1 && held.key == *key;
+    pub(super) fn hold_absent(&mut self, at: At<'_>, key: &Key) -> Result<bool, TxnError> {
+        let cx = self.cx;
+        let is_it = |held: &Held| (held.partition, held.table) == at.ids() && held.key == *key;
         if !cx.sabotaged("shm.miss-what-was-read") && self.held.iter().any(is_it) {
             return Err(Conflict::Validation.into());
         }
@@ -219,52 +198,47 @@ impl<F: Fabric> ShmTxn<'_, F> {
             return Ok(true);
         }
         let mut trace = std::mem::take(&mut self.trace);
-        let absent = self.lease_gap(place, key, &mut trace);
+        let absent = self.lease_gap(at, key, &mut trace);
         self.trace = trace;
         absent
     }
 
-    fn lease_gap(
-        &mut self,
-        place: (&Relation, PartitionId),
-        key: &Key,
-        trace: &mut Trace,
-    ) -> Result<bool, TxnError> {
-        let (next, at) = self.first_from(place, key, trace)?;
+    fn lease_gap(&mut self, at: At<'_>, key: &Key, trace: &mut Trace) -> Result<bool, TxnError> {
+        let (next, row) = self.first_from(at, key, trace)?;
         let blind = self.cx.sabotaged("shm.recheck-absent");
-        let absent = next != *key && self.hold(place, (&next, at), Want::gap(Access::Read))?.is_some();
-        Ok(absent && (blind || self.is_index_as_read(place, trace)))
+        let absent = next != *key && self.hold(at, (&next, row), Want::gap(Access::Read))?.is_some();
+        Ok(absent && (blind || self.is_index_as_read(at, trace)))
     }
 
     /// Locks the row from `from` on that stands for a gap whose contents will change; a row with the key
     /// `unless` is returned instead.
     pub(super) fn open_gap(
         &mut self,
-        place: (&Relation, PartitionId),
+        at: At<'_>,
         from: &Key,
         unless: Option<&Key>,
     ) -> Result<Option<RowAt>, TxnError> {
         let mut trace = std::mem::take(&mut self.trace);
-        let opened = self.lock_gap(place, from, unless, &mut trace);
+        let opened = self.lock_gap(at, from, unless, &mut trace);
         self.trace = trace;
         opened
     }
 
     fn lock_gap(
         &mut self,
-        place: (&Relation, PartitionId),
+        at: At<'_>,
         from: &Key,
         unless: Option<&Key>,
         trace: &mut Trace,
     ) -> Result<Option<RowAt>, TxnError> {
         for _ in 0..ROUNDS {
-            let (next, at) = self.first_from(place, from, trace)?;
+            let (next, row) = self.first_from(at, from, trace)?;
             let blind = self.cx.sabotaged("shm.recheck-gap");
             if unless == Some(&next) {
-                return Ok(Some(at));
+                return Ok(Some(row));
             }
-            if let Some(i) = self.hold(place, (&next, at), Want::gap(Access::Update))?
-                && (blind || self.is_index_as_read(place, trace))
+            if let Some(i) = self.hold(at, (&next, row), Want::gap(Access::Update))?
+                && (blind || self.is_index_as_read(at, trace))
             {
                 self.held[i].opens_gap = true;
                 return Ok(None);

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, Latch};
-use liger_pod::PodError;
 use liger_pod::epochs::Epochs;
 use liger_pod::heap::{BlockClass, Heap, OutOfMemory, Usage, WordClass};
 use liger_pod::membership::{self, Member};
@@ -23,13 +22,11 @@ use liger_store::bwtree::{BwTree, NodeCache, TreeError, TreeHost, Unfinished};
 use super::fresh::Fresh;
 use super::rows::{RowAt, block_len};
 use super::word::{RowWord, State};
-use crate::copies::Copies;
 use crate::sundial::{Lease, Who};
-use liger_engine::Key;
+use liger_engine::engine::{HostEngine, Rival};
 use liger_engine::history::HistorySink;
-use liger_engine::protocol::tree_error;
-use liger_engine::{Catalog, Relation};
-use liger_engine::{TableId, TxnError};
+use liger_engine::protocol::{Replicas, tree_error};
+use liger_engine::{At, Catalog, Key, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &["shm.above-removals", "shm.wait-for-readers"];
@@ -94,16 +91,16 @@ pub struct ShmHost {
     nodes: NodeCache,
     unfinished: Unfinished,
     pub(super) fresh: Fresh,
-    pub(super) copies: Copies,
+    pub(super) replicas: Replicas,
     /// By relation and partition: where it ends, once that was looked up.
     ends: Vec<OnceLock<RowAt>>,
     /// Entries of dead rows that could not be taken out for want of memory.
     pub(super) leftovers: Latch<Vec<Leftover>>,
     pub(super) history: Option<Arc<dyn HistorySink>>,
     pub(super) traffic: Traffic,
-    member: Member,
+    pub(super) member: Member,
     responder: Responder,
-    overruled: AtomicBool,
+    pub(super) overruled: AtomicBool,
 }
 
 impl ShmHost {
@@ -133,7 +130,7 @@ impl ShmHost {
             nodes: NodeCache::new(options.node_entries),
             unfinished: Unfinished::default(),
             fresh: Fresh::new(plan),
-            copies: Copies::new(&catalog),
+            replicas: Replicas::new(&catalog),
             ends: (0..ends).map(|_| OnceLock::new()).collect(),
             leftovers: Latch::default(),
             history: options.history,
@@ -150,7 +147,7 @@ impl ShmHost {
     fn create_indexes<F: Fabric>(&self, cx: &Cx<F>) -> Result<(), TxnError> {
         for relation in self.catalog.relations().iter().filter(|relation| !relation.replicated) {
             for partition in self.own_partitions() {
-                let tree = self.index(relation, partition);
+                let tree = self.index(At::new(relation, partition));
                 tree.create(cx, &self.tree_env()).map_err(|error| tree_error(relation.id, error))?;
                 let word = self.heap.alloc_word(cx, WordClass::Tuple).map_err(full)?;
                 let end = RowAt { word, block: DataAddr::new(0) };
@@ -164,21 +161,14 @@ impl ShmHost {
         Ok(())
     }
 
-    /// This host's number.
-    pub fn id(&self) -> HostId {
-        self.me
-    }
-
-    /// Number of partitions in the pod.
-    #[inline]
-    pub fn partition_count(&self) -> u16 {
-        self.plan.config().partitions
+    /// Who keeps the history of this host's transactions.
+    pub(super) fn history(&self) -> Option<&dyn HistorySink> {
+        self.history.as_deref().map(|history| history as &dyn HistorySink)
     }
 
     /// The partitions that this host loads and shows.
     pub fn own_partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
-        let hosts = self.plan.config().hosts;
-        self.plan.partitions().filter(move |partition| partition.home(hosts) == self.me)
+        self.plan.partitions().filter(|partition| self.fills(*partition))
     }
 
     /// What this host's workers did together.
@@ -196,8 +186,8 @@ impl ShmHost {
     }
 
     /// The index of a relation's rows in a partition.
-    pub(super) fn index(&self, relation: &Relation, partition: PartitionId) -> BwTree {
-        BwTree::new(self.plan.directory(relation.id.0, partition), relation.key_words)
+    pub(super) fn index(&self, at: At<'_>) -> BwTree {
+        BwTree::new(self.plan.directory(at.table().0, at.partition), at.relation.key_words)
     }
 
     /// What the indexes need.
@@ -206,47 +196,31 @@ impl ShmHost {
     }
 
     /// Where a partition of a relation ends.
-    fn end<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        relation: &Relation,
-        partition: PartitionId,
-    ) -> Result<RowAt, TxnError> {
-        let at = usize::from(relation.id.0) * usize::from(self.partition_count()) + partition.index();
-        if let Some(end) = self.ends[at].get() {
+    fn end<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>) -> Result<RowAt, TxnError> {
+        let place = at.table().index() * usize::from(self.plan.config().partitions) + at.partition.index();
+        if let Some(end) = self.ends[place].get() {
             return Ok(*end);
         }
-        let key = Key::greatest(relation.key_words);
-        let found = self.index(relation, partition).get(cx, &self.tree_env(), key.words());
-        let found = found.map_err(|error| tree_error(relation.id, error))?;
+        let key = Key::greatest(at.relation.key_words);
+        let found = self.index(at).get(cx, &self.tree_env(), key.words());
+        let found = found.map_err(|error| tree_error(at.table(), error))?;
         let Some(entry) = found else {
-            let (table, what) = (relation.id, "index without its end");
-            return Err(TxnError::Damaged { table, what, found: partition.0.into() });
+            let (table, what) = (at.table(), "index without its end");
+            return Err(TxnError::Damaged { table, what, found: at.partition.0.into() });
         };
-        Ok(*self.ends[at].get_or_init(|| RowAt::of_entry(entry)))
+        Ok(*self.ends[place].get_or_init(|| RowAt::of_entry(entry)))
     }
 
     /// Without protection of gaps: a time at or above that of every removal of a row of this partition whose
     /// entry is gone. A later row with the same key gets a greater one.
-    pub(super) fn last_removal<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        relation: &Relation,
-        partition: PartitionId,
-    ) -> Result<u64, TxnError> {
-        let end = self.end(cx, relation, partition)?;
+    pub(super) fn last_removal<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>) -> Result<u64, TxnError> {
+        let end = self.end(cx, at)?;
         Ok(if cx.sabotaged("shm.above-removals") { 0 } else { self.look(cx, end).lease().rts })
     }
 
     /// Says that a row of this partition is removed at `time`, before its entry goes.
-    pub(super) fn note_removal<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        relation: &Relation,
-        partition: PartitionId,
-        time: u64,
-    ) -> Result<(), TxnError> {
-        let end = self.end(cx, relation, partition)?;
+    pub(super) fn note_removal<F: Fabric>(&self, cx: &Cx<F>, at: At<'_>, time: u64) -> Result<(), TxnError> {
+        let end = self.end(cx, at)?;
         let mut word = self.look(cx, end);
         while word.lease().rts < time {
             let later = RowWord::new(word.state(), Lease { rts: time, ..word.lease() });
@@ -262,7 +236,8 @@ impl ShmHost {
     /// memory for that, later.
     pub(super) fn take_out<F: Fabric>(&self, cx: &Cx<F>, row: Leftover) -> Result<(), TxnError> {
         let relation = self.catalog.relation(row.table)?;
-        let removed = self.index(relation, row.partition).remove(cx, &self.tree_env(), row.key.words());
+        let removed =
+            self.index(At::new(relation, row.partition)).remove(cx, &self.tree_env(), row.key.words());
         match removed {
             Ok(found) => debug_assert_eq!(found, Some(row.at.entry()), "an entry is taken out once"),
             Err(TreeError::OutOfMemory(_)) => {
@@ -301,29 +276,6 @@ impl ShmHost {
     pub(super) fn wait_a_turn<F: Fabric>(&self, cx: &Cx<F>) {
         self.responder.poll(cx);
         cx.pause();
-    }
-
-    /// Things that wait for other hosts before they can be reused, and entries that wait for memory.
-    pub fn backlog<F: Fabric>(&self, cx: &Cx<F>) -> usize {
-        self.epochs.backlog(cx) + self.leftovers.lock(cx).len()
-    }
-
-    /// True once the pod has ruled that this host is not a member any more.
-    pub fn is_overruled(&self) -> bool {
-        self.overruled.load(Ordering::Relaxed)
-    }
-
-    /// Lets this host fall silent: its transactions end, and its heart stops.
-    pub(crate) fn overrule(&self) {
-        self.overruled.store(true, Ordering::Relaxed);
-    }
-
-    /// Leaves the pod. The rows stay where they are; nobody shows this host's partitions any more.
-    ///
-    /// # Errors
-    /// If the others take the host for dead.
-    pub fn leave<F: Fabric>(self, cx: &Cx<F>) -> Result<(), PodError> {
-        self.member.leave(cx)?.finish(cx)
     }
 }
 

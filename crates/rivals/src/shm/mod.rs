@@ -15,7 +15,6 @@ mod fresh;
 mod held;
 mod host;
 mod join;
-mod load;
 mod rows;
 mod session;
 mod transaction;
@@ -24,7 +23,6 @@ mod word;
 pub use check::Checked;
 pub use host::{Options, ShmHost, Traffic};
 pub use join::{ShmOptions, join};
-pub use load::ShmLoader;
 pub use session::ShmSession;
 pub use transaction::ShmTxn;
 

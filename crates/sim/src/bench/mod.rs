@@ -435,7 +435,7 @@ impl<E: PodEngine> Snapshot for Whole<'_, E> {
             let its = Rc::clone(host);
             let read = self.sim.borrow_mut().try_alone(HostId(id), WorkerId(0), move |cx| {
                 let mut bytes = Vec::new();
-                let shown = its.each_row(cx, table, |row| bytes.extend_from_slice(row.bytes()));
+                let shown = its.each_row(cx, table, |_, row| bytes.extend_from_slice(row.bytes()));
                 shown.map(|()| bytes)
             });
             match read {

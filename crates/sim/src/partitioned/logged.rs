@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use liger_engine::engine::HostEngine;
 use liger_engine::log::branch::BranchHead;
 use liger_engine::log::record::{Op, Record, epoch_of};
 use liger_engine::log::scan::{End, Scanner};
@@ -51,7 +52,7 @@ pub(super) fn rows(pod: &mut PartPod, catalog: &Arc<Catalog>) -> Result<Rows, St
             let put = |key: &liger_engine::Key, row: liger_engine::Row<'_>| {
                 rows.insert(HistoryKey::new(table, key.words()), (0, row.bytes().to_vec()));
             };
-            host.for_each_row(cx, relation.id, put).expect("a table of the catalog");
+            host.each_row(cx, relation.id, put).expect("a table of the catalog");
         }
         rows
     });

@@ -9,10 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::Loader;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::manifest::HostManifest;
 use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, create};
-use liger_engine::row::{Loader, RowHost, RowSession};
+use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Catalog, Session, Transaction, TxnError};
 use liger_fabric::disk::SimDisks;
 use liger_fabric::sim::Sim;

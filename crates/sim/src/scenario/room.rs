@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use liger_engine::Loader;
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
@@ -15,7 +16,7 @@ use liger_engine::recovery::checkpointer::{CheckpointOptions, Checkpointer};
 use liger_engine::recovery::directory::{Directory, read_whole};
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
 use liger_engine::recovery::{Identity, create};
-use liger_engine::row::{Loader, RowHost, RowSession};
+use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Catalog, Session, Ticket, Transaction, TxnError};
 use liger_fabric::disk::SimDisks;
 use liger_fabric::sim::{Sim, Simulation};

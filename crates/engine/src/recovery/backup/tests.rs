@@ -7,8 +7,7 @@ use liger_fabric::native::{Mapping, Native};
 use liger_fabric::{Cx, HostId, WorkerId};
 
 use super::*;
-use crate::log::segment::Frame;
-use crate::log::segment::Place;
+use crate::log::segment::{Frame, Place};
 use crate::recovery::directory::{create_anew, replace};
 use crate::recovery::{Identity, Plan, create};
 

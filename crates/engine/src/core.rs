@@ -1,0 +1,172 @@
+//! What a transaction of any protocol holds beside its locks: its changes, what is recorded of it, the copies
+//! of replicated tables that it reads, and whether it is over.
+//!
+//! Invariants:
+//! 1. A transaction that was refused stays refused until the next one begins: whatever it calls fails.
+//! 2. What it has read and written is recorded if somebody keeps a history, and then completely.
+//!
+//! Not here: where its rows are and how they are held (each protocol), and its commit.
+
+use std::hash::Hash;
+use std::ops::ControlFlow;
+
+use liger_fabric::{Cx, Fabric, Work};
+
+use crate::catalog::Relation;
+use crate::history::{HistorySink, RangeRecord, ReadRecord, TxnRecord};
+use crate::key::{Key, KeyRange};
+use crate::relational::InDram;
+use crate::replicas::{Replicas, ReplicasRead};
+use crate::txn::{Conflict, TableId, TxnError};
+use crate::workspace::{Visitor, Workspace};
+
+/// What a transaction holds beside its locks; `P` is how its protocol names where a row is.
+pub struct TxnCore<P> {
+    /// Its changes, which nobody else sees.
+    pub work: Workspace<P>,
+    record: Option<TxnRecord>,
+    replicas: ReplicasRead,
+    refused: Option<TxnError>,
+}
+
+impl<P: Copy + Eq + Hash> TxnCore<P> {
+    /// Of the caller's worker, whose transactions are recorded if there is a `history`.
+    pub fn new<F: Fabric>(cx: &Cx<F>, history: Option<&dyn HistorySink>) -> Self {
+        Self {
+            work: Workspace::default(),
+            record: history.map(|_| TxnRecord::new(cx.host(), cx.worker())),
+            replicas: ReplicasRead::default(),
+            refused: None,
+        }
+    }
+
+    /// Forgets the last transaction and keeps the memory.
+    pub fn clear(&mut self) {
+        self.work.clear();
+        self.replicas.clear();
+        self.refused = None;
+        if let Some(record) = &mut self.record {
+            record.clear();
+        }
+    }
+
+    /// Whether it may go on.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub fn go_on(&self) -> Result<(), TxnError> {
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// The transaction is over.
+    pub fn refuse(&mut self, why: TxnError) -> TxnError {
+        self.refused = Some(why);
+        why
+    }
+
+    /// What a step came to: a conflict ends the transaction.
+    ///
+    /// # Errors
+    /// The step's.
+    pub fn outcome<R>(&mut self, step: Result<R, TxnError>) -> Result<R, TxnError> {
+        if let Err(TxnError::Conflict(why)) = step {
+            self.refuse(why.into());
+        }
+        step
+    }
+
+    /// As [`TxnCore::outcome`], of a step that can only fail by a conflict.
+    ///
+    /// # Errors
+    /// The conflict.
+    pub fn unless<R>(&mut self, step: Result<R, Conflict>) -> Result<R, TxnError> {
+        step.map_err(|why| self.refuse(why.into()))
+    }
+
+    /// True if its history is kept.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
+    /// It has read a key; `None`: there is no such row.
+    #[inline]
+    pub fn note_read(&mut self, table: TableId, key: &Key, version: Option<u64>) {
+        if let Some(record) = &mut self.record {
+            record.reads.push(ReadRecord { table, key: *key, version });
+        }
+    }
+
+    /// How many reads are recorded, for [`TxnCore::forget_reads`].
+    pub fn reads(&self) -> usize {
+        self.record.as_ref().map_or(0, |record| record.reads.len())
+    }
+
+    /// Forgets reads behind the first so many: it keeps nothing of what they have shown.
+    pub fn forget_reads(&mut self, kept: usize) {
+        if let Some(record) = &mut self.record {
+            record.reads.truncate(kept);
+        }
+    }
+
+    /// It has visited a range, and found these rows of others in it.
+    #[inline]
+    pub fn note_range(&mut self, table: TableId, range: KeyRange, found: Vec<(Key, u64)>) {
+        if let Some(record) = &mut self.record {
+            record.ranges.push(RangeRecord { table, range, found });
+        }
+    }
+
+    /// Its changes have a version now.
+    pub fn note_writes(&mut self, version: u64) {
+        if let Some(record) = &mut self.record {
+            debug_assert!(record.writes.is_empty(), "changes are recorded once");
+            record.writes.extend(self.work.writes(version));
+        }
+    }
+
+    /// When it takes effect, by a protocol that orders transactions by a clock of its own.
+    pub fn note_time(&mut self, time: u64) {
+        if let Some(record) = &mut self.record {
+            record.time = time;
+        }
+    }
+
+    /// Shows what is recorded of it to who keeps the history.
+    pub fn show_history(
+        &self,
+        history: Option<&dyn HistorySink>,
+        show: impl FnOnce(&dyn HistorySink, &TxnRecord),
+    ) {
+        if let (Some(record), Some(history)) = (&self.record, history) {
+            show(history, record);
+        }
+    }
+
+    /// The copy of a replicated table that this transaction reads, from its first look to its end.
+    pub fn copied<F: Fabric>(&mut self, cx: &Cx<F>, replicas: &Replicas, table: TableId) -> InDram<'_> {
+        self.replicas.of(cx, replicas, table)
+    }
+
+    /// True if it has made the row at this place.
+    pub fn is_own_insert(&self, place: P) -> bool {
+        self.work.changes.number(&place).is_some_and(|i| self.work.changes[i].is_new)
+    }
+
+    /// Shows a row that it holds to the visitor, own changes included. `None`: it has deleted the row.
+    ///
+    /// # Errors
+    /// If the visitor changes a key.
+    pub fn show<F: Fabric>(
+        &mut self,
+        cx: &Cx<F>,
+        (relation, place): (&Relation, P),
+        key: &Key,
+        (base, version): (&[u8], u64),
+        visitor: &mut Visitor<'_>,
+    ) -> Result<Option<ControlFlow<()>>, TxnError> {
+        cx.spend(Work::DramLine, 2);
+        self.work.show(relation, place, key, base, version, visitor)
+    }
+}
