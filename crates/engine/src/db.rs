@@ -277,7 +277,7 @@ impl Pod {
                 let _fuse = Fuse(&*imaged);
                 let Some(mut its_own) = its_own.try_lock() else { return IDLE_NS };
                 let it = its_own.as_mut().expect("it is there until this service has ended");
-                if it.turn(cx, &imaged) > 0 { 0 } else { it.rest_ns(cx) }
+                if it.turn(cx, &*imaged) > 0 { 0 } else { it.rest_ns(cx) }
             };
             let turns_bell = bell(&self.plan, host, Bell::Checkpoint);
             let turns = Service::start(&memory, SERVICE_WORKER, options.seed, Some(turns_bell), turn);
@@ -512,7 +512,7 @@ impl<M: HostMemory> Host<M> {
     ) -> Result<Loaded, DbError> {
         let directories = data.look_all()?;
         let engine = self.crew.engine.clone();
-        let loading = Loading::new(plan, &engine);
+        let loading = Loading::new(plan, &*engine);
         let worked = self.run(workers, |session| loading.work(session.cx(), &directories));
         for worker in worked {
             // A panic has said what it is.
@@ -532,7 +532,7 @@ impl<M: HostMemory> Host<M> {
         let _rest = self.crew.service.rest();
         let cx = self.crew.memory.cx(SERVICE_WORKER, self.crew.seed);
         let identity = data.identity();
-        let rows = recovery::load_replicas(&cx, &self.crew.engine, &directories, &identity)?;
+        let rows = recovery::load_replicas(&cx, &*self.crew.engine, &directories, &identity)?;
         self.rows_are_whole();
         Ok(rows)
     }

@@ -13,6 +13,7 @@ mod core;
 pub mod db;
 pub mod engine;
 pub mod history;
+pub mod instance;
 mod key;
 mod layout;
 mod load;

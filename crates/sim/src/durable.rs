@@ -28,7 +28,9 @@ use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
 use liger_engine::recovery::directory::Directory;
-use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
+use liger_engine::recovery::{
+    Identity, Loading, Plan, RecoveryError, RestoresRows, begin_generation, create,
+};
 use liger_fabric::disk::{Disk, DiskFault, SimDisks};
 use liger_fabric::sim::{CrashDomain, Kill, KillAt, Outcome as End, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -389,7 +391,7 @@ impl<'r> OneLife<'r> {
             let (id, host, plan) = (host.id(), Rc::clone(host), Rc::clone(&self.plan));
             let (directories, failed) = (directories.clone(), Rc::clone(&failed));
             self.pod.sim.spawn(id, WorkerId(0), move |cx| {
-                let worked = Loading::new(&plan, &host).work(cx, &directories);
+                let worked = Loading::new(&plan, &*host).work(cx, &directories);
                 failed.borrow_mut().extend(worked.err().map(|failure| failure.to_string()));
             });
         }

@@ -14,8 +14,10 @@ use liger_engine::log::segment::{Frame, FrameKind, Frames, Place, SegmentHead, s
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::{Directory, replace};
 use liger_engine::recovery::manifest::HostManifest;
-use liger_engine::recovery::{Identity, Loading, Plan, RecoveryError, begin_generation, create};
-use liger_engine::row::{RestoreStep, RowSession};
+use liger_engine::recovery::{
+    Identity, Loading, Plan, RecoveryError, RestoreStep, RestoresRows, begin_generation, create,
+};
+use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{
     Catalog, Key, KeyRange, NewRow, Row, Session, StoredAt, StoredFile, TableId, Transaction, TxnError, table,
 };
@@ -249,7 +251,7 @@ fn recover(disks: &SimDisks, workers: u8) -> Result<State, RecoveryError> {
     let failed = Rc::new(std::cell::RefCell::new(None));
     for host in &pod.hosts {
         let host: &'static Rc<_> = Box::leak(Box::new(Rc::clone(host)));
-        let loading: &'static Loading<'_> = Box::leak(Box::new(Loading::new(plan, host)));
+        let loading: &'static Loading<'_, RowHost> = Box::leak(Box::new(Loading::new(plan, &**host)));
         for worker in 0..workers {
             let (on_disk, failed) = (directories.clone(), Rc::clone(&failed));
             pod.sim.spawn(host.id(), WorkerId(worker), move |cx| {
@@ -390,7 +392,7 @@ fn opened(disks: &SimDisks) -> SimPod {
             let directories: Vec<_> =
                 all.map(|host| Directory::new(host, Disk::look_simulated(host))).collect();
             let plan = Plan::make(cx, &directories, &IDENTITY)?;
-            Loading::new(&plan, &host).work(cx, &directories)
+            Loading::new(&plan, &*host).work(cx, &directories)
         });
         loaded.unwrap();
     }

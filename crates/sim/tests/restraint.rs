@@ -115,7 +115,7 @@ fn an_image_stays_until_the_partition_s_owner_has_a_newer_one() {
             replace(cx, &other, HOST_MANIFEST, &its.encode()).expect("a good disk");
             (0..300).any(|_| {
                 cx.pause();
-                checkpointer.turn(cx, &host) > 0
+                checkpointer.turn(cx, &*host) > 0
             })
         };
         assert!(!begins(None) && !begins(checkpoint(5)), "there is no newer one");

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use liger_engine::row::{Hearer, PodEvent};
+use liger_engine::instance::{Hearer, PodEvent};
 use liger_server::log::{Entry, Level};
 
 use crate::telling::Telling;

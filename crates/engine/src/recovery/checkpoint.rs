@@ -26,10 +26,12 @@ use super::directory::{Directory, remove_if_there, replace};
 use super::error::RecoveryError;
 use super::image::{BLOCK_BYTES, ImageHead, ImageWriter, REPLICAS};
 use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name, image_numbers};
+use super::recoverable::{CopiedUpTo, CopiesRows};
 use crate::catalog::Relation;
+use crate::instance::Instance;
 use crate::key::Key;
+use crate::log::HostLog;
 use crate::log::record::epoch_of;
-use crate::row::{CopiedUpTo, RowHost};
 use crate::txn::TableId;
 
 /// Protocol steps that a test can leave out.
@@ -70,6 +72,32 @@ impl Default for Pace {
     }
 }
 
+/// The log's epochs, as a host sees them.
+pub struct LogEpochs<'h> {
+    instance: &'h Instance,
+    log: &'h HostLog,
+}
+
+impl<'h> LogEpochs<'h> {
+    /// Those of a host that keeps a log.
+    pub fn of(instance: &'h Instance) -> Option<Self> {
+        instance.log().map(|log| Self { instance, log })
+    }
+}
+
+impl<F: Fabric> EpochView<F> for LogEpochs<'_> {
+    fn now(&self, cx: &Cx<F>) -> u64 {
+        self.log.clock().now(cx)
+    }
+
+    fn durable(&self, cx: &Cx<F>) -> Result<u64, RecoveryError> {
+        let (epoch, members) = (self.log.clock().now(cx), self.instance.members(cx));
+        // Whoever asks waits: the epoch is to move on.
+        self.log.is_durable(cx, epoch, || members)?;
+        Ok(self.log.pod_durable(cx, members))
+    }
+}
+
 /// Takes a checkpoint of the caller's host behind the one that `manifest` names, makes it valid, and
 /// returns the manifest that is in force then. The files of the earlier one are removed.
 ///
@@ -80,7 +108,7 @@ impl Default for Pace {
 /// storage and the manifest has been replaced already.
 pub fn take<F: Fabric>(
     cx: &Cx<F>,
-    host: &RowHost,
+    host: &impl CopiesRows,
     directory: &Directory,
     manifest: &HostManifest,
     epochs: &impl EpochView<F>,
@@ -132,7 +160,7 @@ impl Taking {
     /// Begins a checkpoint of the caller's host, behind the one that `manifest` names.
     pub fn begin<F: Fabric>(
         cx: &Cx<F>,
-        host: &RowHost,
+        host: &impl CopiesRows,
         manifest: &HostManifest,
         epochs: &impl EpochView<F>,
         pace: Pace,
@@ -163,7 +191,7 @@ impl Taking {
     pub fn step<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        host: &RowHost,
+        host: &impl CopiesRows,
         directory: &Directory,
         manifest: &HostManifest,
         epochs: &impl EpochView<F>,
@@ -191,7 +219,7 @@ impl Taking {
     fn copy<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        host: &RowHost,
+        host: &impl CopiesRows,
         directory: &Directory,
         manifest: &HostManifest,
         epochs: &impl EpochView<F>,
@@ -277,7 +305,7 @@ struct Image {
 impl Image {
     fn begin<F: Fabric>(
         cx: &Cx<F>,
-        host: &RowHost,
+        host: &impl CopiesRows,
         directory: &Directory,
         head: &ImageHead,
         pace: Pace,
@@ -298,7 +326,7 @@ impl Image {
     fn copy<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        host: &RowHost,
+        host: &impl CopiesRows,
         directory: &Directory,
     ) -> Result<Step, RecoveryError> {
         let table = *self.tables.last().expect("a table is left");

@@ -17,6 +17,7 @@ use super::Plan;
 use super::directory::Directory;
 use super::error::{FileByte, RecoveryError};
 use super::image::REPLICAS;
+use super::recoverable::RestoresRows;
 use super::replay::{Changes, RecoveredRow};
 use super::sources::Sources;
 use super::stored::Stored;
@@ -24,7 +25,6 @@ use crate::log::record::Change;
 use crate::log::scan::End;
 use crate::log::segment::segment_name;
 use crate::replicas::ReplicasToBe;
-use crate::row::RowHost;
 
 /// What a host's loading has found so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,9 +40,9 @@ pub struct Loaded {
 }
 
 /// The work of one host's workers on its share of a recovery.
-pub struct Loading<'p> {
+pub struct Loading<'p, R> {
     plan: &'p Plan,
-    host: &'p RowHost,
+    host: &'p R,
     /// Hosts whose logs nobody has taken, and how many are not read yet.
     logs: Latch<Vec<usize>>,
     unread: AtomicUsize,
@@ -56,9 +56,9 @@ pub struct Loading<'p> {
     applied: AtomicU64,
 }
 
-impl<'p> Loading<'p> {
+impl<'p, R: RestoresRows> Loading<'p, R> {
     /// The share of `host`, whose partitions are empty.
-    pub fn new(plan: &'p Plan, host: &'p RowHost) -> Self {
+    pub fn new(plan: &'p Plan, host: &'p R) -> Self {
         let own = |partition: &PartitionId| host.owner(*partition) == host.id();
         let mut partitions: Vec<PartitionId> = host.plan().partitions().filter(own).collect();
         partitions.push(REPLICAS);
@@ -190,7 +190,7 @@ impl<'p> Loading<'p> {
 /// Makes the host's copies of all replicated tables. Returns how many rows there are.
 pub(super) fn load_replicated<F: Fabric>(
     cx: &Cx<F>,
-    host: &RowHost,
+    host: &impl RestoresRows,
     stored: &Stored,
     mut turn: impl FnMut(),
 ) -> Result<u64, RecoveryError> {

@@ -16,11 +16,11 @@ use super::directory::{Directory, PodFiles};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
 use super::loading::load_replicated;
+use super::recoverable::RestoresRows;
 use super::replay::Changes;
 use super::sources::Sources;
 use super::{Identity, Plan};
 use crate::log::record::Change;
-use crate::row::RowHost;
 
 /// Fills a host's copies of replicated tables from the newest image of them, while the pod goes on. Returns
 /// how many rows there are.
@@ -29,7 +29,7 @@ use crate::row::RowHost;
 /// If a file is missing or damaged.
 pub fn load_replicas<F: Fabric>(
     cx: &Cx<F>,
-    host: &RowHost,
+    host: &impl RestoresRows,
     directories: &[Directory],
     identity: &Identity,
 ) -> Result<u64, RecoveryError> {
@@ -64,8 +64,8 @@ fn anew<Turn: FnMut(), T>(
 }
 
 /// What an heir rebuilds.
-pub(crate) struct Rebuilding<'a> {
-    pub host: &'a RowHost,
+pub(crate) struct Rebuilding<'a, R> {
+    pub host: &'a R,
     pub files: &'a PodFiles,
     pub identity: &'a Identity,
     /// The partitions, which the host holds and nobody uses.
@@ -74,7 +74,7 @@ pub(crate) struct Rebuilding<'a> {
     pub upto: u64,
 }
 
-impl Rebuilding<'_> {
+impl<R: RestoresRows> Rebuilding<'_, R> {
     /// Opens what the partitions are made from; `turn` is called often. Rows are made when they are wanted.
     /// Returns the bytes of the images.
     pub fn run<F: Fabric>(&self, cx: &Cx<F>, mut turn: impl FnMut()) -> Result<u64, RecoveryError> {

@@ -34,7 +34,7 @@ use super::host::RowHost;
 use super::load::add;
 use super::partition::{Partition, TablePart};
 use crate::key::Key;
-use crate::recovery::{RecoveryError, Stored};
+use crate::recovery::{RecoveryError, RestoreStep, RestoresRows, Stored};
 use crate::txn::{TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -80,17 +80,6 @@ pub struct Restored {
     pub of_bytes: u64,
     /// Spans that could not be made.
     pub failed: u64,
-}
-
-/// A step of making what nobody asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A span was made, or there is more to look at.
-    Worked,
-    /// All others are made; these could not be ([`RowHost::troubles`]).
-    Stuck,
-    /// Everything is in its partition.
-    Whole,
 }
 
 impl Cold {
@@ -176,9 +165,8 @@ impl TablePart {
     }
 }
 
-impl RowHost {
-    /// Makes a partition of this host cold: it is empty, and nobody uses it.
-    pub(crate) fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
+impl RestoresRows for RowHost {
+    fn make_cold<F: Fabric>(&self, cx: &Cx<F>, partition: PartitionId, stored: &Arc<Stored>) {
         let mut latched = self.partition(cx, partition);
         for (table, part) in (0..).map(TableId).zip(&mut latched.tables) {
             let Some(part) = part else { continue };
@@ -191,6 +179,30 @@ impl RowHost {
         }
     }
 
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.restoring.shares.load(Ordering::Acquire) == 0
+    }
+
+    fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError> {
+        if self.is_whole() {
+            return Ok(RestoreStep::Whole);
+        }
+        let from = *self.restoring.next.lock(cx);
+        let Some((place, wanted)) = self.next_cold(cx, from, |partition| self.holds(partition)) else {
+            *self.restoring.next.lock(cx) = Place::default();
+            // Partitions may have come meanwhile, before the place where it was.
+            let is_stuck = !self.restoring.failed.lock(cx).is_empty();
+            return Ok(if is_stuck { RestoreStep::Stuck } else { RestoreStep::Worked });
+        };
+        let (partition, table, span) = place;
+        *self.restoring.next.lock(cx) = (partition, table, span + 1);
+        self.make_span(cx, (partition, table), &wanted)?;
+        Ok(RestoreStep::Worked)
+    }
+}
+
+impl RowHost {
     /// A partition of this host, latched, in which all that is decided by this key is warm: the key, and if
     /// it is absent, everything between the rows around it.
     ///
@@ -292,12 +304,6 @@ impl RowHost {
         }
     }
 
-    /// True if every row of this host's partitions is in them.
-    #[inline]
-    pub fn is_whole(&self) -> bool {
-        self.restoring.shares.load(Ordering::Acquire) == 0
-    }
-
     /// How far a restart has come in making rows; `None` if there is nothing to make.
     pub fn restored<F: Fabric>(&self, cx: &Cx<F>) -> Option<Restored> {
         if self.is_whole() {
@@ -316,28 +322,6 @@ impl RowHost {
             format!("cannot restore rows of table {table}, partition {partition}: {why}")
         };
         failed.iter().map(told).collect()
-    }
-
-    /// Makes one of the spans that are left, in order; those that could not be made are tried again after
-    /// all others.
-    ///
-    /// # Errors
-    /// If it cannot be made: the next call goes on behind it.
-    pub fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<Step, RecoveryError> {
-        if self.is_whole() {
-            return Ok(Step::Whole);
-        }
-        let from = *self.restoring.next.lock(cx);
-        let Some((place, wanted)) = self.next_cold(cx, from, |partition| self.holds(partition)) else {
-            *self.restoring.next.lock(cx) = Place::default();
-            // Partitions may have come meanwhile, before the place where it was.
-            let is_stuck = !self.restoring.failed.lock(cx).is_empty();
-            return Ok(if is_stuck { Step::Stuck } else { Step::Worked });
-        };
-        let (partition, table, span) = place;
-        *self.restoring.next.lock(cx) = (partition, table, span + 1);
-        self.make_span(cx, (partition, table), &wanted)?;
-        Ok(Step::Worked)
     }
 
     /// Makes everything that is left of this host's partitions; `turn` is called in between.

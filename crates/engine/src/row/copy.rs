@@ -22,6 +22,8 @@ use liger_pod::plan::PartitionId;
 use super::host::RowHost;
 use super::partition::{RowId, TablePart};
 use crate::key::Key;
+use crate::recovery::directory::PodFiles;
+use crate::recovery::{CopiedUpTo, CopiesRows};
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -33,21 +35,8 @@ const LOADING_ROWS: usize = 8;
 /// Cache lines of each; the processor finds out about further ones by itself.
 const LOADING_LINES: usize = 3;
 
-/// How far a copy has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CopiedUpTo {
-    /// To the end.
-    End,
-    /// It goes on with this key.
-    Before(Key),
-    /// The row with this key is locked: serve other hosts, and try again from it.
-    Locked(Key),
-}
-
-impl RowHost {
-    /// Shows up to `most` rows of a table's share of a partition of this host, from the key `from` on, with
-    /// their versions.
-    pub(crate) fn copy_rows<F: Fabric>(
+impl CopiesRows for RowHost {
+    fn copy_rows<F: Fabric>(
         &self,
         cx: &Cx<F>,
         (partition, table): (PartitionId, TableId),
@@ -87,6 +76,12 @@ impl RowHost {
         CopiedUpTo::End
     }
 
+    fn files(&self) -> Option<&PodFiles> {
+        self.files.as_ref()
+    }
+}
+
+impl RowHost {
     /// Brings the DRAM copy of a row up to what had committed before this call; `Break`: not now.
     fn make_current<F: Fabric>(&self, cx: &Cx<F>, part: &mut TablePart, row: RowId) -> ControlFlow<()> {
         let Some(at) = part.address(row) else { return ControlFlow::Continue(()) };

@@ -9,6 +9,7 @@ use super::partition::Mode;
 use super::session::RowSession;
 use crate::catalog::{At, Catalog, Relation};
 use crate::engine::{HostEngine, Show};
+use crate::instance::Instance;
 use crate::key::Key;
 use crate::record::Row;
 use crate::replicas::Replicas;
@@ -18,15 +19,15 @@ impl HostEngine for RowHost {
     type Session<'h, F: Fabric + 'h> = RowSession<'h, F>;
 
     fn id(&self) -> HostId {
-        RowHost::id(self)
+        Instance::id(self)
     }
 
     fn catalog(&self) -> &Catalog {
-        RowHost::catalog(self)
+        Instance::catalog(self)
     }
 
     fn partition_count(&self) -> u16 {
-        RowHost::partition_count(self)
+        Instance::partition_count(self)
     }
 
     fn replicas(&self) -> &Replicas {
@@ -90,6 +91,6 @@ impl HostEngine for RowHost {
     }
 
     fn overrule(&self) {
-        RowHost::overrule(self);
+        Instance::overrule(self);
     }
 }

@@ -12,8 +12,8 @@ use liger_pod::membership::{HostState, Slot};
 use liger_pod::plan::{PartitionId, Plan};
 use liger_pod::watch::{self, Watch};
 
-use super::events::PodEvent;
 use super::host::RowHost;
+use crate::instance::events::PodEvent;
 use crate::log::ship::LogOptions;
 use crate::recovery::directory::PodFiles;
 use crate::recovery::{Identity, RecoveryError};
@@ -142,26 +142,6 @@ impl RowHost {
         self.doubts.store(true, Ordering::Release);
     }
 
-    /// Shows that this host lives, if it is time to and it still does.
-    pub fn beat<F: Fabric>(&self, cx: &Cx<F>) {
-        if !self.is_overruled() && self.member.keep_alive(cx).is_err() {
-            self.overrule();
-        }
-    }
-
-    /// How often each worker has begun or ended a transaction.
-    pub(super) fn turns_now(&self) -> Vec<u64> {
-        self.turns.iter().map(|turns| turns.0.load(Ordering::SeqCst)).collect()
-    }
-
-    /// True if no worker is in the transaction that it was in then.
-    pub(super) fn have_all_turned(&self, seen: &[u64]) -> bool {
-        self.turns
-            .iter()
-            .zip(seen)
-            .all(|(turns, seen)| seen.is_multiple_of(2) || turns.0.load(Ordering::SeqCst) != *seen)
-    }
-
     /// What this host cannot do at present about dead ones and about rows of before a restart, and why. It
     /// tries again now and then: what is in the way may go, a folder that somebody else holds for example.
     pub fn troubles<F: Fabric>(&self, cx: &Cx<F>) -> Vec<String> {
@@ -254,7 +234,7 @@ impl RowHost {
             match self.settle_death(cx, slot, &keeper.taking) {
                 Ok(()) => {
                     keeper.settled.insert(life);
-                    keeper.turns = self.turns_now();
+                    keeper.turns = self.workers.turns();
                     self.forget_failed(cx, keeper, (Task::Settle, &[slot]));
                 }
                 // A damaged index or record: rows stay locked, and the number unused.
@@ -318,7 +298,7 @@ impl RowHost {
         }
         // Not before every transaction has ended that may have asked a dead host to make a row: who asks the
         // heir for the same row must find that what was made before is gone.
-        let (may_follow, mut is_held_up) = (self.have_all_turned(&keeper.turns), false);
+        let (may_follow, mut is_held_up) = (self.workers.have_all_turned(&keeper.turns), false);
         for partition in self.plan.partitions() {
             let heir = self.owners.heir(cx, &self.plan, partition);
             let Some(heir) = heir.filter(|heir| heir.host != self.me) else { continue };

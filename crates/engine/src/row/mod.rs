@@ -16,13 +16,11 @@ mod borrowed;
 pub mod cell;
 mod census;
 mod check;
-mod circles;
 mod cold;
 mod commit;
 mod copy;
 mod engine;
 mod entries;
-mod events;
 mod foreign;
 pub mod host;
 mod keeper;
@@ -32,7 +30,6 @@ mod message;
 mod moves;
 mod own;
 mod owned;
-mod owners;
 mod partition;
 pub mod policy;
 mod relief;
@@ -46,7 +43,6 @@ mod shortage;
 mod skip;
 mod takeover;
 mod transaction;
-mod waits;
 
 use liger_store::bwtree::TreeError;
 
@@ -56,15 +52,12 @@ use message::Failure;
 
 pub use census::Census;
 pub use check::Checked;
-pub use cold::{Restored, Step as RestoreStep};
-pub(crate) use copy::CopiedUpTo;
-pub use events::{Hearer, PodEvent};
+pub use cold::Restored;
 pub use host::{Budget, Moves, Options, RowHost};
 pub use keeper::Takeover;
 pub use owned::OwnedSession;
 pub use session::RowSession;
 pub use transaction::RowTxn;
-pub use waits::{Wait, Waits};
 
 /// Protocol steps of the row engine that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {

@@ -4,49 +4,23 @@
 //! transaction (`circles`), and, if the policy asks for it, who is older. Of other hosts' locks only the host
 //! is known.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use liger_fabric::Fabric;
 
-use liger_fabric::{Fabric, WorkerId};
-
-use super::circles::Link;
 use super::policy::InTheWay;
 use super::transaction::RowTxn;
-use super::waits::Wait;
+use crate::instance::circles::Link;
+use crate::instance::waits::Wait;
 use crate::txn::TxnError;
 
 /// How long a transaction looks for a lock without rest, and how long it rests then between two looks.
 const SPIN_NS: u64 = 20_000;
 const REST_NS: u64 = 50_000;
 
-/// Since when each worker of a host tries the transaction that it runs, by this host's clock.
-#[derive(Debug)]
-pub(super) struct Ages(Vec<AtomicU64>);
-
-impl Ages {
-    /// Of so many workers, none of which has begun.
-    pub fn new(workers: u8) -> Self {
-        Self((0..workers).map(|_| AtomicU64::new(u64::MAX)).collect())
-    }
-
-    /// A worker begins a transaction.
-    pub fn begin(&self, worker: WorkerId, now_ns: u64) {
-        self.0[usize::from(worker.0)].store(now_ns, Ordering::Relaxed);
-    }
-
-    /// True if the worker's transaction is older than those of all these workers, bit w for worker w. Of two
-    /// that began together that of the lower number is the older one.
-    pub fn is_oldest(&self, worker: WorkerId, among: u32) -> bool {
-        let age = |worker: u8| (self.0[usize::from(worker)].load(Ordering::Relaxed), worker);
-        let mine = age(worker.0);
-        (0..self.0.len() as u8).filter(|other| among & 1 << other != 0).all(|other| mine < age(other))
-    }
-}
-
 impl<F: Fabric> RowTxn<'_, F> {
     /// A transaction begins. One that is tried again is as old as it was.
     pub(super) fn note_age(&mut self) {
         if self.state.wait.by_age() && !self.state.was_refused {
-            self.host.ages.begin(self.state.me, self.cx.now_ns());
+            self.host.workers.ages.begin(self.state.me, self.cx.now_ns());
         }
         self.state.was_refused = false;
     }
@@ -54,7 +28,7 @@ impl<F: Fabric> RowTxn<'_, F> {
     fn in_the_way(&self) -> InTheWay {
         match self.state.in_the_way {
             0 => InTheWay::Unknown,
-            others if self.state.wait.by_age() && self.host.ages.is_oldest(self.state.me, others) => {
+            others if self.state.wait.by_age() && self.host.workers.ages.is_oldest(self.state.me, others) => {
                 InTheWay::Younger
             }
             _ => InTheWay::Older,
@@ -79,7 +53,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                     let others = self.state.in_the_way;
                     if !link.as_ref().is_some_and(|link| link.is_for(others)) {
                         drop(link.take());
-                        link = Some(host.circles.wait(self.state.me, others));
+                        link = Some(host.workers.circles.wait(self.state.me, others));
                         if link.as_ref().is_some_and(Link::is_in_circle) {
                             self.state.was_refused = true;
                             return Err(conflict.into());
@@ -89,28 +63,12 @@ impl<F: Fabric> RowTxn<'_, F> {
                         self.state.was_refused = true;
                         return Err(conflict.into());
                     }
-                    waiting.get_or_insert_with(|| host.waits.begin(self.state.me, Wait::Lock));
+                    waiting.get_or_insert_with(|| host.workers.waits.begin(self.state.me, Wait::Lock));
                     host.serve_waiting(cx);
                     if waited_ns < SPIN_NS { cx.pause() } else { cx.rest(REST_NS) }
                 }
                 ended => return ended,
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_older_one_began_first() {
-        let ages = Ages::new(3);
-        ages.begin(WorkerId(1), 20);
-        ages.begin(WorkerId(0), 10);
-        assert!(ages.is_oldest(WorkerId(0), 0b110) && ages.is_oldest(WorkerId(1), 0b100));
-        assert!(!ages.is_oldest(WorkerId(1), 0b101) && !ages.is_oldest(WorkerId(2), 0b010));
-        ages.begin(WorkerId(1), 10);
-        assert!(ages.is_oldest(WorkerId(0), 0b010) && !ages.is_oldest(WorkerId(1), 0b001));
     }
 }

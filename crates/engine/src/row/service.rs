@@ -19,8 +19,8 @@ use liger_pod::watch::Owner;
 
 use super::host::{RowHost, count};
 use super::message::{Answer, Message, Wish};
-use super::waits::Wait;
 use crate::catalog::At;
+use crate::instance::waits::Wait;
 use crate::mail::Asker;
 use crate::txn::{Conflict, TxnError};
 
@@ -132,7 +132,7 @@ impl RowHost {
         let from = Asker { worker: cx.worker(), request };
         let created = if let Wish::Create(key) = &wish { Some(*key) } else { None };
         self.post(cx, owner, &Message::Request { from, table, partition, wish });
-        let _waiting = self.waits.begin(cx.worker(), Wait::Owner);
+        let _waiting = self.workers.waits.begin(cx.worker(), Wait::Owner);
         let mut turn = 0u32;
         loop {
             turn = turn.saturating_add(1);

@@ -1,7 +1,5 @@
 //! One worker's door to the row engine.
 
-use std::sync::atomic::Ordering;
-
 use liger_fabric::{Cx, Fabric, Work};
 use liger_pod::bells::{self, Bell};
 
@@ -96,8 +94,7 @@ impl<'h, F: Fabric> RowSession<'h, F> {
     }
 
     fn turn(&self) {
-        let turns = &self.txn.host.turns[usize::from(self.txn.cx.worker().0)].0;
-        turns.fetch_add(1, Ordering::SeqCst);
+        self.txn.host.workers.turn(self.txn.cx.worker());
     }
 
     /// The transaction that is open.

@@ -19,13 +19,13 @@ use liger_pod::plan::PartitionId;
 use liger_pod::watch::{self, Owner};
 use liger_store::bwtree::TreeError;
 
-use super::events::PodEvent;
 use super::host::{RowHost, count};
 use super::keeper::{Keeper, Takeover, Task};
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use crate::catalog::At;
+use crate::instance::events::PodEvent;
 use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
@@ -243,9 +243,9 @@ impl RowHost {
     /// Waits until every transaction of this host that may have begun before the partitions were closed has
     /// ended.
     fn await_transactions<F: Fabric>(&self, cx: &Cx<F>, keeper: &mut Keeper) -> Result<(), RecoveryError> {
-        let seen = self.turns_now();
+        let seen = self.workers.turns();
         let ended = loop {
-            if self.have_all_turned(&seen) {
+            if self.workers.have_all_turned(&seen) {
                 break Ok(());
             }
             self.held_up.taking.store(true, Ordering::Relaxed);

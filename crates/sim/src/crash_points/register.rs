@@ -16,7 +16,7 @@ pub const PROTOCOL_FILES: &[&str] = &[
     "crates/engine/src/row/settle.rs",
     "crates/engine/src/row/takeover.rs",
     "crates/engine/src/row/keeper.rs",
-    "crates/engine/src/row/owners.rs",
+    "crates/engine/src/instance/owners.rs",
     "crates/engine/src/row/shared.rs",
     "crates/engine/src/log/",
     "crates/engine/src/recovery/checkpoint.rs",

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use liger_engine::Conflict;
-use liger_engine::row::{Wait, Waits};
+use liger_engine::instance::{Wait, Waits};
 
 pub use picture::{HostPicture, LogPicture, MemoryPicture, Painter, Picture};
 pub use render::NAMES;

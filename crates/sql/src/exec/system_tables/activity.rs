@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use liger_engine::row::Wait;
+use liger_engine::instance::Wait;
 
 use crate::error::Result;
 use crate::exec::Row;

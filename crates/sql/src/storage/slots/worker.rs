@@ -4,9 +4,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use liger_engine::Session;
+use liger_engine::instance::Wait;
 use liger_engine::log::Durability;
 use liger_engine::row::policy::{NoWait, Patient};
-use liger_engine::row::{OwnedSession, RowSession, Wait};
+use liger_engine::row::{OwnedSession, RowSession};
 use liger_fabric::{Fabric, SyncAddr};
 
 use super::{Bell, Order, Running, Slots, lock};

@@ -12,11 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use liger_fabric::WorkerId;
 
-use super::partition::bit;
-
 /// By worker: bit w for worker w that it waits for.
 #[derive(Clone, Debug)]
-pub(super) struct Circles(Arc<[AtomicU32]>);
+pub(crate) struct Circles(Arc<[AtomicU32]>);
 
 impl Circles {
     /// Of so many workers.
@@ -34,7 +32,7 @@ impl Circles {
 
 /// A worker that waits for others.
 #[derive(Debug)]
-pub(super) struct Link<'c> {
+pub(crate) struct Link<'c> {
     circles: &'c Circles,
     worker: WorkerId,
     others: u32,
@@ -49,7 +47,7 @@ impl Link<'_> {
             seen |= 1 << next;
             reached |= self.circles.0.get(next as usize).map_or(0, |waits| waits.load(Ordering::SeqCst));
         }
-        reached & bit(self.worker) != 0
+        reached & 1 << self.worker.0 != 0
     }
 
     /// Whether it waits for these.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use liger_fabric::HostId;
 use liger_pod::watch::Accusation;
 
-use super::host::RowHost;
+use super::Instance;
 
 /// Something that has happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,9 +80,9 @@ impl fmt::Display for PodEvent {
     }
 }
 
-impl RowHost {
+impl Instance {
     /// Tells whoever wants to hear.
-    pub(super) fn announce(&self, event: &PodEvent) {
+    pub(crate) fn announce(&self, event: &PodEvent) {
         if let Some(hearer) = &self.hearer {
             hearer(event);
         }

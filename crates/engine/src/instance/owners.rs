@@ -21,7 +21,7 @@ const CLOSED: u32 = 1 << 31;
 const TO_COME: u16 = u16::MAX;
 
 /// What this host knows of owners.
-pub(super) struct Owners {
+pub(crate) struct Owners {
     hosts: u8,
     /// By partition: 0..8 host, 8..24 its life, 31 closed.
     now: Vec<AtomicU32>,
