@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Session, TxnError};
 use liger_fabric::{Cx, Fabric};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use liger_engine::Durability;
 use liger_engine::db::{Pod, PodConfig, SyncMode};
-use liger_engine::log::Durability;
 use liger_engine::recovery::Identity;
 use liger_engine::row::Budget;
 use liger_engine::{Catalog, TableSchema};

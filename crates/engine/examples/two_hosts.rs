@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use liger_engine::db::{DbError, Host, Pod, PodConfig};
-use liger_engine::engine::HostEngine;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{Key, NewRow, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;

@@ -9,9 +9,9 @@
 
 mod identity;
 
-use crate::key::{Key, KeyRange};
-use crate::layout::{IndexLayout, KeyLayout, Partitioning, TableLayout};
-use crate::schema::{SchemaError, TableSchema};
+use crate::tables::key::{Key, KeyRange};
+use crate::tables::layout::{IndexLayout, KeyLayout, Partitioning, TableLayout};
+use crate::tables::schema::{SchemaError, TableSchema};
 use crate::txn::{IndexId, TableId, TxnError};
 use liger_pod::plan::PartitionId;
 

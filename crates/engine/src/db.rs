@@ -69,14 +69,14 @@ use liger_pod::superblock::{self, FormatOver};
 use liger_pod::watch::Owner;
 
 use crate::catalog::Catalog;
-use crate::engine::HostEngine;
-use crate::load::Loader;
 use crate::log::HostLog;
-use crate::record::NewRow;
+use crate::protocol::engine::HostEngine;
+use crate::protocol::load::Loader;
 use crate::recovery::checkpointer::Checkpointer;
 use crate::recovery::{self, Identity, Loaded, Loading};
 use crate::row::{Options, OwnedSession, RowHost, RowSession, Takeover};
-use crate::schema::TableSchema;
+use crate::tables::record::NewRow;
+use crate::tables::schema::TableSchema;
 use crate::txn::{TableId, TxnError};
 
 mod checkpoint;

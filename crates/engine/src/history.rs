@@ -6,7 +6,7 @@
 
 use liger_fabric::{HostId, WorkerId};
 
-use crate::key::{Key, KeyRange};
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
 
 /// A read of one key.

@@ -8,40 +8,28 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
-mod column;
-mod core;
 pub mod db;
-pub mod engine;
+pub mod files;
 pub mod history;
 pub mod instance;
-mod key;
-mod layout;
-mod load;
 pub mod log;
-mod macros;
-mod mail;
-mod places;
 pub mod protocol;
-mod record;
 pub mod recovery;
-mod relational;
-mod replicas;
 pub mod row;
-mod schema;
+mod tables;
 mod txn;
-mod workspace;
 
 pub use catalog::{At, Catalog, Kind, Relation};
-pub use column::{
+pub use files::{StoredAt, StoredFile};
+pub use protocol::Loader;
+pub use tables::column::{
     BigInt, Bool, Bytes, Col, ColType, ColumnType, Decimal, Int, Null, SmallInt, Text, Timestamp,
 };
-pub use column::{column_offset, presence_bit, row_len};
-pub use key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
-pub use layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
-pub use load::Loader;
-pub use record::{NewRow, PatchRange, Patches, Row, RowMut, change_row};
-pub use schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
+pub use tables::column::{column_offset, presence_bit, row_len};
+pub use tables::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
+pub use tables::layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning, TableLayout};
+pub use tables::record::{NewRow, PatchRange, Patches, Row, RowMut, change_row};
+pub use tables::schema::{Column, IndexColumn, IndexSchema, SchemaError, TableSchema};
 pub use txn::{
-    Access, Announced, Conflict, IndexId, Session, StoredAt, StoredFile, TableId, Ticket, Transaction,
-    TxnError,
+    Access, Announced, Conflict, Durability, IndexId, Session, TableId, Ticket, Transaction, TxnError,
 };

@@ -10,17 +10,11 @@
 //!    rows).
 //! 4. Closures that are given rows must not block or call the transaction: they may run under a latch.
 
-use crate::key::{Key, KeyRange};
-use crate::log::Durability;
-use crate::log::ring::AppendError;
-use crate::log::room::Refusal;
-use crate::log::segment::segment_name;
-use crate::record::{NewRow, Row, RowMut};
-use crate::recovery::manifest::image_name;
+use crate::files::StoredAt;
+use crate::tables::key::{Key, KeyRange};
+use crate::tables::record::{NewRow, Row, RowMut};
 use std::fmt;
 use std::ops::ControlFlow;
-
-use liger_pod::plan::PartitionId;
 
 /// A table, or a secondary index, which is a table of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
@@ -220,58 +214,33 @@ pub enum TxnError {
     Rollback,
 }
 
-impl From<AppendError> for TxnError {
-    fn from(error: AppendError) -> Self {
-        match error {
-            AppendError::TooLong { len, most } => Self::TooLarge { bytes: len, limit_bytes: most },
-            AppendError::Refused(Refusal::Full(host)) => Self::LogFull { host: host.0 },
-            AppendError::Refused(Refusal::Ended(_)) | AppendError::NoRoom { .. } => Self::LogFailed,
-        }
-    }
-}
-
-/// A place in the files of a host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StoredAt {
-    /// Byte of the file.
-    pub byte: u64,
-    /// Which file.
-    pub file: StoredFile,
-    /// Whose.
-    pub host: u8,
-}
-
-/// A file that rows come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StoredFile {
-    /// The image of a partition in a checkpoint.
-    Image {
-        /// Number of the checkpoint.
-        checkpoint: u32,
-        /// The partition.
-        partition: PartitionId,
-    },
-    /// A segment of a log.
-    Log {
-        /// Its number.
-        segment: u32,
-    },
-}
-
-impl fmt::Display for StoredAt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.file {
-            StoredFile::Image { checkpoint, partition } => image_name(checkpoint.into(), partition),
-            StoredFile::Log { segment } => segment_name(segment),
-        };
-        write!(f, "host {}, {name}, byte {}", self.host, self.byte)
-    }
-}
-
 impl From<Conflict> for TxnError {
     #[inline]
     fn from(conflict: Conflict) -> TxnError {
         TxnError::Conflict(conflict)
+    }
+}
+
+/// When a transaction's caller is told that it is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// When the logs of all hosts hold its epoch on storage: it survives the loss of the shared memory.
+    #[default]
+    Storage,
+    /// When its record lies in shared memory: it survives any host.
+    Pod,
+    /// At once (benchmarks).
+    None,
+}
+
+impl Durability {
+    /// Its name in reports and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Pod => "pod",
+            Self::None => "none",
+        }
     }
 }
 

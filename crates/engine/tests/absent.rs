@@ -3,8 +3,8 @@
 mod kit;
 
 use kit::Opened;
+use liger_engine::Durability;
 use liger_engine::db::{Host, JoinOptions, PodConfig, StorageError};
-use liger_engine::log::Durability;
 use liger_engine::recovery::Plan;
 use liger_engine::recovery::salvage::{Dead, SalvageError};
 use liger_engine::{Key, NewRow, Session, Transaction, table};

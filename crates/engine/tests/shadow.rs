@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use liger_engine::db::{Host, JoinOptions, Pod, PodConfig, SyncMode};
-use liger_engine::engine::HostEngine;
+use liger_engine::protocol::HostEngine;
 use liger_engine::row::Budget;
 use liger_engine::{Key, NewRow, Row, Session, TableId, Transaction, TxnError, table};
 use liger_fabric::HostId;

@@ -5,7 +5,7 @@
 //! * [`shm`]: Sundial with all rows in shared memory (Sundial-SHM of Pasha's, CIDR'25);
 //! * [`motor`]: Motor (OSDI'24) as a model of disaggregated memory.
 //!
-//! Each is a [`liger_engine::engine::HostEngine`], built on [`liger_engine::protocol`]; the pod's memory,
+//! Each is a [`liger_engine::protocol::HostEngine`], built on [`liger_engine::protocol`]; the pod's memory,
 //! membership and mail are those of the row engine. None survives the death of a host.
 
 #![forbid(unsafe_code)]

@@ -23,10 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
 use liger_engine::log::HostLog;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
+use liger_engine::protocol::HostEngine;
 use liger_engine::recovery::directory::Directory;
 use liger_engine::recovery::{
     Identity, Loading, Plan, RecoveryError, RestoresRows, begin_generation, create,

@@ -6,8 +6,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{Announced, Catalog, Session, Transaction, TxnError};
 use liger_fabric::sim::{Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};

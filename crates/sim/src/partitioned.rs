@@ -10,10 +10,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
 use liger_engine::log::room::RoomOptions;
 use liger_engine::log::ship::LogOptions;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{Announced, Catalog, Session, Ticket, Transaction, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};

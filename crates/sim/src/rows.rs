@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
+use liger_engine::protocol::HostEngine;
 use liger_engine::row::policy::{Coherence, Policies, WaitPolicy};
 use liger_engine::row::{Budget, RowHost, RowSession, RowTxn};
 use liger_engine::{

@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{Catalog, Session, TxnError};
 use liger_fabric::sim::{Adversary, Mode, Outcome, Report, Sim, SimConfig, Simulation};
 use liger_fabric::{Cx, HostId, WorkerId};
@@ -77,7 +77,7 @@ impl ShmPod {
     fn try_check(&mut self) -> Result<Vec<String>, Box<Outcome>> {
         // Each round moves the epoch by one at most; what is retired needs a few.
         for _ in 0..8 {
-            self.on_every_host(|cx, host| _ = liger_engine::engine::HostEngine::attend(host, cx))?;
+            self.on_every_host(|cx, host| _ = liger_engine::protocol::HostEngine::attend(host, cx))?;
         }
         let found = self.on_every_host(|cx, host| host.check(cx))?;
         let mut problems = Vec::new();
@@ -260,13 +260,13 @@ fn work(cx: &Cx<Sim>, host: &ShmHost, run: &ShmRun, (running, full): (&Cell<u32>
             Err(other) => panic!("a transaction failed: {other}"),
         }
         if cx.random_below(4) == 0 {
-            liger_engine::engine::HostEngine::attend(host, cx);
+            liger_engine::protocol::HostEngine::attend(host, cx);
         }
     }
     running.set(running.get() - 1);
     // Others may wait for this host's share of reclamation.
     while running.get() > 0 {
-        liger_engine::engine::HostEngine::attend(host, cx);
+        liger_engine::protocol::HostEngine::attend(host, cx);
         cx.pause();
     }
 }

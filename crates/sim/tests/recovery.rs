@@ -8,9 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::Loader;
-use liger_engine::engine::HostEngine;
+use liger_engine::files::segment_name;
 use liger_engine::log::record::{Op, Origin, RecordWriter, first_of};
-use liger_engine::log::segment::{Frame, FrameKind, Frames, Place, SegmentHead, segment_name};
+use liger_engine::log::segment::{Frame, FrameKind, Frames, Place, SegmentHead};
+use liger_engine::protocol::HostEngine;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::{Directory, replace};
 use liger_engine::recovery::manifest::HostManifest;

@@ -3,7 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead, segment_name};
+use liger_engine::files::segment_name;
+use liger_engine::log::segment::{Frame, FrameKind, Place, SegmentHead};
 use liger_engine::recovery::directory::replace;
 use liger_engine::recovery::manifest::{HOST_MANIFEST, HostManifest};
 use liger_engine::recovery::{Identity, Plan, RecoveryError, create};

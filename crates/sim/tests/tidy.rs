@@ -23,6 +23,11 @@ const FLOORS: &[&str] =
     &["fabric", "pod", "store", "engine", "rivals", "sql", "server", "workload", "sim", "cli"];
 /// Modules of one crate that do not import one another: (source folder, modules).
 const APART: &[(&str, &[&str])] = &[("crates/store/src", &["bwtree", "local"])];
+/// Rooms of one crate, each of which may import those before it: (source folder, rooms from the ground up).
+const ROOMS: &[(&str, &[&str])] = &[(
+    "crates/engine/src",
+    &["files", "tables", "txn", "catalog", "history", "protocol", "log", "instance", "recovery", "row", "db"],
+)];
 /// The only crate that may contain `unsafe`.
 const UNSAFE_CRATE: &str = "crates/fabric/";
 
@@ -222,6 +227,31 @@ fn modules_that_are_apart_stay_apart() {
         }
     }
     assert_none("modules apart", &breaches);
+}
+
+#[test]
+fn rooms_import_only_those_below() {
+    let mut breaches = Vec::new();
+    for (folder, rooms) in ROOMS {
+        for file in sources().filter(|file| file.path.starts_with(folder)) {
+            let inside = file.path[folder.len() + 1..].split(['/', '.']).next().expect("a name");
+            let Some(own) = rooms.iter().position(|room| *room == inside) else {
+                if inside != "lib" {
+                    breaches.push(format!("{}:1: no room of {folder}: list it in ROOMS", file.path));
+                }
+                continue;
+            };
+            // Tests may come from above.
+            let code = file.lines().take_while(|(_, line)| *line != "#[cfg(test)]");
+            for (number, line) in code.filter(|_| !file.path.ends_with("tests.rs")) {
+                let code = code_of(line);
+                for above in rooms[own + 1..].iter().filter(|it| code.contains(&format!("crate::{it}::"))) {
+                    breaches.push(format!("{}:{number}: `{inside}` may not import `{above}`", file.path));
+                }
+            }
+        }
+    }
+    assert_none("rooms", &breaches);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_engine::{Conflict, Session, Ticket, Transaction, TxnError};
 use liger_fabric::{Counts, Cx, Fabric, HostId, WorkerId};
 use serde::{Deserialize, Serialize};

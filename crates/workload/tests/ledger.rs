@@ -1,8 +1,8 @@
 //! The ledger on one host of a real pod: exactly once, and a check that finds what is wrong.
 
+use liger_engine::Durability;
 use liger_engine::db::{Host, Pod, PodConfig};
-use liger_engine::engine::HostEngine;
-use liger_engine::log::Durability;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{NewRow, Row, TableId};
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_workload::benchmark::Benchmark;
 use liger_workload::report::About;
 use liger_workload::{Acknowledged, EngineFigures, Report, WorkerStats};

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use liger_engine::db::Crew;
-use liger_engine::engine::HostEngine;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{Session, TableId, TxnError};
 use liger_fabric::native::HostMemory;
 use liger_fabric::{Cx, Fabric, HostId, WorkerId};

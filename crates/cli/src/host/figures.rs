@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use liger_engine::engine::HostEngine;
+use liger_engine::protocol::HostEngine;
 use liger_engine::recovery::checkpointer::{CheckpointCounts, Checkpointer, Taken};
 use liger_engine::row::RowHost;
 use liger_fabric::{Cx, Fabric};

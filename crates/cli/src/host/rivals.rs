@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use liger_engine::db::{Crew, DbError, Pod};
-use liger_engine::engine::Rival;
+use liger_engine::protocol::Rival;
 use liger_fabric::HostId;
 use liger_fabric::native::{HostMemory, NativeHost};
 use liger_rivals::partitioned::{self, PartHost, PartitionedOptions};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use liger_engine::Durability;
 use liger_engine::db::Host;
-use liger_engine::log::Durability;
 use liger_fabric::native::HostMemory;
 use liger_server::{Config, Scrape, Server};
 use liger_sql::catalog::HostCatalog;

@@ -25,8 +25,8 @@
 use std::fmt::Write;
 
 use crate::catalog::{Catalog, Kind, Relation};
-use crate::column::ColumnType;
-use crate::layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning};
+use crate::tables::column::ColumnType;
+use crate::tables::layout::{ColumnAt, IndexLayout, KeyLayout, Partitioning};
 
 /// Version of the encoding.
 const VERSION: u16 = 1;
@@ -210,7 +210,7 @@ fn index_text(index: &IndexLayout) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{Column, IndexColumn, IndexSchema, TableSchema};
+    use crate::tables::schema::{Column, IndexColumn, IndexSchema, TableSchema};
 
     /// A table of every type with two indexes, and a replicated one.
     fn tables() -> Vec<TableSchema> {

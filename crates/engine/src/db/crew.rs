@@ -14,7 +14,7 @@ use liger_fabric::{Cx, WorkerId};
 use liger_pod::bells::{self, Bell};
 
 use super::{DbError, Pod, SERVICE_WORKER};
-use crate::engine::{HostEngine, Rival};
+use crate::protocol::engine::{HostEngine, Rival};
 use crate::row::{OwnedSession, RowHost};
 
 /// Silences the host if a thread panics that keeps it in the pod: a host that lives, and ships nothing or

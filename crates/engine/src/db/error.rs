@@ -6,7 +6,7 @@ use liger_pod::PodError;
 use super::storage::StorageError;
 use crate::log::ship::LogFailure;
 use crate::recovery::RecoveryError;
-use crate::schema::SchemaError;
+use crate::tables::schema::SchemaError;
 use crate::txn::TxnError;
 
 /// Why a pod could not be made, opened, joined, filled or left.

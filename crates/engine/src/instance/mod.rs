@@ -30,7 +30,7 @@ use crate::catalog::Catalog;
 use crate::history::HistorySink;
 use crate::log::HostLog;
 use crate::log::ship::LogFailure;
-use crate::mail::Outbox;
+use crate::protocol::mail::Outbox;
 use crate::txn::{Conflict, Ticket, TxnError};
 pub use events::{Hearer, PodEvent};
 use owners::Owners;

@@ -1,5 +1,5 @@
-//! What this host's workers are at: how often they have begun or ended a transaction, how old that is, and what
-//! and whom they wait for.
+//! What this host's workers are at: how often they have begun or ended a transaction, how old that is, and
+//! what and whom they wait for.
 //!
 //! Invariants:
 //! 1. A worker's number of turns is odd while it runs a transaction, and only grows.

@@ -1,10 +1,11 @@
 //! Lives of a log: who writes segments, and what each finds of the life before.
 
+use crate::files::segment_name;
 use liger_fabric::disk::Disk;
 use liger_fabric::{Cx, Fabric, HostId};
 
 use super::scan::{End, Scan, Scanner};
-use super::segment::{SegmentHead, segment_name};
+use super::segment::SegmentHead;
 use super::state::LogFailure;
 
 /// Who ships a host's rings: names of lives differ, so that bytes that are shipped again are known by it.

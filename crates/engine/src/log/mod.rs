@@ -47,29 +47,6 @@ pub use ship::LogState;
 use ship::{Life, LogFailure, LogOptions, ShipCounts, Shipper};
 pub use worker::WorkerLog;
 
-/// When a transaction's caller is told that it is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
-    /// When the logs of all hosts hold its epoch on storage: it survives the loss of the shared memory.
-    #[default]
-    Storage,
-    /// When its record lies in shared memory: it survives any host.
-    Pod,
-    /// At once (benchmarks).
-    None,
-}
-
-impl Durability {
-    /// Its name in reports and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Storage => "storage",
-            Self::Pod => "pod",
-            Self::None => "none",
-        }
-    }
-}
-
 /// Protocol steps of the log that a mutation test can leave out.
 pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     let all = [ring::SABOTAGE_STEPS, room::SABOTAGE_STEPS, epoch::SABOTAGE_STEPS, ship::SABOTAGE_STEPS];
@@ -419,7 +396,7 @@ impl HostLog {
 
     /// Bytes of records that all hosts have ever logged in this memory.
     pub fn logged_in_pod<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
-        ship::all_rings(&self.plan).iter().map(|ring| ring.tail(cx)).sum()
+        ring::all_rings(&self.plan).iter().map(|ring| ring.tail(cx)).sum()
     }
 
     /// A checkpoint counts whose images have so many bytes; it has all that the pod had logged when that was

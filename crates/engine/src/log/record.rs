@@ -26,7 +26,7 @@ use liger_pod::plan::PartitionId;
 
 use super::branch::{BRANCH_BYTES, BranchHead};
 use super::checksum::{checksum as checksum_of, checksum_from};
-use crate::key::{Key, MAX_KEY_WORDS};
+use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
 
 /// Bytes of a record's head.

@@ -139,9 +139,9 @@ mod tests {
     use liger_pod::testing::TestPod;
 
     use super::*;
-    use crate::key::Key;
     use crate::log::record::{Op, Origin, RecordWriter, first_of};
     use crate::log::ring::Ring;
+    use crate::tables::key::Key;
     use crate::txn::TableId;
 
     const EPOCH: u64 = 9;

@@ -23,6 +23,7 @@ use liger_pod::plan::Plan;
 
 use super::record::{LONG_UNIT, Origin, RecordWriter};
 use super::room::Refusal;
+use crate::txn::TxnError;
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["log.wait-for-room"];
@@ -48,6 +49,16 @@ pub enum AppendError {
         /// Bytes of the record.
         len: u64,
     },
+}
+
+impl From<AppendError> for TxnError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::TooLong { len, most } => Self::TooLarge { bytes: len, limit_bytes: most },
+            AppendError::Refused(Refusal::Full(host)) => Self::LogFull { host: host.0 },
+            AppendError::Refused(Refusal::Ended(_)) | AppendError::NoRoom { .. } => Self::LogFailed,
+        }
+    }
 }
 
 /// Bits of the tail word that hold the length of the last record: in words, or, if the highest of them is
@@ -254,6 +265,12 @@ impl RingReader {
     pub(super) fn release<F: Fabric>(&self, cx: &Cx<F>, position: u64) {
         cx.store(self.place.head(), position);
     }
+}
+
+/// The rings of all hosts.
+pub(super) fn all_rings(plan: &Plan) -> Vec<RingReader> {
+    let workers = || (0..plan.config().workers).map(WorkerId);
+    plan.hosts().flat_map(|host| workers().map(move |worker| RingReader::new(plan, host, worker))).collect()
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::files::segment_name;
 use liger_fabric::HostId;
 
 use super::record::{BadRecord, Record, epoch_of, llsn_of, step_over, u32_at};
 use super::segment::{
     FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, Frames, Place, SEGMENT_HEAD_BYTES, SegmentHead,
-    segment_name,
 };
 
 /// How a log ends.

@@ -46,17 +46,6 @@ const KIND_RECORDS: u8 = 1;
 const KIND_MARK: u8 = 2;
 const KIND_CLOSED: u8 = 3;
 
-/// The file name of segment `number`; names sort like numbers.
-pub fn segment_name(number: u32) -> String {
-    format!("log-{number:010}")
-}
-
-/// The number of the segment of this name, if it is one's.
-pub fn segment_number(name: &str) -> Option<u32> {
-    let number = name.strip_prefix("log-")?.parse().ok()?;
-    (segment_name(number) == name).then_some(number)
-}
-
 /// Why bytes are no segment head or no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -372,6 +361,7 @@ impl FrameHead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::{segment_name, segment_number};
 
     const HEAD: SegmentHead = SegmentHead {
         pod: 77,

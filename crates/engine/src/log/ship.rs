@@ -8,8 +8,8 @@
 //! 1. A mark of epoch e is behind every record of e or before: nobody shows such an epoch any more, the tails
 //!    were read after that, and all before them is in front of the mark.
 //! 2. Heads and the durable epoch never say more than what a successful sync covered.
-//! 3. After a failed call nothing is written, released or told any more, unless it said that there is no
-//!    room: then nothing was written, and the same bytes are written again, at the same place, when there is.
+//! 3. After a failed call nothing is written, released or told any more, unless there was no room: then
+//!    nothing was written, and the same bytes are written at the same place when there is.
 //! 4. A new segment begins only when the one before is synced to its end.
 //!
 //! Not here: who calls it (one worker of the host at a time), and which hosts are members.
@@ -25,11 +25,12 @@ use super::epoch::LogClock;
 pub(super) use super::lives::Life;
 use super::lives::{HEIRS, secure_end};
 use super::record::{epoch_of, llsn_of, step_over, u32_at};
-use super::ring::RingReader;
+use super::ring::{RingReader, all_rings};
 use super::room::{LogRoom, RoomOptions};
-use super::segment::{FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead, segment_name, segment_number};
+use super::segment::{FRAME_HEAD_BYTES, FrameKind, Place, SegmentHead};
 use super::space::Space;
 pub use super::state::{LogFailure, LogState, ShipCounts};
+use crate::files::{segment_name, segment_number};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -591,10 +592,4 @@ impl Shipper {
     pub fn counts(&self) -> ShipCounts {
         self.counts
     }
-}
-
-/// The rings of all hosts.
-pub(super) fn all_rings(plan: &Plan) -> Vec<RingReader> {
-    let workers = || (0..plan.config().workers).map(WorkerId);
-    plan.hosts().flat_map(|host| workers().map(move |worker| RingReader::new(plan, host, worker))).collect()
 }

@@ -20,11 +20,12 @@
 
 use std::sync::Arc;
 
+use crate::files::segment_name;
 use liger_fabric::disk::{Disk, DiskError, DiskErrorKind, DiskFile};
 use liger_fabric::{Cx, Fabric};
 
 use super::room::{LogRoom, RoomOptions};
-use super::segment::{SegmentHead, segment_name};
+use super::segment::SegmentHead;
 
 /// The file that holds the space of the next checkpoint.
 pub const RESERVE: &str = "reserve";

@@ -24,8 +24,9 @@ use liger_fabric::{Cx, Fabric, HostId};
 
 use super::directory::{Directory, read_whole};
 use super::error::{FileByte, RecoveryError};
-use super::manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, image_name};
-use crate::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_name, segment_number};
+use super::manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST};
+use crate::files::{image_name, segment_name, segment_number};
+use crate::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead};
 
 /// A file of a pod, as it is to be copied.
 pub struct HeldFile {

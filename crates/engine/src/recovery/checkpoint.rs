@@ -25,13 +25,14 @@ use liger_pod::plan::PartitionId;
 use super::directory::{Directory, remove_if_there, replace};
 use super::error::RecoveryError;
 use super::image::{BLOCK_BYTES, ImageHead, ImageWriter, REPLICAS};
-use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry, image_name, image_numbers};
+use super::manifest::{Checkpoint, HOST_MANIFEST, HostManifest, ImageEntry};
 use super::recoverable::{CopiedUpTo, CopiesRows};
 use crate::catalog::Relation;
+use crate::files::{image_name, image_numbers};
 use crate::instance::Instance;
-use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::epoch_of;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// Protocol steps that a test can leave out.

@@ -37,9 +37,9 @@ use super::directory::{Directory, read_whole, replace};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
 use super::manifest::{HOST_MANIFEST, HostManifest};
-use super::recoverable::{CopiesRows, RestoreStep, RestoresRows};
+use super::recoverable::{Recoverable, RestoreStep};
+use crate::files::segment_name;
 use crate::log::HostLog;
-use crate::log::segment::segment_name;
 
 mod report;
 mod when;
@@ -238,11 +238,7 @@ impl Checkpointer {
     ///
     /// # Errors
     /// If the storage fails, or a row stays locked, or cannot be made.
-    pub fn take<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
-    ) -> Result<(), RecoveryError> {
+    pub fn take<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> Result<(), RecoveryError> {
         let order = self.order();
         loop {
             if self.turn(cx, host) == 0 {
@@ -259,7 +255,7 @@ impl Checkpointer {
     /// was nothing to do, or something has to be waited for. A failure of the storage ends it
     /// ([`Checkpointer::failure`]), unless it met a checkpoint that was ordered: then whoever ordered it is
     /// told, and unless there was no room.
-    pub fn turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &(impl CopiesRows + RestoresRows)) -> usize {
+    pub fn turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> usize {
         if !self.whole || self.failure.is_some() {
             return 0;
         }
@@ -286,12 +282,7 @@ impl Checkpointer {
     }
 
     /// Gives up the checkpoint under way, or the one that was to begin.
-    fn fail<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
-        failure: RecoveryError,
-    ) {
+    fn fail<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable, failure: RecoveryError) {
         let is_held = matches!(failure, RecoveryError::Held { .. }) || failure.is_full();
         self.counts.given_up += u64::from(is_held);
         if self.taking.is_some() {
@@ -326,7 +317,7 @@ impl Checkpointer {
 
     /// Makes a few rows that nobody has asked for yet; true if there were any. What cannot be made is tried
     /// again after a while, and there is no checkpoint until it can.
-    fn restore<F: Fabric>(&mut self, cx: &Cx<F>, host: &(impl CopiesRows + RestoresRows)) -> bool {
+    fn restore<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> bool {
         let now_ns = cx.now_ns();
         if now_ns < self.rest_until_ns {
             return false;
@@ -354,11 +345,7 @@ impl Checkpointer {
         !is_stuck
     }
 
-    fn try_turn<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
-    ) -> Result<bool, RecoveryError> {
+    fn try_turn<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> Result<bool, RecoveryError> {
         let now_ns = cx.now_ns();
         let rests = now_ns < self.rest_until_ns && !self.is_urgent(host);
         let Some(run) = &mut self.taking else {
@@ -403,11 +390,7 @@ impl Checkpointer {
 
     /// Removes what nobody needs, asks for checkpoints if the log has grown, and begins one if somebody has
     /// asked.
-    fn look<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
-    ) -> Result<bool, RecoveryError> {
+    fn look<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) -> Result<bool, RecoveryError> {
         let log = log_of(host);
         self.counts.log_bytes_most = self.counts.log_bytes_most.max(log.held_bytes());
         if self.shorten(cx, log)? {
@@ -453,7 +436,7 @@ impl Checkpointer {
     fn begin_ordered<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
+        host: &impl Recoverable,
     ) -> Result<bool, RecoveryError> {
         if !self.may_replace(cx, host)? {
             let log = log_of(host);
@@ -468,11 +451,7 @@ impl Checkpointer {
     /// will have, or that the checkpoint of another host has a newer image of. A host that had taken over a
     /// partition may not own it any more when the pod has been started again, and the owner begins with this
     /// host's image: it stays until the owner has one of its own.
-    fn may_replace<F: Fabric>(
-        &self,
-        cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
-    ) -> Result<bool, RecoveryError> {
+    fn may_replace<F: Fabric>(&self, cx: &Cx<F>, host: &impl Recoverable) -> Result<bool, RecoveryError> {
         let (Some(files), Some(checkpoint)) = (host.files(), &self.manifest.checkpoint) else {
             return Ok(true);
         };
@@ -493,7 +472,7 @@ impl Checkpointer {
         Ok(left.is_empty())
     }
 
-    fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &(impl CopiesRows + RestoresRows)) {
+    fn begin<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable) {
         let log = log_of(host);
         let (appended, logged) = (log.appended_bytes(), log.logged_in_pod(cx));
         let epochs = LogEpochs::of(host).expect("it has a log");
@@ -506,12 +485,7 @@ impl Checkpointer {
     }
 
     /// The checkpoint under way counts: `next` is in force.
-    fn counts_now<F: Fabric>(
-        &mut self,
-        cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
-        next: HostManifest,
-    ) {
+    fn counts_now<F: Fabric>(&mut self, cx: &Cx<F>, host: &impl Recoverable, next: HostManifest) {
         let Run { taking, began_ns, appended, logged, orders } =
             self.taking.take().expect("one was under way");
         self.orders.ended.extend(orders.into_iter().map(|order| (order, Ok(()))));
@@ -579,7 +553,7 @@ impl Checkpointer {
 
     /// True if the log is close to its bound, a host waits for this checkpoint to come back, or somebody has
     /// ordered it.
-    fn is_urgent(&self, host: &(impl CopiesRows + RestoresRows)) -> bool {
+    fn is_urgent(&self, host: &impl Recoverable) -> bool {
         host.is_waited_for()
             || self.is_ordered()
             || log_of(host).held_bytes() >= self.options.replay_bytes / 4 * 3
@@ -590,7 +564,7 @@ impl Run {
     fn step<F: Fabric>(
         &mut self,
         cx: &Cx<F>,
-        host: &(impl CopiesRows + RestoresRows),
+        host: &impl Recoverable,
         directory: &Directory,
         manifest: &HostManifest,
     ) -> Result<Step, RecoveryError> {
@@ -599,7 +573,7 @@ impl Run {
     }
 }
 
-fn log_of(host: &(impl CopiesRows + RestoresRows)) -> &HostLog {
+fn log_of(host: &impl Recoverable) -> &HostLog {
     host.log().expect("a host with checkpoints has a log")
 }
 

@@ -7,12 +7,11 @@ use liger_fabric::HostId;
 use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
-use super::manifest::image_numbers;
-use crate::key::Key;
+use crate::files::{StoredAt, StoredFile, image_numbers, segment_number};
 use crate::log::record::BadRecord;
-use crate::log::segment::segment_number;
 use crate::log::ship::LogFailure;
-use crate::txn::{StoredAt, StoredFile, TableId, TxnError};
+use crate::tables::key::Key;
+use crate::txn::{TableId, TxnError};
 
 /// A place in a host's files.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -25,7 +25,7 @@
 use liger_fabric::HostId;
 use liger_pod::plan::PartitionId;
 
-use crate::key::Key;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// The partition number in the image of a host's replicated tables.

@@ -18,8 +18,8 @@ use super::image::{
     KIND_HEAD, KIND_ROWS, MAGIC, PLACE,
 };
 use crate::catalog::Catalog;
-use crate::key::{Key, MAX_KEY_WORDS};
 use crate::log::record::{u16_at, u32_at, u64_at};
+use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
 
 /// Reads bytes at an offset of the file, and says how many there were.

@@ -21,10 +21,10 @@ use super::recoverable::RestoresRows;
 use super::replay::{Changes, RecoveredRow};
 use super::sources::Sources;
 use super::stored::Stored;
+use crate::files::segment_name;
 use crate::log::record::Change;
 use crate::log::scan::End;
-use crate::log::segment::segment_name;
-use crate::replicas::ReplicasToBe;
+use crate::protocol::replicas::ReplicasToBe;
 
 /// What a host's loading has found so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -129,17 +129,6 @@ impl Checkpoint {
     }
 }
 
-/// Name of the image of `partition` in checkpoint `number`.
-pub fn image_name(number: u64, partition: PartitionId) -> String {
-    format!("image-{number}-{partition}")
-}
-
-/// The checkpoint and the partition that an image's name tells.
-pub fn image_numbers(name: &str) -> Option<(u64, PartitionId)> {
-    let (number, partition) = name.strip_prefix("image-")?.split_once('-')?;
-    Some((number.parse().ok()?, PartitionId(partition.parse().ok()?)))
-}
-
 impl HostManifest {
     /// The manifest of a host that has written nothing yet.
     pub fn new(pod: u64, host: HostId, layouts: u64) -> Self {

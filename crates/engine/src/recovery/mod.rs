@@ -36,15 +36,16 @@ use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
 use crate::catalog::Catalog;
+use crate::files::segment_name;
 use crate::log::scan::{Marks, Scan};
-use crate::log::segment::{Place, segment_name};
+use crate::log::segment::Place;
 use directory::{Directory, read_whole, replace};
 use manifest::{HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 
 pub use error::{BrokenChain, FileByte, RecoveryError};
 pub use loading::{Loaded, Loading};
 pub use reading::Reading;
-pub use recoverable::{CopiedUpTo, CopiesRows, RestoreStep, RestoresRows};
+pub use recoverable::{CopiedUpTo, CopiesRows, Recoverable, RestoreStep, RestoresRows};
 pub use stored::Stored;
 pub(crate) use takeover::Rebuilding;
 pub use takeover::load_replicas;

@@ -13,8 +13,8 @@ use super::directory::{Directory, read_whole};
 use super::error::{FileByte, RecoveryError};
 use super::manifest::{FIRST_SEGMENT, HOST_MANIFEST, HostManifest, POD_MANIFEST, PodManifest};
 use super::{HostFiles, Identity, Plan, check_same};
+use crate::files::{segment_name, segment_number};
 use crate::log::scan::{End, Scan, Scanner};
-use crate::log::segment::{segment_name, segment_number};
 
 /// Protocol steps that a test can leave out.
 pub const SABOTAGE_STEPS: &[&str] = &["reading.read-again"];

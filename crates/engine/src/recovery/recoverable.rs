@@ -1,8 +1,8 @@
 //! What recovery asks of whoever keeps a host's rows: to show them for an image, and to take what images and
 //! logs hold of them.
 //!
-//! Rows that come back are made when somebody wants them, or when nobody does by [`RestoresRows::restore_some`];
-//! until then a partition is *cold*. Recovery itself knows no access method.
+//! Rows that come back are made when somebody wants them, or, when nobody does, by
+//! [`RestoresRows::restore_some`]; until then a partition is *cold*. Recovery itself knows no access method.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use liger_pod::plan::PartitionId;
 use super::directory::PodFiles;
 use super::error::RecoveryError;
 use super::stored::Stored;
-use crate::engine::HostEngine;
 use crate::instance::Instance;
-use crate::key::Key;
+use crate::protocol::engine::HostEngine;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// How far a copy of a table's share of a partition has come.
@@ -75,3 +75,8 @@ pub trait RestoresRows: HostEngine + Deref<Target = Instance> {
     /// If it cannot be made: the next call goes on behind it.
     fn restore_some<F: Fabric>(&self, cx: &Cx<F>) -> Result<RestoreStep, RecoveryError>;
 }
+
+/// Both.
+pub trait Recoverable: CopiesRows + RestoresRows {}
+
+impl<T: CopiesRows + RestoresRows> Recoverable for T {}

@@ -19,8 +19,8 @@ use liger_pod::plan::PartitionId;
 use super::error::{BrokenChain, FileByte, RecoveryError};
 use super::image_file::ImageRow;
 use crate::catalog::{Catalog, Kind, Relation};
-use crate::key::{Key, MAX_KEY_WORDS};
 use crate::log::record::{Change, Op, u16_at};
+use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
 
 /// Where a record starts: the file's number and the byte in it.
@@ -37,7 +37,7 @@ pub struct RecordAt {
 impl RecordAt {
     /// As errors name it.
     pub fn file_byte(&self) -> FileByte {
-        FileByte::new(self.host, crate::log::segment::segment_name(self.segment), self.byte)
+        FileByte::new(self.host, crate::files::segment_name(self.segment), self.byte)
     }
 }
 

@@ -9,14 +9,13 @@ use liger_pod::plan::PartitionId;
 use super::directory::{Directory, read_whole};
 use super::error::RecoveryError;
 use super::image::REPLICAS;
-use super::manifest::image_name;
 use super::replay::{Changes, RecordAt};
 use super::stored::Stored;
 use super::{HostFiles, Plan};
 use crate::catalog::Catalog;
+use crate::files::{image_name, segment_name};
 use crate::log::record::{Change, Record, epoch_of};
 use crate::log::scan::{Scan, Scanner};
-use crate::log::segment::segment_name;
 
 /// The files of a pod, as a plan has found them.
 #[derive(Clone, Copy)]

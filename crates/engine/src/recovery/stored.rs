@@ -16,10 +16,11 @@ use liger_pod::plan::PartitionId;
 use super::directory::Directory;
 use super::error::RecoveryError;
 use super::image_file::{Block, ImageFile};
-use super::manifest::{HostManifest, image_name};
+use super::manifest::HostManifest;
 use super::replay::{Changes, RecoveredRow, Replayed, replay};
 use crate::catalog::Catalog;
-use crate::key::Key;
+use crate::files::image_name;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// An image, and the file that it is in.

@@ -10,9 +10,9 @@ use super::image::{BLOCK_BYTES, ImageEnd, ImageHead, ImageWriter};
 use super::image_file::{Block, ImageFile};
 use super::replay::{Changes, RecordAt, RecoveredRow, replay};
 use crate::catalog::Catalog;
-use crate::key::Key;
 use crate::log::record::{Op, Origin, Record, RecordWriter, epoch_of, first_of};
-use crate::record::NewRow;
+use crate::tables::key::Key;
+use crate::tables::record::NewRow;
 use crate::txn::TableId;
 pub use tables::*;
 
@@ -257,7 +257,7 @@ fn replayed(image: Option<&Image>, changes: &Changes) -> Result<Model, RecoveryE
     let blocks = image.map(|(bytes, end)| blocks(bytes, end)).transpose()?;
     let mut model = Model::new();
     let mut show = |row: RecoveredRow<'_>| {
-        let shown = crate::record::Row::new(row.bytes);
+        let shown = crate::tables::record::Row::new(row.bytes);
         assert_eq!((row.table, row.key), (ITEMS, key(shown.get(items::ID))));
         model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
         Ok(())
@@ -272,7 +272,7 @@ fn replayed(image: Option<&Image>, changes: &Changes) -> Result<Model, RecoveryE
         let (low, high) = (span.checked_sub(1).map(|i| &firsts[i]), firsts.get(span));
         let block = blocks.as_ref().map(|blocks| blocks.get(span).into_iter().flat_map(Block::rows));
         let show = |row: RecoveredRow<'_>| {
-            let shown = crate::record::Row::new(row.bytes);
+            let shown = crate::tables::record::Row::new(row.bytes);
             model.insert(shown.get(items::ID), (row.version, shown.get(items::VALUE)));
             Ok(())
         };

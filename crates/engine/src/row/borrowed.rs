@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
-use crate::key::Key;
-use crate::places::{Listed, Places};
+use crate::protocol::places::{Listed, Places};
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// A row of another host that this transaction holds.

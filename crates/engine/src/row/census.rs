@@ -5,7 +5,7 @@ use liger_fabric::{Cx, Fabric};
 use liger_pod::plan::PartitionId;
 
 use super::host::RowHost;
-use crate::key::{Key, KeyRange};
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
 
 /// Rows passed under one hold of a partition's latch.

@@ -14,8 +14,8 @@ use super::host::RowHost;
 use super::moves::sentinel_key;
 use super::partition::{RowId, TablePart};
 use super::shared::block_is;
-use crate::key::Key;
-use crate::relational::each_key;
+use crate::protocol::relational::each_key;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// What a check of one host found.

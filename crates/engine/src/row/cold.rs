@@ -33,8 +33,8 @@ use liger_pod::plan::PartitionId;
 use super::host::RowHost;
 use super::load::add;
 use super::partition::{Partition, TablePart};
-use crate::key::Key;
 use crate::recovery::{RecoveryError, RestoreStep, RestoresRows, Stored};
+use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.

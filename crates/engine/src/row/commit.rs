@@ -25,9 +25,9 @@ use crate::catalog::At;
 use crate::history::{HistorySink, TxnRecord};
 use crate::log::record::{MAX_CHANGES, Op, RecordWriter, epoch_of, first_of};
 use crate::log::room::Promise;
-use crate::record::Patches;
+use crate::protocol::workspace::Change;
+use crate::tables::record::Patches;
 use crate::txn::TxnError;
-use crate::workspace::Change;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] =

@@ -21,9 +21,9 @@ use liger_pod::plan::PartitionId;
 
 use super::host::RowHost;
 use super::partition::{RowId, TablePart};
-use crate::key::Key;
 use crate::recovery::directory::PodFiles;
 use crate::recovery::{CopiedUpTo, CopiesRows};
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.

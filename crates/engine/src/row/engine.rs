@@ -8,11 +8,11 @@ use super::load::add;
 use super::partition::Mode;
 use super::session::RowSession;
 use crate::catalog::{At, Catalog, Relation};
-use crate::engine::{HostEngine, Show};
 use crate::instance::Instance;
-use crate::key::Key;
-use crate::record::Row;
-use crate::replicas::Replicas;
+use crate::protocol::engine::{HostEngine, Show};
+use crate::protocol::replicas::Replicas;
+use crate::tables::key::Key;
+use crate::tables::record::Row;
 use crate::txn::{TableId, TxnError};
 
 impl HostEngine for RowHost {

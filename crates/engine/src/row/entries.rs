@@ -4,9 +4,9 @@ use liger_fabric::{Cx, Fabric};
 
 use super::host::RowHost;
 use crate::catalog::{Kind, Relation};
-use crate::engine::HostEngine;
-use crate::key::Key;
-use crate::layout::IndexLayout;
+use crate::protocol::engine::HostEngine;
+use crate::tables::key::Key;
+use crate::tables::layout::IndexLayout;
 use crate::txn::{IndexId, TxnError};
 
 /// An entry: its key, and the primary key it leads to.

@@ -25,11 +25,11 @@ use super::policy::Steps;
 use super::remote::Entry;
 use super::shared::{Acquired, block_is, block_len, row_start};
 use super::transaction::{Place, RowTxn};
-use super::tree_error;
 use crate::catalog::{At, Relation};
-use crate::key::{Key, KeyRange};
+use crate::protocol::failure::tree_error;
+use crate::protocol::workspace::Visitor;
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::{Conflict, TableId, TxnError};
-use crate::workspace::Visitor;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[
@@ -414,7 +414,7 @@ impl<F: Fabric> RowTxn<'_, F> {
                 Ok(true)
             }
             Answer::Duplicate => {
-                let mut look = |_: &Key, _: crate::record::Row<'_>| ControlFlow::Break(());
+                let mut look = |_: &Key, _: crate::tables::record::Row<'_>| ControlFlow::Break(());
                 let found = self.point_foreign(at, key, &mut Visitor::Read(&mut look))?;
                 if found { Ok(false) } else { Err(Conflict::Moved.into()) }
             }

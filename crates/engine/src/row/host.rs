@@ -35,8 +35,9 @@ use crate::history::HistorySink;
 use crate::instance::events::Hearer;
 use crate::instance::{Equipment, Instance};
 use crate::log::HostLog;
+use crate::protocol::failure::tree_error;
+use crate::protocol::replicas::Replicas;
 use crate::recovery::directory::PodFiles;
-use crate::replicas::Replicas;
 use crate::txn::{TableId, TxnError};
 
 /// How much shared memory rows and their index may use, in the whole pod.
@@ -229,7 +230,7 @@ impl RowHost {
         for partition in self.partitions.iter().filter_map(OnceLock::get) {
             for (table, part) in (0..).zip(&partition.lock(cx).tables) {
                 let Some(part) = part else { continue };
-                part.index.create(cx, &self.tree_env()).map_err(|e| super::tree_error(TableId(table), e))?;
+                part.index.create(cx, &self.tree_env()).map_err(|e| tree_error(TableId(table), e))?;
             }
         }
         Ok(())

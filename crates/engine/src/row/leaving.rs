@@ -25,7 +25,7 @@ use super::host::RowHost;
 use super::message::{Message, Removal};
 use super::remote::{Entry, LEAVING, Shard};
 use crate::catalog::At;
-use crate::key::Key;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.

@@ -11,7 +11,8 @@ use super::partition::TablePart;
 use super::policy::PreMigration;
 use super::shared::Acquired;
 use crate::catalog::{At, Relation};
-use crate::key::Key;
+use crate::protocol::failure::tree_error;
+use crate::tables::key::Key;
 use crate::txn::{TableId, TxnError};
 
 /// Adds a row that is not there.
@@ -63,7 +64,7 @@ impl RowHost {
                     let key = Key::from_words(words);
                     if part.address(row).is_none() {
                         self.move_in(cx, part, (partition, table), &key, row, None)
-                            .map_err(|e| super::tree_error(table, e))?;
+                            .map_err(|e| tree_error(table, e))?;
                         moved += 1;
                     }
                     at = part.tree.next(cursor);
@@ -90,10 +91,10 @@ impl RowHost {
                 let (first, all) = (vec![0; relation.key_words], usize::MAX);
                 let tree = self.foreign_index(At::new(relation, partition));
                 tree.scan(cx, &self.tree_env(), &first, None, all, &mut entries, &mut trace)
-                    .map_err(|e| super::tree_error(table, e))?;
+                    .map_err(|e| tree_error(table, e))?;
                 for (words, raw) in entries.iter() {
                     let hash = self.remote.hash_of(table, partition, &Key::from_words(words));
-                    let at = self.row_at(raw).map_err(|e| super::tree_error(table, e))?;
+                    let at = self.row_at(raw).map_err(|e| tree_error(table, e))?;
                     if let Acquired::Granted { fresh, .. } = self.shared.acquire_read(cx, at) {
                         if !fresh {
                             self.shared.freshen_unknown(cx, at.block());

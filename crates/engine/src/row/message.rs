@@ -6,11 +6,12 @@
 
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
-use liger_store::bwtree::TreeError;
 
-use crate::key::{Key, KeyRange};
-use crate::mail::{Asker, In, Out};
-use crate::txn::{StoredAt, StoredFile, TableId, TxnError};
+use crate::files::{StoredAt, StoredFile};
+use crate::protocol::failure::Failure;
+use crate::protocol::mail::{Asker, In, Out};
+use crate::tables::key::{Key, KeyRange};
+use crate::txn::TableId;
 
 /// A request or a reply between two hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,77 +107,6 @@ pub enum Answer {
     RoomLater,
     /// It cannot be done, and running the transaction again will not help.
     Failed(Failure),
-}
-
-/// What keeps an owner from doing what was wished.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// Shared memory is exhausted and nothing can be moved out.
-    SharedMemory {
-        /// Bytes that were needed.
-        needed_bytes: u64,
-    },
-    /// The partition cannot hold another row.
-    Rows {
-        /// Bytes that were needed.
-        needed_bytes: u64,
-    },
-    /// A record of the partition's shared index is damaged.
-    IndexNode {
-        /// Offset of the record.
-        offset: u64,
-    },
-    /// The directory word of the partition's shared index is damaged.
-    IndexDirectory {
-        /// Offset of the word.
-        root: u64,
-    },
-    /// Rows of the partition are not there yet, and cannot be made.
-    NotRestored {
-        /// What they are made from.
-        at: StoredAt,
-    },
-}
-
-impl From<TxnError> for Failure {
-    /// Why the owner cannot make rows.
-    fn from(error: TxnError) -> Self {
-        match error {
-            TxnError::NotRestored { at, .. } => Self::NotRestored { at },
-            TxnError::OutOfMemory { needed_bytes, .. } => Self::Rows { needed_bytes },
-            other => unreachable!("rows that cannot be made: {other}"),
-        }
-    }
-}
-
-impl From<TreeError> for Failure {
-    fn from(error: TreeError) -> Self {
-        match error {
-            TreeError::OutOfMemory(full) => Self::SharedMemory { needed_bytes: full.bytes },
-            TreeError::Damaged { offset, .. } => Self::IndexNode { offset },
-            TreeError::NotFormatted { root } | TreeError::Exists { root } => Self::IndexDirectory { root },
-            other => unreachable!("a shared index used as none of its operations allows: {other}"),
-        }
-    }
-}
-
-impl Failure {
-    /// What it means to a transaction that needed it of `table`.
-    pub fn error(self, table: TableId) -> TxnError {
-        match self {
-            Self::SharedMemory { needed_bytes } => {
-                TxnError::OutOfMemory { what: "shared memory", needed_bytes }
-            }
-            Self::Rows { needed_bytes } => {
-                TxnError::OutOfMemory { what: "rows of a partition", needed_bytes }
-            }
-            Self::NotRestored { at } => TxnError::NotRestored { table, at },
-            Self::IndexNode { offset } => TxnError::Damaged { table, what: "shared index", found: offset },
-            Self::IndexDirectory { root } => {
-                TxnError::Damaged { table, what: "index directory", found: root }
-            }
-        }
-    }
 }
 
 const MOVE_IN: u8 = 1;

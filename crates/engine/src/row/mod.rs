@@ -44,12 +44,6 @@ mod skip;
 mod takeover;
 mod transaction;
 
-use liger_store::bwtree::TreeError;
-
-use crate::txn::{TableId, TxnError};
-
-use message::Failure;
-
 pub use census::Census;
 pub use check::Checked;
 pub use cold::Restored;
@@ -73,7 +67,7 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
         copy::SABOTAGE_STEPS,
         remote::SABOTAGE_STEPS,
         service::SABOTAGE_STEPS,
-        crate::mail::SABOTAGE_STEPS,
+        crate::protocol::mail::SABOTAGE_STEPS,
         leaving::SABOTAGE_STEPS,
         settle::SABOTAGE_STEPS,
         takeover::SABOTAGE_STEPS,
@@ -81,9 +75,4 @@ pub fn sabotage_steps() -> impl Iterator<Item = &'static str> {
     .into_iter()
     .flatten()
     .copied()
-}
-
-/// What a failure of a shared index means to a transaction.
-pub fn tree_error(table: TableId, error: TreeError) -> TxnError {
-    Failure::from(error).error(table)
 }

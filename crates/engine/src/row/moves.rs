@@ -18,12 +18,13 @@ use liger_pod::plan::PartitionId;
 use liger_store::bwtree::TreeError;
 
 use super::host::{RowHost, count};
-use super::message::{Answer, Failure, Removal, Wish};
+use super::message::{Answer, Removal, Wish};
 use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use super::shared::{DELETED, Held, ROW_MAGIC, RowHead, UNBORN, VERSION, read_key};
 use super::shortage::{Outcome, Relief};
-use crate::key::{Key, KeyRange};
+use crate::protocol::failure::Failure;
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.

@@ -15,12 +15,12 @@ use liger_store::local::RowFlags;
 use super::moves::sentinel_key;
 use super::partition::{Mode, RowId, TablePart};
 use super::transaction::{Place, RowTxn};
-use super::tree_error;
 use crate::catalog::At;
-use crate::key::{Key, KeyRange};
-use crate::relational::Flow;
+use crate::protocol::failure::tree_error;
+use crate::protocol::relational::Flow;
+use crate::protocol::workspace::Visitor;
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::{TableId, TxnError};
-use crate::workspace::Visitor;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] =

@@ -23,7 +23,7 @@ use liger_store::local::{Holders, LocalTree, Neighbors, RowFlags, RowSlab};
 use super::cell::TupleCell;
 use super::cold::Cold;
 use super::shared::{Acquired, SharedRows, block_len, read_block};
-use crate::key::Key;
+use crate::tables::key::Key;
 use crate::txn::{Conflict, TableId};
 
 /// Number of a row in its table's share of a partition.

@@ -21,7 +21,7 @@ use liger_fabric::{Cx, Fabric, Latch, LatchGuard, WorkerId};
 use liger_pod::heap::TupleAddr;
 use liger_pod::plan::PartitionId;
 
-use crate::key::Key;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.

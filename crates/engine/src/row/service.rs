@@ -21,7 +21,7 @@ use super::host::{RowHost, count};
 use super::message::{Answer, Message, Wish};
 use crate::catalog::At;
 use crate::instance::waits::Wait;
-use crate::mail::Asker;
+use crate::protocol::mail::Asker;
 use crate::txn::{Conflict, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.
@@ -231,7 +231,7 @@ impl RowHost {
         }
     }
 
-    /// See [`crate::engine::HostEngine::idle_ns`]. What this host has retired, and mail that found a lane
+    /// See [`crate::protocol::HostEngine::idle_ns`]. What this host has retired, and mail that found a lane
     /// full, wait for others, who do not ring when they are done.
     pub(crate) fn idle_ns<F: Fabric>(&self, cx: &Cx<F>) -> u64 {
         let waits = !self.outbox.is_empty(cx) || self.backlog(cx) > BACKLOG;

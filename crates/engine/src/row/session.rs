@@ -6,8 +6,7 @@ use liger_pod::bells::{self, Bell};
 use super::host::RowHost;
 use super::policy::WaitPolicy;
 use super::transaction::{RowTxn, TxnState};
-use crate::log::Durability;
-use crate::txn::{Session, Ticket, TxnError};
+use crate::txn::{Durability, Session, Ticket, TxnError};
 
 /// Turns of a wait for the log that are awake.
 const LOG_TURNS: u32 = 16;

@@ -19,9 +19,9 @@ use super::host::{RowHost, count};
 use super::moves::sentinel_key;
 use super::shared::{DELETED, RowHead, UNBORN, VERSION, block_is, block_len, row_start};
 use crate::catalog::{At, Relation};
-use crate::key::Key;
 use crate::log::record::{Op, Record};
 use crate::recovery::RecoveryError;
+use crate::tables::key::Key;
 use crate::txn::TableId;
 
 /// Names of the steps that a mutation test can leave out of this file.

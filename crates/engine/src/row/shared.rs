@@ -25,7 +25,7 @@ use liger_pod::plan::PartitionId;
 use super::cell::{CellFormat, TupleCell};
 use super::partition::Mode;
 use super::policy::{Coherence, Steps};
-use crate::key::Key;
+use crate::tables::key::Key;
 use crate::txn::{Conflict, TableId};
 
 layout! {
@@ -515,7 +515,7 @@ pub fn read_block<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize, out:
 
 /// The key in a row's block, which is fresh here.
 pub fn read_key<F: Fabric>(cx: &Cx<F>, block: DataAddr, key_words: usize) -> Key {
-    let mut words = [0u64; crate::key::MAX_KEY_WORDS];
+    let mut words = [0u64; crate::tables::key::MAX_KEY_WORDS];
     let words = &mut words[..key_words];
     cx.read(block.byte(size_of::<RowHead>() as u64), words.as_mut_bytes());
     Key::from_words(words)

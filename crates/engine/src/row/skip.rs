@@ -20,12 +20,12 @@ use liger_store::bwtree::{Entries, Trace, TreeError};
 use super::message::{Answer, Wish};
 use super::moves::sentinel_key;
 use super::transaction::{Place, RowTxn};
-use super::tree_error;
 use crate::catalog::At;
-use crate::key::{Key, KeyRange};
-use crate::record::{Row, RowMut};
+use crate::protocol::failure::tree_error;
+use crate::protocol::workspace::Visitor;
+use crate::tables::key::{Key, KeyRange};
+use crate::tables::record::{Row, RowMut};
 use crate::txn::{Conflict, TableId, TxnError};
-use crate::workspace::Visitor;
 
 /// Rows that another host is asked for at once.
 const BATCH: usize = 64;

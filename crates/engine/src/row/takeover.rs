@@ -26,10 +26,10 @@ use super::partition::{RowId, TablePart};
 use super::policy::SharedRow;
 use crate::catalog::At;
 use crate::instance::events::PodEvent;
-use crate::key::Key;
 use crate::log::HostLog;
 use crate::log::record::first_of;
 use crate::recovery::{Rebuilding, RecoveryError};
+use crate::tables::key::Key;
 
 /// Names of the steps that a mutation test can leave out of this file.
 pub const SABOTAGE_STEPS: &[&str] = &[

@@ -21,13 +21,13 @@ use super::host::RowHost;
 use super::partition::{Mode, Partition, RowId, reach};
 use super::policy::WaitPolicy;
 use crate::catalog::{At, Relation};
-use crate::core::TxnCore;
-use crate::key::{Key, KeyRange};
 use crate::log::WorkerLog;
 use crate::log::record::RecordWriter;
-use crate::relational::{Flow, InDram, Relational};
+use crate::protocol::core::TxnCore;
+use crate::protocol::relational::{Flow, InDram, Relational};
+use crate::protocol::workspace::Visitor;
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::{Announced, TableId, TxnError};
-use crate::workspace::Visitor;
 
 /// Where a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,7 +1,6 @@
 //! A host whose rows are in memory servers, as an engine.
 
-use liger_engine::engine::{HostEngine, Show};
-use liger_engine::protocol::Replicas;
+use liger_engine::protocol::{HostEngine, Replicas, Show};
 use liger_engine::{At, Catalog, Key, Relation, Row, TxnError};
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::plan::PartitionId;

@@ -13,9 +13,8 @@ use liger_pod::plan::PartitionId;
 
 use super::servers::{MemoryServers, Who};
 
-use liger_engine::engine::HostEngine;
 use liger_engine::history::HistorySink;
-use liger_engine::protocol::Replicas;
+use liger_engine::protocol::{HostEngine, Replicas};
 use liger_engine::{Catalog, TxnError};
 
 /// One host.

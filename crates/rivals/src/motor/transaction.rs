@@ -15,8 +15,7 @@ use liger_pod::plan::PartitionId;
 use super::host::MotorHost;
 use super::reads::Wanted;
 use super::servers::Who;
-use liger_engine::engine::HostEngine;
-use liger_engine::protocol::{Flow, Relational, TxnCore, Visitor};
+use liger_engine::protocol::{Flow, HostEngine, Relational, TxnCore, Visitor};
 use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, TableId, TxnError};
 
 /// A row, or the place where one might be, as the transaction has seen it.

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use liger_engine::engine::{HostEngine, Rival, Show};
-use liger_engine::protocol::{Replicas, each_key};
+use liger_engine::protocol::{HostEngine, Replicas, Rival, Show, each_key};
 use liger_engine::{At, Catalog, Key, Relation, Row, TxnError};
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::PodError;

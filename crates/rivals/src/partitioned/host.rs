@@ -24,10 +24,9 @@ use super::part::{PartTable, Partition};
 use super::participant::Participant;
 use super::post::{Post, Route};
 use super::rules::{Protocol, Rules, Who};
-use liger_engine::engine::{HostEngine, Rival};
 use liger_engine::history::HistorySink;
 use liger_engine::log::HostLog;
-use liger_engine::protocol::Replicas;
+use liger_engine::protocol::{HostEngine, Replicas, Rival};
 use liger_engine::{Catalog, TxnError};
 
 /// What may differ between partitioned pods.

@@ -20,8 +20,7 @@ use super::message::{Answer, Effect, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVE
 use super::part::Partition;
 use super::rules::{Rules, Who};
 use crate::sundial::Ending;
-use liger_engine::engine::HostEngine;
-use liger_engine::protocol::Asker;
+use liger_engine::protocol::{Asker, HostEngine};
 use liger_engine::{Access, Conflict, Key, KeyRange, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.

@@ -4,7 +4,7 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::PartHost;
 use super::transaction::PartTxn;
-use liger_engine::engine::{HostEngine, Rival};
+use liger_engine::protocol::{HostEngine, Rival};
 use liger_engine::{Session, Ticket, TxnError};
 
 /// Transactions between two rounds of housekeeping.

@@ -15,8 +15,7 @@ use super::branch::{Branch, Inserted, Visited};
 use super::host::PartHost;
 use super::message::{Answer, MESSAGE_OVERHEAD, Message, Outcome, ROW_OVERHEAD, Sent, Step, Steps, Wish};
 use super::rules::{Hold, Protocol};
-use liger_engine::engine::HostEngine;
-use liger_engine::protocol::{Flow, InDram, Listed, Relational, TxnCore, Visitor};
+use liger_engine::protocol::{Flow, HostEngine, InDram, Listed, Relational, TxnCore, Visitor};
 use liger_engine::{Access, Announced, At, Conflict, Key, KeyRange, Relation, TableId, TxnError};
 
 /// Where a row is.

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use liger_engine::engine::{HostEngine, Rival, Show};
-use liger_engine::protocol::{Replicas, tree_error};
+use liger_engine::protocol::{HostEngine, Replicas, Rival, Show, tree_error};
 use liger_engine::{At, Catalog, Key, Relation, Row, TxnError};
 use liger_fabric::{Cx, Fabric, HostId};
 use liger_pod::PodError;

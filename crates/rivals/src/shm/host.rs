@@ -23,9 +23,8 @@ use super::fresh::Fresh;
 use super::rows::{RowAt, block_len};
 use super::word::{RowWord, State};
 use crate::sundial::{Lease, Who};
-use liger_engine::engine::{HostEngine, Rival};
 use liger_engine::history::HistorySink;
-use liger_engine::protocol::{Replicas, tree_error};
+use liger_engine::protocol::{HostEngine, Replicas, Rival, tree_error};
 use liger_engine::{At, Catalog, Key, TableId, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.

@@ -4,7 +4,7 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use super::host::ShmHost;
 use super::transaction::ShmTxn;
-use liger_engine::engine::{HostEngine, Rival};
+use liger_engine::protocol::{HostEngine, Rival};
 use liger_engine::{Session, TxnError};
 
 /// Names of the steps that a mutation test can leave out of this file.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use liger_engine::engine::{Emit, HostEngine};
+use liger_engine::protocol::{Emit, HostEngine};
 use liger_engine::{Catalog, TxnError};
 use liger_fabric::{HostId, WorkerId};
 use liger_workload::benchmark::Benchmark;

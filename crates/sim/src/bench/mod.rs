@@ -27,9 +27,9 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_engine::log::ship::LogOptions;
+use liger_engine::protocol::HostEngine;
 use liger_engine::row::Budget;
 use liger_engine::row::policy::Policies;
 use liger_engine::{Catalog, Row, TableId, TxnError};

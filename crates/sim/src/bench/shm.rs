@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use liger_engine::TxnError;
-use liger_engine::engine::HostEngine;
+use liger_engine::protocol::HostEngine;
 use liger_fabric::WorkerId;
 use liger_fabric::sim::Simulation;
 use liger_pod::plan::PodConfig;

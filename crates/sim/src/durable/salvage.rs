@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use liger_engine::files::segment_name;
 use liger_engine::log::scan::Scanner;
-use liger_engine::log::segment::segment_name;
 use liger_engine::recovery::directory::{Directory, PodFiles};
 use liger_engine::recovery::salvage::{Dead, SalvageError, salvage};
 use liger_engine::recovery::{Identity, Plan, Reading, begin_generation};

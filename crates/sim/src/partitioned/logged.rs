@@ -11,11 +11,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use liger_engine::engine::HostEngine;
+use liger_engine::files::segment_number;
 use liger_engine::log::branch::BranchHead;
 use liger_engine::log::record::{Op, Record, epoch_of};
 use liger_engine::log::scan::{End, Scanner};
-use liger_engine::log::segment::segment_number;
+use liger_engine::protocol::HostEngine;
 use liger_engine::{Catalog, TableId};
 
 use super::PartPod;

@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use liger_engine::Loader;
+use liger_engine::files::image_name;
 use liger_engine::recovery::RecoveryError;
 use liger_engine::recovery::checkpoint::{EpochView, Pace, take};
 use liger_engine::recovery::directory::read_whole;
 use liger_engine::recovery::image_file::{Block, ImageFile};
-use liger_engine::recovery::manifest::{HostManifest, image_name};
+use liger_engine::recovery::manifest::HostManifest;
 use liger_engine::row::{RowHost, RowSession};
 use liger_engine::{Catalog, Row, Session, Transaction};
 use liger_fabric::sim::Sim;

@@ -5,11 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use liger_engine::files::segment_number;
 use liger_engine::log::record::{Op, Record, RecordWriter, epoch_of, first_of};
 use liger_engine::log::ring::{AppendError, RingReader};
 use liger_engine::log::room::{Refusal, RoomOptions};
 use liger_engine::log::scan::{End, Scanner};
-use liger_engine::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead, segment_number};
+use liger_engine::log::segment::{FrameKind, SEGMENT_HEAD_BYTES, SegmentHead};
 use liger_engine::log::ship::LogOptions;
 use liger_engine::log::{HostLog, WorkerLog};
 use liger_engine::{Key, TableId};

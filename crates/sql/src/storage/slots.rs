@@ -40,8 +40,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use liger_engine::Durability;
 use liger_engine::db::Host;
-use liger_engine::log::Durability;
 use liger_engine::row::RowSession;
 use liger_fabric::native::HostMemory;
 

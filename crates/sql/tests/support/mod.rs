@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use liger_engine::Durability;
 use liger_engine::db::{Host, JoinOptions, Pod, PodConfig};
-use liger_engine::log::Durability;
 use liger_fabric::HostId;
 use liger_fabric::native::MemorySpec;
 use liger_sql::catalog::HostCatalog;

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_engine::{Session, Ticket, TxnError};
 
 use super::schema::Tables;

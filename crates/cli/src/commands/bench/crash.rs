@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_engine::recovery::salvage::Dead;
 use liger_fabric::native::MemorySpec;
 use liger_workload::Acknowledged;

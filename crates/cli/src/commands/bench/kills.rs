@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_engine::recovery::checkpointer::REPLAY_BYTES;
 use liger_workload::Acknowledged;
 use liger_workload::WorkerStats;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_fabric::native::MemorySpec;
 use liger_workload::tpcc::Scale;
 use liger_workload::tpcc::benchmark::Tpcc;

@@ -1,9 +1,9 @@
 //! Generated logs: read as they are, cut, flipped, and overwritten with garbage.
 
 use super::*;
-use crate::key::Key;
 use crate::log::checksum::counted;
 use crate::log::record::{Op, Origin, RecordWriter, first_of};
+use crate::tables::key::Key;
 use crate::txn::TableId;
 use liger_pod::plan::PartitionId;
 

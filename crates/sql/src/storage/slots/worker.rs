@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use liger_engine::Durability;
 use liger_engine::Session;
 use liger_engine::instance::Wait;
-use liger_engine::log::Durability;
 use liger_engine::row::policy::{NoWait, Patient};
 use liger_engine::row::{OwnedSession, RowSession};
 use liger_fabric::{Fabric, SyncAddr};

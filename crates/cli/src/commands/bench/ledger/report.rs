@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use liger_engine::log::Durability;
+use liger_engine::Durability;
 use liger_workload::Histogram;
 use liger_workload::ledger::check::Fault;
 use serde::Serialize;

@@ -14,11 +14,11 @@ use liger_fabric::{Cx, Fabric, Work};
 
 use crate::catalog::Relation;
 use crate::history::{HistorySink, RangeRecord, ReadRecord, TxnRecord};
-use crate::key::{Key, KeyRange};
-use crate::relational::InDram;
-use crate::replicas::{Replicas, ReplicasRead};
+use crate::protocol::relational::InDram;
+use crate::protocol::replicas::{Replicas, ReplicasRead};
+use crate::protocol::workspace::{Visitor, Workspace};
+use crate::tables::key::{Key, KeyRange};
 use crate::txn::{Conflict, TableId, TxnError};
-use crate::workspace::{Visitor, Workspace};
 
 /// What a transaction holds beside its locks; `P` is how its protocol names where a row is.
 pub struct TxnCore<P> {

@@ -17,8 +17,8 @@
 //! u32) into a tail behind the fixed part, and the row's length in the log and in a slab becomes the row's
 //! own. No fixed column moves and no handle changes.
 
-use crate::key::KeyBuilder;
-use crate::record::Store;
+use crate::tables::key::KeyBuilder;
+use crate::tables::record::Store;
 use std::marker::PhantomData;
 
 /// The type of a column's values.

@@ -15,12 +15,12 @@ use liger_pod::plan::PartitionId;
 use liger_store::local::{LocalTree, RowSlab};
 
 use crate::catalog::{At, Catalog, Kind, Relation};
-use crate::core::TxnCore;
-use crate::engine::HostEngine;
-use crate::key::{Key, KeyRange};
-use crate::record::{NewRow, Row, RowMut};
+use crate::protocol::core::TxnCore;
+use crate::protocol::engine::HostEngine;
+use crate::protocol::workspace::Visitor;
+use crate::tables::key::{Key, KeyRange};
+use crate::tables::record::{NewRow, Row, RowMut};
 use crate::txn::{Announced, Conflict, IndexId, TableId, Transaction, TxnError};
-use crate::workspace::Visitor;
 
 /// Cache lines of a row that a prefetch loads at most: its holders and its first columns.
 const PREFETCHED_LINES: usize = 6;
@@ -272,7 +272,7 @@ pub fn each_of(
     }
     let primary = layout.primary.key_of(bytes);
     put(relation, &primary, bytes)?;
-    let mut entry = [0u8; 8 * crate::key::MAX_KEY_WORDS];
+    let mut entry = [0u8; 8 * crate::tables::key::MAX_KEY_WORDS];
     for (index, IndexId(id)) in layout.indexes.iter().zip(indexes) {
         let entry = &mut entry[..index.row_len];
         index.write_primary(&primary, entry);

@@ -11,10 +11,10 @@
 //!    the table's partition columns, the entry lives in its row's partition (co-located), else where its own
 //!    columns say (global).
 
-use crate::column::{ColumnType, column_offset, presence_bit, row_len};
-use crate::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
-use crate::record::{PatchRange, Patches, Store};
-use crate::schema::{IndexSchema, SchemaError, TableSchema};
+use crate::tables::column::{ColumnType, column_offset, presence_bit, row_len};
+use crate::tables::key::{Key, KeyBuilder, KeyRange, MAX_KEY_WORDS};
+use crate::tables::record::{PatchRange, Patches, Store};
+use crate::tables::schema::{IndexSchema, SchemaError, TableSchema};
 use liger_pod::plan::PartitionId;
 
 /// Most bytes of a row: with its head and key it fits a block of shared memory (64 KiB).

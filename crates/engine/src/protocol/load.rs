@@ -2,10 +2,10 @@
 
 use liger_fabric::{Cx, Fabric};
 
-use crate::engine::HostEngine;
-use crate::record::NewRow;
-use crate::relational::each_of;
-use crate::replicas::ReplicasToBe;
+use crate::protocol::engine::HostEngine;
+use crate::protocol::relational::each_of;
+use crate::protocol::replicas::ReplicasToBe;
+use crate::tables::record::NewRow;
 use crate::txn::{TableId, TxnError};
 
 /// Puts rows into the partitions of one host, without locks or transactions.

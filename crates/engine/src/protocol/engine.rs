@@ -9,10 +9,10 @@ use liger_pod::PodError;
 use liger_pod::plan::PartitionId;
 
 use crate::catalog::{At, Catalog, Relation};
-use crate::key::Key;
-use crate::load::Loader;
-use crate::record::{NewRow, Row};
-use crate::replicas::Replicas;
+use crate::protocol::load::Loader;
+use crate::protocol::replicas::Replicas;
+use crate::tables::key::Key;
+use crate::tables::record::{NewRow, Row};
 use crate::txn::{Session, TableId, TxnError};
 
 /// Takes the rows of a load.

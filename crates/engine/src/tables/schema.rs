@@ -5,8 +5,8 @@
 //! 2. The partition columns are part of the primary key, so that every primary key says where its row lives.
 //! 3. Columns of the primary key and of unique indexes are not nullable.
 
-use crate::column::ColumnType;
-use crate::layout::TableLayout;
+use crate::tables::column::ColumnType;
+use crate::tables::layout::TableLayout;
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]

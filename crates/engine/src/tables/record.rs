@@ -10,7 +10,7 @@
 //!
 //! It does NOT know which row or table the bytes belong to.
 
-use crate::column::{Col, ColType};
+use crate::tables::column::{Col, ColType};
 
 /// Bytes of a row that columns are read from and written to. Only this crate implements it.
 pub trait Store {

@@ -12,9 +12,9 @@ use std::ops::ControlFlow;
 
 use crate::catalog::{Kind, Relation};
 use crate::history::{WriteKind, WriteRecord};
-use crate::key::Key;
-use crate::places::Listed;
-use crate::record::{PatchRange, Patches, Row, RowMut};
+use crate::protocol::places::Listed;
+use crate::tables::key::Key;
+use crate::tables::record::{PatchRange, Patches, Row, RowMut};
 use crate::txn::{Access, TableId, TxnError};
 
 /// Who looks at rows, and how.

@@ -15,7 +15,7 @@ use liger_fabric::{Cx, Fabric, HostId, Latch, WorkerId};
 use liger_pod::lanes::{Addressee, Lanes};
 use liger_pod::plan::PartitionId;
 
-use crate::key::{Key, MAX_KEY_WORDS};
+use crate::tables::key::{Key, MAX_KEY_WORDS};
 use crate::txn::TableId;
 
 /// Which worker waits for an answer, and to which of its requests.

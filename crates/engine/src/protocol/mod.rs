@@ -8,15 +8,27 @@
 //! * [`Asker`], [`Out`], [`In`], [`Outbox`]: messages between hosts;
 //! * [`each_key`], [`InDram`]: rows in a host's own memory.
 //!
-//! An engine is a [`crate::engine::HostEngine`]; [`crate::db::Pod::join_engine`] makes it a member with
+//! An engine is a [`HostEngine`]; [`crate::db::Pod::join_engine`] makes it a member with
 //! workers. Users: this crate's row engine, and the crate `liger-rivals`.
 //!
 //! Not here: what a protocol may assume of memory (liger-fabric), of members and mail (liger-pod).
 
-pub use crate::core::TxnCore;
-pub use crate::mail::{Asker, In, Out, Outbox};
-pub use crate::places::Listed;
-pub use crate::relational::{Flow, InDram, Relational, each_key};
-pub use crate::replicas::Replicas;
-pub use crate::row::tree_error;
-pub use crate::workspace::{Change, Visitor, Workspace};
+pub(crate) mod core;
+pub(crate) mod engine;
+pub(crate) mod failure;
+pub(crate) mod load;
+pub(crate) mod mail;
+pub(crate) mod places;
+pub(crate) mod relational;
+pub(crate) mod replicas;
+pub(crate) mod workspace;
+
+pub use core::TxnCore;
+pub use engine::{Emit, HostEngine, Rival, Show};
+pub use failure::tree_error;
+pub use load::Loader;
+pub use mail::{Asker, In, Out, Outbox};
+pub use places::Listed;
+pub use relational::{Flow, InDram, Relational, each_key};
+pub use replicas::Replicas;
+pub use workspace::{Change, Visitor, Workspace};

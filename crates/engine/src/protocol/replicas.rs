@@ -13,9 +13,9 @@ use liger_fabric::{Cx, Fabric, Latch};
 use liger_store::local::{LocalTree, RowSlab};
 
 use crate::catalog::{Catalog, Relation};
-use crate::key::Key;
-use crate::record::Row;
-use crate::relational::{InDram, each_key};
+use crate::protocol::relational::{InDram, each_key};
+use crate::tables::key::Key;
+use crate::tables::record::Row;
 use crate::txn::{TableId, TxnError};
 
 /// Most rows of a table.
