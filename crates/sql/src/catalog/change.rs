@@ -38,6 +38,9 @@ pub struct Working {
     different: BTreeSet<Oid>,
     /// Relations whose definitions were taken, or that are new.
     taken: BTreeSet<Oid>,
+    /// Sequences of the pod that it has begun anew, perhaps behind a savepoint that was gone back to: their
+    /// numbers are its own, and so are those of new ones.
+    begun: BTreeSet<Oid>,
     /// Something was changed, perhaps behind a savepoint that was gone back to: its locks stay.
     changed: bool,
     /// The number of the session's next own object.
@@ -100,6 +103,7 @@ impl Working {
             now: catalog,
             different: BTreeSet::new(),
             taken: BTreeSet::new(),
+            begun: BTreeSet::new(),
             changed: false,
             next_own: FIRST_PRIVATE,
         }
@@ -139,7 +143,7 @@ impl Working {
         &self.now
     }
 
-    /// Whether this transaction has changed it, also where that was taken back: nobody else reads it then.
+    /// Whether this transaction has changed it, also where that was taken back.
     pub fn is_changed(&self) -> bool {
         self.changed
     }
@@ -252,6 +256,16 @@ impl Working {
     /// Whether an object was there before the first change.
     pub(crate) fn is_of_base(&self, oid: Oid) -> bool {
         self.base.get(oid).is_some()
+    }
+
+    /// The numbers of a sequence are this transaction's.
+    pub(crate) fn begin_numbers(&mut self, sequence: Oid) {
+        self.begun.insert(sequence);
+    }
+
+    /// Whether the numbers of a sequence are this transaction's: nobody else can take one then.
+    pub(crate) fn has_numbers(&self, sequence: Oid) -> bool {
+        self.begun.contains(&sequence) || !self.is_of_base(sequence)
     }
 
     /// Whether the definition of a relation is this transaction's.

@@ -521,6 +521,10 @@ impl Store for EngineStore {
         self.set_number(oid, sequence::State { last: value, called })
     }
 
+    fn begin_numbers(&self, oid: Oid, first: Option<i64>) -> Result<()> {
+        self.take_numbers(oid, first)
+    }
+
     fn observed(&self) -> Option<&Observed> {
         Some(self.host.slots.observed())
     }

@@ -28,6 +28,8 @@ struct State {
     next_oid: Oid,
     next_row: u64,
     version: u64,
+    /// How often a sequence began anew.
+    restarts: BTreeMap<Oid, u32>,
 }
 
 /// Catalog and rows in memory.
@@ -35,8 +37,9 @@ pub struct Memory {
     state: RefCell<State>,
     marks: RefCell<Vec<State>>,
     begun: RefCell<Option<State>>,
-    /// Numbers of sequences (last, whether it was given out); no transaction takes them back.
-    numbers: RefCell<BTreeMap<Oid, (i64, bool)>>,
+    /// Numbers of sequences since they began anew (last, whether it was given out), which no transaction
+    /// takes back.
+    numbers: RefCell<BTreeMap<(Oid, u32), (i64, bool)>>,
 }
 
 impl Default for Memory {
@@ -127,6 +130,11 @@ fn violation(table: &Table, index: &Index, row: &[Value]) -> SqlError {
 }
 
 impl Memory {
+    /// Whose numbers a sequence gives at present.
+    fn since(&self, sequence: Oid) -> (Oid, u32) {
+        (sequence, self.state.borrow().restarts.get(&sequence).copied().unwrap_or_default())
+    }
+
     /// The rows of a range behind this one.
     fn scan_after(
         &self,
@@ -259,6 +267,8 @@ impl Store for Memory {
         if let Object::Table(table) = &object {
             self.state.borrow_mut().rows.insert(table.oid, BTreeMap::new());
         }
+        // An oid is given again where its object was rolled back.
+        self.numbers.borrow_mut().remove(&self.since(object.oid()));
         self.replace(object)
     }
 
@@ -369,7 +379,8 @@ impl Store for Memory {
             return Err(lost(oid));
         };
         let mut numbers = self.numbers.borrow_mut();
-        let (last, called) = numbers.get(&oid).copied().unwrap_or((sequence.start, false));
+        let since = self.since(oid);
+        let (last, called) = numbers.get(&since).copied().unwrap_or((sequence.start, false));
         let mut next = if called { last.saturating_add(sequence.increment) } else { last };
         if next > sequence.max || next < sequence.min || (called && next == last) {
             if !sequence.cycle {
@@ -384,7 +395,7 @@ impl Store for Memory {
             }
             next = if sequence.increment > 0 { sequence.min } else { sequence.max };
         }
-        numbers.insert(oid, (next, true));
+        numbers.insert(since, (next, true));
         Ok(next)
     }
 
@@ -392,12 +403,19 @@ impl Store for Memory {
         let Some(Object::Sequence(sequence)) = self.object(oid).as_deref().cloned() else {
             return Err(lost(oid));
         };
-        Ok(self.numbers.borrow().get(&oid).copied().unwrap_or((sequence.start, false)))
+        Ok(self.numbers.borrow().get(&self.since(oid)).copied().unwrap_or((sequence.start, false)))
     }
 
     fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()> {
-        self.numbers.borrow_mut().insert(sequence, (value, called));
+        self.numbers.borrow_mut().insert(self.since(sequence), (value, called));
         Ok(())
+    }
+
+    fn begin_numbers(&self, sequence: Oid, first: Option<i64>) -> Result<()> {
+        let (value, called) =
+            first.map_or_else(|| self.sequence_state(sequence), |first| Ok((first, false)))?;
+        *self.state.borrow_mut().restarts.entry(sequence).or_default() += 1;
+        self.set_value(sequence, value, called)
     }
 
     fn mark(&self) -> Mark {

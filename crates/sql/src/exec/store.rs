@@ -201,6 +201,10 @@ pub trait Store {
     /// Sets a sequence; `called`: the next number is the one after it.
     fn set_value(&self, sequence: Oid, value: i64, called: bool) -> Result<()>;
 
+    /// From here on the numbers of a sequence go with this transaction and its savepoints, and back with
+    /// them: it begins anew with `first`, or goes on where it is.
+    fn begin_numbers(&self, sequence: Oid, first: Option<i64>) -> Result<()>;
+
     /// What is known of this host; nothing without one.
     fn observed(&self) -> Option<&Observed> {
         None

@@ -8,7 +8,9 @@
 //!
 //! Numbers are taken in transactions of their own, which no rollback gives back; a host takes `cache` of them
 //! at once and keeps what it does not need yet. So numbers are unique and grow on each host, and have gaps
-//! when a host ends.
+//! when a host ends. Numbers of a sequence that a transaction has made or begun anew (ALTER SEQUENCE,
+//! TRUNCATE) are taken within it, but behind the back of its savepoints: these take back only what began the
+//! sequence anew.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,7 @@ use super::access::Access;
 use super::classes::{Home, ObjectId};
 use super::private::is_private;
 use super::table::new_row;
+use super::undo::Undoing;
 use crate::catalog::object::{RowsAt, Sequence};
 use crate::catalog::{Catalog, SEQUENCES};
 use crate::error::{Result, SqlError, SqlState};
@@ -145,8 +148,7 @@ pub fn state(tx: &mut dyn Access, catalog: &Catalog, oid: Oid) -> Result<State> 
     if there { Ok(state) } else { Err(missing(oid)) }
 }
 
-/// Sets how far a sequence has come: `setval`, `ALTER SEQUENCE ... RESTART`. Numbers that hosts have taken
-/// before are theirs.
+/// Sets how far a sequence has come. Numbers that hosts have taken before are theirs.
 ///
 /// # Errors
 /// Conflicts.
@@ -155,6 +157,20 @@ pub fn set(tx: &mut dyn Access, catalog: &Catalog, oid: Oid, state: State) -> Re
     let at = home.size.body_at();
     let there = tx.update(home.table, &key, &mut |row| row.put_bytes(at, &bytes_of(state)))?;
     if there { Ok(()) } else { Err(missing(oid)) }
+}
+
+/// As [`set`], but a savepoint that is gone back to gives the row all of its bytes again, whatever was set
+/// since behind its back: they are written twice, and all of them changed.
+///
+/// # Errors
+/// Conflicts.
+pub fn begin_anew(tx: &mut Undoing<'_>, catalog: &Catalog, oid: Oid, to: State) -> Result<()> {
+    let (home, key) = key(tx, catalog, oid)?;
+    let at = home.size.body_at();
+    let before = state(tx, catalog, oid)?;
+    let others = bytes_of(before).map(|byte| !byte);
+    tx.update(home.table, &key, &mut |row| row.put_bytes(at, &others))?;
+    set(tx, catalog, oid, to)
 }
 
 fn missing(oid: Oid) -> SqlError {

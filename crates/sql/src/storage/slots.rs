@@ -483,7 +483,7 @@ impl Slots {
     }
 
     /// The next number of a sequence: `nextval`. Not for sequences that the caller's own transaction has made
-    /// or changed, which only that transaction can see (`sequence::take` is for these), and not from a job
+    /// or begun anew, which only that transaction can use (`sequence::take` is for these), and not from a job
     /// that itself runs aside.
     ///
     /// # Errors

@@ -435,7 +435,7 @@ impl<S: Store> LocalSession<S> {
                 };
                 identity.always = always.unwrap_or(identity.always);
                 let sequence = identity.sequence;
-                self.change_sequence(sequence, options)?;
+                self.change_sequence(sequence, None, options)?;
             }
             AlterColumn::DropIdentity { if_exists } => match table.columns[at].identity.take() {
                 Some(identity) => self.store.remove(identity.sequence)?,

@@ -368,7 +368,7 @@ impl<S: Store> LocalSession<S> {
                     && restart
                     && sequence.owned_by.is_some_and(|(owner, _)| owner == table.oid)
                 {
-                    self.store.set_value(sequence.oid, sequence.start, false)?;
+                    self.store.begin_numbers(sequence.oid, Some(sequence.start))?;
                 }
             }
         }

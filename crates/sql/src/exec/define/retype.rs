@@ -42,6 +42,9 @@ impl<S: Store> LocalSession<S> {
             if old.columns[at].default.is_some() && !fits { Err(refused_default(binder)) } else { Ok(()) }
         })?;
         self.refuse_uses_of(&old, at)?;
+        if let Some(identity) = table.columns[at].identity {
+            self.change_sequence(identity.sequence, Some(ty.oid), &[])?;
+        }
         let new = Arc::new(table.clone());
         self.store.replace(Object::Table(table))?;
         for index in self.store.indexes(new.oid) {

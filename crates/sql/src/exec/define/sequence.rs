@@ -44,83 +44,61 @@ impl<S: Store> LocalSession<S> {
             grants: Vec::new(),
             comment: None,
         };
-        self.apply_sequence(&mut sequence, options, true)?;
+        self.apply_sequence(&mut sequence, options, None)?;
         Ok(sequence)
     }
 
-    /// Puts options into a sequence; where it is new, what was not said gets its default.
-    fn apply_sequence(&self, sequence: &mut Sequence, options: &[SequenceOption], new: bool) -> Result<()> {
-        let invalid = |message: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-        let (mut start, mut min, mut max) = (None, None, None);
+    /// Puts options into a sequence; where it is new, which has no `last` number, what was not said gets its
+    /// default. Faults are told in PostgreSQL's order.
+    fn apply_sequence(
+        &self,
+        sequence: &mut Sequence,
+        options: &[SequenceOption],
+        last: Option<i64>,
+    ) -> Result<()> {
+        for option in options {
+            if let SequenceOption::As(name) = option {
+                let ty = self.with_binder(|binder| binder.resolve_type(name))?.oid;
+                if !matches!(ty, oid::INT2 | oid::INT4 | oid::INT8) {
+                    return invalid("sequence type must be smallint, integer, or bigint".to_string());
+                }
+                give_type(sequence, ty);
+            }
+        }
+        let (mut start, mut min, mut max, mut from) = (None, None, None, None);
         for option in options {
             match option {
-                SequenceOption::As(name) => {
-                    sequence.type_oid = self.with_binder(|binder| binder.resolve_type(name))?.oid;
-                    if !matches!(sequence.type_oid, oid::INT2 | oid::INT4 | oid::INT8) {
-                        return invalid("sequence type must be smallint, integer, or bigint".to_string());
-                    }
-                }
                 SequenceOption::Start(value) => start = Some(*value),
                 SequenceOption::Increment(0) => return invalid("INCREMENT must not be zero".to_string()),
                 SequenceOption::Increment(value) => sequence.increment = *value,
                 SequenceOption::Min(value) => min = Some(*value),
                 SequenceOption::Max(value) => max = Some(*value),
+                SequenceOption::Cycle(value) => sequence.cycle = *value,
+                SequenceOption::Restart(value) => from = Some(*value),
+                _ => {}
+            }
+        }
+        limit(sequence, (min, max), last.is_none())?;
+        match start {
+            Some(value) => sequence.start = value,
+            None if last.is_some() => {}
+            None => sequence.start = if sequence.increment > 0 { sequence.min } else { sequence.max },
+        }
+        within(sequence, "START", sequence.start)?;
+        let from = from.map(|value| value.unwrap_or(sequence.start));
+        within(sequence, "RESTART", from.or(last).unwrap_or(sequence.start))?;
+        for option in options {
+            match option {
                 SequenceOption::Cache(value) if *value < 1 => {
                     return invalid(format!("CACHE ({value}) must be greater than zero"));
                 }
                 SequenceOption::Cache(value) => sequence.cache = *value,
-                SequenceOption::Cycle(value) => sequence.cycle = *value,
                 SequenceOption::OwnedBy(None) => sequence.owned_by = None,
                 SequenceOption::OwnedBy(Some(path)) => {
                     sequence.owned_by = Some(self.owned_column(sequence, path)?);
                 }
-                SequenceOption::Restart(_) | SequenceOption::Name(_) => {}
+                _ => {}
             }
-        }
-        let (low, high) = match sequence.type_oid {
-            oid::INT2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-            oid::INT4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-            _ => (i64::MIN, i64::MAX),
-        };
-        let up = sequence.increment > 0;
-        match min {
-            Some(value) => sequence.min = value.unwrap_or(if up { 1 } else { low }),
-            None if new => sequence.min = if up { 1 } else { low },
-            None => {}
-        }
-        match max {
-            Some(value) => sequence.max = value.unwrap_or(if up { high } else { -1 }),
-            None if new => sequence.max = if up { high } else { -1 },
-            None => {}
-        }
-        let (min, max) = (sequence.min, sequence.max);
-        if min >= max {
-            return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
-        }
-        match start {
-            Some(value) => sequence.start = value,
-            None if new => sequence.start = if up { min } else { max },
-            None => {}
-        }
-        for option in options {
-            if let SequenceOption::Restart(value) = option {
-                let value = value.unwrap_or(sequence.start);
-                if value < min {
-                    return invalid(format!("RESTART value ({value}) cannot be less than MINVALUE ({min})"));
-                }
-                if value > max {
-                    return invalid(format!(
-                        "RESTART value ({value}) cannot be greater than MAXVALUE ({max})"
-                    ));
-                }
-            }
-        }
-        let start = sequence.start;
-        if start < min {
-            return invalid(format!("START value ({start}) cannot be less than MINVALUE ({min})"));
-        }
-        if start > max {
-            return invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({max})"));
         }
         Ok(())
     }
@@ -181,22 +159,94 @@ impl<S: Store> LocalSession<S> {
         if options.iter().any(|option| matches!(option, SequenceOption::OwnedBy(_))) {
             self.stays_with_column(&sequence)?;
         }
-        self.change_sequence(sequence.oid, options)
+        self.change_sequence(sequence.oid, None, options)
     }
 
-    pub(super) fn change_sequence(&self, oid: Oid, options: &[SequenceOption]) -> Result<()> {
+    /// Changes a sequence, for an identity column also to another type.
+    pub(super) fn change_sequence(
+        &self,
+        oid: Oid,
+        ty: Option<Oid>,
+        options: &[SequenceOption],
+    ) -> Result<()> {
         let object = self.store.object(oid).ok_or_else(|| lost(oid))?;
         let Object::Sequence(sequence) = &*object else { return Err(lost(oid)) };
         let mut sequence = sequence.clone();
-        self.apply_sequence(&mut sequence, options, false)?;
-        let start = sequence.start;
-        // Before the number is set, which then goes with the transaction.
-        self.store.replace(Object::Sequence(sequence))?;
-        for option in options {
-            if let SequenceOption::Restart(value) = option {
-                self.store.set_value(oid, value.unwrap_or(start), false)?;
-            }
+        if let Some(ty) = ty {
+            give_type(&mut sequence, ty);
         }
-        Ok(())
+        let is_owner = |option: &SequenceOption| matches!(option, SequenceOption::OwnedBy(_));
+        if ty.is_none() && options.iter().all(is_owner) {
+            let start = sequence.start;
+            self.apply_sequence(&mut sequence, options, Some(start))?;
+            return self.store.replace(Object::Sequence(sequence));
+        }
+        let last = self.store.sequence_state(oid)?.0;
+        self.apply_sequence(&mut sequence, options, Some(last))?;
+        let first = options.iter().find_map(|option| match option {
+            SequenceOption::Restart(value) => Some(value.unwrap_or(sequence.start)),
+            _ => None,
+        });
+        self.store.replace(Object::Sequence(sequence))?;
+        self.store.begin_numbers(oid, first)
     }
+}
+
+fn invalid(message: String) -> Result<()> {
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+}
+
+/// The least and the greatest number of a type.
+fn range(ty: Oid) -> (i64, i64) {
+    match ty {
+        oid::INT2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        oid::INT4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+/// Gives a sequence another type; a limit that was the old one's becomes the new one's.
+fn give_type(sequence: &mut Sequence, ty: Oid) {
+    let (old, new) = (range(sequence.type_oid), range(ty));
+    sequence.type_oid = ty;
+    sequence.min = if sequence.min == old.0 { new.0 } else { sequence.min };
+    sequence.max = if sequence.max == old.1 { new.1 } else { sequence.max };
+}
+
+/// Puts MINVALUE and MAXVALUE into a sequence, where they are told, of which nothing is the default.
+fn limit(
+    sequence: &mut Sequence,
+    (min, max): (Option<Option<i64>>, Option<Option<i64>>),
+    new: bool,
+) -> Result<()> {
+    let (up, (low, high)) = (sequence.increment > 0, range(sequence.type_oid));
+    if new || max.is_some() {
+        sequence.max = max.flatten().unwrap_or(if up { high } else { -1 });
+    }
+    if new || min.is_some() {
+        sequence.min = min.flatten().unwrap_or(if up { 1 } else { low });
+    }
+    let (min, max) = (sequence.min, sequence.max);
+    for (what, value) in [("MAXVALUE", max), ("MINVALUE", min)] {
+        if !(low..=high).contains(&value) {
+            let ty = if sequence.type_oid == oid::INT2 { "smallint" } else { "integer" };
+            return invalid(format!("{what} ({value}) is out of range for sequence data type {ty}"));
+        }
+    }
+    if min >= max {
+        return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
+    }
+    Ok(())
+}
+
+/// Refuses a number that is outside of a sequence's limits.
+fn within(sequence: &Sequence, what: &str, value: i64) -> Result<()> {
+    let (min, max) = (sequence.min, sequence.max);
+    if value < min {
+        return invalid(format!("{what} value ({value}) cannot be less than MINVALUE ({min})"));
+    }
+    if value > max {
+        return invalid(format!("{what} value ({value}) cannot be greater than MAXVALUE ({max})"));
+    }
+    Ok(())
 }
