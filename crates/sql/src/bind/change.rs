@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::from::no_relation;
+use super::query::plain;
 use super::scope::{CteName, Entry, Place, ScopeColumn, Written, columns_of};
 use super::tree::{
     Body, Change, Conflict, Cte, Delete, Expr, From, Insert, OutColumn, Query, Returning, Target, Update,
@@ -283,7 +284,7 @@ impl Binder<'_> {
         }
         let source = match &ast.source {
             None => None,
-            Some(query) => Some(self.source(parent, &names, ast, query, &table, &columns, &mut values)?),
+            Some(query) => self.source(parent, &names, ast, query, &table, &columns, &mut values)?,
         };
         let conflict = match &ast.conflict {
             None => None,
@@ -295,6 +296,8 @@ impl Binder<'_> {
         Ok(Insert { ctes: bound_ctes, target, source, values, conflict, returning })
     }
 
+    /// The rows that columns are given, if it takes a query for them: the values of a single row are among
+    /// `values`, and so computed in the order of the table's columns, as PostgreSQL does.
     #[allow(clippy::too_many_arguments, reason = "the parts of the statement")]
     fn source(
         &self,
@@ -305,7 +308,7 @@ impl Binder<'_> {
         table: &Arc<Table>,
         columns: &[usize],
         values: &mut [Expr],
-    ) -> Result<Query> {
+    ) -> Result<Option<Query>> {
         let given = |count: usize, pos: u32| -> Result<()> {
             if count > columns.len() {
                 return fail(SqlState::SYNTAX_ERROR, pos, "INSERT has more expressions than target columns");
@@ -340,6 +343,10 @@ impl Binder<'_> {
                 }
                 bound.push(exprs);
             }
+            if let ([row], true) = (bound.as_mut_slice(), ast.parts.is_empty()) {
+                columns.iter().zip(std::mem::take(row)).for_each(|(at, expr)| values[*at] = expr);
+                return Ok(None);
+            }
             let types = self.set_slots((table, columns, ast), width, values)?;
             let out = |(slot, at): (usize, &usize)| {
                 let column = &table.columns[*at];
@@ -353,9 +360,7 @@ impl Binder<'_> {
                 }
             };
             let columns = columns.iter().take(width).enumerate().map(out).collect();
-            let (ctes, order) = (Vec::new(), Vec::new());
-            let body = Body::Values(bound);
-            return Ok(Query { ctes, body, order, limit: None, offset: None, with_ties: false, columns });
+            return Ok(Some(plain(Body::Values(bound), columns)));
         }
         if query.has_default() {
             return fail(SqlState::SYNTAX_ERROR, query.pos, "DEFAULT is not allowed in this context");
@@ -388,7 +393,7 @@ impl Binder<'_> {
                 values[*at] = set;
             }
         }
-        Ok(source)
+        Ok(Some(source))
     }
 
     pub(super) fn given_value(

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::store::{Found, Inserted, RowKey, Tolerated};
 use super::{Emit, Env, Exec, Row};
 use crate::bind::tree::{
-    Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Returning, Target, Update,
+    Body, Change, Conflict, Delete, DomainCheck, From, Insert, Merge, MergeAction, Query, Returning, Target,
+    Update,
 };
 use crate::catalog::object::Table;
 use crate::error::{Result, SqlError, SqlState};
@@ -46,25 +47,28 @@ impl<'p> Exec<'p> {
 
     fn run_insert(&self, insert: &'p Insert, outer: Option<&Env<'_>>, emit: Emit<'_>) -> Result<u64> {
         self.ctes(&insert.ctes, outer)?;
-        let mut sources = Vec::new();
-        match &insert.source {
-            None => sources.push(Vec::new()),
-            Some(query) => {
-                self.run_query(query, outer, &mut |row| {
-                    sources.push(row);
-                    Ok(true)
-                })?;
-            }
-        }
         let mut count = 0;
-        for source in sources {
+        let mut put = |source: Row| -> Result<bool> {
             self.interrupt.check()?;
-            let env = Env { row: &source, outer };
-            let mut row = self.eval_list(&insert.values, &env)?;
+            let mut row = self.eval_list(&insert.values, &Env { row: &source, outer })?;
             self.complete(&insert.target, &mut row)?;
             if let Some(row) = self.insert_or_update(insert, row, outer)? {
                 count += 1;
                 self.returned(insert.returning.as_ref(), &row, outer, emit)?;
+            }
+            Ok(true)
+        };
+        match &insert.source {
+            None => _ = put(Vec::new())?,
+            // One after the other: behind a row that fails none draws numbers of sequences.
+            Some(query) if is_listed(query) => _ = self.run_query(query, outer, &mut put)?,
+            Some(query) => {
+                let mut sources = Vec::new();
+                self.run_query(query, outer, &mut |row| {
+                    sources.push(row);
+                    Ok(true)
+                })?;
+                sources.into_iter().try_for_each(|source| put(source).map(drop))?;
             }
         }
         Ok(count)
@@ -376,4 +380,14 @@ impl<'p> Exec<'p> {
         });
         format!("Failing row contains ({}).", shown.collect::<Vec<_>>().join(", "))
     }
+}
+
+/// Whether a query is a list of rows that looks at no table.
+fn is_listed(query: &Query) -> bool {
+    let mut subqueries = Vec::new();
+    match &query.body {
+        Body::Values(rows) => rows.iter().flatten().for_each(|expr| expr.subqueries(&mut subqueries)),
+        _ => return false,
+    }
+    subqueries.is_empty() && query.ctes.is_empty()
 }

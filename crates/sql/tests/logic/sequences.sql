@@ -115,6 +115,19 @@ begin; truncate tt restart identity; insert into tt (c) values (3) returning a;
 rollback;
 insert into tt (c) values (4) returning a;
 
+-- The values of one row are computed in the order of the table's columns, those of several as they are listed.
+create sequence turn; create table ordered (a int default nextval('turn'), b int, c int default nextval('turn'), d int);
+insert into ordered (d, c, b) values (nextval('turn'), default, nextval('turn')) returning *;
+insert into ordered (d, c, b) values (nextval('turn'), default, nextval('turn')), (nextval('turn'), default, nextval('turn')) returning *;
+insert into ordered (d, b) select nextval('turn'), nextval('turn') returning *;
+with w as (select 1 as x) insert into ordered (d, b) values ((select x from w), (select x + 1 from w)) returning *;
+-- What comes behind a row that fails draws none.
+create table keyed (a int primary key default nextval('turn'), b int);
+insert into keyed values (1, 1), (nextval('turn'), 2), (1, 3), (nextval('turn'), 4);
+select nextval('turn');
+insert into keyed (b, a) values (1, 1), (nextval('turn'), 1), (nextval('turn'), 4);
+select nextval('turn');
+
 -- Types, limits and the number that is there, one against the other.
 create sequence q1;
 alter sequence q1 as smallint; select * from pg_sequences where sequencename='q1';
