@@ -68,7 +68,7 @@ impl Binder<'_> {
                             name.text
                         ),
                     };
-                    return Err(SqlError::new(GENERATED_ALWAYS, message).detail(detail));
+                    self.refuse_late(at, SqlError::new(GENERATED_ALWAYS, message).detail(detail));
                 }
                 let expr = match value {
                     Some(typed) => self.coerce_assign(typed, column.ty(), Some(&column.name))?.expr,
@@ -213,6 +213,21 @@ impl Binder<'_> {
             }
         }
         Ok(types)
+    }
+
+    /// A column that an INSERT gives a value gets none but by its default, where it says so.
+    pub(super) fn refuse_generated(&self, table: &Table, at: usize, overriding: Option<bool>) {
+        let column = &table.columns[at];
+        let name = &column.name;
+        let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+        if column.identity.is_some_and(|identity| identity.always) && overriding.is_none() {
+            let detail = format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.");
+            let hint = "Use OVERRIDING SYSTEM VALUE to override.";
+            self.refuse_late(at, SqlError::new(GENERATED_ALWAYS, message).detail(detail).hint(hint));
+        } else if column.generated.is_some() {
+            let detail = format!("Column \"{name}\" is a generated column.");
+            self.refuse_late(at, SqlError::new(GENERATED_ALWAYS, message).detail(detail));
+        }
     }
 
     /// A column of an INSERT whose part the slot's value is, over what the slots before it made of it.

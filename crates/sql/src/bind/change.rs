@@ -11,7 +11,7 @@ use super::tree::{
 use super::tree::{DomainCheck, Joined};
 use super::updatable::{Changed, Changing};
 use super::{Binder, Collation, Scope, Typed, fail};
-use crate::catalog::object::{Index, Object, Rule, Table, UserTypeKind};
+use crate::catalog::object::{Index, Object, Rule, Table, UserType, UserTypeKind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::privilege;
 use crate::parse::ast::{self, ConflictTarget, Ident, JoinKind, Kind, Path};
@@ -79,6 +79,9 @@ impl Binder<'_> {
             ast::Statement::Query(query) => BoundStatement::Query(Box::new(self.query(None, false, query)?)),
             other => BoundStatement::Change(self.change(None, &[], other)?),
         };
+        if let Some((_, error)) = self.late.take() {
+            return Err(error);
+        }
         self.order_changes(bound.ctes_mut());
         Ok(bound)
     }
@@ -222,23 +225,20 @@ impl Binder<'_> {
             let next = self.call_named("nextval", vec![sequence], 0)?;
             return self.coerce_assign(next, column.ty(), Some(&column.name)).map(|typed| typed.expr);
         }
-        if let Some(default) = &column.default {
-            let parsed = crate::parse::parse_expr(&default.sql)?;
-            let mut scope = Scope::root();
-            scope.place = Place::Lasting(super::DEFAULTS);
-            let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
-            return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
-        }
-        if let Some(Object::Type(user)) = self.store.object(column.type_oid).as_deref()
-            && let UserTypeKind::Domain { default: Some(default), .. } = &user.kind
-        {
-            let parsed = crate::parse::parse_expr(&default.sql)?;
-            let mut scope = Scope::root();
-            scope.place = Place::Lasting(super::DEFAULTS);
-            let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
-            return self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr);
-        }
-        Ok(Expr::null())
+        let of_type = self.store.object(column.type_oid).filter(|_| column.default.is_none());
+        let default = match (&column.default, of_type.as_deref()) {
+            (Some(default), _) => default,
+            (
+                None,
+                Some(Object::Type(UserType { kind: UserTypeKind::Domain { default: Some(it), .. }, .. })),
+            ) => it,
+            _ => return Ok(Expr::null()),
+        };
+        let parsed = crate::parse::parse_expr(&default.sql)?;
+        let mut scope = Scope::root();
+        scope.place = Place::Lasting(super::DEFAULTS);
+        let typed = self.expr(&mut scope, &parsed).map_err(SqlError::nowhere)?;
+        self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr)
     }
 
     /// The numbers of named columns; all of them if none is named.
@@ -378,7 +378,7 @@ impl Binder<'_> {
         let places = super::query::first_places(query);
         self.retype(&mut source, types, &places)?;
         for (slot, at) in columns.iter().take(source.columns.len()).enumerate() {
-            self.refuse_generated(table, *at, ast.overriding)?;
+            self.refuse_generated(table, *at, ast.overriding);
             let typed = Typed::new(
                 Expr::slot(slot),
                 source.columns[slot].ty,
@@ -407,26 +407,10 @@ impl Binder<'_> {
         if ast.kind == Kind::Default || takes_own_number(table, at, overriding) {
             return self.default_of(table, at);
         }
-        self.refuse_generated(table, at, overriding)?;
+        self.refuse_generated(table, at, overriding);
         let column = &table.columns[at];
         let typed = self.expr(scope, ast)?;
         self.coerce_assign(typed, column.ty(), Some(&column.name)).map(|typed| typed.expr)
-    }
-
-    fn refuse_generated(&self, table: &Table, at: usize, overriding: Option<bool>) -> Result<()> {
-        let column = &table.columns[at];
-        let name = &column.name;
-        let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
-        if column.identity.is_some_and(|identity| identity.always) && overriding.is_none() {
-            let detail = format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.");
-            let hint = "Use OVERRIDING SYSTEM VALUE to override.";
-            return Err(SqlError::new(GENERATED_ALWAYS, message).detail(detail).hint(hint));
-        }
-        if column.generated.is_some() {
-            let detail = format!("Column \"{name}\" is a generated column.");
-            return Err(SqlError::new(GENERATED_ALWAYS, message).detail(detail));
-        }
-        Ok(())
     }
 
     fn conflict(

@@ -99,6 +99,8 @@ pub(crate) struct Binder<'a> {
     top: std::cell::Cell<bool>,
     /// The WITH queries that were read since somebody asked.
     reads: RefCell<BTreeSet<usize>>,
+    /// What PostgreSQL refuses once a whole statement is bound, and of which column: that of the first one.
+    late: RefCell<Option<(usize, SqlError)>>,
 }
 
 /// A name of a user's object in a statement's text.
@@ -163,6 +165,15 @@ impl<'a> Binder<'a> {
             recursing: RefCell::default(),
             top: false.into(),
             reads: RefCell::default(),
+            late: RefCell::default(),
+        }
+    }
+
+    /// The statement is refused for this column, unless something else is found in it.
+    pub(crate) fn refuse_late(&self, column: usize, error: SqlError) {
+        let mut late = self.late.borrow_mut();
+        if late.as_ref().is_none_or(|(other, _)| column < *other) {
+            *late = Some((column, error));
         }
     }
 

@@ -70,3 +70,22 @@ rollback;
 begin read only;
 reassign owned by postgres to postgres;
 rollback;
+
+-- That a generated column is given a value is told behind all that names and types refuse.
+create table generated_last (a int, g numeric generated always as (a + 1) stored, i int generated always as identity, b int);
+update generated_last set g = '08:59:12.5';
+update generated_last set g = 1, b = 'x';
+update generated_last set g = 1, b = nosuch;
+update generated_last set g = 1, i = 3;
+update generated_last set i = 3, g = 1 where nosuch = 1;
+update generated_last set i = 3 returning nosuch;
+insert into generated_last (g, b) values (1, 'x');
+insert into generated_last (g, b) values ('x', 1);
+insert into generated_last (i, b) values (1, 2) returning nosuch;
+insert into generated_last (i, g) values (1, 2);
+insert into generated_last (g, b) select 1, nosuch;
+insert into generated_last (g, b) select 1, 2;
+with w as (update generated_last set g = 1 returning a) select nosuch from w;
+with w as (update generated_last set g = 1 returning a) select a from w;
+prepare late as update generated_last set g = $1;
+drop table generated_last;
