@@ -233,10 +233,10 @@ impl Binder<'_> {
             _ => ("current_schema", oid::NAME),
         };
         let mut value = self.call_named(function, Vec::new(), pos)?;
-        if let Expr::Call { head, .. } = &mut value.expr {
-            head.form = Form::Keyword(name);
-        }
         let target = Type { oid: target, modifier: precision.map_or(-1, |digits| digits.clamp(0, 6) as i32) };
+        if let Expr::Call { head, .. } = &mut value.expr {
+            head.form = Form::Keyword(name, target);
+        }
         self.cast(value, target)
     }
 

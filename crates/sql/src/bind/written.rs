@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::scope::Entry;
 use super::tree::Expr;
+use crate::types::Type;
 
 /// How a call is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,8 +14,8 @@ pub(crate) enum Form {
     Plain,
     /// With words between its arguments: `EXTRACT(year FROM x)`.
     Words,
-    /// By a word that stands for it and the cast around it: CURRENT_DATE.
-    Keyword(&'static str),
+    /// By a word that stands for it and the cast to this type around it: CURRENT_DATE.
+    Keyword(&'static str, Type),
 }
 
 /// What a level's tables are called. Queries do not differ by it.

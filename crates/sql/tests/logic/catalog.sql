@@ -131,3 +131,37 @@ select n, pg_get_indexdef('odd_index'::regclass, n, false), pg_get_indexdef('odd
 select pg_get_indexdef('odd_index'::regclass), 'odd$'::text, quote_ident('odd$'), '"odd$"'::regclass;
 drop table odder, "odd$";
 select count(*) from pg_cast where oid >= 16384;
+
+-- Words that stand for a function, with casts around them that are somebody else's.
+create table words (a timestamptz(3) default current_timestamp, b timestamptz default current_timestamp(3), c date default current_timestamp, d timestamp(2) default current_timestamp(3),
+  e time(2) default current_time, f date default current_timestamp::date, g timestamptz(2) default current_timestamp::timestamptz(2), h text default current_user::varchar(4),
+  i varchar(28) default current_user, j char(7) default session_user, k varchar(9) default current_date, l text default current_catalog, m varchar(3) default current_schema);
+select attname, pg_get_expr(adbin, adrelid) from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum where adrelid = 'words'::regclass order by adnum;
+create view words_v as select current_user::varchar(4) as a, current_timestamp::date as b, current_timestamp::timestamptz(2) as c, current_timestamp(2) as d, current_date::timestamp as e;
+select pg_get_viewdef('words_v');
+
+-- Constants of domains are shown as of the types that these are over.
+create domain d1 text default 'NULL';
+create domain d2 d1 check (value = any (array['a','foo']));
+create domain d3 text[] default '{}';
+create domain d4 d3 default '{a}';
+create domain d5 text[];
+create domain d6 d1 default 'x';
+create domain d7 as date default current_date;
+create domain d8 as d7 default '2020-01-01';
+create domain d9 as d7 default current_date;
+create domain e1 as text default current_user;
+create domain e2 as e1 default current_user;
+create domain e3 as bigint default 3;
+create domain e4 as e3 default 4;
+create domain e5 as interval(2) default '1 day';
+create domain e6 as e5 default '1 day';
+create domain e7 as d6;
+create domain e8 as e4 default 5.5;
+select typname, typdefault from pg_type where typname ~ '^[de][0-9]$' and typtype='d' order by 1;
+create table of_domains(a d1 default 'a', b d2 default 'b', c d3 default '{c}', d d4 default '{d}', e d5 default null, f d6 default null, g d9 default '2020-02-02', h d9 default current_date, i e4 default 5, j e6 default '2 days', k e4 default '6', l d1[] default '{}', m d3[] default '{}', n e2 default 'a' || 'b', o d5 default array['a'], p e8 default null, q e4 default null::int, r d1 default null::text, s d5 default null::d5);
+select attname, pg_get_expr(adbin, adrelid) from pg_attrdef join pg_attribute on attrelid=adrelid and attnum=adnum where adrelid='of_domains'::regclass order by adnum;
+select column_name, column_default from information_schema.columns where table_name='of_domains' order by ordinal_position;
+select domain_name, domain_default from information_schema.domains where domain_name ~ '^[de][0-9]$' order by 1;
+create view domains_v as select 'a'::d1 as a, '{}'::d3 as b, null::d5 as c, 'x'::d2 as d, array['a']::d5 as e, 3::e4 as f, '3'::e4 as g;
+select pg_get_viewdef('domains_v');

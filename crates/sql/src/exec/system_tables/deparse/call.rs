@@ -11,7 +11,7 @@ use crate::types::{Oid, Type, oid};
 impl<'a> Writer<'a> {
     pub(super) fn call(&mut self, head: &'a Head, args: &'a [Expr], spread: bool) -> Option<()> {
         match head.form {
-            Form::Keyword(name) => {
+            Form::Keyword(name, _) => {
                 self.put(&name.to_uppercase());
                 return Some(());
             }
@@ -281,4 +281,9 @@ pub(crate) fn direction(key: &SortKey) -> &'static str {
         (true, true) => " DESC",
         (true, false) => " DESC NULLS LAST",
     }
+}
+
+/// Whether `CURRENT_DATE` or its kin stands for a call of now() and the cast of it to this type.
+pub(super) fn is_of_keyword(inner: &Expr, target: Type) -> bool {
+    matches!(inner, Expr::Call { head, .. } if matches!(head.form, Form::Keyword(_, own) if own == target))
 }

@@ -1,9 +1,10 @@
 //! Expressions.
 
+use super::call::is_of_keyword;
 use super::query::Heading;
 use super::simple::Around;
 use super::{Known, Writer};
-use crate::bind::tree::{Const, Expr, Form, Head, RowOp, Subquery, SubqueryKind};
+use crate::bind::tree::{Const, Expr, Head, RowOp, Subquery, SubqueryKind};
 use crate::exec::system::quoted;
 use crate::func::CastPath;
 use crate::types::value::Value;
@@ -99,6 +100,23 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
+    /// A cast to a domain, which stands for the one to the type that it is over, too.
+    fn checked(&mut self, expr: &'a Expr, domain: Oid) -> Option<()> {
+        let base = self.ctx.base_of(domain);
+        let (inner, source) = match expr {
+            Expr::Cast { expr, source, target, .. }
+                if target.oid == base && !is_of_keyword(expr, *target) =>
+            {
+                (&**expr, *source)
+            }
+            _ => (expr, base),
+        };
+        self.wrapped(|w| w.part(inner, (source, false), Around::Cast))?;
+        let label = self.system.written_type(Type::of(domain));
+        self.put(&format!("::{label}"));
+        Some(())
+    }
+
     pub(super) fn operator(&mut self, head: &'a Head, args: &'a [Expr]) -> Option<()> {
         let name = head.operator?.name;
         let ty = |at: usize| head.types.get(at).copied().unwrap_or(oid::TEXT);
@@ -184,17 +202,22 @@ impl<'a> Writer<'a> {
                 self.put(")");
                 Some(())
             }
-            Expr::Cast { expr: inner, source, target, explicit, .. } => {
-                if let Some(shown) = self.keyword_value(inner, *target) {
-                    self.put(&shown);
-                    return Some(());
+            Expr::Cast { expr: inner, source, target, explicit, .. } => match *explicit || implicit {
+                true if *explicit && is_of_keyword(inner, *target) => {
+                    self.expr(inner, Type::of(*source), false)?;
+                    if target.modifier >= 0 {
+                        self.put(&format!("({})", target.modifier));
+                    }
+                    Some(())
                 }
-                match *explicit || implicit {
-                    true => self.cast(inner, *source, *target),
-                    false => self.expr(inner, Type::of(*source), false),
+                true => self.cast(inner, *source, *target),
+                // A constant has the modifier that it was made with.
+                false if *source == oid::INTERVAL && target.oid == oid::INTERVAL => {
+                    self.expr(inner, *target, false)
                 }
-            }
-            Expr::Checked { expr, domain, .. } => self.cast(expr, *domain, Type::of(*domain)),
+                false => self.expr(inner, Type::of(*source), false),
+            },
+            Expr::Checked { expr, domain, .. } => self.checked(expr, *domain),
             other => self.further(other, ty),
         }
     }
@@ -285,14 +308,6 @@ impl<'a> Writer<'a> {
         let level = &self.levels[at];
         let over_tables = !level.output || level.select.is_none_or(|select| select.group.is_none());
         over_tables && matches!(self.known(at, expr), Some(Known::Column(..)))
-    }
-
-    /// `CURRENT_DATE` and its kin: a call of now() and a cast that stand for one word.
-    fn keyword_value(&self, inner: &Expr, target: Type) -> Option<String> {
-        let Expr::Call { head, .. } = inner else { return None };
-        let Form::Keyword(name) = head.form else { return None };
-        let digits = if target.modifier >= 0 { format!("({})", target.modifier) } else { String::new() };
-        Some(format!("{}{digits}", name.to_uppercase()))
     }
 
     fn named(&mut self, name: &str, list: &'a [Expr], ty: Oid) -> Option<()> {

@@ -21,7 +21,7 @@ impl SessionSystem<'_> {
         table: &Table,
         sql: &str,
         target: Option<Type>,
-        body: impl FnOnce(EvalContext<'_>, &mut Expr, Oid) -> Option<T>,
+        body: impl FnOnce(EvalContext<'_>, &mut Expr, Type) -> Option<T>,
     ) -> Option<T> {
         let settings = Settings::default();
         let ctx = EvalContext::new(&settings, self, 0);
@@ -29,7 +29,7 @@ impl SessionSystem<'_> {
         let parsed = crate::parse::parse_expr(sql).ok()?;
         let mut typed =
             binder.table_ast(&Arc::new(table.clone()), &parsed, target, crate::bind::CHECKS).ok()?;
-        let ty = typed.ty.oid;
+        let ty = type_of_constant(&binder, typed.ty);
         body(ctx, &mut typed.expr, ty)
     }
 
@@ -44,7 +44,7 @@ impl SessionSystem<'_> {
         let names = names_of(table);
         let text = self.with_bound(table, sql, target, |ctx, expr, ty| {
             let writer = Writer::new(self, ctx, style).over(&names, None, true);
-            writer.alone(expr, Type::of(ty), false)
+            writer.alone(expr, ty, false)
         });
         text.unwrap_or_else(|| sql.to_string())
     }
@@ -56,7 +56,8 @@ impl SessionSystem<'_> {
         let binder = Binder::new(ctx, self.store, self.search_path, Vec::new());
         let bound = binder.domain_text(base.oid, sql, Some(base)).ok();
         let writer = Writer::new(self, ctx, Style::expression(false));
-        let text = bound.as_ref().and_then(|typed| writer.alone(&typed.expr, base, false));
+        let ty = type_of_constant(&binder, base);
+        let text = bound.as_ref().and_then(|typed| writer.alone(&typed.expr, ty, false));
         text.unwrap_or_else(|| sql.to_string())
     }
 
@@ -271,4 +272,11 @@ fn action(event: &str, action: Action) -> String {
         Action::SetDefault => "SET DEFAULT",
     };
     format!("{event}{word}")
+}
+
+/// The type that a constant is shown with where one of this type is wanted: the one under a domain, and of
+/// modifiers only that of an interval.
+fn type_of_constant(binder: &Binder<'_>, ty: Type) -> Type {
+    let ty = binder.under_domain(ty.oid).unwrap_or(ty);
+    if ty.oid == oid::INTERVAL { ty } else { Type::of(ty.oid) }
 }
