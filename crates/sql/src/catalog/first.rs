@@ -11,11 +11,11 @@ use super::object::{
 
 /// The first objects; `verifier` is what the first role's password is checked against.
 pub(crate) fn first_objects(verifier: Option<&str>) -> Vec<Object> {
-    let schema = |oid, name: &str, owner| {
-        let name = name.to_owned();
+    let schema = |oid, (name, comment): (&str, &str), owner| {
+        let (name, comment) = (name.to_owned(), Some(comment.to_owned()));
         let usage = |grantee, privileges| Grant { grantee, grantor: owner, privileges, grantable: 0 };
         let grants = vec![usage(owner, USAGE | CREATE), usage(0, USAGE)];
-        Object::Schema(Schema { oid, name, owner, grants, ..Schema::default() })
+        Object::Schema(Schema { oid, name, owner, grants, comment })
     };
     let role = |oid, name: &str| Role {
         oid,
@@ -36,7 +36,7 @@ pub(crate) fn first_objects(verifier: Option<&str>) -> Vec<Object> {
         Object::Role(postgres),
         Object::Role(role(DATABASE_OWNER_ROLE, "pg_database_owner")),
         Object::Role(role(SIGNAL_ROLE, "pg_signal_backend")),
-        schema(PG_CATALOG, "pg_catalog", BOOTSTRAP_ROLE),
-        schema(PUBLIC, "public", DATABASE_OWNER_ROLE),
+        schema(PG_CATALOG, ("pg_catalog", "system catalog schema"), BOOTSTRAP_ROLE),
+        schema(PUBLIC, ("public", "standard public schema"), DATABASE_OWNER_ROLE),
     ]
 }

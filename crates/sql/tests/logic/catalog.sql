@@ -140,6 +140,10 @@ select attname, pg_get_expr(adbin, adrelid) from pg_attrdef join pg_attribute on
 create view words_v as select current_user::varchar(4) as a, current_timestamp::date as b, current_timestamp::timestamptz(2) as c, current_timestamp(2) as d, current_date::timestamp as e;
 select pg_get_viewdef('words_v');
 
+-- What a new database has: a dump says nothing of it.
+select nspname, nspacl, obj_description(oid, 'pg_namespace') from pg_namespace where nspname in ('pg_catalog', 'public') order by 1;
+select objoid::regnamespace, classoid::regclass, objsubid, privtype, initprivs from pg_init_privs where objoid in (11, 2200) and classoid = 'pg_namespace'::regclass order by 1;
+
 -- Constants of domains are shown as of the types that these are over.
 create domain d1 text default 'NULL';
 create domain d2 d1 check (value = any (array['a','foo']));

@@ -232,6 +232,7 @@ pub(super) fn rows(on: &SessionSystem<'_>, oid: Oid) -> Result<Vec<Row>> {
         "pg_stat_activity" => activity::sessions(on),
         "pg_stat_ssl" => server::encryption(on),
         "pg_namespace" => roles::schemas(&look),
+        "pg_init_privs" => roles::first_privileges(&look),
         "pg_authid" => roles::roles(&look),
         "pg_auth_members" => roles::members(&look),
         "pg_database" => roles::databases(&look),

@@ -1,7 +1,9 @@
 //! Roles, schemas and the database as rows.
 
+use super::relations::PG_NAMESPACE;
 use super::{INFORMATION_SCHEMA, Look, Maker, letter, privileges, texts};
-use crate::catalog::object::{BOOTSTRAP_ROLE, Grant, Object, Role};
+use crate::catalog::first_objects;
+use crate::catalog::object::{BOOTSTRAP_ROLE, Grant, Object, Role, Schema};
 use crate::exec::Row;
 use crate::types::Oid;
 use crate::types::value::Value;
@@ -93,6 +95,19 @@ pub(super) fn schemas(look: &Look<'_>) -> Vec<Row> {
         _ => None,
     });
     own.into_iter().chain(schemas).collect()
+}
+
+/// What everybody may do in a new database, which is what a dump takes for granted.
+pub(super) fn first_privileges(look: &Look<'_>) -> Vec<Row> {
+    let maker = Maker::of("pg_init_privs", ["objoid", "classoid", "objsubid", "privtype", "initprivs"]);
+    let row = |object: Object| match object {
+        Object::Schema(Schema { oid, grants, .. }) => {
+            let (part, acl) = (Value::Int4(0), privileges::acl(look, &grants));
+            Some(maker.row([Value::Oid(oid), Value::Oid(PG_NAMESPACE), part, letter('i'), acl]))
+        }
+        _ => None,
+    };
+    first_objects(None).into_iter().filter_map(row).collect()
 }
 
 pub(super) fn databases(look: &Look<'_>) -> Vec<Row> {
