@@ -176,7 +176,7 @@ impl<S: Store> LocalSession<S> {
     }
 
     fn schema_for(&self, path: &Path, temporary: bool) -> Result<Oid> {
-        let listed = self.shared.variables.borrow().search_path.clone();
+        let listed = privilege::usable_path(&self.store, &self.shared);
         let is_own = |name: &str| name == OWN_SCHEMA;
         let first = listed.iter().find(|name| is_own(name) || self.store.schema(name).is_some());
         let into_own = match path.schema() {

@@ -8,6 +8,8 @@
 //!
 //! Not here: privileges on single columns, databases, functions and languages (0A000 where they are given).
 
+use std::sync::Arc;
+
 use crate::catalog::object::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, Object};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::session::LocalSession;
@@ -188,6 +190,32 @@ pub(crate) fn asks_superuser(store: &dyn Store, shared: &Shared) -> bool {
     let answer = is_superuser(store, asking(store, shared));
     shared.superuser.set(Some((version, answer)));
     answer
+}
+
+/// The numbers of the catalog and of roles, a search path, and the schemas of it that may be used.
+pub(crate) type Usable = ((u64, u64), Arc<[String]>, Arc<[String]>);
+
+/// The schemas of the search path, without those that the current role may not use: names are not looked for
+/// there. The answer is kept.
+pub(crate) fn usable_path(store: &dyn Store, shared: &Shared) -> Arc<[String]> {
+    let listed = shared.variables.borrow().search_path.clone();
+    if asks_superuser(store, shared) {
+        return listed;
+    }
+    let version = (store.version(), shared.variables.borrow().role_changes);
+    if let Some((known, of, usable)) = &*shared.usable.borrow()
+        && (*known, of) == (version, &listed)
+    {
+        return usable.clone();
+    }
+    let role = asking(store, shared);
+    let is_usable = |name: &&String| {
+        let schema = store.schema(name).and_then(|oid| store.object(oid));
+        schema.is_none_or(|schema| held(store, role, &schema, USAGE, false) != 0)
+    };
+    let usable: Arc<[String]> = listed.iter().filter(is_usable).cloned().collect();
+    *shared.usable.borrow_mut() = Some((version, listed, usable.clone()));
+    usable
 }
 
 /// Refuses a setting that only superusers change, and a value of `role` or `session_authorization` that

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::Waiting;
+use super::privilege;
 use super::store::Store;
 use super::system::{SessionSystem, Shared, Surroundings};
 use crate::encoding;
@@ -101,7 +102,7 @@ impl<S: Store> LocalSession<S> {
     /// The schemas in which names are looked for: that of temporary objects first, unless the setting has it
     /// elsewhere.
     pub(crate) fn search_path(&self) -> Arc<[String]> {
-        let listed = self.shared.variables.borrow().search_path.clone();
+        let listed = privilege::usable_path(&self.store, &self.shared);
         if listed.iter().any(|name| name == OWN_SCHEMA)
             || !matches!(self.store.own_schema(false), Ok(Some(_)))
         {
@@ -233,7 +234,7 @@ impl<S: Store> LocalSession<S> {
         self.ensure_open()?;
         let (plan, parameters) = self.plan(&statement, parameters)?;
         let columns = plan.columns().map(|columns| self.described(columns));
-        let plan = Mutex::new(Some((self.store.version(), Arc::new(plan))));
+        let plan = Mutex::new(Some(self.keep(Arc::new(plan))));
         let counted = self.counted(&sql);
         Ok(Prepared { sql, statement: Some(statement), parameters, columns, counted, plan })
     }

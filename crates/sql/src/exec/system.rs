@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::advisory::{self, Advisory};
 use super::notify::{self, Notify};
-use super::privilege;
+use super::privilege::{self, Usable};
 use super::reg;
 use super::session::settings::Variables;
 use super::session::{Portal, Prepared};
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) seeded: std::cell::Cell<Option<super::seed::Seeded>>,
     /// Whether the current role is a superuser, at this number of the catalog and of roles.
     pub(crate) superuser: std::cell::Cell<Option<((u64, u64), bool)>>,
+    /// The schemas of a search path that the current role may use, at these numbers.
+    pub(crate) usable: RefCell<Option<Usable>>,
     /// Last numbers of sequences in this session, and the last sequence.
     pub(crate) current: RefCell<BTreeMap<Oid, i64>>,
     pub(crate) last: RefCell<Option<Oid>>,
@@ -71,6 +73,7 @@ impl Shared {
             notices: RefCell::default(),
             seeded: std::cell::Cell::new(None),
             superuser: std::cell::Cell::new(None),
+            usable: RefCell::default(),
             current: RefCell::default(),
             last: RefCell::default(),
             new_labels: RefCell::default(),
@@ -329,7 +332,7 @@ impl SessionSystem<'_> {
     fn session(&self, source: &str, arguments: &[Value]) -> Result<Value> {
         let shared = self.shared;
         // By their own names, and without what is looked at besides.
-        let listed = shared.variables.borrow().search_path.clone();
+        let listed = privilege::usable_path(self.store, shared);
         let named = |name: &String| Some(self.store.object(self.store.schema(name)?)?.name().to_owned());
         let path = || listed.iter().filter_map(named);
         Ok(match source {

@@ -28,3 +28,46 @@ drop index concurrently a cascade;
 select extract(timezone_m from date '2020-08-11');
 select extract(timezone_h from timetz '10:00:00+02'), extract(timezone_m from timetz '10:00:00+02:30');
 drop table s;
+
+-- A schema that the role may not use is not looked at.
+reset role; create schema zz; set search_path = zz;
+create table zz.t(a int); create type zz.e as enum ('a'); create sequence zz.s; create view zz.v as select 1 as a; create index i on zz.t(a);
+create role se1;
+grant all on zz.t, zz.v to se1;
+set role se1;
+show search_path;
+select * from t;
+select * from v;
+select 'a'::e;
+select nextval('s');
+select 't'::regclass;
+select to_regclass('t');
+create table x(a int);
+create table zz.x(a int);
+create temp table tmp(a e);
+insert into t values (1);
+update t set a = 1;
+drop table t;
+drop table if exists t;
+alter table t add b int;
+comment on table t is 'x';
+grant select on t to public;
+drop index i;
+select pg_table_is_visible(oid) from pg_class where relname='t' and relnamespace='zz'::regnamespace;
+reset role; grant usage on schema zz to se1; set role se1;
+select * from t;
+create table x(a int);
+reset role; revoke all on schema zz from se1; drop owned by se1; drop role se1;
+reset search_path; drop schema zz cascade;
+
+-- A prepared statement means what its names mean where they are looked for now.
+create schema zz; set search_path = zz;
+create schema z2;
+create table zz.t(a int); create table z2.t(a int); insert into zz.t values (1); insert into z2.t values (2);
+prepare p as select * from t; execute p;
+set search_path = z2; execute p; execute p;
+set search_path = zz; execute p;
+begin; set local search_path = z2; execute p; rollback; execute p;
+set search_path = pg_catalog; execute p;
+drop schema z2 cascade;
+reset search_path; drop schema zz cascade;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::LocalSession;
-use super::portal::Prepared;
+use super::portal::{KeptPlan, Prepared};
 use crate::bind::Binder;
 use crate::error::{Result, SqlError};
 use crate::exec::store::Store;
@@ -57,14 +57,20 @@ impl<S: Store> LocalSession<S> {
         })
     }
 
-    /// The plan of a prepared statement, made again where the catalog has changed.
+    /// A plan that was just made, for as long as it holds.
+    pub(crate) fn keep(&self, plan: Arc<PlannedStatement>) -> KeptPlan {
+        KeptPlan { version: self.store.version(), path: self.search_path(), plan }
+    }
+
+    /// The plan of a prepared statement, made again where the catalog has changed, or the schemas in which
+    /// names are looked for.
     pub(crate) fn plan_of(&self, prepared: &Prepared) -> Result<Arc<PlannedStatement>> {
-        let version = self.store.version();
-        if let Some((made, plan)) = prepared.kept()
-            && made == version
-            && !self.store.hold(&plan.relations)?
+        let (version, path) = (self.store.version(), self.search_path());
+        if let Some(kept) = prepared.kept()
+            && (kept.version, &kept.path) == (version, &path)
+            && !self.store.hold(&kept.plan.relations)?
         {
-            return Ok(plan);
+            return Ok(kept.plan);
         }
         let statement = prepared.statement.as_ref().expect("only statements over rows are planned");
         let (plan, _) = self.plan(statement, prepared.parameters.clone())?;
@@ -81,7 +87,7 @@ impl<S: Store> LocalSession<S> {
             let error = SqlError::refused_by_postgresql(message);
             return Err(error.routine("RevalidateCachedQuery"));
         }
-        let made = (self.store.version(), plan.clone());
+        let made = self.keep(plan.clone());
         *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         Ok(plan)
     }

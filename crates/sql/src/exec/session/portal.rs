@@ -25,12 +25,21 @@ pub(crate) struct Prepared {
     pub(crate) columns: Option<Vec<ColumnDescription>>,
     /// Where its runs are counted.
     pub(crate) counted: Option<Arc<Counted>>,
-    /// The catalog's number and the plan made at it.
-    pub(crate) plan: Mutex<Option<(u64, Arc<PlannedStatement>)>>,
+    pub(crate) plan: Mutex<Option<KeptPlan>>,
+}
+
+/// A plan, and what it holds for.
+#[derive(Clone)]
+pub(crate) struct KeptPlan {
+    /// The catalog's number.
+    pub(crate) version: u64,
+    /// Where names are looked for.
+    pub(crate) path: Arc<[String]>,
+    pub(crate) plan: Arc<PlannedStatement>,
 }
 
 impl Prepared {
-    pub(crate) fn kept(&self) -> Option<(u64, Arc<PlannedStatement>)> {
+    pub(crate) fn kept(&self) -> Option<KeptPlan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
