@@ -84,7 +84,6 @@ SESSIONS = [
     ("which of several duplicates is told", True, lambda found: found.what == "detail" and both(found, "^could not create unique index", "^could not create unique index")),
     ("deferred checks that wait keep a table from being emptied or changed, whatever they would find", False, lambda found: not found.theirs.state and found.ours.message.endswith("because it has pending trigger events")),
     ("in which order the rows that are there get numbers of a new column", False, lambda found: found.what in ("rows", "rows left") and len(found.theirs.rows) == len(found.ours.rows) and any(re.match("alter table .* add .*(serial|as identity)", sql) for sql in found.before)),
-    ("RESTART of a temporary sequence stays when its block is rolled back", False, lambda found: found.what == "rows" and "nextval" in found.sql and any(re.match("alter sequence .*restart", sql) for sql in found.before)),
     ("the same of CREATE TABLE, whose sequences and constraints PostgreSQL makes before it looks for the table's own name", True, lambda found: both(found) and re.match(
         r"create (temp |temporary )?table ", found.sql) and re.search(r"already exists|START value|specified more than once|conflicting NULL|multiple primary keys|may reference only|does not exist|cannot be implemented|invalid input syntax",
                                                                       found.theirs.message + found.ours.message)),
@@ -101,14 +100,24 @@ SESSIONS = [
     ("a number alone that is no date", True, lambda found: (found.theirs.state, found.ours.state) == ("22008", "22007")),
     ("a constant of a check or index is read anew for the new type of its column", False, lambda found: found.theirs.message.startswith("operator does not exist: ") and re.match("alter table .* type ", found.sql)
      and (not found.ours.state or found.ours.state[:2] == "22" or found.ours.message.startswith("operator does not exist: "))),
+    ("a check or index that casts a column for a function finds none for the column's new type", False, lambda found: not found.theirs.state and found.ours.state == "42883" and re.match("alter table .* type ", found.sql)),
     ("in which order dependent objects are told", True, lambda found: found.what == "detail" and found.theirs.state == "2BP01" and sorted(found.theirs.detail.split("\n")) == sorted(found.ours.detail.split("\n"))),
     ("PostgreSQL finds no conversion where it expects one", True, lambda found: found.theirs.state == "XX000" and bool(found.ours.state)),
-    ("temporary tables of other sessions are not looked at", False, lambda found: found.what == "notices" and "pg_temp." in str(found.theirs.notices) + found.theirs.detail),
+    ("temporary tables of other sessions are not looked at", False, lambda found: found.what == "notices" and ("pg_temp." in str(found.theirs.notices) + found.theirs.detail or re.match("drop .* cascade", found.sql) is not None
+     and told(found.theirs.notices) > told(found.ours.notices) and any(re.match("create temp", sql) for sql in found.before))),
     ("a table may change while a cursor of the session reads it", False, lambda found: "being used by active queries" in found.theirs.message),
     ("SET LOCAL outside of a block looks at nothing", True, lambda found: found.sql.startswith("set local") and not found.ours.state and found.ours.notices == found.theirs.notices),
     ("in which order the rows of a sorted query draw numbers", False, lambda found: "nextval" in found.sql and "order by g desc" in found.sql),
+    ("the columns of an index have the new names of the table's", False, lambda found: found.what == "order of columns" and sorted(row[:3] for row in found.theirs.rows) == sorted(row[:3] for row in found.ours.rows)
+     and all(row[2] == b"i" for row in found.ours.rows) and any(re.match("alter table .* rename ", sql) for sql in found.before)),
     ("texts of conditions and defaults are written otherwise", True, lambda found: found.at < 0 and found.what in ("columns", "constraints", "types", "indexes", "information_schema.columns", "information_schema.domains") and written(found.theirs.rows) == written(found.ours.rows)),
 ]
+
+
+def told(notices):
+    """Of how many dependent objects DROP .. CASCADE tells."""
+    counts = [re.match(r"drop cascades to (\d+) other objects|drop cascades to ", text) for _, _, text in notices]
+    return sum(int(count[1] or 1) for count in counts if count)
 
 
 def written(rows):

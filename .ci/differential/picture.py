@@ -34,7 +34,7 @@ STATE = {
         (select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = a.attrelid and adnum = a.attnum), col_description(c.oid, a.attnum)
         from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
         where {ONLY} and c.relkind in ('r', 'v') and a.attnum > 0 and not a.attisdropped""",
-    "order of columns": f"""select n.nspname, c.relname, (select string_agg(attname, ' ' order by attnum) from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped)
+    "order of columns": f"""select n.nspname, c.relname, c.relkind, (select string_agg(attname, ' ' order by attnum) from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped)
         from pg_class c join pg_namespace n on n.oid = c.relnamespace where {ONLY} and c.relkind in ('r', 'v', 'i')""",
     "constraints": f"""select n.nspname, c.relname, k.conname, k.contype, k.condeferrable, k.condeferred, k.convalidated, pg_get_constraintdef(k.oid), obj_description(k.oid, 'pg_constraint')
         from pg_constraint k join pg_namespace n on n.oid = k.connamespace left join pg_class c on c.oid = k.conrelid where {ONLY}""",
