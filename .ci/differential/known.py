@@ -110,10 +110,17 @@ SESSIONS = [
     ("a table may change while a cursor of the session reads it", False, lambda found: "being used by active queries" in found.theirs.message),
     ("SET LOCAL outside of a block looks at nothing", True, lambda found: found.sql.startswith("set local") and not found.ours.state and found.ours.notices == found.theirs.notices),
     ("in which order the rows of a sorted query draw numbers", False, lambda found: "nextval" in found.sql and "order by g desc" in found.sql),
+    ("PostgreSQL tells a domain's default with the names that its maker could leave the schemas of", False, lambda found: found.what in ("types", "information_schema.domains")
+     and sorted(unqualified(found.theirs.rows), key=str) == sorted(unqualified(found.ours.rows), key=str)),
     ("the columns of an index have the new names of the table's", False, lambda found: found.what == "order of columns" and sorted(row[:3] for row in found.theirs.rows) == sorted(row[:3] for row in found.ours.rows)
      and all(row[2] == b"i" for row in found.ours.rows) and any(re.match("alter table .* rename ", sql) for sql in found.before)),
     ("texts of conditions and defaults are written otherwise", True, lambda found: found.at < 0 and found.what in ("columns", "constraints", "types", "indexes", "information_schema.columns", "information_schema.domains") and written(found.theirs.rows) == written(found.ours.rows)),
 ]
+
+
+def unqualified(rows):
+    """Rows of the catalog without the schemas of types in casts."""
+    return [tuple(field and re.sub(rb"::[abcd]\.", b"::", field) for field in row) for row in rows]
 
 
 def told(notices):
