@@ -13,6 +13,9 @@ use std::fmt;
 /// Bytes in a cache line, the unit of coherence, write-back and invalidation.
 pub const LINE: usize = 64;
 
+// Lines are found by division, and hold whole sync words.
+const _: () = assert!(LINE.is_power_of_two() && LINE.is_multiple_of(8));
+
 /// Address of an 8-byte sync word (8-byte aligned offset).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SyncAddr(u64);
@@ -87,7 +90,9 @@ pub const fn lines(offset: u64, len: usize) -> std::ops::Range<u64> {
     if len == 0 {
         return 0..0;
     }
-    offset / LINE as u64..(offset + len as u64).div_ceil(LINE as u64)
+    let touched = offset / LINE as u64..(offset + len as u64).div_ceil(LINE as u64);
+    debug_assert!(touched.start < touched.end, "bytes lie in lines");
+    touched
 }
 
 #[cfg(test)]

@@ -74,6 +74,9 @@ impl Costs {
             store: ps(&s.store_ns),
         });
         let sync = if profile.sync_words == SyncMode::Hwcc { hwcc } else { pcc };
+        let line = [line_ps(&memory.link_gb_per_s), line_ps(&memory.device_gb_per_s)];
+        assert!(line.iter().all(|ps| *ps > 0), "a line takes the link and the device a while: {line:?}");
+        assert!(wait.pause_ns.value > 0.0, "in virtual time, a pause that takes none waits for ever");
         let work = Work::ALL.map(|work| {
             ps(match work {
                 Work::Transaction => &compute.transaction_ns,
@@ -89,8 +92,8 @@ impl Costs {
         Self {
             read: ps(&memory.read_ns),
             write: ps(&memory.write_ns),
-            link_line: line_ps(&memory.link_gb_per_s),
-            device_line: line_ps(&memory.device_gb_per_s),
+            link_line: line[0],
+            device_line: line[1],
             parallel: (memory.parallel_lines.value as u64).max(1),
             hit: ps(&cache.hit_ns),
             command: ps(&cache.command_ns),
@@ -112,6 +115,10 @@ impl Costs {
     /// link and device at `passed`.
     #[inline]
     pub fn misses_done(&self, now: u64, passed: u64, misses: u64) -> u64 {
+        debug_assert!(
+            misses > 0 && passed >= now,
+            "{misses} misses came through at {passed}, asked at {now}"
+        );
         (now + self.read * misses.div_ceil(self.parallel)).max(passed + self.read)
     }
 
@@ -138,7 +145,9 @@ impl Costs {
 #[inline]
 pub(crate) fn swap_queue(line: u64, queues: usize) -> usize {
     let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    ((hash * queues as u64) >> 32) as usize
+    let queue = ((hash * queues as u64) >> 32) as usize;
+    debug_assert!(queue < queues, "line {line} belongs to one of {queues} queues");
+    queue
 }
 
 /// Where a hardware-coherent line comes from.
@@ -151,6 +160,9 @@ pub(crate) enum Source {
     /// Another host.
     Host,
 }
+
+/// Hosts that a line's entry has a bit for: the most of a pod.
+pub(crate) const MAX_HOSTS: usize = u16::BITS as usize;
 
 /// A hardware-coherent sync line: which hosts share it, who owns it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -166,6 +178,7 @@ impl Directory {
     }
 
     pub fn pack(self) -> u64 {
+        debug_assert!(self.owner == 0 || self.sharers.count_ones() == 1, "an owner is alone: {self:?}");
         u64::from(self.sharers) | u64::from(self.owner) << 16
     }
 
@@ -173,6 +186,7 @@ impl Directory {
     /// `None` if it is there already.
     #[inline]
     pub fn shared_with(self, host: usize, me: usize) -> Option<(Self, Source)> {
+        debug_assert!(host < MAX_HOSTS, "host {host} has no bit");
         let here = self.sharers & 1 << host != 0;
         if here && (self.owner == 0 || usize::from(self.owner) == me + 1) {
             return None;
@@ -188,6 +202,7 @@ impl Directory {
     /// As [`Directory::shared_with`], after the worker has become its only holder.
     #[inline]
     pub fn owned_by(self, host: usize, me: usize) -> Option<(Self, Source)> {
+        debug_assert!(host < MAX_HOSTS && me < u16::MAX.into(), "worker {me} of host {host}");
         if usize::from(self.owner) == me + 1 {
             return None;
         }

@@ -30,6 +30,7 @@ macro_rules! counters {
         impl Counts {
             /// Field by field `self - earlier`.
             pub fn since(&self, earlier: &Counts) -> Counts {
+                $(debug_assert!(self.$name >= earlier.$name, concat!(stringify!($name), " went back"));)*
                 Counts { $($name: self.$name - earlier.$name,)* }
             }
 
@@ -128,7 +129,9 @@ impl<F: Fabric> Cx<F> {
     /// 2^32.
     pub fn random_below(&self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
-        ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64
+        let below = ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64;
+        debug_assert!(below < bound, "{below} of {bound}");
+        below
     }
 
     /// See [`Fabric::now_ns`].
@@ -156,6 +159,7 @@ impl<F: Fabric> Cx<F> {
     /// See [`Fabric::doze`].
     #[track_caller]
     pub fn doze(&self, bell: SyncAddr, mut look: impl FnMut() -> u64) {
+        debug_assert!(bell.offset().is_multiple_of(16), "{bell:?} is no bell: it is a pair of words");
         self.fabric.doze(bell, &mut look);
     }
 
@@ -163,6 +167,7 @@ impl<F: Fabric> Cx<F> {
     #[track_caller]
     #[inline]
     pub fn ring(&self, bell: SyncAddr) {
+        debug_assert!(bell.offset().is_multiple_of(16), "{bell:?} is no bell: it is a pair of words");
         self.fabric.ring(bell);
     }
 
@@ -197,6 +202,7 @@ impl<F: Fabric> Cx<F> {
     /// See [`Fabric::send_message`].
     #[track_caller]
     pub fn send_message(&self, to: HostId, message: Vec<u8>) {
+        debug_assert_ne!(to, self.host, "a host has no way to itself");
         self.fabric.send_message(to, message);
     }
 
@@ -249,7 +255,9 @@ impl<F: Fabric> Cx<F> {
     #[inline]
     pub fn compare_exchange(&self, at: SyncAddr, current: u64, new: u64) -> Result<u64, u64> {
         bump(&self.cells.sync_swaps, 1);
-        self.fabric.compare_exchange(at, current, new)
+        let swapped = self.fabric.compare_exchange(at, current, new);
+        debug_assert!(matches!(swapped, Ok(seen) if seen == current) || swapped.is_err_and(|s| s != current));
+        swapped
     }
 
     /// Adds to a sync word by compare-and-swap (a pod with cache-bypassing sync words has no fetch-and-add)
@@ -348,12 +356,14 @@ impl<F: Fabric> Cx<F> {
     /// Publishes a declared layout.
     #[track_caller]
     pub fn publish_layout<T: Layout>(&self, at: DataAddr, value: &T) {
+        const { assert!(size_of::<T>() > 0, "a layout has bytes") };
         self.publish(at, value.as_bytes());
     }
 
     /// Refreshes a declared layout.
     #[track_caller]
     pub fn refresh_layout<T: Layout>(&self, at: DataAddr) -> T {
+        const { assert!(size_of::<T>() > 0, "a layout has bytes") };
         let mut value = T::new_zeroed();
         self.refresh(at, value.as_mut_bytes());
         value

@@ -44,6 +44,15 @@ pub enum Work {
     Message,
 }
 
+// Prices of work are found by its number.
+const _: () = {
+    let mut number = 0;
+    while number < Work::ALL.len() {
+        assert!(Work::ALL[number] as usize == number, "work is listed in the order of its numbers");
+        number += 1;
+    }
+};
+
 impl Work {
     /// All kinds, in declaration order.
     pub const ALL: [Work; 8] = [

@@ -56,11 +56,13 @@ impl<T> Latch<T> {
 
     /// The value, for a caller that alone can reach the latch.
     pub fn get_mut(&mut self) -> &mut T {
+        debug_assert!(!*self.held.get_mut(), "a guard outlived the borrow that it was made from");
         self.value.get_mut()
     }
 
     /// The value, taken out.
     pub fn into_inner(self) -> T {
+        debug_assert!(!self.held.load(Ordering::Relaxed), "a guard outlived its latch");
         self.value.into_inner()
     }
 }
@@ -69,6 +71,7 @@ impl<T> Deref for LatchGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
+        debug_assert!(self.latch.held.load(Ordering::Relaxed), "a guard's latch is held");
         // SAFETY: this guard is the only one (`held` is true and was taken by us).
         unsafe { &*self.latch.value.get() }
     }
@@ -77,6 +80,7 @@ impl<T> Deref for LatchGuard<'_, T> {
 impl<T> DerefMut for LatchGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
+        debug_assert!(self.latch.held.load(Ordering::Relaxed), "a guard's latch is held");
         // SAFETY: this guard is the only one (`held` is true and was taken by us).
         unsafe { &mut *self.latch.value.get() }
     }
@@ -85,6 +89,7 @@ impl<T> DerefMut for LatchGuard<'_, T> {
 impl<T> Drop for LatchGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        debug_assert!(self.latch.held.load(Ordering::Relaxed), "a latch is let go once");
         self.latch.held.store(false, Ordering::Release);
     }
 }

@@ -76,6 +76,7 @@ macro_rules! section {
 
         impl $section {
             fn check(&self, file: &str) -> Result<(), ProfileError> {
+                $(const { assert!($min >= 0.0, "no quantity is negative") };)*
                 $(check(file, $name, stringify!($field), &self.$field, $unit, $min)?;)*
                 Ok(())
             }
@@ -351,6 +352,7 @@ impl Profile {
                 "{field} = {{ value = {value}, unit = \"{unit}\", source = \"{source}\" }}\n"
             ));
         }
+        debug_assert!(Self::parse(&self.name, &text).is_ok_and(|read| read == *self), "unreadable: {text}");
         text
     }
 
@@ -374,6 +376,8 @@ impl Profile {
 
     /// Every number with its section, field, unit and source, for printing.
     pub fn entries(&self) -> Vec<(&'static str, &'static str, &Quantity)> {
+        let needed = if self.sync_words == SyncMode::Hwcc { self.hwcc.is_some() } else { self.pcc.is_some() };
+        debug_assert!(needed, "a profile prices the sync words that it has");
         let mut all = self.memory.entries();
         all.extend(self.cache.entries());
         all.extend(self.hwcc.iter().flat_map(Hwcc::entries));

@@ -32,6 +32,7 @@ pub(crate) struct Tags {
 
 impl Tags {
     pub fn new(size_bytes: usize, per_set: usize) -> Self {
+        assert!(per_set > 0, "a set has ways");
         let sets = (size_bytes / crate::LINE / per_set).max(1);
         Self { ways: vec![Way::default(); sets * per_set], per_set, sets: sets as u64 }
     }
@@ -39,7 +40,9 @@ impl Tags {
     #[inline]
     fn set_start(&self, line: u64) -> usize {
         let hash = (line as u32).wrapping_mul(0x9e37_79b1);
-        ((u64::from(hash) * self.sets) >> 32) as usize * self.per_set
+        let start = ((u64::from(hash) * self.sets) >> 32) as usize * self.per_set;
+        debug_assert!(start + self.per_set <= self.ways.len(), "set of line {line} lies behind the last one");
+        start
     }
 
     #[inline]
@@ -58,6 +61,8 @@ impl Tags {
     /// Touches the line; a copy with another stamp is a miss. `dirties` marks it dirty.
     #[inline]
     pub fn access(&mut self, line: u64, stamp: u32, dirties: bool) -> Access {
+        debug_assert!(line < u64::from(u32::MAX), "line {line} has no tag of its own");
+        debug_assert_eq!(stamp & DIRTY, 0, "a stamp leaves the dirty bit alone");
         let tag = line as u32 + 1;
         let set = self.set(line);
         let found = set.iter().position(|way| way.tag == tag);
@@ -78,6 +83,7 @@ impl Tags {
 
     /// Gives the (present) line a new stamp after this host changed it.
     pub fn restamp(&mut self, line: u64, stamp: u32) {
+        debug_assert_eq!(stamp & DIRTY, 0, "a stamp leaves the dirty bit alone");
         let way = &mut self.set(line)[0];
         debug_assert_eq!(way.tag, line as u32 + 1);
         way.stamp = stamp | way.stamp & DIRTY;
@@ -100,6 +106,7 @@ impl Tags {
         let dirty = set[at].stamp & DIRTY != 0;
         set.copy_within(at + 1.., at);
         *set.last_mut().expect("a set has ways") = Way::default();
+        debug_assert!(set.iter().all(|way| way.tag != line as u32 + 1), "line {line} was there twice");
         dirty
     }
 

@@ -10,7 +10,7 @@
 //!
 //! It does not know what sleepers wait for, and nobody is told who has rung.
 
-use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+use liger_fabric::{Cx, Fabric, HostId, LINE, SyncAddr};
 
 use crate::plan::Plan;
 
@@ -30,6 +30,9 @@ pub enum Bell {
     Checkpoint = 3,
 }
 
+/// Words of a host's line.
+const WORDS: u64 = LINE as u64 / 8;
+
 /// Where a bell of a host is.
 pub fn bell(plan: &Plan, host: HostId, bell: Bell) -> SyncAddr {
     plan.bells(host).word(2 * bell as u64)
@@ -40,6 +43,11 @@ pub fn bell(plan: &Plan, host: HostId, bell: Bell) -> SyncAddr {
 pub const AWAKE_TURNS: u32 = 96;
 /// Turns that are awake as long as nobody else wants the processor: some ten microseconds.
 pub const ALONE_TURNS: u32 = 1024;
+
+// A bell has two words of its host's line; waits are awake before they sleep.
+const _: () = assert!(2 * Bell::Checkpoint as u64 + 1 < WORDS);
+const _: () = assert!(AWAKE_TURNS < ALONE_TURNS);
+
 /// How long who waits in the middle of something sleeps at most: nobody rings for all that it waits for.
 pub const REST_NS: u64 = 1_000_000;
 
@@ -59,5 +67,5 @@ pub fn ring_all<F: Fabric>(cx: &Cx<F>, plan: &Plan, which: Bell) {
 
 /// Forgets who slept here in an earlier life of the caller's host: nobody has woken since.
 pub(crate) fn clear<F: Fabric>(cx: &Cx<F>, plan: &Plan) {
-    (0..8).for_each(|word| cx.store(plan.bells(cx.host()).word(word), 0));
+    (0..WORDS).for_each(|word| cx.store(plan.bells(cx.host()).word(word), 0));
 }

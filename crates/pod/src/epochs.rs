@@ -94,6 +94,7 @@ impl Batch {
         Self { number: word >> 16, entries: word & 0xffff }
     }
     fn encode(self) -> u64 {
+        debug_assert!(self.entries <= 0xffff && self.number < 1 << 48, "{self:?} does not fit a word");
         self.number << 16 | self.entries
     }
 }
@@ -192,11 +193,13 @@ impl Epochs {
     /// Hands over a block that the caller has just unlinked (the unlinking compare-and-swap is done): it is
     /// freed when no reader can reach it and, for a node, when no member has it cached.
     pub fn retire<F: Fabric>(&self, cx: &Cx<F>, class: BlockClass, at: DataAddr, len: usize) {
+        debug_assert!(at.offset() != 0 && at.is_line_aligned() && len > 0, "{at:?} is no block");
         self.push(cx, Retired::Block(class, at, len));
     }
 
     /// Hands over a sync word that the caller has just unlinked: it is freed when no reader can reach it.
     pub fn retire_word<F: Fabric>(&self, cx: &Cx<F>, class: WordClass, at: SyncAddr) {
+        debug_assert!(at.offset() != 0, "0 is no word of the heap");
         self.push(cx, Retired::Word(class, at));
     }
 
@@ -257,6 +260,7 @@ impl Epochs {
     }
 
     fn push<F: Fabric>(&self, cx: &Cx<F>, retired: Retired) {
+        debug_assert_eq!(cx.host(), self.host, "what a host unlinked waits in its own list");
         let mut list = self.retired.lock(cx);
         // Read after the unlinking and under the latch: no reader that could have found the thing was pinned
         // later, and the list stays sorted. The caller's own pin may be older than that of a reader
@@ -349,6 +353,8 @@ impl Epochs {
 
     /// Asks all members to drop the oldest nodes from their caches.
     fn publish_batch<F: Fabric>(&self, cx: &Cx<F>, collector: &mut Collector) {
+        assert_eq!(collector.published, collector.freed, "one batch at a time waits");
+        assert!(!collector.nodes.is_empty(), "a batch has an entry");
         let most = self.plan.config().retire_entries as usize;
         let number = collector.published.number + 1;
         let count = collector.nodes.len().min(most);
@@ -389,6 +395,7 @@ impl Epochs {
             cx.fence();
         }
         for &(retirer, number) in dropped {
+            debug_assert_ne!(retirer, self.host, "a host drops its own nodes before it asks the others");
             let before = &mut collector.dropped[usize::from(retirer.0)];
             set(cx, dropped_word(&self.plan, self.host, retirer), *before, number);
             *before = number;

@@ -45,6 +45,9 @@ pub use self::sizes::MAX_BLOCK_BYTES;
 use self::sizes::{bytes_of_size, size_of_len};
 use crate::plan::{Part, Plan, Region, cells_per_word};
 
+// Each line of a host has a word for every class.
+const _: () = assert!(Class::ALL.len() * 8 <= LINE);
+
 /// What a sync word is used for, for ever: a stale address of a tuple word always points at a tuple word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WordClass {
@@ -175,6 +178,7 @@ pub struct Heap {
 impl Heap {
     /// The door of `host` in its life number `incarnation`.
     pub fn new(plan: &Plan, host: HostId, incarnation: u16) -> Heap {
+        assert!(host.0 < plan.config().hosts, "host {} of {}", host.0, plan.config().hosts);
         let chunks = |table: Part, heap: Part, bytes: u64| {
             let Region { start, bytes: all, .. } = plan.region(heap);
             Chunks { table: plan.sync(table), count: all / bytes, start, bytes }
@@ -248,6 +252,8 @@ impl Heap {
         }
         let (offset, cell) = found.ok_or(OutOfMemory { class: class.name(), bytes: len as u64 })?;
         let at = DataAddr::new(offset);
+        debug_assert!(at.is_line_aligned(), "two blocks would share the line of {at:?}");
+        debug_assert_eq!(cell.is_some(), class == Class::Row, "rows have cells, and nothing else");
         cx.range_use(at, len.next_multiple_of(LINE), RangeUse::Allocated);
         Ok((at, cell))
     }
@@ -318,6 +324,7 @@ impl Heap {
 
     /// The slot around a distance from the start of its chunk; the inverse of `offset_of`.
     fn slot_at(&self, class: Class, stride: u64, distance: u64) -> u32 {
+        debug_assert!(distance < self.chunks(class).bytes, "{distance} lies in another chunk");
         let line = LINE as u64;
         if class.is_word() {
             return (distance / line + distance % line / stride * (self.words.bytes / line)) as u32;
@@ -381,6 +388,7 @@ impl Heap {
         self.account_cell(cx, class, 1);
         let chunk = pool.chunk(number).expect("the chunk is ours");
         let offset = self.offset_of(class, chunk.stride, number, slot);
+        debug_assert_eq!(self.chunks(class).around(offset), number, "slot {slot} lies in its chunk");
         let cell = chunk.bond.as_ref().map(|bond| bond.cell(offset - self.blocks.offset(number)));
         Some((offset, cell))
     }
@@ -417,6 +425,8 @@ impl Heap {
 
     /// Gives a slot back: to the bitmap if the chunk is this host's, else to its owner's list.
     fn give<F: Fabric>(&self, cx: &Cx<F>, class: Class, offset: u64, len: usize) {
+        assert_ne!(class, Class::Cells, "cells belong to their places for ever");
+        debug_assert_eq!(class.is_word(), len == 0, "a block has a length, a word none");
         let chunk = self.chunks(class).around(offset);
         let mut pool = self.pools[class as usize].lock(cx);
         let size = if class.is_word() { 0 } else { size_of_len(len) };
@@ -454,6 +464,7 @@ impl Heap {
     }
 
     fn release<F: Fabric>(&self, cx: &Cx<F>, class: Class, pool: &mut Pool, chunk: u32) {
+        assert!(!class.is_word(), "chunks of words keep their class for ever");
         let size = pool.chunk(chunk).expect("the chunk is ours").size;
         pool.remove(chunk);
         self.account(cx, class, pool, 0, -(self.blocks.bytes as i64));
@@ -478,6 +489,7 @@ impl Heap {
 
 /// Lets the heap itself use a block that is free (the simulator allows nobody else to).
 fn with_free<F: Fabric>(cx: &Cx<F>, at: DataAddr, len: usize, access: impl FnOnce()) {
+    debug_assert!(at.is_line_aligned() && len.is_multiple_of(LINE), "{at:?} is no block of whole lines");
     cx.range_use(at, len, RangeUse::Allocated);
     access();
     cx.range_use(at, len, RangeUse::Free);

@@ -199,6 +199,7 @@ impl Lanes {
             cx.write_back(at, len);
             written += len;
         }
+        debug_assert_eq!(written, sender.frame.len(), "a message is published whole before the tail moves");
         cx.fence();
         sender.tail += needed;
         cx.store(tail_word(&self.plan, self.host, to), sender.tail);
@@ -294,6 +295,7 @@ impl Lanes {
             cx.read(at, &mut mail[copied..copied + len]);
             copied += len;
         }
+        debug_assert_eq!(copied, mail.len(), "what the head moves over was copied out");
         receiver.head = tail;
         cx.store(head_word(&self.plan, from, self.host), tail);
         // As for the tail.
@@ -305,6 +307,7 @@ impl Lanes {
     /// empty).
     fn pieces(&self, from: HostId, to: HostId, slot: u64, len: usize) -> [(DataAddr, usize); 2] {
         let ring = self.slots as usize * self.slot_bytes;
+        debug_assert!(len <= ring && from != to, "{len} bytes in a ring of {ring}");
         let base = self.plan.data(Part::LaneSlots).byte(self.plan.pair(from, to) * ring as u64);
         let start = (slot % self.slots) as usize * self.slot_bytes;
         let first = len.min(ring - start);

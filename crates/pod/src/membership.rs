@@ -25,7 +25,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use liger_fabric::{Cx, Fabric, HostId, SyncAddr};
+use liger_fabric::{Cx, Fabric, HostId, LINE, SyncAddr};
 
 use crate::bells;
 use crate::error::PodError;
@@ -55,6 +55,14 @@ pub enum HostState {
 const STATES: [HostState; 7] = {
     use HostState::*;
     [Free, Joining, Alive, Leaving, Suspect, Fenced, Recovered]
+};
+
+const _: () = {
+    let mut code = 0;
+    while code < STATES.len() {
+        assert!(STATES[code] as usize == code, "a state's code is its place in the list");
+        code += 1;
+    }
 };
 
 impl HostState {
@@ -131,6 +139,9 @@ impl Slot {
     /// Moves this host's slot on; false when somebody else changed it meanwhile.
     pub(crate) fn change<F: Fabric>(self, cx: &Cx<F>, plan: &Plan, next: Slot) -> bool {
         assert!(self.state.may_become(next.state), "{} to {}", self.state, next.state);
+        let is_born = (self.state, next.state) == (HostState::Free, HostState::Joining);
+        assert_eq!(next.incarnation, self.incarnation + u16::from(is_born), "joining takes the next number");
+        assert_eq!(next.host, self.host, "a slot stays its host's");
         let word = plan.membership(self.host).word(STATE);
         cx.compare_exchange(word, self.encode(), next.encode()).is_ok()
     }
@@ -145,6 +156,9 @@ const PROCESS: u64 = 2;
 const TESTED: u64 = 3;
 const CUT_OFF: u64 = 4;
 const LOOKS: u64 = 5;
+
+// The words of one line; a set of hosts is a u16.
+const _: () = assert!(LOOKS < LINE as u64 / 8 && MAX_HOSTS <= u16::BITS as usize);
 
 /// The last life that a host number has. (Logs name those who close a dead host's log by greater numbers.)
 pub const MAX_INCARNATION: u16 = 0x7fff;
@@ -356,6 +370,7 @@ impl Joining {
 
     /// Notes with whom the memory was tested.
     pub(crate) fn record_tested<F: Fabric>(&self, cx: &Cx<F>, peer: Slot) {
+        assert_ne!(peer.host, self.own.slot.host, "the memory is tested between two hosts");
         let record = 1 << 63 | u64::from(peer.host.0) << 8 | u64::from(peer.incarnation) << 16;
         cx.store(self.own.plan.membership(self.own.slot.host).word(TESTED), record);
     }
@@ -463,6 +478,7 @@ impl Leaving {
 /// Counts the heartbeat of `own` up by one; two workers that do it at once may count one, which shows life as
 /// well.
 pub(crate) fn beat<F: Fabric>(cx: &Cx<F>, plan: &Plan, own: Slot) {
+    assert_eq!(cx.host(), own.host, "a heartbeat is its own host's");
     let word = plan.membership(own.host).word(HEARTBEAT);
     let count = cx.load(word).wrapping_add(1) & ((1 << 48) - 1);
     cx.store(word, u64::from(own.incarnation) << 48 | count);
@@ -481,6 +497,7 @@ struct Own {
 
 impl Own {
     fn become_state<F: Fabric>(self, cx: &Cx<F>, state: HostState) -> Result<Own, PodError> {
+        assert_eq!(cx.host(), self.slot.host, "a host says itself that it serves and leaves");
         let next = Slot { state, ..self.slot };
         // The swap completes this host's earlier stores: whoever sees its new state sees what it says of
         // itself.
@@ -494,7 +511,8 @@ impl Own {
     /// the pod has ruled against it meanwhile, because nobody knew its name, it stops here: it has touched
     /// nothing yet, and may be taken for cut off as it is.
     fn say_name<F: Fabric>(&self, cx: &Cx<F>, process: u64, before: (u64, u64)) -> Result<(), PodError> {
-        let Slot { host, incarnation, .. } = self.slot;
+        let Slot { host, incarnation, state } = self.slot;
+        assert!(state == HostState::Joining && incarnation > 0 && process != 0, "{state} of {process:#x}");
         let line = self.plan.membership(host);
         // By compare-and-swap: a process that stood still here for a life or two changes nothing.
         let name = process_in(process, incarnation);

@@ -52,6 +52,12 @@ pub(crate) const RETIRE_ENTRY_BYTES: u64 = 16;
 /// A free sync word keeps the next one's number (offset / 8) in its low 32 bits.
 const MAX_SYNC_BYTES: u64 = 8 << 32;
 
+// Lines with a word for each host have room for all; a chunk of words is whole lines.
+const _: () = assert!(MAX_HOSTS as u64 * 8 <= SETTLED_LINES_PER_HOST * LINE_BYTES);
+const _: () = assert!(MAX_HOSTS as u64 * 8 <= SUSPICION_LINES_PER_HOST * LINE_BYTES);
+const _: () = assert!(MAX_HOSTS as u64 * 8 <= (EPOCH_LINES_PER_HOST - 2) * LINE_BYTES);
+const _: () = assert!(WORD_CHUNK_BYTES.is_multiple_of(LINE_BYTES) && SUPERBLOCK_BYTES.is_multiple_of(4096));
+
 /// A partition of the pod's tables: the rows of each that one host owns at a time. Never taken for a table's
 /// number, which stands beside it in many places.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -332,6 +338,7 @@ struct Layer {
 impl Layer {
     fn put(&mut self, part: Part, kind: RegionKind, bytes: u64) {
         assert_eq!(part as usize, self.regions.len(), "parts are laid in order");
+        assert!(self.at.is_multiple_of(LINE_BYTES), "{part:?} shares a line with the part before it");
         let bytes = bytes.next_multiple_of(LINE_BYTES);
         self.regions.push(Region { part, kind, start: self.at, bytes });
         self.at += bytes;

@@ -148,6 +148,14 @@ const ORDERS: [Order; 6] = {
     [Hello, Add, Publish, Check, Sequence, Exclude]
 };
 
+const _: () = {
+    let mut code = 0;
+    while code < ORDERS.len() {
+        assert!(ORDERS[code] as usize == code, "an order's code is its place in the list");
+        code += 1;
+    }
+};
+
 impl Order {
     fn name(self) -> &'static str {
         match self {

@@ -26,6 +26,8 @@
 //!
 //! It does not clear the data region: whoever allocates there writes before others read.
 
+use std::mem::offset_of;
+
 use liger_fabric::zerocopy::{FromZeros, IntoBytes};
 use liger_fabric::{Cx, DataAddr, Fabric, LINE, SyncAddr, SyncMode, layout};
 
@@ -44,6 +46,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"LigerPod");
 const FORMATTING: u64 = u64::from_le_bytes(*b"LigerFmt");
 const READY: u64 = u64::from_le_bytes(*b"LigerRdy");
 const SUPERBLOCK: DataAddr = DataAddr::new(0);
+
+// 0 is what nobody has formatted.
+const _: () = assert!(FORMATTING != READY && FORMATTING != 0 && READY != 0);
+const _: () = assert!(OLDEST_VERSION > 0 && OLDEST_VERSION <= FORMAT_VERSION);
 const MAX_REGIONS: usize = 32;
 
 layout! {
@@ -92,6 +98,8 @@ layout! {
 }
 
 const _: () = assert!(size_of::<Superblock>() as u64 <= SUPERBLOCK_BYTES);
+// What another version's program looks at before it knows the version (invariant 4).
+const _: () = assert!(offset_of!(Superblock, version) == 8 && offset_of!(Superblock, checksum) == 12);
 
 /// What the memory may hold before it is formatted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -44,6 +44,8 @@ const LATE: u32 = 8;
 /// The most lateness: such a watch waits for eight leases.
 const LATEST: u32 = 7 * LATE;
 
+const _: () = assert!(LATEST.is_multiple_of(LATE) && MAX_HOSTS <= 16, "a host has four bits");
+
 /// Why a host is taken for dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
@@ -89,7 +91,10 @@ impl Accusation {
                 agreed.map_or(0, |host| u64::from(host.0) + 1) << 24 | u64::from(us) << 30
             }
         };
-        SET | u64::from(self.host.0) | u64::from(self.by.0) << 4 | u64::from(self.incarnation) << 8 | reason
+        let hosts = u64::from(self.host.0) | u64::from(self.by.0) << 4;
+        let word = SET | hosts | u64::from(self.incarnation) << 8 | reason;
+        debug_assert_eq!(Self::decode(word), Some(self), "what is said in one field is read in another");
+        word
     }
 
     fn decode(word: u64) -> Option<Self> {
@@ -162,6 +167,7 @@ impl Lateness {
             true => (self.0 + LATE).min(LATEST),
             false => self.0.saturating_sub(1),
         };
+        debug_assert!((lease_ns..=8 * lease_ns).contains(&self.patience_ns(lease_ns)));
     }
 
     /// For how long others may be silent.
@@ -191,6 +197,7 @@ pub struct Watch {
 impl Watch {
     /// The eye of a member.
     pub fn new<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Self {
+        assert_eq!(me.host, cx.host(), "a host watches the others");
         Self {
             plan: plan.clone(),
             me,
@@ -273,6 +280,7 @@ impl Watch {
             dead = dead.or(agreed.map(|agreed| (*slot, Reason::Silent { us, agreed })));
         }
         let Some((Slot { host, incarnation, .. }, reason)) = dead else { return Ok(()) };
+        assert_ne!(host, self.me.host, "nobody accuses itself");
         let accusation = Accusation { host, incarnation, by: self.me.host, reason };
         match cx.compare_exchange(self.plan.controller(), 0, accusation.encode()) {
             Ok(_) => {
@@ -335,6 +343,7 @@ impl Watch {
     /// one.
     fn take_step<F: Fabric>(&mut self, cx: &Cx<F>, accusation: Accusation) -> Result<bool, PodError> {
         let Accusation { host, incarnation, .. } = accusation;
+        debug_assert_ne!(host, self.me.host, "the accused stops, and does not help");
         let slot = Slot::load(cx, &self.plan, host)?;
         let over = slot.incarnation != incarnation
             || matches!(slot.state, HostState::Free | HostState::Fenced | HostState::Recovered);
@@ -384,6 +393,7 @@ impl Watch {
 
 /// Says that `by` has settled a dead life: it listens to it no more, and its own rows are free of it.
 pub fn settle<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot, by: HostId) {
+    assert_ne!(by, dead.host, "a dead host settles nothing");
     let word = plan.settled(dead.host, by);
     // Seen at once, behind all that was swept. Nobody else changes it.
     let _ = cx.compare_exchange(word, cx.load(word), dead.incarnation.into());
@@ -416,6 +426,7 @@ pub fn is_settled<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) -> Result<bool
 /// # Errors
 /// [`PodError::Damaged`] when a state word makes no sense.
 pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, PodError> {
+    assert_eq!(me.host, cx.host(), "nobody makes another host the heir");
     let word = plan.controller().word(1);
     let mine = SET | u64::from(me.host.0) | u64::from(me.incarnation) << 8;
     let seen = cx.load(word);
@@ -435,6 +446,7 @@ pub fn inherit<F: Fabric>(cx: &Cx<F>, plan: &Plan, me: Slot) -> Result<bool, Pod
 
 /// Ends the recovery of a dead life: its number may be used again.
 pub fn release<F: Fabric>(cx: &Cx<F>, plan: &Plan, dead: Slot) {
+    assert!(matches!(dead.state, HostState::Fenced | HostState::Recovered), "{} is not cut off", dead.state);
     let recovered = Slot { state: HostState::Recovered, ..dead };
     if dead.state == HostState::Fenced {
         dead.change(cx, plan, recovered);

@@ -36,6 +36,7 @@ impl Inner {
 
 impl DiskFile {
     pub(super) fn new(disk: &Disk, name: &str, inner: Inner) -> Self {
+        assert!(!name.is_empty() && !name.contains('/'), "{name:?} is no name in the directory");
         Self { disk: disk.clone(), name: name.to_owned(), inner }
     }
 
@@ -98,7 +99,9 @@ impl DiskFile {
                 self.disk.call(cx, call).map(|answer| answer.number() as usize)
             }
         };
-        read.map_err(|failure| self.error(DiskOp::Read, Some(offset), failure))
+        let read = read.map_err(|failure| self.error(DiskOp::Read, Some(offset), failure))?;
+        assert!(read <= out.len(), "{read} bytes were read into {}", out.len());
+        Ok(read)
     }
 
     /// As [`Self::read_at`], for ranges that have to be there.

@@ -54,6 +54,9 @@ pub const SECTOR: usize = 512;
 /// Longest name of a file, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
 
+// File systems take names of 255 bytes; pages are whole sectors.
+const _: () = assert!(NAME_BYTES_MAX <= 255 && pages::PAGE.is_multiple_of(SECTOR));
+
 /// One host's directory, held by this process. Clones are the same directory.
 #[derive(Clone)]
 pub struct Disk {
@@ -116,6 +119,7 @@ impl Disk {
         match cx.fabric().simulated_disk(device, 0, call) {
             Ok(answer) => {
                 let session = answer.number();
+                assert_ne!(session, sim::LOOKS, "who holds a disk does not only look");
                 Ok(Self::over(Backend::Simulated { device, session, _held: held }, path))
             }
             Err(kind) => Err(DiskError::new(DiskOp::Hold, &path, None, kind.into())),

@@ -66,6 +66,7 @@ impl Directory {
     }
 
     fn open_with(&self, name: &str, more: OFlags) -> Result<NativeFile, Failure> {
+        assert_ne!(name, LOCK, "the lock is not opened by its name");
         let access = if self.lock.is_some() { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
         let file = File::from(openat(&self.fd, name, flags, PRIVATE_FILE)?);
@@ -88,6 +89,7 @@ impl Directory {
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Not every file system can.
         let past_cache = openat(&self.fd, name, flags, Mode::empty()).ok().map(File::from);
+        assert!(made.past_cache.is_none(), "a file is made by way of the cache");
         Ok(NativeFile { past_cache, ..made })
     }
 
@@ -104,16 +106,19 @@ impl Directory {
             }
         }
         names.sort_unstable();
+        debug_assert!(!names.iter().any(|name| name == LOCK), "the lock is no file of the host");
         Ok(names)
     }
 
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         self.check_held()?;
+        assert_ne!(name, LOCK, "a directory without its lock could be held twice");
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
     pub fn rename(&self, from: &str, to: &str) -> Result<(), Failure> {
         self.check_held()?;
+        assert!(from != LOCK && to != LOCK, "a directory without its lock could be held twice");
         Ok(renameat(&self.fd, from, &self.fd, to)?)
     }
 

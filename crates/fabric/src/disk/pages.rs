@@ -13,6 +13,8 @@ pub const PAGE: usize = 4096;
 #[repr(C, align(4096))]
 struct Page([u8; PAGE]);
 
+const _: () = assert!(size_of::<Page>() == PAGE && align_of::<Page>() == PAGE);
+
 /// A buffer of whole pages, filled from the front.
 pub struct Pages {
     pages: Vec<Page>,
@@ -34,6 +36,7 @@ impl Pages {
         let (taken, rest) = bytes.split_at(bytes.len().min(self.capacity - self.len));
         self.pages.as_mut_bytes()[self.len..][..taken.len()].copy_from_slice(taken);
         self.len += taken.len();
+        debug_assert!(rest.is_empty() || self.is_full(), "what is left over has no room");
         rest
     }
 
@@ -46,6 +49,7 @@ impl Pages {
     /// What was filled in since the last [`Pages::clear`].
     #[must_use]
     pub fn filled(&self) -> &[u8] {
+        debug_assert!(self.len <= self.capacity, "{} bytes where {} have room", self.len, self.capacity);
         &self.pages.as_bytes()[..self.len]
     }
 

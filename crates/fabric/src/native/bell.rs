@@ -95,6 +95,7 @@ impl<'m> Bell<'m> {
 }
 
 const _: () = assert!(LONGEST_NS < 1_000_000_000, "a sleep is less than a second");
+const _: () = assert!(IDLE_NS <= LONGEST_NS, "who cannot be rung looks sooner again");
 
 #[cfg(test)]
 mod tests {

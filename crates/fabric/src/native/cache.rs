@@ -58,6 +58,7 @@ impl CacheInstructions {
 
     fn from_features(clwb: bool, clflushopt: bool) -> Self {
         let invalidate = if clflushopt { LineInstruction::Clflushopt } else { LineInstruction::Clflush };
+        assert_ne!(invalidate, LineInstruction::Clwb, "it may keep the line");
         Self { write_back: if clwb { LineInstruction::Clwb } else { invalidate }, invalidate }
     }
 }
@@ -93,6 +94,7 @@ impl fmt::Display for CacheInstructions {
 /// `base` is line-aligned and the range lies inside one mapping that starts there.
 #[inline]
 pub unsafe fn each_line(base: *mut u8, offset: u64, len: usize, instruction: LineInstruction) {
+    debug_assert!(base.addr().is_multiple_of(LINE), "mappings start on a line");
     let touched = lines(offset, len);
     let line = |number: u64| base.wrapping_add(number as usize * LINE);
     match instruction {

@@ -107,7 +107,9 @@ fn calibrate() -> Clock {
     if ticks == 0 {
         return Clock::System(start);
     }
-    Clock::Counter { first, rate: ((ns << 32) / u128::from(ticks)) as u64 }
+    let rate = ((ns << 32) / u128::from(ticks)) as u64;
+    assert!(rate > 0, "{ticks} ticks in {ns} ns: the clock would stand still");
+    Clock::Counter { first, rate }
 }
 
 #[cfg(test)]

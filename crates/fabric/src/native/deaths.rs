@@ -85,6 +85,7 @@ impl DeathWatch {
     /// they are the same as before.
     pub fn watch(&self, names: &[u64]) {
         let mut asked = self.shared.lock();
+        debug_assert!(!asked.stop && self.thread.is_some(), "somebody watches until this is dropped");
         if asked.names != names {
             asked.names = names.to_vec();
             drop(asked);
@@ -131,6 +132,8 @@ fn wait(shared: &Shared, notice: &impl Fn()) {
                 });
             }
         }
+        let is_first = |(at, it): (usize, &Watched)| watched[..at].iter().all(|other| other.name != it.name);
+        debug_assert!(watched.iter().enumerate().all(is_first), "a process is watched once");
         let handles = watched.iter().flat_map(|it| [&it.handle, &it.thread]).flatten();
         let mut fds: Vec<PollFd<'_>> =
             handles.chain([&shared.changed]).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
@@ -152,6 +155,7 @@ fn wait(shared: &Shared, notice: &impl Fn()) {
                 process::hasten_end(it.name);
             }
         }
+        debug_assert_eq!(rang.len(), 1, "what rang is in the order of what was asked");
         if rang.next() == Some(true) {
             // Whatever it counted to: what is asked is read next.
             let _ = rustix::io::read(&shared.changed, &mut [0; 8]);

@@ -43,6 +43,7 @@ impl Mapping {
         let len = len.next_multiple_of(LINE);
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap_anonymous(null_mut(), len, READ_WRITE, MapFlags::SHARED) }?;
+        assert!(base.addr().is_multiple_of(LINE), "a mapping starts on a page");
         Ok(Arc::new(Self { base: base.cast(), len, writable: true, local: true, inherited: None }))
     }
 
@@ -69,6 +70,7 @@ impl Mapping {
         let rights = if writable { READ_WRITE } else { ProtFlags::READ };
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing.
         let base = unsafe { mmap(null_mut(), len, rights, MapFlags::SHARED, fd, 0) }?;
+        assert!(base.addr().is_multiple_of(LINE), "a mapping starts on a page");
         Ok(Self { base: base.cast(), len, writable, local: is_of_one_machine(fd), inherited: None })
     }
 
@@ -76,6 +78,7 @@ impl Mapping {
     pub(super) fn keeping(self, fd: OwnedFd) -> Self {
         // `self` has a Drop, so it is changed rather than taken apart.
         let mut mapping = self;
+        assert!(mapping.inherited.is_none(), "a mapping is handed on by one number");
         mapping.inherited = Some(fd);
         mapping
     }

@@ -324,6 +324,10 @@ impl MemorySpec {
         // Devices map in whole units; the pod uses the part it asked for.
         let mapped = wanted.unwrap_or(len).next_multiple_of(unit);
         self.check_len(len, mapped)?;
+        assert!(
+            mapped.is_multiple_of(unit) && wanted.is_none_or(|wanted| wanted <= mapped),
+            "{mapped} bytes"
+        );
         self.map(file.as_fd(), mapped, writing).map(Arc::new)
     }
 
@@ -343,6 +347,7 @@ impl MemorySpec {
     /// Sets the length and takes all the space.
     fn take_space(&self, fd: BorrowedFd<'_>, len: u64) -> Result<(), MemoryError> {
         self.check_unit(len, huge_page(fd).unwrap_or(LINE as u64))?;
+        assert!(len > 0, "memory without a byte was refused");
         // Memory files take what they are asked for until the system kills somebody, so the limit is drawn
         // here.
         match ram_available(fd) {
@@ -382,10 +387,17 @@ impl MemorySpec {
     }
 
     fn map(&self, fd: BorrowedFd<'_>, len: u64, writing: bool) -> Result<Mapping, MemoryError> {
-        Mapping::of_fd(fd, len as usize, writing).map_err(|e| self.io("map it", e))
+        assert_eq!(len as usize as u64, len, "a process has addresses for all of it");
+        let mapping = Mapping::of_fd(fd, len as usize, writing).map_err(|e| self.io("map it", e))?;
+        assert!(
+            mapping.len() as u64 == len && mapping.is_writable() == writing,
+            "{self} as it was asked for"
+        );
+        Ok(mapping)
     }
 
     fn check_unit(&self, len: u64, unit: u64) -> Result<(), MemoryError> {
+        assert!(unit > 0, "{self} has a unit");
         if len > 0 && len.is_multiple_of(unit) {
             return Ok(());
         }

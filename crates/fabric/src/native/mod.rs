@@ -64,6 +64,10 @@ const CROWDED_NS: u64 = 5_000;
 /// How long the first pause sleeps that does; each next one twice as long, up to the longest.
 const SLEEPING_NS: (u64, u64) = (20_000, 640_000);
 
+// A wait becomes more patient, never less.
+const _: () = assert!(YIELDING_PAUSES.0 < YIELDING_PAUSES.1 && SLEEPING_NS.0 < SLEEPING_NS.1);
+const _: () = assert!(CROWDED_NS < SLEEPING_NS.0, "a sleep is not taken for a crowd");
+
 /// One worker's view of a native pod.
 pub struct Native {
     base: *mut u8,
@@ -100,6 +104,7 @@ impl Native {
     }
 
     fn over(mapping: Arc<Mapping>) -> Self {
+        assert!(mapping.base().addr().is_multiple_of(LINE), "lines start where the memory does");
         Self {
             base: mapping.base(),
             len: mapping.len(),
@@ -189,6 +194,7 @@ impl Native {
 
     /// Drops the word's line from this host's cache, so that the next access reaches memory.
     fn bypass(&self, at: SyncAddr) {
+        debug_assert!(at.offset() as usize + 8 <= self.len, "{at:?} was looked at by `word`");
         // SAFETY: the word is in bounds (checked by `word` just before or after) and mappings are
         // line-aligned.
         unsafe { cache::each_line(self.base, at.offset(), 8, self.instructions.invalidate) };
@@ -328,6 +334,7 @@ impl Fabric for Native {
     #[expect(clippy::disallowed_methods, reason = "the backend is where waiting happens")]
     fn pause(&self) {
         if let Some(left) = self.alone.get().checked_sub(1) {
+            debug_assert!(left < SPINNING_ALONE, "{left} turns alone");
             self.alone.set(left);
             return std::hint::spin_loop();
         }

@@ -28,6 +28,9 @@ const START_BITS: u32 = 26;
 /// What is left says where the number counts.
 const PLACE_SHIFT: u32 = NUMBER_BITS + START_BITS;
 
+// What is left of a name says in which space of numbers, of which run of the system.
+const _: () = assert!(PLACE_SHIFT + u16::BITS == u64::BITS);
+
 /// How much a thread is preferred; what is less is run earlier, and 0 is usual.
 const PREFERRED: i32 = -10;
 
@@ -40,7 +43,9 @@ pub fn own() -> u64 {
     let number = std::process::id();
     let named = || Ok::<_, io::Error>(name(number, look(number)?.start, place(number)?));
     // Not kept if it fails: there may be a file descriptor to spare next time.
-    named().map_or(0, |own| *OWN.get_or_init(|| own))
+    let own = named().map_or(0, |own| *OWN.get_or_init(|| own));
+    assert!(own == 0 || number_of(own) == number, "process {number} is not {own:#x}");
+    own
 }
 
 /// Lets the calling thread run before others of this machine, where the system permits that: for one that has
@@ -88,14 +93,21 @@ pub fn cut_off(named: u64) -> CutOff {
     match find(named) {
         Err(why) => CutOff::Unknown(why),
         Ok(None) => CutOff::Done,
-        Ok(Some(pid)) => match kill_process(pid, Signal::KILL) {
-            Ok(()) => {
-                hasten_end(named);
-                CutOff::Pending
+        Ok(Some(pid)) => {
+            let number = pid.as_raw_pid() as u32;
+            assert!(
+                number == number_of(named) && number != std::process::id(),
+                "process {number} is another"
+            );
+            match kill_process(pid, Signal::KILL) {
+                Ok(()) => {
+                    hasten_end(named);
+                    CutOff::Pending
+                }
+                Err(Errno::SRCH) => CutOff::Done,
+                Err(_) => CutOff::Unknown("this host may not end its process"),
             }
-            Err(Errno::SRCH) => CutOff::Done,
-            Err(_) => CutOff::Unknown("this host may not end its process"),
-        },
+        }
     }
 }
 
@@ -135,8 +147,11 @@ fn find(named: u64) -> Result<Option<Pid>, &'static str> {
 }
 
 fn name(number: u32, start: u64, place: u16) -> u64 {
+    debug_assert!(u64::from(number) < 1 << NUMBER_BITS, "process {number} has no name");
     let start = start & ((1 << START_BITS) - 1);
-    u64::from(place) << PLACE_SHIFT | start << NUMBER_BITS | u64::from(number)
+    let name = u64::from(place) << PLACE_SHIFT | start << NUMBER_BITS | u64::from(number);
+    debug_assert_eq!(number_of(name), number, "a name says whose it is");
+    name
 }
 
 /// Where this process's number counts: this run of this system, and a space of process numbers in it.
@@ -189,6 +204,7 @@ fn state_and_start(stat: &str) -> Option<(String, u64)> {
 
 /// Field `number` of a thread's state, from the third on, which is the first behind its name.
 fn field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
+    debug_assert!(number >= 3, "field {number} is before the name, or the name");
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)?.parse().ok()
 }
 

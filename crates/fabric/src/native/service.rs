@@ -110,6 +110,7 @@ impl Service {
             let cx = host.cx(worker, seed);
             let ended = catch_unwind(AssertUnwindSafe(|| serve(&inner, &cx, bell, &turn)));
             let mut state = inner.lock();
+            assert!(!state.ended, "a service ends once");
             state.ended = true;
             state.failure = ended.err().map(|panic| message_of(&*panic));
             inner.changed.notify_all();
@@ -131,6 +132,7 @@ impl Service {
         while !state.resting && !state.ended {
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        assert!(state.rests > 0, "a rest counts until it is dropped");
         Rest { shared: &self.shared }
     }
 
@@ -157,7 +159,9 @@ impl Drop for Service {
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
-        self.shared.lock().rests -= 1;
+        let rests = &mut self.shared.lock().rests;
+        assert!(*rests > 0, "a rest ends once");
+        *rests -= 1;
         self.shared.changed.notify_all();
     }
 }
@@ -177,6 +181,7 @@ fn serve<F: Fabric>(shared: &Shared, cx: &Cx<F>, bell: Option<SyncAddr>, turn: &
         if state.stop {
             return;
         }
+        assert_eq!(state.rests, 0, "no turn is taken during a rest");
         drop(state);
         match (turn(cx), bell) {
             (0, _) => {}

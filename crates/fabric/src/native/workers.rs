@@ -35,6 +35,8 @@ pub fn run_workers<M: HostMemory, T: Send>(
 ) -> Vec<Result<T, WorkerPanicked>> {
     let of_host = |host| (0..n_workers).map(move |worker| (host, WorkerId(worker)));
     let workers: Vec<(&M, WorkerId)> = hosts.iter().flat_map(of_host).collect();
+    let is_first = |(at, host): (usize, &M)| hosts[..at].iter().all(|other| other.host() != host.host());
+    assert!(hosts.iter().enumerate().all(is_first), "a host is started once");
     let processors = allowed_processors();
     let run_one = |slot: usize, host: &M, worker: WorkerId| {
         if processors.len() >= workers.len() {
@@ -79,6 +81,7 @@ pub(crate) fn allowed_processors() -> Vec<usize> {
 
 /// Best effort: a worker that may not be bound still runs.
 pub(crate) fn bind_to(processor: usize) {
+    debug_assert!(processor < CpuSet::MAX_CPU, "processor {processor} is none that was allowed");
     let mut only = CpuSet::new();
     only.set(processor);
     let _ = sched_setaffinity(None, &only);

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::addr::LINE;
+use crate::costs::MAX_HOSTS;
 use crate::native::{Mapping, MemorySpec, Ticks};
 use crate::profile::Profile;
 
@@ -30,7 +31,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"lgrpaced");
 const WORDS: u64 = LINE as u64 / 8;
 const DEVICE_LINE: u64 = 1;
 const LINKS: u64 = 2;
-const HOSTS: u64 = 16;
+const HOSTS: u64 = MAX_HOSTS as u64;
 const QUEUES: u64 = LINKS + HOSTS;
 
 /// Why a pod cannot be paced.
@@ -93,10 +94,13 @@ impl Clocks {
         memory_bytes: u64,
     ) -> Result<Arc<Self>, PacedError> {
         let ticks = counter.ok_or(PacedError::NoCounter)?;
+        assert!(ticks.ps_per_tick > 0, "a clock that stands still: {ticks:?}");
         let (queues, lines) = (queues_of(profile), memory_bytes.div_ceil(LINE as u64));
         let clocks = Self::over(Mapping::sparse(bytes(queues, lines))?, ticks, queues, lines);
         let header = [MAGIC, ticks.first, ticks.ps_per_tick, fingerprint(profile), lines];
         let words = clocks.memory.line(0);
+        assert!(clocks.memory_bytes() >= memory_bytes, "every line of the pod has its clock");
+        assert!(header.len() <= words.len(), "the header is one line");
         // The magic last: whoever sees it sees the rest.
         for (word, value) in words.iter().zip(header).rev() {
             word.store(value, Ordering::Release);
@@ -133,6 +137,8 @@ impl Clocks {
     }
 
     fn over(mapping: Arc<Mapping>, ticks: Ticks, queues: usize, lines: u64) -> Self {
+        assert!(queues > 0, "a swap has a queue");
+        assert!(mapping.len() >= bytes(queues, lines), "{} bytes for {lines} lines", mapping.len());
         Self { memory: mapping, ticks, queues, lines }
     }
 
@@ -160,6 +166,7 @@ impl Clocks {
 
     #[inline]
     pub(super) fn link(&self, host: usize) -> &AtomicU64 {
+        debug_assert!((host as u64) < HOSTS, "host {host} has no link");
         &self.memory.line(LINKS + host as u64)[0]
     }
 
@@ -170,6 +177,7 @@ impl Clocks {
 
     #[inline]
     pub(super) fn queue(&self, number: usize) -> &AtomicU64 {
+        debug_assert!(number < self.queues, "queue {number} of {}", self.queues);
         &self.memory.line(QUEUES + number as u64)[0]
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clocks::{Clocks, reserve};
 use crate::addr::{LINE, lines};
-use crate::costs::{Costs, Directory, Source, SyncCosts, swap_queue};
+use crate::costs::{Costs, Directory, MAX_HOSTS, Source, SyncCosts, swap_queue};
 use crate::profile::Profile;
 use crate::tags::{Access, Tags};
 
@@ -22,6 +22,9 @@ const SHARDS: usize = 64;
 /// Views of a host that are told apart as owners of sync lines.
 const VIEWS: u64 = 4095;
 const STAMP: u64 = 0x7fff_ffff;
+
+// A worker's number + 1 is the owner in a line's entry: 16 bits, of which 0 is nobody.
+const _: () = assert!(MAX_HOSTS as u64 * (VIEWS + 1) <= 1 << 16);
 
 /// What a worker has counted. One writes, others look.
 #[derive(Default)]
@@ -53,6 +56,7 @@ pub(super) struct HostMeter {
 
 impl HostMeter {
     pub fn new(clocks: Arc<Clocks>, profile: &Profile, host: usize) -> Self {
+        assert!(host < MAX_HOSTS, "host {host} has no bit in a line's entry");
         let (bytes, ways) = (profile.cache.size_bytes.value as usize, profile.cache.ways.value as usize);
         Self {
             clocks,
@@ -71,6 +75,7 @@ impl HostMeter {
         let number = workers.len() as u64 % VIEWS;
         workers.push(counters.clone());
         let me = (self.host as u64 * (VIEWS + 1) + number) as usize;
+        debug_assert!(me < usize::from(u16::MAX), "worker {me} can own a line");
         Meter { shared: self.clone(), counters, me, pending: Cell::new(0) }
     }
 

@@ -103,6 +103,7 @@ impl Paced {
     #[inline]
     fn wait(&self, start: u64, until: Option<u64>) {
         let Some(until) = until else { return };
+        debug_assert!(until >= start, "a verb ends after it began: {start} to {until}");
         count(&self.meter.counters.charged, 1);
         count(&self.meter.counters.modelled_ps, until.saturating_sub(start));
         if self.now() >= until {

@@ -24,6 +24,7 @@ const WORTH: f64 = 1.05;
 fn tie(memory: &Arc<Mapping>) -> Cx<Native> {
     let cx = context(memory, SyncMode::Hwcc);
     let lines = memory.len() / LINE;
+    assert!((2..=u32::MAX as usize).contains(&lines), "a ring of {lines} lines");
     // Sattolo's shuffle: one ring, every one of them equally likely.
     let mut order: Vec<u32> = (0..lines as u32).collect();
     for last in (1..lines).rev() {
@@ -45,6 +46,7 @@ pub(super) fn dependent(name: &str, memory: &Arc<Mapping>, to: &mut Recorder) {
         for _ in 0..STEPS {
             at = cx.load(SyncAddr::new(at));
         }
+        debug_assert!(at.is_multiple_of(LINE as u64), "the ring is of lines' starts");
         black_box(at);
         (cx.now_ns() - start, STEPS)
     });
@@ -77,6 +79,7 @@ pub(super) fn parallel(memory: &Arc<Mapping>, to: &mut Recorder) {
 /// Reads a nanosecond of so many chases, by batch, sorted.
 fn rates(cx: &Cx<Native>, len: usize, chases: usize, budget_ns: u64) -> Vec<f64> {
     let lines = (len / LINE) as u64;
+    assert!((1..=MOST).contains(&chases) && chases as u64 <= lines, "{chases} chases in {lines} lines");
     let mut at: Vec<u64> = (0..chases as u64).map(|n| n * (lines / chases as u64) * LINE as u64).collect();
     let (begin, mut all) = (cx.now_ns(), Vec::new());
     while all.len() < 9 || cx.now_ns() - begin < budget_ns {

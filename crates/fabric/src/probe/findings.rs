@@ -86,6 +86,7 @@ impl Recorder {
     pub fn time_calls(&mut self, name: &str, mut batch: impl FnMut() -> (u64, u64)) {
         self.repeat(name, "ns", || {
             let (ns, calls) = batch();
+            assert!(calls > 0, "a batch has calls");
             ns as f64 / calls as f64
         });
     }
@@ -104,6 +105,8 @@ impl Recorder {
 
     /// Notes what batches gave; returns the median.
     pub fn record(&mut self, name: &str, unit: &'static str, mut all: Vec<f64>) -> f64 {
+        assert!(!all.is_empty() && all.iter().all(|value| value.is_finite()), "{name}: {all:?}");
+        assert!(self.median(name).is_none(), "{name} is measured once");
         all.sort_by(f64::total_cmp);
         let at = |percent: usize| all[(all.len() - 1) * percent / 100];
         let (name, median) = (name.to_owned(), at(50));
@@ -112,6 +115,7 @@ impl Recorder {
     }
 
     pub fn missing(&mut self, name: &str, why: impl Into<String>) {
+        assert!(self.median(name).is_none(), "{name} is measured, and missing");
         self.missing.push(Missing { name: name.to_owned(), why: why.into() });
     }
 

@@ -39,12 +39,14 @@ impl Machine {
         let first = processors.first().copied().unwrap_or(0);
         let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let verbs = CacheInstructions::detect();
+        assert!(verbs.write_back.exists() && verbs.invalidate.exists(), "{verbs}: not of this processor");
         Self {
             processor: name.map_or("unknown processor", |(_, name)| name.trim()).to_owned(),
             processors: processors.len().max(1),
             caches: caches_in(Path::new(&format!("/sys/devices/system/cpu/cpu{first}/cache"))),
             instructions: [Clwb, Clflushopt, Clflush].into_iter().filter(|it| it.exists()).collect(),
-            verbs: CacheInstructions::detect(),
+            verbs,
         }
     }
 

@@ -37,6 +37,8 @@ const MOST_BYTES: u64 = 512 << 20;
 /// Measurements that share the time.
 const SHARES: u32 = 40;
 
+const _: () = assert!(LEAST_BYTES < MOST_BYTES && MOST_BYTES.is_multiple_of(2 << 20));
+
 /// Memory that is well beyond the caches of `machine`.
 pub fn wanted_bytes(machine: &Machine) -> u64 {
     let cache = machine.last_cache().map_or(32 << 20, |cache| cache.bytes);

@@ -23,6 +23,10 @@ const HERE: SyncAddr = SyncAddr::new(128);
 const WANTED: SyncAddr = SyncAddr::new(256);
 const END: u64 = u64::MAX;
 
+// Each word has its line and the one beside it, which is fetched with it; the end is the partner's turn.
+const _: () = assert!(TURN.offset() + 128 <= HERE.offset() && HERE.offset() + 128 <= WANTED.offset());
+const _: () = assert!(END % 2 == 1);
+
 const ROUND_TRIPS: u64 = 500;
 /// Calls between two looks at the clock while others want the same word, and the time of one figure.
 const CALLS: u64 = 16;
@@ -66,6 +70,7 @@ fn contended(
 ) {
     let workers = allowed_processors().len().clamp(2, 31) as u8;
     let host = NativeHost::new(memory.clone(), mode, HostId(0));
+    assert!(workers >= 2, "nobody contends with itself");
     let progress: Vec<Progress> = (0..workers).map(|_| Progress::default()).collect();
     let share = to.share().as_nanos() as u64;
     let done = |worker: usize| progress[worker].0.load(Ordering::Relaxed);
@@ -152,6 +157,7 @@ fn play<F: Fabric>(
     while all.len() < 9 || cx.now_ns() - begin < share_ns {
         let start = cx.now_ns();
         for _ in 0..ROUND_TRIPS {
+            debug_assert!(turn % 2 == 0 && turn + 1 != END, "the partner's turns are odd");
             cx.store(TURN, turn + 1);
             turn += 2;
             await_word(cx, TURN, &mut has_ended, |seen| seen == turn)

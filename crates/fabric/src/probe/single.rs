@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::context;
 use super::findings::Recorder;
 use super::machine::Machine;
+use super::{LEAST_BYTES, context};
 use crate::addr::{DataAddr, LINE, SyncAddr};
 use crate::cx::{Cx, HostId};
 use crate::fabric::Fabric;
@@ -21,6 +21,10 @@ const BLOCK: usize = 16 << 10;
 const STREAMED: u64 = 4 << 20;
 
 /// The place of call number `call`, which is in bounds of the least memory there may be.
+// Calls go to places of their own, in the least memory that is measured; a stream is whole blocks.
+const _: () = assert!(CALLS * STRIDE <= LEAST_BYTES && STREAMED.is_multiple_of(BLOCK as u64));
+const _: () = assert!(STRIDE.is_multiple_of(LINE as u64) && BLOCK.is_multiple_of(LINE));
+
 fn place(call: u64) -> u64 {
     call % CALLS * STRIDE
 }
@@ -136,6 +140,7 @@ pub(super) fn streams(memory: &Arc<Mapping>, to: &mut Recorder) {
 
 /// Moves `bytes` from `at` on, round and round in a part of the memory; returns where it ended.
 fn stream<F: Fabric>(cx: &Cx<F>, mut at: u64, part: (u64, u64), writes: bool, bytes: u64) -> u64 {
+    assert!(part.0 <= at && at <= part.1 && part.1 - part.0 >= BLOCK as u64, "{at} in {part:?}");
     let mut block = [7; BLOCK];
     for _ in 0..bytes / BLOCK as u64 {
         if at + BLOCK as u64 > part.1 {
@@ -156,6 +161,7 @@ fn stream<F: Fabric>(cx: &Cx<F>, mut at: u64, part: (u64, u64), writes: bool, by
 fn together(memory: &Arc<Mapping>, processors: u8, writes: bool, budget_ns: u64) -> Vec<f64> {
     let host = NativeHost::new(memory.clone(), SyncMode::Hwcc, HostId(0));
     let share = memory.len() as u64 / u64::from(processors) / 4096 * 4096;
+    assert!(share >= BLOCK as u64, "{processors} parts of {} bytes", memory.len());
     let by_worker = run_workers(&[host], processors, 1, |cx| {
         let first = u64::from(cx.worker().0) * share;
         let (part, mut at, begin, mut rates) = ((first, first + share), first, cx.now_ns(), Vec::new());

@@ -63,6 +63,7 @@ impl Writer<'_> {
 
 /// Whole numbers where a fraction says nothing.
 fn rounded(value: f64) -> f64 {
+    assert!(value.is_finite() && value >= 0.0, "{value} is no time");
     if value >= 100.0 { value.round() } else { (value * 100.0).round() / 100.0 }
 }
 
@@ -75,6 +76,7 @@ pub fn profile_of(findings: &Findings, name: &str, date: &str, coherent_data: bo
     let built_in = |name| Profile::built_in(name).expect("built-in profiles are valid");
     let (dram, spr, computes) = (built_in(FALLBACK), built_in(FALLBACK_PCC), built_in(FALLBACK_COMPUTE));
     let processor = &findings.machine.processor;
+    assert!(!processor.is_empty() && !date.is_empty(), "a number says where and when it was measured");
     let writer = Writer { findings, head: format!("measured by liger probe on {processor}, {date}") };
     Profile {
         name: name.to_owned(),

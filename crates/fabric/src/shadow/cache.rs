@@ -21,6 +21,9 @@ const WAY_BITS: u32 = WAYS.trailing_zeros();
 /// The line of an empty way.
 const NONE: u64 = u64::MAX;
 
+// A way is picked by the top bits of a random number.
+const _: () = assert!(1 << WAY_BITS == WAYS);
+
 #[derive(Clone, Copy)]
 struct Way {
     line: u64,
@@ -75,6 +78,7 @@ impl Cache {
     /// Multiplicative, so that neighbours are in different sets.
     fn set_of(&self, line: u64) -> usize {
         let mixed = line.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        debug_assert_ne!(line, NONE, "no line has this number");
         ((u128::from(mixed) * self.sets.len() as u128) >> 64) as usize
     }
 
@@ -83,6 +87,7 @@ impl Cache {
     pub fn read(&self, memory: &Native, line: u64, start: usize, out: &mut [u8], random: u64) -> bool {
         let mut set = self.lock(self.set_of(line));
         let part = start..start + out.len();
+        debug_assert!(part.end <= LINE, "a read takes one line at a time");
         let (way, was_here) = self.find_or_fill(&mut set, memory, line, random);
         out.copy_from_slice(&way.bytes[part.clone()]);
         was_here && !way.dirty && fetch(memory, line)[part] != *out
@@ -92,6 +97,7 @@ impl Cache {
     pub fn write(&self, memory: &Native, line: u64, start: usize, bytes: &[u8], random: u64) {
         let mut set = self.lock(self.set_of(line));
         let (way, _) = self.find_or_fill(&mut set, memory, line, random);
+        debug_assert!(way.line == line && start + bytes.len() <= LINE, "a write takes one line at a time");
         way.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         way.dirty = true;
     }
@@ -135,6 +141,7 @@ impl Cache {
         line: u64,
         random: u64,
     ) -> (&'s mut Way, bool) {
+        debug_assert!(set.iter().filter(|way| way.line == line).count() <= 1, "line {line} is here twice");
         match set.iter().position(|way| way.line == line) {
             Some(place) => (&mut set[place], true),
             None => {
@@ -145,6 +152,7 @@ impl Cache {
     }
 
     fn fill<'s>(&self, set: &'s mut Set, memory: &Native, line: u64, random: u64) -> &'s mut Way {
+        debug_assert!(set.iter().all(|way| way.line != line), "line {line} is here already");
         let empty = set.iter().position(|way| way.line == NONE);
         let way = &mut set[empty.unwrap_or((random >> (64 - WAY_BITS)) as usize)];
         if way.line != NONE {
@@ -155,6 +163,7 @@ impl Cache {
     }
 
     fn push_out(&self, memory: &Native, way: &mut Way) {
+        debug_assert_ne!(way.line, NONE, "an empty way has nothing to push out");
         if clean(memory, way, true) {
             Tally::count(&self.tally.write_backs);
         }
@@ -164,6 +173,7 @@ impl Cache {
 
 /// Writes a way's line back if it is dirty, and empties the way if asked. True if it was dirty.
 fn clean(memory: &Native, way: &mut Way, drop: bool) -> bool {
+    debug_assert!(way.line != NONE || !way.dirty, "an empty way has no changes");
     let was_dirty = std::mem::replace(&mut way.dirty, false);
     if was_dirty {
         for (word, bytes) in memory.line(way.line).iter().zip(way.bytes.as_chunks().0) {

@@ -88,6 +88,9 @@ type Stale = (DataAddr, &'static Location<'static>);
 impl ShadowHost {
     /// The host of `below` with an empty cache.
     pub fn over(below: NativeHost, config: ShadowConfig) -> Self {
+        let ShadowConfig { write_backs_per_1024, drops_per_1024, prefetches_per_1024, .. } = config;
+        let rates = [write_backs_per_1024, drops_per_1024, prefetches_per_1024, config.delays_per_1024];
+        assert!(rates.iter().all(|rate| *rate <= 1024), "so many in 1024: {config:?}");
         let (cache, views) = (Cache::new(config.lines), AtomicU64::new(0));
         let shared = Shared { cache, config, views, first_stale: OnceLock::new() };
         Self { below, shared: Arc::new(shared) }
@@ -141,6 +144,7 @@ impl HostMemory for ShadowHost {
     fn complaint(&self) -> Option<String> {
         let (at, place) = self.shared.first_stale.get()?;
         let n = self.stale_reads();
+        debug_assert!(n > 0, "the first stale read was counted before it was noted");
         Some(format!("{n} reads were given stale bytes, the first one of {at:?} at {place}"))
     }
 }
@@ -152,6 +156,7 @@ fn pieces(at: DataAddr, len: usize) -> impl Iterator<Item = (u64, usize, Range<u
         let start = (line * LINE as u64).max(at.offset());
         let done = (start - at.offset()) as usize;
         let within = start as usize % LINE;
+        debug_assert!(done < len && (done == 0 || within == 0), "all pieces but the first begin a line");
         (line, within, done..(done + LINE - within).min(len))
     })
 }
@@ -332,11 +337,13 @@ impl Fabric for Shadow {
     }
 
     fn begin_unsure(&self) {
+        debug_assert!(!self.unsure.get(), "who is unsure does not begin to be");
         self.unsure.set(true);
         self.doubt.set(None);
     }
 
     fn end_unsure(&self, relied: bool) {
+        debug_assert!(self.unsure.get(), "who is sure does not end being unsure");
         self.unsure.set(false);
         if let Some((at, place)) = self.doubt.take().filter(|_| relied) {
             self.read_stale(at, place);

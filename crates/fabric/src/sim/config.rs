@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::explain::Site;
 use super::incoherent::CrashDomain;
 use super::schedule::{Random, Scheduler};
+use crate::costs::MAX_HOSTS;
 use crate::cx::HostId;
 use crate::profile::Profile;
 
@@ -161,7 +162,7 @@ impl SimConfig {
     }
 
     fn new(hosts: usize, len: usize, seed: u64, mode: Mode) -> Self {
-        assert!((1..=16).contains(&hosts), "a pod has 1 to 16 hosts, not {hosts}");
+        assert!((1..=MAX_HOSTS).contains(&hosts), "a pod has 1 to {MAX_HOSTS} hosts, not {hosts}");
         assert!(len > 0 && len.is_multiple_of(crate::LINE), "{len} bytes are no whole lines");
         Self {
             hosts,

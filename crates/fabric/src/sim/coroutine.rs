@@ -20,6 +20,8 @@ const STACK_BYTES: usize = 1 << 20;
 /// Stacks kept for reuse by one thread.
 const POOLED_STACKS: usize = 256;
 
+const _: () = assert!(STACK_BYTES.is_multiple_of(4096), "a stack is whole pages");
+
 thread_local! {
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
     static IN_WORKER: Cell<bool> = const { Cell::new(false) };
@@ -50,6 +52,7 @@ pub(crate) struct Door(*const Yielder<(), ()>);
 impl Door {
     /// Gives control back; returns when the scheduler resumes this worker.
     pub fn suspend(&self) {
+        debug_assert!(IN_WORKER.get(), "only a worker that runs can be suspended");
         // SAFETY: a `Door` lives in the `Cx` that the root function of the coroutine lends to the worker's
         // closure for the duration of one call, so whoever reaches it runs on that coroutine's stack, below
         // the yielder.
@@ -96,6 +99,7 @@ impl Thread {
     /// Runs the worker until it suspends (`None`) or ends.
     pub fn resume(&mut self) -> Option<End> {
         let coroutine = self.coroutine.as_mut().expect("a finished worker is not resumed");
+        assert!(!IN_WORKER.get(), "a worker resumes no other one: its panics would be taken for the other's");
         IN_WORKER.set(true);
         let result = coroutine.resume(());
         IN_WORKER.set(false);
@@ -121,6 +125,7 @@ impl Thread {
         if let Some(coroutine) = self.coroutine.take() {
             let stack = coroutine.into_stack();
             STACKS.with_borrow_mut(|pool| {
+                debug_assert!(pool.len() <= POOLED_STACKS, "{} stacks are kept", pool.len());
                 if pool.len() < POOLED_STACKS {
                     pool.push(stack);
                 }

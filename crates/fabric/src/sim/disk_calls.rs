@@ -33,7 +33,10 @@ impl Sim {
             let host = HostId(state.workers[self.me].host as u8);
             let turn = state.disks.device(device).turn(host, session, &mut call, &mut progress);
             match turn {
-                Turn::More => verb = own,
+                Turn::More => {
+                    debug_assert!(!progress.whole, "a whole call has one turn");
+                    verb = own;
+                }
                 Turn::Waits => verb = Verb::Pause,
                 Turn::Over(answer, cost) => {
                     state.mix(self.me, Verb::Disk, u64::from(device.0), value(&call, &answer));

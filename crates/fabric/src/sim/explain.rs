@@ -124,6 +124,15 @@ pub enum Rule {
     OutOfBounds,
 }
 
+// The report of a run finds a rule by its number.
+const _: () = {
+    let mut number = 0;
+    while number < Rule::ALL.len() {
+        assert!(Rule::ALL[number] as usize == number, "rules are listed in their order");
+        number += 1;
+    }
+};
+
 impl Rule {
     /// All of them.
     pub const ALL: [Rule; 8] = [
@@ -272,6 +281,8 @@ pub(crate) struct Recent {
 const RECENT: usize = 512;
 const SHOWN: usize = 12;
 
+const _: () = assert!(0 < SHOWN && SHOWN <= RECENT);
+
 impl Recent {
     pub fn new() -> Self {
         Self { ring: Vec::with_capacity(RECENT), next: 0 }
@@ -279,6 +290,8 @@ impl Recent {
 
     #[inline]
     pub fn note(&mut self, event: By) {
+        let last = (self.next + RECENT - 1) % RECENT;
+        debug_assert!(self.ring.get(last).is_none_or(|last| last.step <= event.step), "in order of time");
         if self.ring.len() < RECENT {
             self.ring.push(event);
         } else {
@@ -289,6 +302,7 @@ impl Recent {
 
     /// The last events that touch `line` (a line number), and fences of the workers that do, oldest first.
     pub fn on_line(&self, line: u64, parties: &[u16]) -> Vec<By> {
+        debug_assert!(self.next < RECENT && self.ring.len() <= RECENT, "the ring's next place is in it");
         let (new, old) = self.ring.split_at(if self.ring.len() < RECENT { 0 } else { self.next });
         let relevant = |e: &&By| match e.verb {
             Verb::Fence => parties.contains(&e.worker),

@@ -45,6 +45,7 @@ pub fn explore(
         build(&mut sim);
         let report = sim.run();
         found.runs += 1;
+        debug_assert!(!found.exhausted && found.runs <= max_runs, "run {} of {max_runs}", found.runs);
         if !report.completed() {
             found.failure = Some(report);
             return found;
@@ -66,6 +67,7 @@ fn next_prefix(script: &Script) -> Option<Vec<u16>> {
     let mut prefix: Vec<u16> = script.made.iter().map(|choice| choice.taken).collect();
     while let Some(taken) = prefix.pop() {
         let choice = script.made[prefix.len()];
+        debug_assert!(taken < choice.options, "one of the options was taken: {choice:?}");
         if taken + 1 < choice.options {
             prefix.push(taken + 1);
             return Some(prefix);

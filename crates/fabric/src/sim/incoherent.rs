@@ -48,6 +48,8 @@ impl Cache {
     }
 
     fn enlist(&mut self, slot: u32, dirty: bool) {
+        let line = self.entries[slot as usize].line as usize;
+        debug_assert_eq!(self.slot[line], slot + 1, "what is in a list is cached");
         let list = self.list(dirty);
         list.push(slot);
         let position = list.len() as u32 - 1;
@@ -58,6 +60,7 @@ impl Cache {
     fn delist(&mut self, slot: u32) {
         let Entry { position, dirty, .. } = self.entries[slot as usize];
         let list = self.list(dirty);
+        debug_assert_eq!(list[position as usize], slot, "a cached line knows its place");
         list.swap_remove(position as usize);
         if let Some(&moved) = list.get(position as usize) {
             self.entries[moved as usize].position = position;
@@ -87,7 +90,14 @@ impl Cache {
         };
         self.slot[line as usize] = slot + 1;
         self.enlist(slot, false);
+        self.check();
         slot
+    }
+
+    /// Every entry is clean, dirty or free (invariant 2).
+    #[inline]
+    fn check(&self) {
+        debug_assert_eq!(self.clean.len() + self.dirty.len() + self.free.len(), self.entries.len());
     }
 
     fn write_back(&mut self, slot: u32, shared: &mut [u8]) {
@@ -98,6 +108,7 @@ impl Cache {
             self.delist(slot);
             self.enlist(slot, false);
         }
+        debug_assert!(!self.entries[slot as usize].dirty, "what was written back is clean");
     }
 
     fn drop_line(&mut self, slot: u32, shared: &mut [u8]) {
@@ -109,6 +120,7 @@ impl Cache {
         self.delist(slot);
         self.slot[self.entries[slot as usize].line as usize] = 0;
         self.free.push(slot);
+        self.check();
     }
 
     fn cached(&self, line: u64) -> Option<u32> {
@@ -164,6 +176,7 @@ pub(crate) struct Incoherent {
 impl Incoherent {
     /// `coherent`: data is never cached.
     pub fn new(hosts: usize, len: usize, rules: Option<Rules>, coherent: bool) -> Self {
+        assert!(len.is_multiple_of(LINE) && len / LINE <= u32::MAX as usize, "{len} bytes of whole lines");
         let lines = len / LINE;
         Self {
             coherent,
@@ -189,11 +202,13 @@ impl Incoherent {
     }
 
     fn word(&self, at: u64) -> u64 {
+        debug_assert!(at.is_multiple_of(8), "a sync word is read whole: {at:#x}");
         let at = at as usize;
         u64::from_le_bytes(self.shared[at..at + 8].try_into().expect("eight bytes"))
     }
 
     fn set_word(&mut self, at: u64, value: u64) {
+        debug_assert!(at.is_multiple_of(8), "a sync word is written whole: {at:#x}");
         let at = at as usize;
         self.shared[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
@@ -214,6 +229,7 @@ impl Incoherent {
         if self.locals[worker].stores.len() > BUFFERED_STORES {
             self.drain_one(worker);
         }
+        debug_assert!(self.locals[worker].stores.len() <= BUFFERED_STORES, "stores wait in a buffer");
         Ok(())
     }
 
@@ -227,6 +243,7 @@ impl Incoherent {
     ) -> Result<Result<u64, u64>, Broken> {
         self.check_sync(at, by)?;
         self.drain(worker);
+        debug_assert!(!self.buffers_stores(worker), "a swap completes the worker's stores");
         let seen = self.word(at);
         if seen != current {
             return Ok(Err(seen));
@@ -238,6 +255,7 @@ impl Incoherent {
     /// From here on it is decided later whether what the worker reads keeps the rules.
     pub fn begin_unsure(&mut self, worker: usize) {
         let local = &mut self.locals[worker];
+        debug_assert!(!local.unsure, "who is unsure does not begin to be");
         (local.unsure, local.doubt) = (true, None);
     }
 
@@ -258,6 +276,7 @@ impl Incoherent {
         by: By,
     ) -> Result<(), Broken> {
         let (line, start) = (at / LINE as u64, at as usize % LINE);
+        debug_assert!(start + out.len() <= LINE, "a read takes one line at a time");
         if let Some(rules) = &mut self.rules
             && let Err(broken) = rules.read(host, line, mask(start, out.len()), by)
         {
@@ -280,6 +299,7 @@ impl Incoherent {
     /// Writes a part of one line.
     pub fn write(&mut self, host: usize, at: u64, bytes: &[u8], by: By) -> Result<(), Broken> {
         let (line, start) = (at / LINE as u64, at as usize % LINE);
+        debug_assert!(start + bytes.len() <= LINE, "a write takes one line at a time");
         if let Some(rules) = &mut self.rules {
             rules.write(host, line, mask(start, bytes.len()), by)?;
         }
@@ -296,12 +316,14 @@ impl Incoherent {
             cache.delist(slot);
             cache.enlist(slot, true);
         }
+        cache.check();
         Ok(())
     }
 
     fn note_used(&mut self, line: u64) {
         if !std::mem::replace(&mut self.is_used[line as usize], true) {
             self.used.push(line as u32);
+            debug_assert!(self.used.len() <= self.is_used.len(), "a line is listed once");
         }
     }
 
@@ -313,6 +335,7 @@ impl Incoherent {
         invalidate: bool,
         by: By,
     ) -> Result<(), Broken> {
+        debug_assert!(lines.end as usize <= self.is_used.len(), "{lines:?} of {}", self.is_used.len());
         for line in lines {
             let seen = self.rules.as_mut().map_or(Ok(0), |rules| rules.start(line, by))?;
             let pending = Pending { line: line as u32, invalidate, done: false, seen, by };
@@ -338,6 +361,8 @@ impl Incoherent {
             }
         }
         self.locals[worker].pending = pending;
+        let Local { stores, pending, .. } = &self.locals[worker];
+        debug_assert!(stores.is_empty() && pending.is_empty(), "a fence completes what the worker started");
     }
 
     fn perform(&mut self, host: usize, p: Pending) {
@@ -468,6 +493,11 @@ impl Incoherent {
         while let (Some(&slot), false) = (cache.clean.last(), survives) {
             cache.forget(slot);
         }
+        debug_assert!(cache.dirty.is_empty(), "a dead host changes no line");
+        debug_assert!(
+            workers.iter().all(|&worker| !self.locals[worker].unsure),
+            "a dead worker reads nothing"
+        );
         if let Some(rules) = &mut self.rules {
             rules.crash(host, by, survives);
         }
@@ -483,7 +513,9 @@ impl Incoherent {
             while let Some(&slot) = cache.dirty.last().or(cache.clean.last()) {
                 cache.drop_line(slot, &mut self.shared);
             }
+            debug_assert_eq!(cache.free.len(), cache.entries.len(), "a settled cache is empty");
         }
+        debug_assert!(self.locals.iter().all(|local| local.stores.is_empty()), "settled stores are seen");
         if let Some(rules) = &mut self.rules {
             rules.settle();
         }

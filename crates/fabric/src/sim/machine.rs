@@ -12,7 +12,7 @@ use std::panic::Location;
 
 use super::config::{Adversary, KillAt, Mode, SimConfig};
 use super::coroutine::End;
-use super::explain::{Actor, By, Recent, Verb, Violation};
+use super::explain::{Actor, By, Recent, Rule, Verb, Violation};
 use super::incoherent::{CrashDomain, Incoherent};
 use super::network::Network;
 use super::places::Places;
@@ -63,6 +63,7 @@ struct Clock {
 
 impl Clock {
     fn read(&self, ns: u64) -> u64 {
+        debug_assert!(self.drift_ppm.abs() < 1_000_000, "a clock goes on");
         let drifted = i128::from(ns) * i128::from(1_000_000 + self.drift_ppm) / 1_000_000;
         self.skew_ns + drifted as u64
     }
@@ -76,7 +77,7 @@ pub(crate) enum Memory {
 
 pub(crate) struct State {
     pub config: SimConfig,
-    adversary: Adversary,
+    pub adversary: Adversary,
     pub workers: Vec<Worker>,
     pub hosts: Vec<HostReport>,
     pub memory: Memory,
@@ -182,6 +183,7 @@ impl State {
 
     pub fn add_worker(&mut self, host: HostId, id: WorkerId, waits_for_crash: bool) -> usize {
         let index = self.workers.len();
+        assert!(index < usize::from(u16::MAX), "a run has fewer workers");
         let host = usize::from(host.0);
         assert!(host < self.config.hosts, "host {host} is not in this pod");
         let last = By { worker: index as u16, ..By::NOBODY };
@@ -218,6 +220,11 @@ impl State {
     /// Accounts for the verb and lets the adversary act; true when the worker must give control back first.
     #[inline]
     pub fn before(&mut self, me: usize, verb: Verb, at: u64, location: &'static Location<'static>) -> bool {
+        debug_assert!(
+            self.quiet || self.current == me,
+            "worker {me} runs while it is {}'s turn",
+            self.current
+        );
         self.step += 1;
         let by = By { step: self.step, location: Some(location), at, worker: me as u16, verb };
         let host = self.workers[me].host;
@@ -273,6 +280,11 @@ impl State {
         if self.workers[me].inert {
             return false;
         }
+        debug_assert!(
+            self.quiet || self.current == me,
+            "worker {me} works while it is {}'s turn",
+            self.current
+        );
         memory.spend(me, work, times);
         if self.quiet {
             return false;
@@ -307,6 +319,7 @@ impl State {
         }
         worker.pauses += 1;
         self.impatient += usize::from(worker.pauses == patience);
+        debug_assert!(self.impatient <= self.workers.len(), "a worker loses its patience once");
         if self.impatient >= runnable {
             self.stop(Outcome::Deadlock { workers: self.last_places() });
         }
@@ -345,6 +358,7 @@ impl State {
 
     #[inline]
     pub fn mix(&mut self, me: usize, verb: Verb, at: u64, value: u64) {
+        debug_assert!(at < 1 << 48, "an address leaves room for verb and worker: {at:#x}");
         let event = (me as u64) << 56 ^ (verb as u64) << 48 ^ at;
         let h = (self.hash ^ event).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         self.hash = (h ^ value).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31);
@@ -377,28 +391,6 @@ impl State {
         }
     }
 
-    /// Bounded-exhaustive mode: any number of memory events, then who runs.
-    fn scripted_choices(&mut self, me: usize, paused: bool) -> usize {
-        let Memory::Incoherent(memory) = &mut self.memory else { return me };
-        loop {
-            let default = if paused { self.picker.yield_from(me, &mut self.random) } else { me };
-            let mut options: Vec<Act> = vec![Act::Run(default)];
-            let others = self.picker.runnable().iter().map(|&w| usize::from(w));
-            options.extend(others.filter(|&w| w != default && w != me).map(Act::Run));
-            options.extend((0..self.workers.len()).filter(|&w| memory.buffers_stores(w)).map(Act::Drain));
-            if !self.adversary.rules {
-                memory_acts(memory, self.adversary.prefetch, &mut options);
-            }
-            let script = self.script.as_mut().expect("scripted");
-            match options[script.choose(options.len(), true)] {
-                Act::Run(worker) => return worker,
-                Act::Drain(worker) => memory.drain_one(worker),
-                Act::Evict { host, dirty, index } => memory.evict_nth(host, dirty, index, true),
-                Act::Prefetch { host, line } => memory.prefetch_line(host, line),
-            }
-        }
-    }
-
     fn planned_kills(&mut self) {
         let due = |state: &Self, (host, at, _): &(HostId, KillAt, CrashDomain)| match at {
             KillAt::Step(n) | KillAt::RandomStep(n) => state.step >= *n,
@@ -414,6 +406,7 @@ impl State {
 
     /// The host dies now: its workers will run no more, its restarted ones may.
     pub fn kill(&mut self, host: usize, domain: CrashDomain) {
+        assert!(host < self.config.hosts, "host {host} is not in this pod");
         let step = self.step;
         let all = 0..self.workers.len();
         let own: Vec<usize> =
@@ -433,6 +426,11 @@ impl State {
                 self.victims.push(worker);
             }
         }
+        let is_over = |worker: &Worker| worker.waits_for_crash || worker.done || worker.killed;
+        debug_assert!(
+            self.workers.iter().filter(|worker| worker.host == host).all(is_over),
+            "nobody is left"
+        );
         for worker in 0..self.workers.len() {
             if self.workers[worker].host == host && std::mem::take(&mut self.workers[worker].waits_for_crash)
             {
@@ -442,6 +440,7 @@ impl State {
                 }
             }
         }
+        debug_assert!(self.hosts[host].killed.last().is_none_or(|last| *last <= step), "lives end in order");
         self.hosts[host].killed.push(step);
         self.mix(usize::from(u8::MAX), Verb::Pause, host as u64, step);
         self.anybody_progressed();
@@ -453,6 +452,13 @@ impl State {
     }
 
     pub fn violation(&mut self, me: usize, broken: &Broken) {
+        let is_inside = (broken.line as usize) < self.config.len / crate::LINE;
+        debug_assert!(
+            is_inside || broken.rule == Rule::OutOfBounds,
+            "{} of line {}",
+            broken.rule,
+            broken.line
+        );
         let here = self.workers[me].last;
         let there = broken.there;
         let parties = [here.worker, there.map_or(here.worker, |by| by.worker)];
@@ -492,30 +498,6 @@ impl State {
     }
 }
 
-/// What the caches may do now, in a search without rules. With the rules on, a program that could read
-/// anything stale stops anyway, so these choices are left out there.
-fn memory_acts(memory: &Incoherent, prefetch: bool, options: &mut Vec<Act>) {
-    for host in 0..memory.hosts() {
-        let (dirty, clean) = memory.cached_lines(host);
-        options.extend((0..dirty).map(|index| Act::Evict { host, dirty: true, index }));
-        options.extend((0..clean).map(|index| Act::Evict { host, dirty: false, index }));
-        if prefetch {
-            let lines = memory.used_lines().iter().map(|&l| u64::from(l));
-            let missing = lines.filter(|&line| !memory.is_cached(host, line));
-            options.extend(missing.map(|line| Act::Prefetch { host, line }));
-        }
-    }
-}
-
-/// One option of the scripted adversary.
-#[derive(Clone, Copy)]
-enum Act {
-    Run(usize),
-    Drain(usize),
-    Evict { host: usize, dirty: bool, index: usize },
-    Prefetch { host: usize, line: u64 },
-}
-
 impl State {
     /// Whom `run` starts with.
     pub fn choose_first(&mut self) {
@@ -542,11 +524,14 @@ impl State {
             Memory::Incoherent(_) => self.picker.successor(gone, &mut self.random),
             Memory::Timed(memory) => memory.next(),
         };
+        let runs = |worker: usize| !self.workers[worker].done && !self.workers[worker].killed;
+        debug_assert!(next.is_none_or(runs), "{next:?} is chosen, and has ended");
         self.current = next.unwrap_or(0);
     }
 
     /// The run is over for this worker.
     pub fn retire(&mut self, worker: usize) {
+        assert!(!self.workers[worker].done, "worker {worker} has ended and is killed");
         self.workers[worker].killed = true;
         self.picker.remove(worker);
         if let Memory::Timed(memory) = &mut self.memory {
@@ -556,6 +541,7 @@ impl State {
 
     /// The worker's coroutine has ended.
     pub fn ended(&mut self, worker: usize, end: End) {
+        assert!(!self.workers[worker].done, "worker {worker} ends twice");
         self.workers[worker].done = true;
         if let Memory::Timed(memory) = &mut self.memory {
             memory.ended(worker);
@@ -572,6 +558,7 @@ impl State {
     }
 
     pub fn report(&mut self) -> Report {
+        assert!(self.victims.is_empty(), "whoever was killed is unwound before the run is over");
         Report {
             outcome: self.stop.take().unwrap_or(Outcome::Completed),
             seed: self.config.seed,

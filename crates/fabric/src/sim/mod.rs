@@ -47,6 +47,7 @@ mod remote;
 mod report;
 mod rules;
 mod schedule;
+mod script;
 mod timed;
 mod verbs;
 
@@ -130,6 +131,7 @@ impl Simulation {
     ) -> usize {
         let mut state = self.state.borrow_mut();
         let me = state.add_worker(host, worker, waits);
+        assert_eq!(me, self.threads.len(), "a worker's number is its thread's");
         // Lives of one worker number differ in their random numbers.
         let seed = state.config.seed.wrapping_add((me as u64) << 48);
         let timed = state.is_timed();
@@ -170,10 +172,12 @@ impl Simulation {
         let slot = Rc::clone(&result);
         self.state.borrow_mut().settle();
         let index = self.add(host, worker, false, move |cx| slot.set(Some(body(cx))));
+        assert!(!self.state.borrow().quiet, "a lone worker starts no other one");
         let stop = self.state.borrow_mut().stop.take();
         self.state.borrow_mut().quiet = true;
         self.resume(index);
         let mut state = self.state.borrow_mut();
+        assert!(state.quiet, "nobody else ran beside the lone worker");
         state.quiet = false;
         state.settle();
         let failure = std::mem::replace(&mut state.stop, stop);
@@ -199,6 +203,7 @@ impl Simulation {
     /// Kills a host after so many more verbs of everybody, if it still lives then.
     pub fn kill_after(&mut self, host: HostId, verbs: u64, domain: CrashDomain) {
         let mut state = self.state.borrow_mut();
+        assert!(usize::from(host.0) < state.config.hosts, "host {} is not in this pod", host.0);
         let at = KillAt::Step(state.step + verbs);
         state.kills.push((host, at, domain));
     }
@@ -211,6 +216,7 @@ impl Simulation {
             let state = self.state.borrow();
             let (victims, next) = (!state.victims.is_empty(), state.current);
             let over = state.stop.is_some() || state.picker.runnable().is_empty();
+            debug_assert!(over || victims || state.picker.runnable().contains(&(next as u16)), "{next} runs");
             drop(state);
             if victims {
                 self.unwind_victims();
@@ -241,6 +247,7 @@ impl Simulation {
                 self.unwind(index);
             }
         }
+        assert!(self.threads.iter().all(|thread| !thread.alive()), "a run leaves no worker behind");
     }
 
     fn unwind(&mut self, index: usize) {
@@ -249,10 +256,12 @@ impl Simulation {
             assert!(!self.threads[index].alive(), "a killed worker caught its own unwinding and went on");
         } else {
             self.threads[index].discard();
+            assert!(!self.threads[index].alive(), "a worker that was never started is over");
         }
     }
 
     fn resume(&mut self, index: usize) {
+        debug_assert!(!self.state.borrow().workers[index].done, "worker {index} has ended");
         let Some(end) = self.threads[index].resume() else { return };
         self.state.borrow_mut().ended(index, end);
     }
@@ -313,6 +322,7 @@ impl Sim {
     fn suspend(&self) {
         self.door.suspend();
         let mut state = self.state.borrow_mut();
+        debug_assert!(state.workers[self.me].killed || state.current == self.me, "it is {}'s turn", self.me);
         if state.workers[self.me].killed {
             state.workers[self.me].inert = true;
             drop(state);

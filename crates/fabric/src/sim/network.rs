@@ -81,6 +81,7 @@ impl Network {
     /// When a message can be taken that `from` has given to the wire at `now`, in virtual time.
     fn arrives(&mut self, costs: (u64, f64), from: usize, now: u64, bytes: usize) -> u64 {
         let (latency, byte) = costs;
+        debug_assert!(byte > 0.0, "a wire takes its time");
         let free = &mut self.wire_free[from];
         *free = now.max(*free) + (bytes as f64 * byte).round() as u64;
         *free + latency
@@ -124,6 +125,7 @@ impl Sim {
             }
             _ => state.step + state.random.below(MOST_STEPS) as u64,
         };
+        debug_assert!(usize::from(to.0) != from && usize::from(to.0) < network.parcels.len(), "to {}", to.0);
         network.parcels[usize::from(to.0)][from].push_back(Parcel { due, bytes });
     }
 
@@ -137,6 +139,7 @@ impl Sim {
         };
         let network = state.network.as_mut()?;
         let (from, bytes) = network.take(to, now)?;
+        debug_assert_ne!(from, to, "a host has no way to itself");
         let cost = network.costs.as_ref().map_or(0, |costs| costs.receive);
         state.mix(self.me, Verb::Network, from as u64, fold(&bytes));
         state.progress(self.me);

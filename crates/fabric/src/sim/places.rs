@@ -93,6 +93,7 @@ impl Places {
     /// A verb is about to happen.
     #[inline]
     pub fn note(&mut self, worker: usize, host: usize, (number, step): (u64, u64), verb: Verb, place: Place) {
+        debug_assert!(host < 16, "host {host} has no bit among those that are listened to");
         if self.known.is_new(verb, place) {
             self.reached.insert((std::ptr::from_ref(place) as usize, verb), place);
         }
@@ -104,6 +105,10 @@ impl Places {
                 }
                 by != worker
             });
+            debug_assert!(
+                self.list.last().is_none_or(|last| last.step < step),
+                "verbs come in order of time"
+            );
             self.list.push(Noted { host, number, step, verb, place, named });
         }
     }
@@ -187,6 +192,7 @@ impl State {
         let left_out = self.config.sabotage == Some(step);
         if left_out && !self.quiet && !self.is_timed() {
             let worker = &mut self.workers[me];
+            debug_assert!(!worker.done, "a step is asked for by a worker that runs");
             worker.left_out += 1;
             // Runs of steps that are asked for all the time must not become much longer.
             if self.random.below(4 + worker.left_out / 16) == 0 {

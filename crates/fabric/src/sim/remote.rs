@@ -32,6 +32,7 @@ impl Costs {
     fn new(rdma: &Rdma) -> Self {
         let ps = |ns: f64| (ns * 1000.0).round() as u64;
         let half = rdma.round_trip_ns.value / 2.0;
+        assert!(half > 0.0 && rdma.atomics_factor.value >= 1.0, "requests arrive after they have left");
         Self {
             half: ps(half),
             half_swap: ps(half * rdma.atomics_factor.value),
@@ -100,6 +101,7 @@ impl State {
         self.progress(me);
         let (Memory::Timed(memory), Some(adapter)) = (&mut self.memory, &mut self.adapter) else { return };
         let (busy, until) = adapter.passes(me, memory.clock(me), moment);
+        debug_assert!(until >= memory.clock(me) + busy, "what is answered was asked before");
         memory.talk(me, busy);
         memory.wait_until(me, until);
     }

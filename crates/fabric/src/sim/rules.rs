@@ -112,6 +112,9 @@ pub(crate) struct Rules {
 
 impl Rules {
     pub fn new(hosts: usize, len: usize, prefetch: bool, unwritten: bool, sync: Option<Range<u64>>) -> Self {
+        assert!(hosts < usize::from(NO_HOST), "{hosts} hosts, and one number that is nobody's");
+        let in_memory = |range: &Range<u64>| range.start <= range.end && range.end <= len as u64;
+        assert!(sync.as_ref().is_none_or(in_memory), "sync words {sync:?} in {len} bytes");
         let lines = len.div_ceil(LINE);
         Self {
             chunks: (0..lines.div_ceil(CHUNK)).map(|_| None).collect(),
@@ -143,11 +146,13 @@ impl Rules {
     }
 
     fn set_fresh(&mut self, host: usize, line: u64, version: u32) {
+        debug_assert!(version <= self.line(line).version, "nobody is fresh up to what is not published yet");
         let known = self.fresh[host].at(line);
         *known = (*known).max(version + u32::from(!self.prefetch));
     }
 
     fn claim(&mut self, line: u64, kind: Kind, by: By) -> Result<(), Broken> {
+        debug_assert!(kind != Kind::Unused, "a use says what it takes the line for");
         let fixed = self.sync.as_ref().map(|sync| sync.contains(&(line * LINE as u64)));
         let l = self.line(line);
         if l.freed {
@@ -181,6 +186,7 @@ impl Rules {
     #[inline]
     pub fn read(&mut self, host: usize, line: u64, mask: u64, by: By) -> Result<(), Broken> {
         self.claim(line, Kind::Data, by)?;
+        debug_assert!(mask != 0, "a read is of bytes");
         let unwritten_reads = self.unwritten_reads;
         let l = *self.line(line);
         let own = usize::from(l.owner) == host;
@@ -215,6 +221,7 @@ impl Rules {
             l.spoiled = u64::MAX;
             l.spoiler = by;
         }
+        debug_assert!(mask != 0 && l.write_step <= by.step, "writes of a line come in the order of steps");
         l.spoiled &= !mask;
         l.written |= mask;
         l.write_step = by.step;
@@ -232,6 +239,7 @@ impl Rules {
     pub fn written_back(&mut self, host: usize, line: u64, by: By) {
         let l = self.line(line);
         if usize::from(l.owner) == host && l.write_step < by.step {
+            debug_assert!(l.publisher.step <= l.write_step, "what is published was written since");
             l.owner = NO_HOST;
             l.version += 1;
             l.publisher = by;
@@ -242,6 +250,7 @@ impl Rules {
 
     /// An invalidate that started at version `seen` is complete.
     pub fn invalidated(&mut self, host: usize, line: u64, seen: u32, by: By) {
+        debug_assert!(seen <= self.line(line).version, "a version is seen when it is there");
         self.written_back(host, line, by);
         if self.prefetch {
             self.set_fresh(host, line, seen);
@@ -252,6 +261,8 @@ impl Rules {
 
     /// The range was handed out or taken back.
     pub fn range_use(&mut self, lines: Range<u64>, whole: Range<u64>, free: bool, by: By) {
+        let inside = whole.is_empty() || (lines.start <= whole.start && whole.end <= lines.end);
+        debug_assert!(inside, "whole lines {whole:?} of those touched, {lines:?}");
         for line in if free { whole } else { lines } {
             let l = self.line(line);
             l.freed = free;
@@ -271,6 +282,7 @@ impl Rules {
                     l.version += 1;
                     l.publisher = by;
                 }
+                debug_assert_ne!(usize::from(l.owner), host, "a dead host has no change to publish");
                 let known = self.fresh[host].at((index * CHUNK + within) as u64);
                 if !cache_survives && !self.prefetch {
                     *known = 0;

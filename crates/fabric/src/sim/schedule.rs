@@ -76,6 +76,7 @@ impl Script {
         if options < 2 || (costly && self.budget == 0) {
             return 0;
         }
+        debug_assert!(options <= u16::MAX.into(), "{options} options do not fit a script");
         let taken = self.prefix.get(self.made.len()).copied().unwrap_or(0);
         assert!(usize::from(taken) < options, "the program does not replay: it is not deterministic");
         self.made.push(Choice { taken, options: options as u16, costly });
@@ -110,6 +111,7 @@ impl Picker {
     }
 
     pub fn add(&mut self, worker: usize, random: &mut Random) {
+        assert!(!self.runnable.contains(&(worker as u16)), "worker {worker} runs already");
         self.runnable.push(worker as u16);
         if self.priority.len() <= worker {
             self.priority.resize(worker + 1, 0);
@@ -163,14 +165,17 @@ impl Picker {
         if self.runnable.is_empty() {
             return None;
         }
-        Some(match self.kind {
+        let next = match self.kind {
             Scheduler::Random { .. } => usize::from(self.runnable[random.below(self.runnable.len())]),
             Scheduler::Pct { .. } => self.highest()?,
             Scheduler::Scripted => self.after(me),
-        })
+        };
+        debug_assert!(self.runnable.contains(&(next as u16)), "worker {next} is chosen, and does not run");
+        Some(next)
     }
 
     fn other(&mut self, me: usize, random: &mut Random) -> usize {
+        debug_assert!(self.runnable.len() > 1, "there is no other worker than {me}");
         let pick = usize::from(self.runnable[random.below(self.runnable.len())]);
         if pick == me { self.after(me) } else { pick }
     }
@@ -182,6 +187,7 @@ impl Picker {
     }
 
     fn lower(&mut self, worker: usize) {
+        debug_assert!(self.priority.iter().all(|&other| other == 0 || other >= self.lowest));
         self.lowest -= 1;
         self.priority[worker] = self.lowest;
     }

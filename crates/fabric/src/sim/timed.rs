@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use super::report::TimeUse;
 use crate::addr::{LINE, lines};
-use crate::costs::{Costs, Directory, SyncCosts, swap_queue};
+use crate::costs::{Costs, Directory, MAX_HOSTS, SyncCosts, swap_queue};
 use crate::cx::HostId;
 use crate::disk::Cost;
 use crate::fabric::Work;
@@ -61,7 +61,7 @@ pub(crate) struct Timed {
     stamps: Option<Vec<u32>>,
     link_free: Vec<u64>,
     device_free: u64,
-    disk_free: [u64; 16],
+    disk_free: [u64; MAX_HOSTS],
     sync_lines: Vec<SyncLine>,
     queue_free: Vec<u64>,
     /// The workers of each host that run.
@@ -71,6 +71,7 @@ pub(crate) struct Timed {
 
 impl Timed {
     pub fn new(profile: &Profile, hosts: usize, len: usize) -> Self {
+        assert!(hosts <= MAX_HOSTS && len.is_multiple_of(LINE), "{hosts} hosts, {len} bytes of whole lines");
         let all = len / LINE;
         let cache = &profile.cache;
         let tags = || Tags::new(cache.size_bytes.value as usize, cache.ways.value as usize);
@@ -84,7 +85,7 @@ impl Timed {
             stamps: profile.coherent_data.then(|| vec![0; all]),
             link_free: vec![0; hosts],
             device_free: 0,
-            disk_free: [0; 16],
+            disk_free: [0; MAX_HOSTS],
             sync_lines: vec![[0; 2]; all],
             queue_free: vec![0; queues],
             living: vec![Vec::new(); hosts],
@@ -98,12 +99,15 @@ impl Timed {
 
     pub fn add_worker(&mut self, host: usize) {
         let clock = self.latest();
+        debug_assert!(host < self.living.len(), "host {host} of {}", self.living.len());
         self.workers.push(Worker { host, clock, ..Worker::default() });
     }
 
     /// The worker may run from `clock` (ps) on.
     pub fn start(&mut self, worker: usize, clock: u64) {
         let w = &mut self.workers[worker];
+        debug_assert!(w.clock <= clock, "a worker's clock goes on: {} to {clock}", w.clock);
+        debug_assert!(!self.living[w.host].contains(&(worker as u16)), "worker {worker} runs already");
         w.clock = clock;
         self.ready.push(Reverse((clock, worker as u16)));
         self.living[w.host].push(worker as u16);
@@ -125,6 +129,7 @@ impl Timed {
         match self.ready.peek_mut() {
             Some(mut top) if top.0 < mine => {
                 let next = usize::from(top.0.1);
+                debug_assert!(next != me && self.workers[next].clock == top.0.0, "who waits stands still");
                 *top = Reverse(mine);
                 next
             }
@@ -144,7 +149,9 @@ impl Timed {
 
     /// Whoever is next after a worker that is gone.
     pub fn next(&mut self) -> Option<usize> {
-        self.ready.pop().map(|Reverse((_, worker))| usize::from(worker))
+        let Reverse((clock, worker)) = self.ready.pop()?;
+        debug_assert_eq!(self.workers[usize::from(worker)].clock, clock, "who waits stands still");
+        Some(usize::from(worker))
     }
 
     /// Forgets a worker that will not run again.
@@ -166,6 +173,7 @@ impl Timed {
     /// Where the time went since then.
     pub fn time_use(&self) -> TimeUse {
         let mut used = self.used.clone();
+        debug_assert!(used.units.iter().all(|(_, ps)| *ps == 0), "what units cost is counted at the end");
         let compute = used.units.iter_mut().zip(&self.costs.work);
         compute.for_each(|(part, cost)| part.1 = part.0 * cost);
         used
@@ -185,6 +193,7 @@ impl Timed {
         let before = w.clock;
         let same = w.waiting_since.filter(|_| w.clock - w.paused_until < NEW_WAIT_PS);
         let since = same.unwrap_or(w.clock);
+        debug_assert!(since <= w.clock, "a wait began before now");
         let (least, most) = self.costs.pause;
         w.clock += ((w.clock - since) / 8).clamp(least, most.max(least));
         (w.waiting_since, w.paused_until) = (Some(since), w.clock);
@@ -201,6 +210,7 @@ impl Timed {
         let link = &mut self.link_free[host];
         *link = now.max(*link) + self.costs.link_line;
         self.device_free = now.max(self.device_free) + self.costs.device_line;
+        debug_assert!(*link > now && self.device_free > now, "a line takes the link and the device a while");
         self.device_free.max(*link)
     }
 
@@ -221,6 +231,7 @@ impl Timed {
     /// The cost of reading or writing through the cache. A worker overlaps the misses of one read; those of a
     /// write are left to the store buffer and awaited by the fence.
     fn touch(&mut self, me: usize, at: u64, len: usize, dirties: bool) {
+        debug_assert!(len > 0, "an access touches a line");
         let Worker { host, clock, .. } = self.workers[me];
         let (mut misses, mut passed) = (0_u64, clock);
         for line in lines(at, len) {
@@ -281,6 +292,7 @@ impl Timed {
         let before = w.clock;
         let costs = &self.costs.disk;
         w.clock += costs.call + cost.copied_bytes * costs.copied_byte;
+        debug_assert!(usize::from(device.0) < MAX_HOSTS, "disk {} has a clock", device.0);
         let busy = cost.moved_bytes * costs.moved_byte + u64::from(cost.syncs) * costs.sync;
         if busy > 0 {
             let free = &mut self.disk_free[usize::from(device.0)];
@@ -315,6 +327,7 @@ impl Timed {
     }
 
     fn word(&mut self, at: u64) -> &mut [u8; 8] {
+        debug_assert!(at.is_multiple_of(8), "a sync word is used whole: {at:#x}");
         let at = at as usize;
         (&mut self.bytes[at..at + 8]).try_into().expect("eight bytes")
     }

@@ -15,6 +15,7 @@ use crate::fabric::{CutOff, Fabric, RangeUse, Remote, Work};
 impl Sim {
     /// The bytes of a read or write that one turn covers, from `done` on: a line, or (timed) everything.
     fn piece(&self, at: DataAddr, done: usize, len: usize) -> (u64, usize) {
+        debug_assert!(done < len, "a piece has bytes");
         let from = at.offset() + done as u64;
         let rest = len - done;
         (from, if self.timed { rest } else { (LINE - from as usize % LINE).min(rest) })
@@ -98,6 +99,7 @@ impl Fabric for Sim {
             let Some(mut state) = self.enter(Verb::Read, from, len, place) else { return };
             let (by, host) = (state.by(self.me), state.workers[self.me].host);
             let piece = &mut out[done..done + len];
+            debug_assert!(self.timed || lines(from, len).count() == 1, "a turn takes one line");
             let result = match &mut state.memory {
                 Memory::Incoherent(memory) => memory.read(self.me, host, from, piece, by),
                 Memory::Timed(memory) => {
@@ -119,6 +121,7 @@ impl Fabric for Sim {
             let Some(mut state) = self.enter(Verb::Write, to, len, place) else { return };
             let (by, host) = (state.by(self.me), state.workers[self.me].host);
             let piece = &bytes[done..done + len];
+            debug_assert!(self.timed || lines(to, len).count() == 1, "a turn takes one line");
             let result = match &mut state.memory {
                 Memory::Incoherent(memory) => memory.write(host, to, piece, by),
                 Memory::Timed(memory) => {
@@ -191,6 +194,7 @@ impl Fabric for Sim {
             // It takes a while, and the host goes on meanwhile.
             return CutOff::Pending;
         }
+        debug_assert!(named != state.workers[self.me].host, "nobody cuts itself off");
         let domains = [CrashDomain::Process, CrashDomain::Host, CrashDomain::HostPersistent];
         let domain = domains[state.random.below(domains.len())];
         state.kill(named, domain);

@@ -39,6 +39,9 @@ const WORDS_PER_LINE: u64 = LINE as u64 / 8;
 const LINES_SIDE_BY_SIDE: u64 = 8;
 const BLOCK_BITS: u32 = 34;
 const WORD_BITS: u32 = 28;
+// The address of a row has two more bits for the place; a bond word has 32 for a run's first word.
+const _: () = assert!(BLOCK_BITS + WORD_BITS + 2 == u64::BITS && WORD_BITS <= u32::BITS);
+
 /// Cells lie below: a tuple's address has 28 bits for the word's number.
 const MAX_CELL_OFFSET: u64 = 8 << WORD_BITS;
 
@@ -58,6 +61,7 @@ impl TupleAddr {
     pub fn new(block: DataAddr, word: SyncAddr, place: u32) -> Self {
         let (line, number) = (block.offset() / LINE as u64, word.offset() / 8);
         assert!(block.is_line_aligned() && line < 1 << BLOCK_BITS && number < 1 << WORD_BITS && place < 3);
+        debug_assert!(line != 0, "no block lies where the superblock does");
         Self(line | number << BLOCK_BITS | u64::from(place) << (BLOCK_BITS + WORD_BITS))
     }
 
@@ -116,6 +120,7 @@ impl Bond {
         let (first, number) = (number / side_by_side * LINES_SIDE_BY_SIDE, number % side_by_side);
         let lines = (words / WORDS_PER_LINE - first).min(LINES_SIDE_BY_SIDE);
         let (line, in_line) = (first + number % lines, number / lines);
+        debug_assert!(line < words / WORDS_PER_LINE && in_line < WORDS_PER_LINE * self.per_word);
         (run.line(line).word(in_line / self.per_word), (in_line % self.per_word) as u32)
     }
 }
@@ -141,6 +146,7 @@ impl Run {
     }
 
     fn encode(self) -> u64 {
+        assert!(self.at.offset() < MAX_CELL_OFFSET, "no row's address reaches the cells at {:?}", self.at);
         (self.at.offset() / 8) | (u64::from(self.size) << 32)
     }
 }
@@ -222,6 +228,8 @@ impl Heap {
 
     /// So many words for a run, from behind the last one or from a chunk claimed now.
     fn take_run<F: Fabric>(&self, cx: &Cx<F>, pool: &mut Pool, words: u64) -> Option<SyncAddr> {
+        assert!(words > 0 && words.is_multiple_of(WORDS_PER_LINE), "a run is whole lines, not {words} words");
+        assert!(words <= WORD_CHUNK_BYTES / 8, "a run lies in one chunk of words");
         if !pool.tails.iter().any(|tail| tail.words >= words) {
             let mine = self.my_word(Class::Cells, 0);
             let is_near = |chunk| self.words.offset(chunk) + WORD_CHUNK_BYTES <= MAX_CELL_OFFSET;

@@ -11,6 +11,8 @@
 
 use liger_fabric::{Cx, DataAddr, Fabric, HostId, SyncAddr};
 
+use super::sizes::SIZES;
+
 /// Class of a chunk; the number is the index of its pool and of its words in the heap lines of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -85,6 +87,7 @@ pub struct Chunks {
 impl Chunks {
     /// First byte of a chunk.
     pub fn offset(&self, chunk: u32) -> u64 {
+        debug_assert!(u64::from(chunk) < self.count, "chunk {chunk} of {}", self.count);
         self.start + u64::from(chunk) * self.bytes
     }
 
@@ -118,6 +121,8 @@ impl Chunks {
         suitable: impl Fn(u32) -> bool,
     ) -> Option<(u32, ChunkWord)> {
         let class = mine.class.expect("a claim names its class");
+        assert!(mine.owner.is_some(), "a claim names its owner");
+        assert!(class.is_word() || usize::from(mine.size) < SIZES, "size class {} of {SIZES}", mine.size);
         for alike in [true, false] {
             for step in 0..self.count {
                 let chunk = (*cursor + step) % self.count;
@@ -141,6 +146,9 @@ impl Chunks {
 
     /// Puts another owner into a chunk's word: an heir takes it over from the dead one.
     pub fn hand_over<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, theirs: ChunkWord, mine: ChunkWord) {
+        let goes_over = mine.owner.is_none() || mine.class == theirs.class;
+        assert!(goes_over, "chunk {chunk} goes over with what is in it: {theirs:?} to {mine:?}");
+        assert_ne!(theirs.owner, mine.owner, "chunk {chunk} gets another owner");
         let taken = cx.compare_exchange(self.table.word(chunk.into()), theirs.encode(), mine.encode());
         assert!(taken.is_ok(), "chunk {chunk} has another owner, too: {taken:x?}");
     }
@@ -149,6 +157,7 @@ impl Chunks {
     /// change left in it could later be evicted over the next owner's bytes. (The next owner need not
     /// invalidate: of a block, it reads only what it wrote.)
     pub fn release<F: Fabric>(&self, cx: &Cx<F>, chunk: u32, mine: ChunkWord) {
+        assert!(mine.class.is_some_and(|class| !class.is_word()), "only chunks of blocks are given back");
         let (at, len) = (DataAddr::new(self.offset(chunk)), self.bytes as usize);
         super::with_free(cx, at, len, || {
             cx.invalidate(at, len);

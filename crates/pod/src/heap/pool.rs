@@ -31,6 +31,7 @@ impl Slots {
             if bit < 64 {
                 self.bits[self.first] |= 1 << bit;
                 self.live += 1;
+                debug_assert!(self.live <= self.count, "bits behind the last slot stay set");
                 return Some(self.first as u32 * 64 + bit);
             }
             self.first += 1;
@@ -136,6 +137,7 @@ impl Pool {
         let open = &mut self.open[usize::from(size)];
         while let Some(&chunk) = open.last() {
             let it = self.chunks.get_mut(&chunk).expect("open chunks are ours");
+            debug_assert!(it.open && it.size == size, "chunk {chunk} is open for slots of class {}", it.size);
             if let Some(slot) = it.slots.take() {
                 return Some((chunk, slot));
             }
@@ -160,6 +162,7 @@ impl Pool {
             it.open = true;
             open.push(chunk);
         }
+        debug_assert!(open.contains(&chunk), "a chunk with room is among the open ones");
         it.slots.live == 0 && open.len() > 1
     }
 

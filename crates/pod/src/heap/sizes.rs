@@ -23,7 +23,12 @@ pub fn size_of_len(len: usize) -> u8 {
     // Quarters of the power of two below: `lines` lies in (2^power, 2^(power + 1)].
     let power = (lines - 1).ilog2() as usize;
     let quarter = (lines - 1 - (1 << power)) >> (power - 2);
-    (FINE + (power - 4) * 4 + quarter) as u8
+    let size = (FINE + (power - 4) * 4 + quarter) as u8;
+    debug_assert!(
+        bytes_of_size(size) >= len && bytes_of_size(size - 1) < len,
+        "the smallest that holds {len}"
+    );
+    size
 }
 
 /// Bytes of a block of size class `size`.

@@ -146,6 +146,7 @@ impl<F: Fabric> Op<'_, F> {
     /// Writes a record where nobody knows it yet.
     pub fn write(&self, words: &[u64]) -> Result<Block, TreeError> {
         let bytes = words.as_bytes();
+        debug_assert!(!bytes.is_empty() && bytes.len().is_multiple_of(LINE), "a record is full lines");
         let place = self.host.heap.alloc(self.cx, RECORDS, bytes.len())?;
         self.cx.write(place, bytes);
         self.cx.write_back(place, bytes.len());
@@ -160,12 +161,14 @@ impl<F: Fabric> Op<'_, F> {
 
     /// Changes the word of a node that was seen; false if somebody was faster.
     pub fn swap(&self, id: u64, seen: Word, to: Word) -> bool {
+        debug_assert!(to.follows(seen), "{seen:?} to {to:?} is no step of a word");
         self.cx.compare_exchange(SyncAddr::new(id), seen.0, to.0).is_ok()
     }
 
     /// Replaces a node by a new base; false if somebody was faster. The old chain is retired.
     pub fn install(&self, seen: &Seen, mut node: Node) -> Result<bool, TreeError> {
         debug_assert!(seen.id() == node.id && !seen.is_removed());
+        debug_assert!(node.high <= seen.node.high && node.low <= seen.node.low, "fences only sink");
         let block = self.write(&node.encode())?;
         let word = seen.word.installed(block.0);
         if !self.swap(node.id, seen.word, word) {
@@ -209,6 +212,7 @@ impl<F: Fabric> Op<'_, F> {
 
     /// Hands the records of a node that no word names any more to the epochs.
     pub fn retire_chain(&self, node: &Node) {
+        debug_assert!(!node.chain.is_empty(), "node {:#x} was never written", node.id);
         for (place, len) in &node.chain {
             if self.cx.sabotaged("bwtree.retire-without-grace") {
                 self.host.heap.free(self.cx, RECORDS, *place, *len);

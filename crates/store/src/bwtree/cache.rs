@@ -38,12 +38,15 @@ impl Set {
     }
 
     fn touch(&mut self, way: usize) {
+        debug_assert!(self.ids[way] != 0, "what is used is an entry");
         self.uses = self.uses.wrapping_add(1);
         self.used[way] = self.uses;
     }
 
     /// The place of `id`, else an empty one, else the one not used for longest.
     fn place(&self, id: u64) -> usize {
+        debug_assert!(id != 0, "0 marks an empty place");
+        debug_assert!(self.ids.iter().filter(|i| **i == id).count() <= 1, "a node has one entry");
         let own = self.ids.iter().position(|i| *i == id);
         let age = |way: &usize| (self.ids[*way] != 0, u32::MAX - self.uses.wrapping_sub(self.used[*way]));
         own.or_else(|| (0..WAYS).min_by_key(age)).expect("a set has places")
@@ -74,11 +77,15 @@ impl NodeCache {
         let mut set = self.set(id).lock(cx);
         let way = set.find(id)?;
         let node = set.nodes[way].clone().expect("an entry has a node");
+        debug_assert!(node.id == id && Word(set.words[way]).is_live(), "an entry of node {id:#x}");
         Some((Word(set.words[way]), node))
     }
 
     /// Remembers a node as it was under `word`.
     pub(super) fn put<F: Fabric>(&self, cx: &Cx<F>, word: Word, node: Arc<Node>) {
+        debug_assert!(word.is_live(), "a dead word has no node");
+        let newest = node.chain.first().map(|(place, _)| *place);
+        debug_assert_eq!(newest, Some(word.record()), "the node is of another word");
         let mut set = self.set(node.id).lock(cx);
         let way = set.place(node.id);
         set.ids[way] = node.id;

@@ -89,6 +89,7 @@ impl<F: Fabric> Op<'_, F> {
     }
 
     fn remove_at(&self, seen: &Seen, at: usize, key: &Key) -> Result<Attempt<Option<u64>>, Stop> {
+        debug_assert!(seen.node.level == 0 && seen.node.key(at) == key.words(seen.node.width));
         let value = seen.node.values[at];
         let done = if seen.node.chain.len() <= self.tree.chain() {
             self.append(seen, Change::Delete(*key))?
@@ -132,6 +133,7 @@ impl<F: Fabric> Op<'_, F> {
     /// False if somebody was faster.
     fn split(&self, seen: &Seen, mut new: Node, at: usize) -> Result<bool, Stop> {
         // Entries that arrive in ascending order leave full nodes behind.
+        debug_assert!(new.len() == seen.node.len() + 1 && at < new.len(), "one entry came in at {at}");
         let last = new.len() - 1;
         let rising = if new.level > 0 { at + 1 >= last } else { at == last };
         let middle = if rising { last } else { new.len() / 2 };
@@ -162,6 +164,7 @@ impl<F: Fabric> Op<'_, F> {
     }
 
     fn split_root(&self, seen: &Seen, mut new: Node, middle: usize) -> Result<bool, Stop> {
+        debug_assert!(new.low == Fence::Min && new.high == Fence::Max, "the root covers all keys");
         let (left_id, left_dead) = self.new_id()?;
         let (right_id, right_dead) = match self.new_id() {
             Ok(new) => new,
@@ -222,6 +225,7 @@ impl<F: Fabric> Op<'_, F> {
 
     /// Sets the fresh id's word. The swap that makes the id reachable completes this store.
     fn announce(&self, fresh: &Fresh) {
+        debug_assert!(fresh.word.is_live() && !fresh.node.chain.is_empty(), "written before it is named");
         self.cx.store(SyncAddr::new(fresh.id), fresh.word.0);
     }
 

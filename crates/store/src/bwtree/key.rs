@@ -14,6 +14,7 @@ pub struct Key([u64; MAX_WIDTH]);
 impl Key {
     /// The key with these words (1 to 8).
     pub fn new(words: &[u64]) -> Self {
+        debug_assert!((1..=MAX_WIDTH).contains(&words.len()), "a key of {} words", words.len());
         let mut key = [0; MAX_WIDTH];
         key[..words.len()].copy_from_slice(words);
         Self(key)
@@ -21,6 +22,7 @@ impl Key {
 
     /// The first `width` words.
     pub fn words(&self, width: usize) -> &[u64] {
+        debug_assert!(self.0[width..].iter().all(|word| *word == 0), "a key of a wider tree");
         &self.0[..width]
     }
 }
@@ -68,6 +70,7 @@ impl Target {
 /// Index of the first of the keys (flat, `width` words each) that is not below `key`.
 #[inline]
 pub(super) fn lower_bound(keys: &[u64], width: usize, key: &[u64]) -> usize {
+    debug_assert!(key.len() == width && keys.len().is_multiple_of(width), "keys of one width");
     if width == 1 {
         let wanted = key[0];
         return keys.partition_point(|k| *k < wanted);
@@ -78,6 +81,7 @@ pub(super) fn lower_bound(keys: &[u64], width: usize, key: &[u64]) -> usize {
 /// Index of the first of the keys that is above `key`.
 #[inline]
 pub(super) fn upper_bound(keys: &[u64], width: usize, key: &[u64]) -> usize {
+    debug_assert!(key.len() == width && keys.len().is_multiple_of(width), "keys of one width");
     if width == 1 {
         let wanted = key[0];
         return keys.partition_point(|k| *k <= wanted);

@@ -25,7 +25,7 @@
 use liger_fabric::{DataAddr, LINE, layout};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::key::{Fence, Key, Target, lower_bound, upper_bound};
+use super::key::{Fence, Key, MAX_WIDTH, Target, lower_bound, upper_bound};
 
 /// Most entries in a node that a reader accepts.
 pub const MAX_CAPACITY: usize = 256;
@@ -37,6 +37,12 @@ const LOW_MIN: u8 = 1;
 const HIGH_MAX: u8 = 2;
 const HEAD_WORDS: usize = 4;
 const LINE_WORDS: usize = LINE / 8;
+
+// A reader learns a record's length from its first line; counts, depths and widths fit in their fields.
+const _: () = assert!(size_of::<Head>() == HEAD_WORDS * 8 && HEAD_WORDS <= LINE_WORDS);
+const _: () = assert!(MAX_CAPACITY <= u16::MAX as usize);
+const _: () = assert!(MAX_CHAIN <= u16::MAX as usize);
+const _: () = assert!(MAX_WIDTH <= u8::MAX as usize);
 
 layout! {
     /// Head of a record.
@@ -144,6 +150,8 @@ fn checksum(words: &[u64]) -> u32 {
 
 fn seal(mut head: Head, payload: impl FnOnce(&mut [u64])) -> Vec<u64> {
     let kind = Kind::from_byte(head.kind).expect("own record");
+    assert!(usize::from(head.count) <= MAX_CAPACITY, "no reader accepts {} entries", head.count);
+    assert!(usize::from(head.depth) <= MAX_CHAIN, "no reader accepts {} deltas", head.depth);
     let used = HEAD_WORDS + payload_words(kind, head.width.into(), head.count.into());
     let mut words = vec![0; lines_of(used)];
     payload(&mut words[HEAD_WORDS..used]);
@@ -160,6 +168,8 @@ pub(super) fn encode_delta(node: &Node, change: Change, upon: u64) -> Vec<u64> {
         Change::Insert(key, value) => (Kind::Insert, key, value),
         Change::Delete(key) => (Kind::Delete, key, 0),
     };
+    debug_assert_eq!(node.level, 0, "only leaves have deltas");
+    debug_assert!(node.low <= Fence::At(key) && Fence::At(key) < node.high, "a reader refuses {key:?}");
     let head = Head {
         magic: MAGIC,
         sum: 0,
@@ -305,6 +315,9 @@ impl Node {
     /// Puts an entry at a position.
     pub fn put(&mut self, at: usize, key: &[u64], value: u64) {
         let word = at * self.width;
+        debug_assert!(at <= self.len() && key.len() == self.width);
+        debug_assert!(self.level > 0 || at == 0 || self.key(at - 1) < key, "keys ascend");
+        debug_assert!(self.level > 0 || at == self.len() || key < self.key(at), "keys ascend");
         self.keys.splice(word..word, key.iter().copied());
         self.values.insert(at, value);
     }
@@ -324,6 +337,7 @@ impl Node {
     /// Sets the key of child `at` of an inner node, and the high fence if it is the last.
     pub fn set_bound(&mut self, at: usize, key: Key) {
         let width = self.width;
+        debug_assert!(self.level > 0 && Fence::At(key) < self.bound(at), "a child's bound only sinks");
         if at + 1 == self.len() {
             self.high = Fence::At(key);
         }
@@ -353,6 +367,7 @@ impl Node {
     /// Splits off the entries from `at` on; they become the node `right_id` right of this one.
     pub fn split_off(&mut self, at: usize, right_id: u64) -> Node {
         assert!(0 < at && at < self.len());
+        assert!(right_id != self.id && right_id != 0, "the right half is a node of its own");
         let width = self.width;
         let middle = if self.level > 0 { self.bound(at - 1) } else { self.bound(at) };
         let right = Node {

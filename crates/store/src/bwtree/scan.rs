@@ -31,6 +31,7 @@ impl Entries {
 
     /// Key and value of entry `index`.
     pub fn get(&self, index: usize) -> (&[u64], u64) {
+        debug_assert!(index < self.len() && self.keys.len().is_multiple_of(self.len()));
         let width = self.keys.len() / self.values.len();
         (&self.keys[index * width..][..width], self.values[index])
     }
@@ -46,6 +47,7 @@ impl Entries {
     }
 
     fn truncate(&mut self, len: usize) {
+        debug_assert!(len <= self.len(), "what was there before stays");
         let width = if self.is_empty() { 0 } else { self.keys.len() / self.values.len() };
         self.keys.truncate(len * width);
         self.values.truncate(len);
@@ -68,6 +70,8 @@ impl<F: Fabric> Op<'_, F> {
             out.truncate(entries);
             trace.truncate(traced);
         }
+        debug_assert!(out.len() - entries <= limit, "{} entries of {limit}", out.len() - entries);
+        debug_assert_eq!(out.keys.len(), out.len() * self.tree.width(), "keys of one width");
         done
     }
 

@@ -27,6 +27,7 @@ pub struct Unfinished {
 
 impl Unfinished {
     pub(super) fn note<F: Fabric>(&self, cx: &Cx<F>, root: u64, id: u64, word: Word) {
+        debug_assert!(word.is_removed(), "node {id:#x} is not removed: {word:?}");
         let mut removals = self.removals.lock(cx);
         removals.insert((root, id), word);
         self.count.store(removals.len(), Ordering::Relaxed);

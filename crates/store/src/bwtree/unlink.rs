@@ -42,6 +42,7 @@ impl<F: Fabric> Op<'_, F> {
     /// Steps 2 to 4 for a node that we removed: nobody else may know of it, so others in the way are no
     /// excuse.
     fn finish_own_removal(&self, id: u64) -> Result<(), TreeError> {
+        debug_assert_ne!(id, self.root(), "the root covers all keys: it is never removed");
         for _ in 0..MAX_TRIES {
             match self.finish_removal(id) {
                 Err(Stop::Restart) => self.cx.pause(),
@@ -74,6 +75,7 @@ impl<F: Fabric> Op<'_, F> {
     }
 
     fn finish_seen(&self, removed: &Seen) -> Result<(), Stop> {
+        debug_assert!(removed.is_removed(), "the steps begin with the removed bit");
         if !self.cx.sabotaged("bwtree.detach") {
             self.detach(removed)?;
         }
@@ -147,6 +149,7 @@ impl<F: Fabric> Op<'_, F> {
             if gap.removed.is_empty() {
                 return Ok(Some(gap.left));
             }
+            debug_assert!(!gap.left.is_removed() && gap.removed.iter().all(Seen::is_removed));
             for removed in &gap.removed {
                 self.detach(removed)?;
             }
@@ -199,6 +202,7 @@ impl<F: Fabric> Op<'_, F> {
 
     /// Makes the word of an unreachable node dead; who does it retires the node.
     fn claim(&self, removed: &Seen) {
+        debug_assert!(removed.is_removed(), "only what was removed is claimed");
         if self.swap(removed.id(), removed.word, removed.word.dead()) {
             self.retire_chain(&removed.node);
             self.retire_id(removed.id());

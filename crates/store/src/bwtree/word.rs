@@ -20,6 +20,8 @@ const VERSION_BITS: u32 = 28;
 const REMOVED: u64 = 1 << 62;
 const LIVE: u64 = 1 << 63;
 
+const _: () = assert!(REMOVED == 1 << (LINE_BITS + VERSION_BITS) && LIVE == REMOVED << 1);
+
 /// A value of a mapping word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Word(pub u64);
@@ -31,6 +33,12 @@ impl Word {
 
     fn next_version(self) -> u64 {
         (self.version().wrapping_add(1) & ((1 << VERSION_BITS) - 1)) << LINE_BITS
+    }
+
+    /// True when this may be the value that comes right after `before` (invariants 1 and 3).
+    pub fn follows(self, before: Word) -> bool {
+        let version = self.version() << LINE_BITS == before.next_version();
+        version && (!before.is_removed() || !self.is_live())
     }
 
     /// True when the word names a node.
@@ -64,12 +72,16 @@ impl Word {
 
     /// The word after removal of the node.
     pub fn removed(self) -> Word {
-        Word(self.bumped().0 | REMOVED)
+        let removed = Word(self.bumped().0 | REMOVED);
+        debug_assert!(removed.is_live() && removed.record() == self.record(), "it is still linked");
+        removed
     }
 
     /// The word of no node.
     pub fn dead(self) -> Word {
-        Word(self.next_version())
+        let dead = Word(self.next_version());
+        debug_assert!(!dead.is_live() && !dead.is_removed(), "the version is in bits of its own");
+        dead
     }
 }
 

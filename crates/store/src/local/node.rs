@@ -24,6 +24,8 @@ const GROUP: usize = 8;
 /// Words of a node's slots.
 const SLOT_WORDS: usize = CAPACITY / 2;
 
+const _: () = assert!(CAPACITY.is_multiple_of(GROUP) && SLOT_WORDS * 2 == CAPACITY);
+
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -62,6 +64,7 @@ impl Nodes {
         self.used += 1;
         if self.free != NONE {
             let node = self.free;
+            debug_assert_eq!(self.head(node).count, 0, "a free node is empty");
             self.free = self.head(node).prev;
             *self.head_mut(node) = head;
             return node;
@@ -71,12 +74,14 @@ impl Nodes {
         self.heads.push(head);
         self.blocks.resize(self.blocks.len() + CAPACITY * self.words, u64::MAX);
         self.blocks.resize(self.blocks.len() + SLOT_WORDS, 0);
+        debug_assert_eq!(self.blocks.len(), self.heads.len() * (CAPACITY * self.words + SLOT_WORDS));
         node
     }
 
     /// Gives an empty node back.
     pub(super) fn free(&mut self, node: u32) {
         debug_assert_eq!(self.head(node).count, 0, "a node that is freed is empty");
+        debug_assert!(node != self.free && self.used > 0, "node {node} is free already");
         *self.head_mut(node) = Head { count: 0, last: NONE, prev: self.free, next: NONE };
         self.free = node;
         self.used -= 1;
@@ -124,6 +129,7 @@ impl Nodes {
 
     #[inline]
     pub(super) fn slot(&self, node: u32, at: usize) -> u32 {
+        debug_assert!(at < self.count(node), "node {node} has no slot {at}");
         let slots = &self.block(node)[CAPACITY * self.words..];
         <[u32]>::ref_from_bytes(slots.as_bytes()).expect("whole slots")[at]
     }
@@ -177,6 +183,8 @@ impl Nodes {
     ) {
         let (count, words) = (self.count(node), self.words);
         debug_assert!(count < CAPACITY && slot_at <= count && key_at <= slot_at);
+        debug_assert!(key_at == 0 || self.key(node, key_at - 1) < key, "keys ascend");
+        debug_assert!(key <= self.key(node, key_at), "keys ascend, and unused ones are all ones");
         let (keys, slots) = self.parts(node);
         keys.copy_within(key_at * words..count * words, (key_at + 1) * words);
         keys[key_at * words..][..words].copy_from_slice(key);
@@ -201,7 +209,7 @@ impl Nodes {
     /// Moves what is in `from` from place `at` on to the end of `to`.
     pub(super) fn move_tail(&mut self, from: u32, at: usize, to: u32) {
         let (count, had, words) = (self.count(from), self.count(to), self.words);
-        debug_assert!(at <= count && had + count - at <= CAPACITY);
+        debug_assert!(from != to && at <= count && had + count - at <= CAPACITY);
         let size = CAPACITY * words + SLOT_WORDS;
         let (from_block, to_block) = (from as usize * size, to as usize * size);
         let source = from_block + at * words..from_block + count * words;

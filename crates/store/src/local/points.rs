@@ -82,6 +82,7 @@ impl Points {
 
     #[inline]
     fn behind(&self, bucket: usize) -> usize {
+        debug_assert!(self.buckets.len().is_power_of_two(), "the end is found by a mask");
         (bucket + 1) & (self.buckets.len() - 1)
     }
 
@@ -120,6 +121,7 @@ impl Points {
     }
 
     fn add(&mut self, key: u64, row: u32) {
+        debug_assert!(self.len < WAYS * self.buckets.len(), "a full table has no place");
         let mut at = self.home(key);
         while self.buckets[at].used() == WAYS {
             self.buckets[at].passed = self.buckets[at].passed.saturating_add(1);
@@ -160,6 +162,7 @@ impl Points {
         bucket.keys[place] = bucket.keys[bucket.used()];
         bucket.rows[place] = bucket.rows[bucket.used()];
         self.len -= 1;
+        debug_assert!(self.get(key).is_none(), "key {key:#x} was there twice");
     }
 
     /// Checks that this is a table of `len` keys, and its counters.

@@ -158,6 +158,7 @@ impl RowSlab {
             words.fill(0);
             self.free = next;
             self.len += 1;
+            debug_assert!(next == NONE || self.is_free(next), "row {next} is in the list of free rows");
             return Some(row);
         }
         if self.touched == self.most {
@@ -169,6 +170,8 @@ impl RowSlab {
         }
         self.touched += 1;
         self.len += 1;
+        debug_assert!(self.len <= self.touched && self.touched <= self.most);
+        debug_assert!(self.place(row).iter().all(|word| *word == 0), "row {row} was written before its time");
         Some(row)
     }
 
@@ -201,6 +204,7 @@ impl RowSlab {
 
     #[inline]
     fn place(&self, row: u32) -> &[u64] {
+        debug_assert!(row < self.touched, "there never was a row {row}");
         let chunk = &self.chunks[(row >> self.chunk_shift) as usize];
         let start = (row as usize & ((1 << self.chunk_shift) - 1)) * self.stride;
         &chunk[start..start + self.stride]
@@ -361,6 +365,7 @@ impl RowSlab {
     /// Sets [`RowSlab::holders`].
     #[inline]
     pub fn set_holders(&mut self, row: u32, holders: Holders) {
+        debug_assert!(!holders.flags.has(RowFlags::FREE), "rows are freed with free()");
         let words = self.words_mut(row);
         words[0] = u64::from(holders.readers) | u64::from(holders.gap) << 32;
         words[1] = words[1] & !0xffff | u64::from(holders.writer) | u64::from(holders.flags.0) << 8;
@@ -392,6 +397,10 @@ const GAP_READERS: Field = Field { word: 0, shift: 32, mask: u32::MAX as u64 };
 const WRITER: Field = Field { word: 1, shift: 0, mask: 0xff };
 const FLAGS: Field = Field { word: 1, shift: 8, mask: 0xff };
 const AUX: Field = Field { word: 1, shift: 32, mask: u32::MAX as u64 };
+
+const _: () = assert!((READERS.mask << READERS.shift) & (GAP_READERS.mask << GAP_READERS.shift) == 0);
+const _: () = assert!((WRITER.mask | FLAGS.mask << FLAGS.shift) & (AUX.mask << AUX.shift) == 0);
+const _: () = assert!(WRITER.mask & (FLAGS.mask << FLAGS.shift) == 0);
 
 /// Word 1 of a free row.
 const fn free_mark() -> u64 {

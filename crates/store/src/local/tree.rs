@@ -348,6 +348,7 @@ impl LocalTree {
 
     /// Splits the full `leaf` and inserts `key` at its place `at`.
     fn split_leaf(&mut self, leaf: u32, at: usize, key: &[u64], row: u32, path: Path) {
+        debug_assert!(self.nodes.count(leaf) == CAPACITY && at <= CAPACITY);
         let last = self.nodes.head(leaf).last as usize;
         let ascending = at == last.wrapping_add(1) && at < CAPACITY;
         let stay = match at {
@@ -378,6 +379,7 @@ impl LocalTree {
     /// Links `right` behind `leaf`.
     fn link(&mut self, leaf: u32, right: u32) {
         let next = self.nodes.head(leaf).next;
+        debug_assert!(next == NONE || self.nodes.head(next).prev == leaf, "leaf {leaf} and its next");
         self.nodes.head_mut(leaf).next = right;
         self.nodes.head_mut(right).prev = leaf;
         self.nodes.head_mut(right).next = next;
@@ -482,6 +484,7 @@ impl LocalTree {
     /// last.
     fn remove_child_of(&mut self, node: u32, child: usize) {
         let last = self.nodes.count(node) - 1;
+        debug_assert!(child <= last, "node {node} has no child {child}");
         self.nodes.remove(node, child.min(last.saturating_sub(1)), child);
     }
 
@@ -500,6 +503,8 @@ impl LocalTree {
     /// Takes a leaf out of the list of leaves.
     fn unlink(&mut self, leaf: u32) {
         let (prev, next) = (self.nodes.head(leaf).prev, self.nodes.head(leaf).next);
+        debug_assert!(prev == NONE || self.nodes.head(prev).next == leaf, "leaf {leaf} and its prev");
+        debug_assert!(next == NONE || self.nodes.head(next).prev == leaf, "leaf {leaf} and its next");
         if prev != NONE {
             self.nodes.head_mut(prev).next = next;
         }

@@ -97,6 +97,7 @@ impl Device {
 
     /// Ends the session; without power, ends what was not synced, too.
     pub fn holder_died(&mut self, loses_power: bool) {
+        assert!(self.session + 1 < LOOKS, "a holder's number is not a looker's");
         self.session += 1;
         self.holder = Weak::new();
         self.files.values_mut().for_each(File::let_go);
@@ -194,6 +195,7 @@ impl Device {
                 return Turn::More;
             }
         }
+        debug_assert!(seen <= out.len(), "{seen} bytes were seen before, of {}", out.len());
         let seen = seen.min(count);
         out[seen..count].copy_from_slice(&there[seen..]);
         let cost = Cost { copied_bytes: count as u64, moved_bytes: count as u64, syncs: 0 };
@@ -206,6 +208,7 @@ impl Device {
         }
         // What another host had in its memory is not on the disk that was moved.
         self.holder_died(host != self.host);
+        debug_assert_eq!(self.holder.strong_count(), 0, "one holder at a time");
         self.host = host;
         self.holder = Arc::downgrade(token);
         Ok(DiskAnswer::Number(self.session))
@@ -216,7 +219,9 @@ impl Device {
             return Err(DiskErrorKind::Exists);
         }
         self.files_made += 1;
-        self.files.insert(self.files_made, File::new());
+        let before = self.files.insert(self.files_made, File::new());
+        assert!(before.is_none(), "file {} is made twice", self.files_made);
+        debug_assert!(!self.names.refer_to(self.files_made), "a new file has no name yet");
         self.names.link(name, self.files_made);
         Ok(self.opened(self.files_made, false))
     }
@@ -249,6 +254,10 @@ impl Device {
     /// What its files take. What is removed and not open has given its space back, whatever a loss of power
     /// brings back.
     pub fn used_bytes(&self) -> u64 {
+        debug_assert!(
+            self.names.now.values().all(|number| self.files.contains_key(number)),
+            "named files stay"
+        );
         let is_named = |number: &u64| self.names.now.values().any(|named| named == number);
         let is_there = |number: &u64, file: &File| file.open.strong_count() > 0 || is_named(number);
         let there = self.files.iter().filter(|(number, file)| is_there(number, file));
@@ -274,6 +283,7 @@ impl Device {
 
     /// All of the rest, or (once in a call, now and then) a part of it: a process may die in between.
     fn write(&mut self, number: u64, bytes: &[u8], progress: &mut Progress) -> Turn {
+        debug_assert!(progress.written < bytes.len().max(1), "a write goes on where it stopped");
         let rest = &bytes[progress.written..];
         let at = progress.start + progress.written as u64;
         let room = self.room(number).saturating_sub(at).min(rest.len() as u64) as usize;
@@ -300,6 +310,7 @@ impl Device {
             file.appending = Arc::downgrade(&alone);
             (progress.start, progress.appending) = (file.len(), Some(alone));
         }
+        debug_assert!(self.file(number).appending.strong_count() > 0, "who appends does so alone");
         match self.write(number, bytes, progress) {
             Turn::Over(Ok(_), cost) => Turn::Over(Ok(DiskAnswer::Number(progress.start)), cost),
             Turn::Over(Err(error), cost) => {

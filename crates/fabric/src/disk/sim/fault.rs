@@ -113,6 +113,7 @@ pub enum Damage {
 impl Damage {
     /// Some damage of a file of `len` bytes (more than 0).
     pub fn by_seed(seed: u64, len: u64) -> Self {
+        assert!(len > 0, "an empty file has nothing to damage");
         let mut random = Random::new(seed);
         let offset = random.below(len as usize) as u64;
         match random.below(4) {
@@ -125,6 +126,7 @@ impl Damage {
     pub(super) fn apply(self, bytes: &mut [u8]) -> bool {
         match self {
             Self::FlipBits { offset, mask } => {
+                assert_ne!(mask, 0, "no bit is flipped");
                 let Some(byte) = bytes.get_mut(offset as usize) else { return false };
                 *byte ^= mask;
             }

@@ -79,6 +79,7 @@ impl File {
 
     /// Remembers what the range holds before it changes.
     fn keep(&mut self, from: u64, to: u64, random: &mut Random) {
+        debug_assert!(from < to, "a change of bytes {from} to {to}");
         self.changes += 1;
         for number in from / SECTOR as u64..to.div_ceil(SECTOR as u64) {
             let now = self.sector(number);
@@ -94,6 +95,11 @@ impl File {
     }
 
     fn resize(&mut self, len: u64) {
+        debug_assert_eq!(
+            self.lengths.last().map(|last| last.1),
+            Some(self.len()),
+            "the last length is now's"
+        );
         if len != self.len() {
             self.bytes.resize(len as usize, 0);
             self.lengths.push((self.changes, len));
@@ -129,6 +135,7 @@ impl File {
 
     /// What was there when the sync `began` is durable.
     pub fn end_sync(&mut self, began: u64) {
+        debug_assert!(began <= self.changes, "a sync ends after it began");
         self.unsynced.retain(|_, sector| sector.lost || sector.change > began);
         self.forget_lengths(began);
     }
@@ -136,11 +143,13 @@ impl File {
     fn forget_lengths(&mut self, began: u64) {
         let durable = self.lengths.iter().rposition(|&(change, _)| change <= began);
         self.lengths.drain(..durable.unwrap_or(0));
+        debug_assert!(self.lengths.is_sorted_by_key(|&(change, _)| change), "lengths are in their order");
     }
 
     /// The sync that `began` then failed: some of it reached the medium, the rest never will, and the system
     /// has forgotten which.
     pub fn fail_sync(&mut self, began: u64, random: &mut Random) {
+        debug_assert!(began <= self.changes, "a sync ends after it began");
         self.unsynced.retain(|_, sector| {
             let covered = sector.change <= began;
             sector.lost |= covered;
@@ -185,6 +194,7 @@ impl File {
         self.lengths = vec![(self.changes, len as u64)];
         self.lost_length = None;
         self.let_go();
+        debug_assert!(self.unsynced.is_empty() && self.syncing.is_none(), "what power left is all there is");
     }
 }
 

@@ -47,6 +47,7 @@ impl Names {
     }
 
     pub fn unlink(&mut self, name: &str) {
+        debug_assert!(self.now.contains_key(name), "{name} is no name");
         self.change(Some(name.to_owned()), None);
     }
 
@@ -60,6 +61,7 @@ impl Names {
     fn change(&mut self, unlinks: Option<String>, links: Option<(String, u64)>) {
         self.made += 1;
         let change = Change { number: self.made, unlinks, links };
+        debug_assert!(self.pending.last().is_none_or(|last| last.number < change.number), "in their order");
         change.apply(&mut self.now);
         self.pending.push(change);
     }
@@ -71,6 +73,7 @@ impl Names {
 
     /// The first changes up to number `began` are durable.
     pub fn sync(&mut self, began: u64) {
+        debug_assert!(began <= self.made, "a sync began before changes that are not made yet");
         let durable = &mut self.durable;
         self.pending.retain(|change| {
             let covered = change.number <= began;
@@ -88,6 +91,7 @@ impl Names {
 
     pub fn lose_power(&mut self, random: &mut Random) {
         self.settle(random);
+        debug_assert!(self.pending.is_empty(), "without power, each change is kept or undone");
         self.now = self.durable.clone();
     }
 
