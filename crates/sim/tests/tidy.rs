@@ -1,8 +1,8 @@
 //! Tidy: the house rules that no compiler checks, over every source and document of the workspace.
 //!
 //! Doors (which crate may depend on which), where `unsafe` may stand, banned words, sizes of lines, functions
-//! and files, how a file opens, and that links in documents lead somewhere. Every rule reports all its
-//! breaches at once, as `path:line: what is wrong and what to do`.
+//! and files, how a file opens, how much is asserted, and that links in documents lead somewhere. Every rule
+//! reports all its breaches at once, as `path:line: what is wrong and what to do`.
 //!
 //! Invariants:
 //! 1. Only reads files; what git ignores (the patterns of `.gitignore`) and hidden folders other than `.ci`
@@ -53,6 +53,14 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("unimplemented", "!("), "finish the function"),
     (concat!("dbg", "!("), "remove it"),
 ];
+
+/// How much the crates below SQL assert: (crate, assertions, assertions in a hundred functions), each at
+/// least. A ratchet: who asserts more raises the number, and nobody lowers it without saying why. Tests do
+/// not count, neither as assertions nor as functions.
+const ASSERTED: &[(&str, usize, usize)] =
+    &[("fabric", 258, 30), ("pod", 117, 30), ("store", 114, 30), ("engine", 72, 0)];
+/// What stands before an item that only tests compile.
+const FOR_TESTS: &[&str] = &["#[cfg(test)]", "#[cfg(any(test, feature = \"testing\"))]"];
 
 /// Phrases that may contain the verb "flush": names of instructions and of a hardware feature, the standard
 /// library's method, and the quoted word itself.
@@ -378,6 +386,82 @@ fn functions(text: &str) -> Vec<(usize, String, usize)> {
     functions
 }
 
+/// The lines of a source formatted by rustfmt without its items that only tests compile, and the names of the
+/// modules among these that have a file of their own.
+fn production(text: &str) -> (String, Vec<&str>) {
+    let (mut kept, mut modules) = (String::new(), Vec::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if !FOR_TESTS.contains(&line.trim()) {
+            kept.push_str(line);
+            kept.push('\n');
+            continue;
+        }
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let item = lines.find(|line| !line.trim_start().starts_with("#[")).unwrap_or_default();
+        if let Some((_, name)) = item.trim_end_matches(';').split_once("mod ").filter(|_| item.ends_with(';'))
+        {
+            modules.push(name);
+        }
+        let closes = |other: &&str| {
+            let bracket = other.trim_start().starts_with(['}', ')', ']']) && !other.ends_with('{');
+            bracket && indent(other) == indent(item)
+        };
+        if !item.ends_with([';', '}']) {
+            lines.find(closes);
+        }
+    }
+    (kept, modules)
+}
+
+/// Functions and assertions of a crate, without its tests. Assertions are counted by the lines of code: those
+/// of the language's own macros, also in debug builds only, and also of constants.
+fn asserted(name: &str) -> (usize, usize) {
+    let source = format!("crates/{name}/src/");
+    let own = || sources().filter(|file| file.path.starts_with(&source));
+    let mut of_tests = Vec::new();
+    for file in own() {
+        let folder = file.path.trim_end_matches(".rs");
+        let folder = folder.trim_end_matches("/mod").trim_end_matches("/lib");
+        of_tests.extend(production(&file.text).1.iter().map(|module| format!("{folder}/{module}")));
+    }
+    let is_of_tests = |path: &str| {
+        let behind = |module: &String| path.strip_prefix(module.as_str());
+        of_tests.iter().filter_map(behind).any(|rest| rest.starts_with(['.', '/']))
+    };
+    own().filter(|file| !is_of_tests(&file.path)).fold((0, 0), |(functions_before, before), file| {
+        let (text, _) = production(&file.text);
+        let assertions = ["assert!(", "assert_eq!(", "assert_ne!("];
+        let in_line =
+            |line| assertions.map(|macro_| code_of(line).matches(macro_).count()).iter().sum::<usize>();
+        (functions_before + functions(&text).len(), before + text.lines().map(in_line).sum::<usize>())
+    })
+}
+
+#[test]
+fn what_is_relied_on_is_asserted() {
+    let mut breaches = Vec::new();
+    for (name, least, least_in_hundred) in ASSERTED {
+        let (functions, count) = asserted(name);
+        let ratio = count as f64 / functions.max(1) as f64;
+        println!("{name}: {count} assertions in {functions} functions, {ratio:.2} each; at least {least}");
+        let place = format!("crates/{name}:1: {count} assertions in {functions} functions");
+        if count < *least {
+            breaches.push(format!(
+                "{place}, {least} at least (ASSERTED in crates/sim/tests/tidy.rs): assert something that a \
+                 mistake would break for what has gone, or lower the number and say in the commit why"
+            ));
+        }
+        if 100 * count < least_in_hundred * functions {
+            breaches.push(format!(
+                "{place}, {least_in_hundred} at least in a hundred: assert what the new functions rely on, \
+                 before and after, as the invariants in the heads of their files say"
+            ));
+        }
+    }
+    assert_none("assertions", &breaches);
+}
+
 #[test]
 fn functions_fit_a_screen() {
     let mut breaches = Vec::new();
@@ -460,5 +544,33 @@ fn the_rules_see_what_they_should() {
     let manifest = File { path: String::new(), bytes: 0, text: text.to_string() };
     assert_eq!(workspace_dependencies(&manifest), [(2, "fabric".to_string()), (4, "pod".to_string())]);
     assert!(is_ignored("target", "target", &["/target"]) && !is_ignored("a/target", "target", &["/target"]));
+    let text = concat!(
+        "fn a() {
+    1
+}
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+#[path = \"x\"]
+mod b {
+",
+        "    fn c(
+        x: u8,
+    ) {
+        assert!(x);
+    }
+}
+assert!(y);
+impl A {
+",
+        "    #[cfg(test)]
+    fn d() {
+        1
+    }
+}
+"
+    );
+    let rest = "fn a() {\n    1\n}\nassert!(y);\nimpl A {\n}\n".to_string();
+    assert_eq!(production(text), (rest, vec!["tests"]));
     assert!(is_ignored("a/b.tmp", "b.tmp", &["*.tmp"]) && is_ignored("x/data", "data", &["data/"]));
 }
