@@ -106,7 +106,7 @@ SESSIONS = [
     ("in which order dependent objects are told", True, lambda found: found.what == "detail" and found.theirs.state == "2BP01" and sorted(found.theirs.detail.split("\n")) == sorted(found.ours.detail.split("\n"))),
     ("PostgreSQL finds no conversion where it expects one", True, lambda found: found.theirs.state == "XX000" and bool(found.ours.state)),
     ("temporary tables of other sessions are not looked at", False, lambda found: found.what == "notices" and ("pg_temp." in str(found.theirs.notices) + found.theirs.detail or re.match("drop .* cascade", found.sql) is not None
-     and told(found.theirs.notices) > told(found.ours.notices) and any(re.match("create temp", sql) for sql in found.before))),
+     and told(found.theirs.notices) > told(found.ours.notices) and any(re.match("create (or replace )?temp", sql) for sql in found.before))),
     ("a table may change while a cursor of the session reads it", False, lambda found: "being used by active queries" in found.theirs.message),
     ("SET LOCAL outside of a block looks at nothing", True, lambda found: found.sql.startswith("set local") and not found.ours.state and found.ours.notices == found.theirs.notices),
     ("in which order the rows of a sorted query draw numbers", False, lambda found: "nextval" in found.sql and "order by g desc" in found.sql),
